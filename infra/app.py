@@ -32,11 +32,11 @@ def synthesise(app: App, account: str | None = None) -> int:
     """Build and synthesise the plan that an app's context names, or say in one screen why not; the exit code."""
     try:
         catalog = load()
-        path, asked = _plan_path(app.node), _gate_is_asked_for(app.node)
+        path, gated = _plan_path(app.node), _gate_enabled(app.node)
         named = app.node.try_get_context(PLAN) is not None
         plan = _plan(plan_file.load(path), catalog)
         passed = gate_word(path, plan, datetime.now(UTC))
-        if passed.refusal is not None and asked:
+        if passed.refusal is not None and gated:
             raise passed.refusal
         build_app(plan, account=account, app=app, catalog=catalog)
         # Have the CLI say what the gate said, at the stack that costs most: the last one, which the others are for
@@ -64,17 +64,17 @@ def _plan(request: PlanRequest, catalog: Catalog) -> Plan:
     return pinned_serving(request, catalog, BedrockCatalog(prices_as_of=catalog.prices_as_of), load_serving())
 
 
-def _gate_is_asked_for(context: Node) -> bool:
+def _gate_enabled(context: Node) -> bool:
     """Whether only what passed its gate may be synthesised: `cdk deploy -c plan=FILE -c gate=1`."""
-    asked = context.try_get_context(GATE)
-    if str(asked) not in ("None", "0", "1"):
-        raise UnreadableInputError(f"context {GATE} must be 1 or 0, got {asked}", hint=f"cdk deploy -c {GATE}=1")
-    return str(asked) == "1"
+    value = context.try_get_context(GATE)
+    if str(value) not in ("None", "0", "1"):
+        raise UnreadableInputError(f"context {GATE} must be 1 or 0, got {value}", hint=f"cdk deploy -c {GATE}=1")
+    return str(value) == "1"
 
 
 def _hold_back(app: App, example: Path) -> None:
     """Have CloudFormation refuse every stack of an example that nobody named, and say which line names one."""
-    text = f"{example} is an example, and nothing of it can be deployed: cdk deploy --all -c plan=FILE"
+    text = f"{example} is an example and cannot be deployed: cdk deploy --all -c plan=FILE"
     never = CfnRuleAssertion(assert_=Fn.condition_equals("example", "plan"), assert_description=text)
     for stack in (child for child in app.node.children if isinstance(child, Stack)):
         CfnRule(stack, "NamesNoPlan", assertions=[never])

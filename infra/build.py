@@ -51,9 +51,9 @@ def build_app(
     """
     catalog = catalog or load()
     builder = builder_of(plan.place.target)
-    found = _nothing_to_build(plan) or builder.findings(plan, catalog)
-    if found:
-        raise ImpossibleError(f"{plan.name} cannot be built", findings=found)
+    problems = _nothing_to_build(plan) or builder.findings(plan, catalog)
+    if problems:
+        raise ImpossibleError(f"{plan.name} cannot be built", findings=problems)
     if app is None:
         app = App(
             context=dict(context) if context is not None else None, outdir=str(outdir) if outdir is not None else None
@@ -77,12 +77,12 @@ def _nothing_to_build(plan: Plan) -> tuple[Finding, ...]:
 
 def _limits(app: App, plan: Plan) -> Limits:
     rate, lower = _amount(app, RATE), _amount(app, BUDGET)
-    budgets = [each for each in (lower, plan.request.budget.max_usd) if each is not None]
+    budgets = [budget for budget in (lower, plan.request.budget.max_usd) if budget is not None]
     if rate is None and stops_at(plan.request, plan.place.option) is not None:
         fix = f"-c {RATE}= with the dollars an hour of all nodes from slipway quote FILE, or slipway deploy FILE"
-        message = "nothing can count up to it: the rate of the machines was not given"
-        found = (error("stop-without-rate", "budget.stop_at_usd", message, fix),)
-        raise ImpossibleError(f"{plan.name} would not be stopped at its sum", findings=found)
+        message = "the rate of the nodes was not given, so the guard cannot count up to it"
+        problems = (error("stop-without-rate", "budget.stop_at_usd", message, fix),)
+        raise ImpossibleError(f"{plan.name} would not be stopped at budget.stop_at_usd", findings=problems)
     per_node = (rate / plan.place.nodes).quantize(Decimal("0.000001")) if rate is not None else None
     beside = _amount(app, BESIDE, least=Decimal(0)) or Decimal(0)
     return Limits(usd_per_node_hour=per_node, max_usd=min(budgets, default=None), usd_per_hour_beside=beside)

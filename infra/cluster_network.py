@@ -35,22 +35,14 @@ class ClusterNetwork(NamedTuple):
 
 def cluster_findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
     """Why a plan's cluster cannot be written or does not fit its network; empty when it can."""
-    found = writer_of(plan.place.target).findings(plan, catalog.instance_types)
-    return found or tuple(network_findings(plan.request, plan.place, catalog))
+    problems = writer_of(plan.place.target).findings(plan, catalog.instance_types)
+    return problems or tuple(network_findings(plan.request, plan.place, catalog))
 
 
 def cluster_network(
     app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str]
 ) -> ClusterNetwork:
-    """The network and the checkpoint store of a plan's cluster, made where the plan names none.
-
-    Args:
-        app: the app.
-        plan: a plan for a cluster.
-        catalog: what exists.
-        account: the account's id, where it is known.
-        tags: of the plan; what outlives it carries the cluster's and the plan file's own.
-    """
+    """The network and the checkpoint store of a plan's cluster, made where the plan names none."""
     lasting = {key: value for key, value in tags.items() if key == "slipway:cluster" or key in plan.request.tags}
     vpc_id, subnet, stack = _network(app, plan, account=account, tags=lasting, zone=zone(plan.place, catalog))
     store_uri, store = _store(app, plan, account=account, tags=lasting)
@@ -82,5 +74,5 @@ def _store(app: App, plan: Plan, *, account: str | None, tags: Mapping[str, str]
     if named is not None:
         bucket, _, prefix = named.removeprefix("s3://").partition("/")
         return named, StoreAccess(bucket_arn=f"arn:{Aws.PARTITION}:s3:::{bucket}", prefix=prefix.strip("/"))
-    made = CheckpointsStack(app, plan=plan, prefix=JOBS_PREFIX, account=account, tags=tags).store.bucket
-    return f"s3://{made.bucket_name}/{JOBS_PREFIX}", StoreAccess(bucket_arn=made.bucket_arn, prefix=JOBS_PREFIX)
+    store = CheckpointsStack(app, plan=plan, prefix=JOBS_PREFIX, account=account, tags=tags).store.bucket
+    return f"s3://{store.bucket_name}/{JOBS_PREFIX}", StoreAccess(bucket_arn=store.bucket_arn, prefix=JOBS_PREFIX)

@@ -40,10 +40,7 @@ class GateWord:
 def gate_word(path: Path, plan: Plan, now: datetime) -> GateWord:
     """What the gate said of a plan.
 
-    Args:
-        path: the plan file; a quote counts in a saved plan, and beside a run folder's `plan.json`.
-        plan: the plan it states.
-        now: UTC.
+    A quote counts in a saved plan, and beside a run folder's `plan.json`.
 
     Raises:
         QuoteMismatchError: the quote is of another plan: one of the two was changed.
@@ -51,13 +48,13 @@ def gate_word(path: Path, plan: Plan, now: datetime) -> GateWord:
     """
     quote = _quote_of(path)
     if quote is None:
-        hint = "slipway deploy FILE quotes first; or take a saved plan, or a run folder's plan.json with its quote.json"
-        refusal = ImpossibleError(f"{path} passed no gate: there is no quote beside it", hint=hint)
+        hint = "slipway deploy FILE quotes first; or use a saved plan, or a run folder's plan.json with its quote.json"
+        refusal = ImpossibleError(f"{path} passed no gate: it has no quote", hint=hint)
         return GateWord(words="passed no gate: this plan has not been priced: run slipway deploy FILE", refusal=refusal)
     if quote["digest"] != plan.digest:
         raise QuoteMismatchError(
             f"{path} is plan {plan.digest[:12]}, its quote is for {quote['digest'][:12]}: one was changed",
-            hint="slipway quote FILE prices a plan anew; a plan file of another name is taken without a quote",
+            hint="slipway quote FILE prices a plan anew; a plan file of another name is deployed without a quote",
         )
     gate = quote["gate"]
     if gate["verdict"] != "allow":
@@ -65,8 +62,8 @@ def gate_word(path: Path, plan: Plan, now: datetime) -> GateWord:
         return GateWord(words=f"the gate refused this plan: {gate['reason']}", refusal=kind(str(gate["reason"])))
     expires = quote["expires_at"]
     if expires is not None and now > datetime.fromisoformat(expires):
-        said = f"the gate allowed this plan on prices that were good until {expires}"
-        return GateWord(words=said, refusal=QuoteExpiredError(said, hint="slipway deploy FILE quotes it again"))
+        text = f"the gate allowed this plan on prices that were good until {expires}"
+        return GateWord(words=text, refusal=QuoteExpiredError(text, hint="slipway deploy FILE quotes it again"))
     until = f", on prices good until {expires}" if expires is not None else ""
     return GateWord(words=f"the gate allowed this plan{until}", refusal=None)
 
@@ -82,18 +79,18 @@ def _quote_of(path: Path) -> dict[str, Any] | None:
     if path.name != RUN_PLAN or not beside.is_file():
         return None
     try:
-        found = safe_json.load(beside)
+        known_quote = safe_json.load(beside)
     except (OSError, ValueError) as problem:
         raise UnreadableInputError(f"{beside} is not a quote: {problem!r}", hint=WRITTEN) from problem
-    return _checked(found, str(beside))
+    return _checked(known_quote, str(beside))
 
 
-def _checked(found: Any, where: str) -> dict[str, Any]:
+def _checked(quote: Any, where: str) -> dict[str, Any]:
     try:
-        gate, expires = found["gate"], found["expires_at"]
+        gate, expires = quote["gate"], quote["expires_at"]
         sound = (
-            found["schema"] == SCHEMA
-            and isinstance(found["digest"], str)
+            quote["schema"] == SCHEMA
+            and isinstance(quote["digest"], str)
             and isinstance(gate["verdict"], str)
             and (gate["verdict"] == "allow" or isinstance(gate["reason"], str))
             and (expires is None or datetime.fromisoformat(expires).tzinfo is not None)
@@ -102,4 +99,4 @@ def _checked(found: Any, where: str) -> dict[str, Any]:
         raise UnreadableInputError(f"{where} is not a quote: {problem!r}", hint=WRITTEN) from problem
     if not sound:
         raise UnreadableInputError(f"{where} is not a quote of schema {SCHEMA}", hint=WRITTEN)
-    return dict(found)
+    return dict(quote)

@@ -18,4 +18,4 @@ def announce_block(plan: Plan, guardrails: Guardrails) -> None:
         "detail-type": list(_BLOCK_ENDS),
         "detail": {"capacity-reservation-id": [reservation.id]},
     }
-    guardrails.tell("BlockEnds", "the Capacity Block ends", pattern)
+    guardrails.notify("BlockEnds", "the Capacity Block ends", pattern)

@@ -40,7 +40,7 @@ class BudgetStop:
     @property
     def variables(self) -> dict[str, str]:
         """As environment variables."""
-        found = {
+        variables = {
             "STOP_AT_USD": words(self.usd),
             "STOP_SETTLE_MINUTES": str(self.settle_minutes),
             "STOP_RESERVE_MINUTES": str(self.reserve_minutes),
@@ -49,10 +49,10 @@ class BudgetStop:
             "USD_PER_HOUR_BESIDE": format(self.usd_per_hour_beside, "f"),
         }
         if self.place is not None:
-            found["STOP_URI"] = self.place.uri
+            variables["STOP_URI"] = self.place.uri
         if self.to_zero:
-            found["STOP_TO_ZERO"] = "true"
-        return found
+            variables["STOP_TO_ZERO"] = "true"
+        return variables
 
     @property
     def statements(self) -> tuple[iam.PolicyStatement, ...]:
@@ -96,7 +96,7 @@ def budget_stop(plan: Plan, limits: Limits, place: StopPlace | None) -> BudgetSt
     if usd is None:
         return None
     if plan.request.workload.train is not None and place is None:
-        message = f"nothing tells the job of {plan.name} to save before its machines end"
+        message = f"nothing notifies the job of {plan.name} to save before its machines end"
         raise ValueError(message)
     return BudgetStop(
         usd=usd,

@@ -38,12 +38,7 @@ class Dashboard(Construct):
     ) -> None:
         """Make the dashboard.
 
-        Args:
-            scope: the stack.
-            id_: construct id.
-            plan: the plan.
-            limits: money; a budget is drawn as a line.
-            own: the target's own widgets, see `parallelcluster_widgets` and those beside it.
+        `own` are the target's widgets, such as `parallelcluster_widgets`.
         """
         super().__init__(scope, id_)
         region, cluster = plan.place.region, plan.cluster_name

@@ -19,14 +19,7 @@ class NodeSecurityGroup(Construct):
     """
 
     def __init__(self, scope: Construct, id_: str, *, vpc_id: str, way_out: bool = False) -> None:
-        """Make the group and its rules.
-
-        Args:
-            scope: the stack.
-            id_: construct id.
-            vpc_id: the VPC of the cluster.
-            way_out: whether members reach the internet by it, where no other group lets them.
-        """
+        """`way_out`: members reach the internet by it, where no other group allows it."""
         super().__init__(scope, id_)
         # Inline: EC2 gives a group without a rule of its own this very rule, and refuses it a second time.
         out = ec2.CfnSecurityGroup.EgressProperty(

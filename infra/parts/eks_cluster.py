@@ -73,17 +73,11 @@ class EksCluster(Construct):
         role_arn: str | None = None,
         access_arns: Sequence[str] = (),
     ) -> None:
-        """Make the cluster.
+        """`subnet_ids` span at least two zones.
 
-        Args:
-            scope: the stack.
-            id_: construct id.
-            context: what was rendered.
-            subnet_ids: for the control plane's interfaces, in two zones at least.
-            security_group_id: of the nodes, whose members reach the control plane.
-            key_arn: encrypts secrets; None: EKS's own key.
-            role_arn: of the control plane; None: one is made.
-            access_arns: who may take on the access role; none: whoever the account's IAM lets.
+        `security_group_id` is that of the nodes, whose members reach the control plane; `key_arn` encrypts secrets
+        (None: EKS's own key); `role_arn` None: a role is created. `access_arns` may assume the access role (none:
+        whoever IAM allows).
         """
         super().__init__(scope, id_)
         self._context = context
@@ -193,22 +187,22 @@ class EksCluster(Construct):
 
     def add_ons(self, nodes: Sequence[Construct]) -> list[eks.CfnAddon]:
         """Every add-on in its version; those that run on nodes come after some."""
-        made = []
+        add_ons = []
         for tag in self._context.addons:
             addon = self._add_on(tag)
             if tag.key in NEEDS_NODES:
                 addon.node.add_dependency(*nodes)
-            made.append(addon)
-        return made
+            add_ons.append(addon)
+        return add_ons
 
-    def _add_on(self, wanted: Tag) -> eks.CfnAddon:
+    def _add_on(self, tag: Tag) -> eks.CfnAddon:
         return eks.CfnAddon(
             self,
-            "".join(part.capitalize() for part in wanted.key.split("-")),
-            addon_name=wanted.key,
-            addon_version=wanted.value,
+            "".join(part.capitalize() for part in tag.key.split("-")),
+            addon_name=tag.key,
+            addon_version=tag.value,
             cluster_name=self.resource.ref,
-            configuration_values=self._context.settings.get(wanted.key),
+            configuration_values=self._context.settings.get(tag.key),
             resolve_conflicts="OVERWRITE",
         )
 

@@ -74,18 +74,10 @@ class NodeGroup(Construct):
         security_group_ids: list[str],
         tags: Mapping[str, str],
     ) -> None:
-        """Make the group.
+        """One subnet, since EFA does not cross zones.
 
-        Args:
-            scope: the stack.
-            id_: construct id.
-            context: what was rendered.
-            cluster: the control plane.
-            role_arn: of its machines.
-            subnet_id: where they are; one, since EFA does not cross zones.
-            security_group_ids: theirs beside those of the context, the cluster's own among them: EKS adds none to a
-                launch template.
-            tags: of machines and volumes, which carry none of the stack's by themselves.
+        `security_group_ids` includes the cluster's own: EKS adds none to a launch template. `tags` are those of
+        machines and volumes, which do not inherit the stack's.
         """
         super().__init__(scope, id_)
         self._context = context
@@ -107,7 +99,7 @@ class NodeGroup(Construct):
                 id=self.template.ref, version=self.template.attr_latest_version_number
             ),
             scaling_config=eks.CfnNodegroup.ScalingConfigProperty(
-                min_size=context.minimum, max_size=context.count, desired_size=context.wanted
+                min_size=context.minimum, max_size=context.count, desired_size=context.desired
             ),
             node_repair_config=eks.CfnNodegroup.NodeRepairConfigProperty(enabled=context.repair),
             labels={"slipway/group": context.name},
@@ -136,7 +128,7 @@ class NodeGroup(Construct):
         )
 
     def _interfaces(self, groups: list[str]) -> list[ec2.CfnLaunchTemplate.NetworkInterfaceProperty] | None:
-        made = [
+        interfaces = [
             ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
                 network_card_index=interface.card,
                 device_index=interface.device,
@@ -146,7 +138,7 @@ class NodeGroup(Construct):
             )
             for interface in self._context.interfaces
         ]
-        return made or None
+        return interfaces or None
 
 
 def _taints(key: str | None) -> list[eks.CfnNodegroup.TaintProperty] | None:

@@ -29,15 +29,6 @@ class PodCounter(Construct):
     def __init__(
         self, scope: Construct, id_: str, *, cluster: EksCluster, subnet_id: str, security_group_id: str
     ) -> None:
-        """Make the function, its role and its log.
-
-        Args:
-            scope: the stack.
-            id_: construct id.
-            cluster: whose pods it counts.
-            subnet_id: of the function.
-            security_group_id: of the function: one that the control plane lets in.
-        """
         super().__init__(scope, id_)
         log = logs.CfnLogGroup(self, "Log", retention_in_days=LOG_RETENTION_DAYS)
         log.apply_removal_policy(RemovalPolicy.DESTROY)
@@ -80,7 +71,7 @@ def pod_statements(store: StoreAccess, *, compile_cache: bool, owner: str | None
         owner: the account whose checkpoints lie in the store itself, since its plan names the place; None: there is
             none, and all have folders.
     """
-    found = [
+    statements = [
         finding_statement(store),
         iam.PolicyStatement(sid="ReadCheckpoints", actions=["s3:GetObject"], resources=[store.objects()]),
         *_changes(store, _OWN, title=""),
@@ -89,16 +80,16 @@ def pod_statements(store: StoreAccess, *, compile_cache: bool, owner: str | None
         ),
     ]
     if owner is not None:
-        found += _changes(store, "", title="WherePlanned", conditions={"StringEquals": {ACCOUNT_KEY: owner}})
+        statements += _changes(store, "", title="WherePlanned", conditions={"StringEquals": {ACCOUNT_KEY: owner}})
     if compile_cache:
-        found.append(
+        statements.append(
             iam.PolicyStatement(
                 sid="KeepCompiledPrograms",
                 actions=["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"],
                 resources=[store.objects(COMPILED_FOLDER)],
             )
         )
-    return found
+    return statements
 
 
 def _changes(

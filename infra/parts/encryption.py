@@ -12,13 +12,9 @@ def encrypt(scopes: Iterable[IConstruct], key_arn: str) -> None:
 
     Its policy has to let CloudWatch Logs, and those that publish to the topic (CloudWatch's alarms, AWS Budgets), use
     it: docs/security.md has the statement. Buckets, volumes and file systems get it where they are made.
-
-    Args:
-        scopes: the stacks, not yet synthesised.
-        key_arn: `storage.kms_key_arn`.
     """
-    for each in (found for scope in scopes for found in scope.node.find_all()):
-        if isinstance(each, logs.CfnLogGroup):
-            each.kms_key_id = key_arn
-        elif isinstance(each, sns.CfnTopic):
-            each.kms_master_key_id = key_arn
+    for construct in (child for scope in scopes for child in scope.node.find_all()):
+        if isinstance(construct, logs.CfnLogGroup):
+            construct.kms_key_id = key_arn
+        elif isinstance(construct, sns.CfnTopic):
+            construct.kms_master_key_id = key_arn

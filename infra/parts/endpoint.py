@@ -51,16 +51,9 @@ class SageMakerEndpoint(Construct):
         store: EndpointStore | None,
         kms_key_arn: str | None,
     ) -> None:
-        """Make the endpoint.
+        """`rollback` alarms end a deployment.
 
-        Args:
-            scope: the stack.
-            id_: construct id.
-            endpoint: everything that was decided.
-            role: of its containers.
-            rollback: the alarms that end a deployment.
-            store: the bucket of its requests, None where it keeps none.
-            kms_key_arn: key of the volumes and of what is kept; None: AWS's own.
+        `store` is None where the endpoint keeps no requests; `kms_key_arn` None: AWS's own key.
         """
         super().__init__(scope, id_)
         self._endpoint, self._role, self._kms_key_arn = endpoint, role, kms_key_arn
@@ -77,7 +70,7 @@ class SageMakerEndpoint(Construct):
             async_inference_config=self._queue(store),
             data_capture_config=self._capture(store),
         )
-        alarms = [each.ref for each in rollback]
+        alarms = [alarm.ref for alarm in rollback]
         self.endpoint = sagemaker.CfnEndpoint(
             self,
             "Endpoint",
@@ -240,5 +233,5 @@ class SageMakerEndpoint(Construct):
             initial_sampling_percentage=100,
             destination_s3_uri=store.uri(CAPTURED),
             kms_key_id=self._kms_key_arn,
-            capture_options=[kind.CaptureOptionProperty(capture_mode=each) for each in ("Input", "Output")],
+            capture_options=[kind.CaptureOptionProperty(capture_mode=mode) for mode in ("Input", "Output")],
         )

@@ -75,7 +75,7 @@ def announce(plan: Plan, guardrails: Guardrails) -> None:
         "detail-type": [_STATE],
         "detail": {"EndpointName": [cluster_name(plan)], "EndpointStatus": list(_TROUBLE)},
     }
-    guardrails.tell("State", "an endpoint that fails or is rolled back", pattern)
+    guardrails.notify("State", "an endpoint that fails or is rolled back", pattern)
 
 
 NAMESPACE = "AWS/SageMaker"
@@ -99,7 +99,7 @@ class _Watch(NamedTuple):
     threshold: float
     period: int
     periods: int = 1
-    wanted: int = 1
+    datapoints: int = 1
     comparison: str = "GreaterThanOrEqualToThreshold"
     missing: str = "notBreaching"
 
@@ -114,25 +114,17 @@ class EndpointAlarms(Construct):
     def __init__(
         self, scope: Construct, id_: str, *, endpoint: Endpoint, streaming: bool, idle_minutes: float | None
     ) -> None:
-        """Make the alarms; nobody is told yet.
-
-        Args:
-            scope: the stack.
-            id_: construct id.
-            endpoint: the endpoint.
-            streaming: whether answers are streamed.
-            idle_minutes: without a request, after which people are told; None: never.
-        """
+        """`idle_minutes` without a request send a notification; None: never."""
         super().__init__(scope, id_)
         self._endpoint, self._streaming, self._idle_minutes = endpoint, streaming, idle_minutes
         watches = self._watches()
-        wanted = endpoint_alarms(
+        kinds = endpoint_alarms(
             endpoint.mode, scales_to_zero=endpoint.scales_to_zero, tells_idle=idle_minutes is not None
         )
-        self._made = {alarm: self._alarm(alarm, watches[alarm]) for alarm in wanted}
+        self._made = {alarm: self._alarm(alarm, watches[alarm]) for alarm in kinds}
         self.rollback = tuple(self._made[alarm] for alarm in _ROLLBACK if alarm in self._made)
 
-    def tell(self, topics: tuple[str, ...]) -> None:
+    def notify(self, topics: tuple[str, ...]) -> None:
         """Have every alarm tell topics, but the one that wakes an instance: that is no trouble."""
         for name, alarm in self._made.items():
             if name is not EndpointAlarm.WAKE:
@@ -147,22 +139,22 @@ class EndpointAlarms(Construct):
         limit = STREAMED_S if self._streaming else WHOLE_S
         failing = _Watch("requests of the queue fail", "InvocationFailures", "Sum", 1, _MINUTE)
         text = "a tenth of the requests end with an error of the endpoint"
-        errors = _Watch(text, "Invocation5XXErrors", "Average", 0.1, _MINUTE, periods=3, wanted=2)
+        errors = _Watch(text, "Invocation5XXErrors", "Average", 0.1, _MINUTE, periods=3, datapoints=2)
         text = "half of the requests are refused: clients ask for what the endpoint does not take"
-        refused = _Watch(text, "Invocation4XXErrors", "Average", 0.5, _FIVE, periods=3, wanted=3)
+        refused = _Watch(text, "Invocation4XXErrors", "Average", 0.5, _FIVE, periods=3, datapoints=3)
         text = f"one answer in ten takes {limit} s and more, and SageMaker soon ends them"
-        slow = _Watch(text, "ModelLatency", "p90", limit * _MICROSECONDS, _FIVE, periods=2, wanted=2)
+        slow = _Watch(text, "ModelLatency", "p90", limit * _MICROSECONDS, _FIVE, periods=2, datapoints=2)
         text = f"requests lose {OVERHEAD_S} s on average before they reach a container"
-        before = _Watch(text, "OverheadLatency", "Average", OVERHEAD_S * _MICROSECONDS, _FIVE, periods=3, wanted=3)
+        before = _Watch(text, "OverheadLatency", "Average", OVERHEAD_S * _MICROSECONDS, _FIVE, periods=3, datapoints=3)
         nothing = "HasBacklogWithoutCapacity" if queued else "NoCapacityInvocationFailures"
-        asked = ("ApproximateBacklogSize", "Maximum") if queued else ("Invocations", "Sum")
+        idle_metric = ("ApproximateBacklogSize", "Maximum") if queued else ("Invocations", "Sum")
         return {
             EndpointAlarm.ERRORS: failing if queued else errors,
             EndpointAlarm.REFUSED: refused,
             EndpointAlarm.LATENCY: slow,
             EndpointAlarm.OVERHEAD: before,
             EndpointAlarm.WAKE: _Watch("a request finds no instance", nothing, "Maximum", 1, _MINUTE),
-            EndpointAlarm.IDLE: self._idle(*asked),
+            EndpointAlarm.IDLE: self._idle(*idle_metric),
         }
 
     def _idle(self, metric: str, statistic: str) -> _Watch:
@@ -185,7 +177,7 @@ class EndpointAlarms(Construct):
             extended_statistic=watch.statistic if percentile else None,
             period=watch.period,
             evaluation_periods=watch.periods,
-            datapoints_to_alarm=watch.wanted,
+            datapoints_to_alarm=watch.datapoints,
             comparison_operator=watch.comparison,
             threshold=watch.threshold,
             treat_missing_data=watch.missing,
@@ -199,7 +191,7 @@ class EndpointAlarms(Construct):
         kind = cloudwatch.CfnAlarm.DimensionProperty
         if self._endpoint.mode is EndpointMode.COMPONENTS:
             return [kind(name="InferenceComponentName", value=self._endpoint.name)]
-        found = [kind(name="EndpointName", value=self._endpoint.name)]
+        dimensions = [kind(name="EndpointName", value=self._endpoint.name)]
         if not metric.startswith(("ApproximateBacklog", "HasBacklog")):
-            found.append(kind(name="VariantName", value=VARIANT))
-        return found
+            dimensions.append(kind(name="VariantName", value=VARIANT))
+        return dimensions

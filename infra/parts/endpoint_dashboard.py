@@ -25,19 +25,10 @@ class EndpointDashboard(Construct):
     """
 
     def __init__(self, scope: Construct, id_: str, *, plan: Plan, endpoint: Endpoint, limits: Limits) -> None:
-        """Make the dashboard.
-
-        Args:
-            scope: the stack.
-            id_: construct id.
-            plan: the plan.
-            endpoint: its endpoint.
-            limits: money; a budget is drawn as a line.
-        """
         super().__init__(scope, id_)
         self._region = plan.place.region
         widgets = [*self._requests(endpoint), *self._capacity(plan, limits), self._words(plan, endpoint)]
-        placed = [{**each, **_position(index)} for index, each in enumerate(widgets)]
+        placed = [{**widget, **_position(index)} for index, widget in enumerate(widgets)]
         name = f"{endpoint.name}-{self._region}"
         cloudwatch.CfnDashboard(
             self,
@@ -52,7 +43,7 @@ class EndpointDashboard(Construct):
         where = ["EndpointName", endpoint.name, "VariantName", VARIANT]
         if endpoint.mode is EndpointMode.COMPONENTS:
             where = ["InferenceComponentName", endpoint.name]
-        found = [
+        graphs = [
             self._graph("Requests in five minutes", [[_SAGEMAKER, "Invocations", *where]], "Sum"),
             self._graph(
                 "Failed requests in five minutes",
@@ -63,19 +54,19 @@ class EndpointDashboard(Construct):
         ]
         if endpoint.mode is EndpointMode.ASYNCHRONOUS:
             backlog = [_SAGEMAKER, "ApproximateBacklogSize", "EndpointName", endpoint.name]
-            found.append(self._graph("Requests that wait", [backlog], "Maximum"))
-        return found
+            graphs.append(self._graph("Requests that wait", [backlog], "Maximum"))
+        return graphs
 
     def _capacity(self, plan: Plan, limits: Limits) -> list[dict[str, Any]]:
         mine = ["Cluster", plan.cluster_name]
-        found = [self._graph("Instances", [[NAMESPACE, GUARD_METRICS[0], *mine]], "Maximum")]
+        graphs = [self._graph("Instances", [[NAMESPACE, GUARD_METRICS[0], *mine]], "Maximum")]
         if limits.usd_per_node_hour is not None:
             graph = self._graph("Estimated spend, $", [[NAMESPACE, SPEND_METRIC, *mine]], "Maximum")
             if limits.max_usd is not None:
                 line = {"label": "budget", "value": float(limits.max_usd)}
                 graph["properties"]["annotations"] = {"horizontal": [line]}
-            found.append(graph)
-        return found
+            graphs.append(graph)
+        return graphs
 
     def _words(self, plan: Plan, endpoint: Endpoint) -> dict[str, Any]:
         kind = "InferenceComponents" if endpoint.mode is EndpointMode.COMPONENTS else "Endpoints"

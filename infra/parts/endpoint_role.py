@@ -36,17 +36,9 @@ class EndpointRole(Construct):
         kms_key_arn: str | None,
         named_arn: str | None = None,
     ) -> None:
-        """Make the role.
+        """`named_arn` is used unchanged; None: a role is created.
 
-        Args:
-            scope: the stack.
-            id_: construct id.
-            endpoint: the endpoint.
-            log: where its containers write.
-            rollback: the alarms that end a deployment.
-            store: the bucket of its requests, None where it keeps none.
-            kms_key_arn: the key of model and requests, if it is not S3's own.
-            named_arn: a role that the plan names, which then is taken as it is; None: one is made.
+        `store` is None where the endpoint keeps no requests; `kms_key_arn` None: S3's own key.
         """
         super().__init__(scope, id_)
         if named_arn is not None:
@@ -70,7 +62,7 @@ class EndpointRole(Construct):
             iam.PolicyStatement(
                 sid="WatchDeployments",
                 actions=["cloudwatch:DescribeAlarms"],
-                resources=[each.attr_arn for each in rollback],
+                resources=[alarm.attr_arn for alarm in rollback],
             ),
         ]
         if store is not None:
@@ -124,7 +116,7 @@ class EndpointRole(Construct):
         if endpoint.mode is not EndpointMode.ASYNCHRONOUS:
             captured = bucket.arn_for_objects(f"{CAPTURED}/*")
             return [iam.PolicyStatement(sid="Capture", actions=["s3:PutObject"], resources=[captured])]
-        answers = [bucket.arn_for_objects(f"{each}/*") for each in (OUTPUT, FAILURES)]
+        answers = [bucket.arn_for_objects(f"{folder}/*") for folder in (OUTPUT, FAILURES)]
         requests = bucket.arn_for_objects(f"{INPUT}/*")
         return [
             iam.PolicyStatement(sid="TakeRequests", actions=["s3:GetObject"], resources=[requests]),
@@ -143,14 +135,6 @@ class InvokePolicy(Construct):
     """
 
     def __init__(self, scope: Construct, id_: str, *, endpoint: Endpoint, store: EndpointStore | None) -> None:
-        """Make the policy.
-
-        Args:
-            scope: the stack.
-            id_: construct id.
-            endpoint: the endpoint.
-            store: where an asynchronous one takes its requests from.
-        """
         super().__init__(scope, id_)
         kinds = ["endpoint", *(["inference-component"] if endpoint.mode is EndpointMode.COMPONENTS else [])]
         region = Stack.of(self).region
@@ -165,7 +149,7 @@ class InvokePolicy(Construct):
         ]
         if queued and store is not None:
             bucket = store.bucket
-            answers = [bucket.arn_for_objects(f"{each}/*") for each in (OUTPUT, FAILURES)]
+            answers = [bucket.arn_for_objects(f"{folder}/*") for folder in (OUTPUT, FAILURES)]
             requests = bucket.arn_for_objects(f"{INPUT}/*")
             statements += [
                 iam.PolicyStatement(sid="Ask", actions=["s3:PutObject"], resources=[requests]),

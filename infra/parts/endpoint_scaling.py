@@ -52,13 +52,13 @@ class EndpointScaling(Construct):
         return [
             kind.ScheduledActionProperty(
                 scheduled_action_name=f"range-{index}",
-                schedule=each.when,
-                timezone=each.timezone,
+                schedule=action.when,
+                timezone=action.timezone,
                 scalable_target_action=kind.ScalableTargetActionProperty(
-                    min_capacity=each.least * self._endpoint.unit, max_capacity=each.most * self._endpoint.unit
+                    min_capacity=action.least * self._endpoint.unit, max_capacity=action.most * self._endpoint.unit
                 ),
             )
-            for index, each in enumerate(self._endpoint.schedule)
+            for index, action in enumerate(self._endpoint.schedule)
         ]
 
     def _follow(self) -> None:

@@ -19,13 +19,6 @@ class EndpointStore(Construct):
     """
 
     def __init__(self, scope: Construct, id_: str, *, kms_key_arn: str | None) -> None:
-        """Make the bucket.
-
-        Args:
-            scope: the stack.
-            id_: construct id.
-            kms_key_arn: key for the objects; None: S3's own.
-        """
         super().__init__(scope, id_)
         rule = s3.LifecycleRule(
             id="expire",

@@ -86,15 +86,6 @@ class GuardFunction(Construct):
     """
 
     def __init__(self, scope: Construct, id_: str, *, settings: GuardSettings, rights: Rights, namespace: str) -> None:
-        """Make the function, its role and its log.
-
-        Args:
-            scope: a construct of the cluster's stack.
-            id_: construct id.
-            settings: what it is told.
-            rights: what it may do to the target.
-            namespace: of the metrics it reports.
-        """
         super().__init__(scope, id_)
         log = logs.CfnLogGroup(self, "Log", retention_in_days=LOG_RETENTION_DAYS)
         log.apply_removal_policy(RemovalPolicy.DESTROY)
@@ -144,7 +135,7 @@ class GuardFunction(Construct):
 
     @staticmethod
     def _variables(settings: GuardSettings) -> dict[str, str]:
-        found = {
+        variables = {
             "CLUSTER": settings.cluster,
             settings.variable: settings.name,
             "STACK": Aws.STACK_ID,
@@ -154,16 +145,16 @@ class GuardFunction(Construct):
             "HUNG_MINUTES": f"{settings.hung_minutes:g}",
         }
         if settings.ttl_h is not None:
-            found["TTL_HOURS"] = f"{settings.ttl_h:g}"
+            variables["TTL_HOURS"] = f"{settings.ttl_h:g}"
         if settings.usd_per_node_hour is not None:
-            found["USD_PER_NODE_HOUR"] = format(settings.usd_per_node_hour, "f")
+            variables["USD_PER_NODE_HOUR"] = format(settings.usd_per_node_hour, "f")
         if settings.ends_at is not None:
-            found["ENDS_AT"] = settings.ends_at.isoformat()
+            variables["ENDS_AT"] = settings.ends_at.isoformat()
         if settings.folder is not None:
-            found["FOLDER_URI"] = settings.folder.uri
+            variables["FOLDER_URI"] = settings.folder.uri
         if settings.reserved is not None:
-            found |= settings.reserved.variables
-        return found if settings.stop is None else {**found, **settings.stop.variables}
+            variables |= settings.reserved.variables
+        return variables if settings.stop is None else {**variables, **settings.stop.variables}
 
     @staticmethod
     def _statements(
@@ -203,7 +194,7 @@ def _key_use(key_arn: str | None, *, stored: bool) -> tuple[iam.PolicyStatement,
     """
     if key_arn is None:
         return ()
-    services = [f"{each}.*.{Aws.URL_SUFFIX}" for each in (("s3", "sns") if stored else ("sns",))]
+    services = [f"{service}.*.{Aws.URL_SUFFIX}" for service in (("s3", "sns") if stored else ("sns",))]
     through = {"StringLike": {"kms:ViaService": services if stored else services[0]}}
     actions = ["kms:Decrypt", "kms:GenerateDataKey"]
     return (iam.PolicyStatement(sid="UseKey", actions=actions, resources=[key_arn], conditions=through),)

@@ -73,16 +73,10 @@ class Guardrails(Construct):
         stop: StopPlace | None = None,
         folder: GuardFolder | None = None,
     ) -> None:
-        """Make the guardrails of a plan's cluster.
+        """`own` is what the target adds.
 
-        Args:
-            scope: the stack.
-            id_: construct id.
-            plan: the plan; its `guardrails.notify` says who is told.
-            limits: money.
-            own: what the target has of its own.
-            stop: where a job hears that its budget is used up; None for what has no job.
-            folder: the guard's own in the store; None for what has no job.
+        `stop` tells a job that its budget is used up, and `folder` is the guard's own in the store; both are None for
+        what has no job.
         """
         super().__init__(scope, id_)
         self._plan = plan
@@ -145,13 +139,13 @@ class Guardrails(Construct):
 
     def _subscribe(self, notify: tuple[str, ...]) -> tuple[str, ...]:
         """Subscribe who is to be told; the topics among them are told directly, and given back."""
-        for index, each in enumerate(notify):
-            protocol = protocol_of(each)
+        for index, address in enumerate(notify):
+            protocol = protocol_of(address)
             if protocol != "sns":
                 sns.CfnSubscription(
-                    self, f"Subscription{index}", topic_arn=self.topic.ref, protocol=protocol, endpoint=each
+                    self, f"Subscription{index}", topic_arn=self.topic.ref, protocol=protocol, endpoint=address
                 )
-        return tuple(each for each in notify if protocol_of(each) == "sns")
+        return tuple(topic for topic in notify if protocol_of(topic) == "sns")
 
     def _guard(self, limits: Limits, own: TargetGuard) -> None:
         plan, row = self._plan, guard_of(self._plan)
@@ -223,7 +217,7 @@ class Guardrails(Construct):
             state="ENABLED",
         )
 
-    def tell(self, id_: str, description: str, pattern: Mapping[str, Any]) -> None:
+    def notify(self, id_: str, description: str, pattern: Mapping[str, Any]) -> None:
         """Have the guard tell people of events; templates/guard/guard.py has the words for each kind (ANNOUNCED)."""
         self._function.call_by(self._rule(id_, description, pattern=pattern))
 
@@ -348,41 +342,41 @@ def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
     settings, minutes = plan.request.guardrails, idle_minutes(plan.request)
     prepaid = plan.place.option in PREPAID
     guard, serve = guard_of(plan), plan.request.workload.serve
-    said = _paid_words(plan, minutes)
+    sentences = _paid_words(plan, minutes)
     if settings.ttl_h is None:
-        said.append("no time to live (guardrails.ttl_h)")
+        sentences.append("no time to live (guardrails.ttl_h)")
     elif prepaid:
-        said.append(f"a warning before {settings.ttl_h:g} h have passed")
+        sentences.append(f"a warning before {settings.ttl_h:g} h have passed")
     else:
-        said.append(f"{guard.stops} {settings.ttl_h:g} h after the last deployment")
+        sentences.append(f"{guard.stops} {settings.ttl_h:g} h after the last deployment")
     if serve is not None and serve.min_instances:
         never = "no alarm on idle time (guardrails.idle_minutes: 0)"
-        said.append(never if minutes is None else f"an alarm after {minutes:g} minutes without a request")
+        sentences.append(never if minutes is None else f"an alarm after {minutes:g} minutes without a request")
     elif guard.idle and not prepaid:
         never = "nothing stops idle nodes (guardrails.idle_minutes: 0)"
-        said.append(never if minutes is None else f"{guard.idle} for {minutes:g} minutes stop")
+        sentences.append(never if minutes is None else f"{guard.idle} for {minutes:g} minutes stop")
     elif serve is None and not prepaid:
-        said.append("idle nodes are not detected")
+        sentences.append("idle nodes are not detected")
     if limits.max_usd is None:
-        said.append("no spending alarm (budget.max_usd)")
+        sentences.append("no spending alarm (budget.max_usd)")
     elif limits.usd_per_node_hour is None:
-        said.append(
+        sentences.append(
             f"AWS Budget of ${limits.max_usd:f} a month; no alarm on estimated spend without a rate (-c usd_per_hour=)"
         )
     else:
-        said.append(f"alarm at an estimated ${limits.max_usd:f}, and an AWS Budget of the same amount a month")
-    said.append(_stop_words(plan))
+        sentences.append(f"alarm at an estimated ${limits.max_usd:f}, and an AWS Budget of the same amount a month")
+    sentences.append(_stop_words(plan))
     if not settings.notify:
-        said.append("no recipient of notifications (guardrails.notify)")
-    return said
+        sentences.append("no recipient of notifications (guardrails.notify)")
+    return sentences
 
 
 def _paid_words(plan: Plan, minutes: float | None) -> list[str]:
     if plan.place.option in PREPAID:
-        told = f"; a daily notification while they are idle for {minutes:g} minutes or missing"
+        daily = f"; a daily notification while they are idle for {minutes:g} minutes or missing"
         bought = "training plan" if plan.place.option is PurchaseOption.TRAINING_PLAN else "Capacity Block"
         return [
-            f"the {bought} is prepaid: its nodes are never stopped{told if minutes and guard_of(plan).idle else ''}"
+            f"the {bought} is prepaid: its nodes are never stopped{daily if minutes and guard_of(plan).idle else ''}"
         ]
     if minutes and _reserved(plan) is not None:
         return ["a daily notification while no reserved node runs"]
@@ -390,14 +384,14 @@ def _paid_words(plan: Plan, minutes: float | None) -> list[str]:
 
 
 def _stop_words(plan: Plan) -> str:
-    asked = plan.request.budget.stop_at_usd
-    if asked is None:
+    stop_usd = plan.request.budget.stop_at_usd
+    if stop_usd is None:
         return "no spending limit that stops it (budget.stop_at_usd)"
     why = exempt(plan.request, plan.place.option)
     if why is not None:
-        return f"no stop at ${words(asked)}: {why}"
+        return f"no stop at ${words(stop_usd)}: {why}"
     serve = plan.request.workload.serve
     if serve is not None:
         ends = "scales to zero" if serve.min_instances == 0 else "is deleted"
-        return f"the endpoint {ends} before it has cost ${words(asked)}"
-    return f"the job saves and its nodes stop before they have cost ${words(asked)}"
+        return f"the endpoint {ends} before it has cost ${words(stop_usd)}"
+    return f"the job saves and its nodes stop before they have cost ${words(stop_usd)}"

@@ -51,18 +51,9 @@ class HyperPodChart(Construct):
         subnet_id: str,
         security_group_id: str,
     ) -> None:
-        """Make function and resource.
+        """`pins` are the digests of chart and layer; `values` is YAML.
 
-        Args:
-            scope: the stack.
-            id_: construct id.
-            cluster: where it goes.
-            pins: digests of chart and layer.
-            chart: where the chart will be.
-            layer: where the layer with helm will be.
-            values: what the chart is told, YAML.
-            subnet_id: of the function, with a way to S3.
-            security_group_id: of the function: one that the control plane lets in.
+        `subnet_id` has a way to S3, and the control plane accepts `security_group_id`.
         """
         super().__init__(scope, id_)
         self._cluster, self._pins, self._chart = cluster, pins, chart
@@ -158,18 +149,7 @@ def function_in(
     seconds: int,
     memory_mb: int,
 ) -> lambda_.CfnFunction:
-    """A function of templates/chart in a cluster's network, which knows where the cluster's API is.
-
-    Args:
-        scope: whose function it is.
-        cluster: the cluster.
-        role: the function's.
-        log: where it logs.
-        place: its subnet and security group.
-        does: what it is for, in words.
-        seconds: how long it may take.
-        memory_mb: its memory.
-    """
+    """A function of templates/chart in a cluster's network, which knows where the cluster's API is."""
     code = assets.Asset(scope, "Code", path=str(asset("templates/chart")), exclude=["__pycache__"])
     return lambda_.CfnFunction(
         scope,

@@ -21,13 +21,6 @@ class HyperPodCluster(Construct):
     """
 
     def __init__(self, scope: Construct, id_: str, *, request: Mapping[str, Any]) -> None:
-        """Make the cluster.
-
-        Args:
-            scope: the stack.
-            id_: construct id.
-            request: CreateCluster's request; tokens allowed.
-        """
         super().__init__(scope, id_)
         self._request = request
         self.resource = sagemaker.CfnCluster(self, "Cluster", cluster_name=request["ClusterName"])
@@ -39,8 +32,8 @@ class HyperPodCluster(Construct):
     @property
     def workers(self) -> dict[str, Any]:
         """The group that runs jobs, as a request that makes its instances again after they were deleted."""
-        (found,) = (group for group in self._request["InstanceGroups"] if group["InstanceGroupName"] == WORKERS)
-        return dict(found)
+        (worker_group,) = (group for group in self._request["InstanceGroups"] if group["InstanceGroupName"] == WORKERS)
+        return dict(worker_group)
 
     def connect_command(self, region: str, document: str | None) -> str:
         """The command that opens a shell on the controller, by a session document where one is given."""

@@ -31,10 +31,10 @@ def announce(plan: Plan, guardrails: Guardrails) -> None:
     """Instances that HyperPod finds faulty, and a cluster that fails (developer guide, events of SageMaker AI)."""
     detail = {"ClusterName": [cluster_name(plan)]}
     pattern = {"source": ["aws.sagemaker"], "detail-type": [_NODE_HEALTH], "detail": detail}
-    guardrails.tell("NodeHealth", "instances that HyperPod finds faulty", pattern)
+    guardrails.notify("NodeHealth", "instances that HyperPod finds faulty", pattern)
     pattern = {
         "source": ["aws.sagemaker"],
         "detail-type": [_CLUSTER_STATE],
         "detail": {**detail, "ClusterStatus": ["Failed", "RollingBack"]},
     }
-    guardrails.tell("State", "a HyperPod cluster that fails", pattern)
+    guardrails.notify("State", "a HyperPod cluster that fails", pattern)

@@ -27,14 +27,6 @@ class HyperPodLifecycle(Construct):
     def __init__(
         self, scope: Construct, id_: str, *, files: Mapping[str, str], synthesizer: DefaultStackSynthesizer
     ) -> None:
-        """Write the files into the assembly and have them published.
-
-        Args:
-            scope: the stack.
-            id_: construct id.
-            files: text by name.
-            synthesizer: the stack's own, bound to it.
-        """
         super().__init__(scope, id_)
         whole = "".join(f"{name}\0{text}\0" for name, text in sorted(files.items()))
         digest = hashlib.sha256(whole.encode()).hexdigest()

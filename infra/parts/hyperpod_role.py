@@ -45,20 +45,10 @@ class HyperPodRole(Construct):
         session_log_arn: str | None = None,
         named_arn: str | None = None,
     ) -> None:
-        """Make the role.
+        """`node_policy` None: jobs have a role of their own.
 
-        Args:
-            scope: the stack.
-            id_: construct id.
-            cluster: the cluster's name, for the description.
-            lifecycle: the scripts.
-            subnet_id: the machines' subnet.
-            security_group_ids: the machines' groups.
-            node_policy: what jobs may do; None where they have a role of their own.
-            namespace: of the metrics that machines report; None where they report none.
-            eks_arn: the control plane that they are nodes of, None for machines with Slurm.
-            session_log_arn: the policy of machines that write the log of their sessions, None where none is kept.
-            named_arn: a role that the plan names, which then is taken as it is; None: one is made.
+        `namespace` None: machines report no metrics. `eks_arn` is None for machines with Slurm; `session_log_arn` None
+        where sessions are not logged; `named_arn` is used unchanged, None: a role is created.
         """
         super().__init__(scope, id_)
         if named_arn is not None:
@@ -90,12 +80,12 @@ class HyperPodRole(Construct):
         self, node_policy: iam.CfnManagedPolicy | None, session_log_arn: str | None, *, nodes: bool
     ) -> list[iam.IManagedPolicy]:
         names = (SERVICE_POLICY, *((PULL_POLICY,) if nodes else ()))
-        found = [iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in names]
+        policies = [iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in names]
         if node_policy is not None:
-            found.append(iam.ManagedPolicy.from_managed_policy_arn(self, "Jobs", node_policy.ref))
+            policies.append(iam.ManagedPolicy.from_managed_policy_arn(self, "Jobs", node_policy.ref))
         if session_log_arn is not None:
-            found.append(iam.ManagedPolicy.from_managed_policy_arn(self, "Sessions", session_log_arn))
-        return found
+            policies.append(iam.ManagedPolicy.from_managed_policy_arn(self, "Sessions", session_log_arn))
+        return policies
 
     def _of_nodes(self, subnet_id: str, eks_arn: str) -> list[iam.PolicyStatement]:
         """What the network plugin does on a node for its pods' addresses, and the agent that gives pods their roles.

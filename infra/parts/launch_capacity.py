@@ -8,18 +8,18 @@ from aws_cdk import aws_ec2 as ec2
 
 def launch_capacity(reservation_id: str | None, *, block: bool) -> dict[str, Any]:
     """The properties of a launch template for a reservation, and for the market of a Capacity Block; {} without."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if reservation_id is not None:
-        found["capacity_reservation_specification"] = ec2.CfnLaunchTemplate.CapacityReservationSpecificationProperty(
+        options["capacity_reservation_specification"] = ec2.CfnLaunchTemplate.CapacityReservationSpecificationProperty(
             capacity_reservation_target=ec2.CfnLaunchTemplate.CapacityReservationTargetProperty(
                 capacity_reservation_id=reservation_id
             )
         )
     if block:
-        found["instance_market_options"] = ec2.CfnLaunchTemplate.InstanceMarketOptionsProperty(
+        options["instance_market_options"] = ec2.CfnLaunchTemplate.InstanceMarketOptionsProperty(
             market_type="capacity-block"
         )
-    return found
+    return options
 
 
 def root_volume(device: str, gib: int, key_arn: str | None) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:

@@ -40,28 +40,22 @@ class Network(Construct):
         shared_zones: tuple[str, ...] = (),
         endpoints: tuple[str, ...] = (),
     ) -> None:
-        """Lay out the network.
+        """`zone` is an availability zone id such as use2-az1; None: the region's first.
 
-        Args:
-            scope: the stack.
-            id_: construct id.
-            ranges: the VPC's range and its two subnets'.
-            zone: availability zone id of a cluster's own network, such as use2-az1; None: the region's first.
-            nat_zones: the zone of the NAT gateway; one for all.
-            shared_zones: the zones of a network that clusters share.
-            endpoints: services that get an interface endpoint, such as "ssm"; each is paid by the hour.
+        `shared_zones` are those of a network that clusters share. Each service of `endpoints` (such as "ssm") gets an
+        interface endpoint, paid by the hour.
         """
         super().__init__(scope, id_)
         self.vpc = ec2.CfnVPC(
             self, "Vpc", cidr_block=str(ranges.vpc), enable_dns_support=True, enable_dns_hostnames=True
         )
         self._name(self.vpc)
-        wanted: Mapping[str | None, IPv4Network] = {
+        zones: Mapping[str | None, IPv4Network] = {
             shared_zone: zone_range(ranges, shared_zone) for shared_zone in shared_zones
         }
         self.private_subnets = {
             az_id: self._subnet(_label(az_id) if shared_zones else "Private", str(cidr), az_id)
-            for az_id, cidr in (wanted or {zone: ranges.private}).items()
+            for az_id, cidr in (zones or {zone: ranges.private}).items()
         }
         (nat_zone,) = nat_zones
         public_subnet = self._subnet("Public", str(ranges.public), nat_zone)

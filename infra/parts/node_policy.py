@@ -59,22 +59,11 @@ class NodePolicy(Construct):
         reached: Sequence[Reach] = (),
         conditions: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        """Make the policy.
+        """`kms_key_arn` None: S3's own key.
 
-        Args:
-            scope: the stack.
-            id_: construct id.
-            store: where jobs write.
-            kms_key_arn: the key of the store's objects, if it is not S3's own.
-            fetched: the scripts that nodes fetch.
-            secrets: ARNs of secrets and parameters that jobs fetch.
-            compile_cache: whether jobs keep a cache of compiled programs, whose lock files they delete.
-            image: the container image of the plan's job, if it has one.
-            path: of the policy's name.
-            starts_machines: whether one of them starts the others, whose root volumes may have the key.
-            in_store: what they may do in the store; None: what all jobs may that have one role.
-            reached: what the plan names in S3 beside the store.
-            conditions: under which they may reach it.
+        `compile_cache`: jobs share a cache of compiled programs, whose lock files they delete. `starts_machines`: one
+        machine starts the others, whose root volumes may have the key. `in_store` None: what all jobs may do that share
+        one role; `reached` is what the plan names in S3 beside the store, under `conditions`.
         """
         super().__init__(scope, id_)
         statements = list(in_store) if in_store is not None else store_statements(store, compile_cache=compile_cache)
@@ -86,7 +75,7 @@ class NodePolicy(Construct):
             )
             statements += volume_statements(kms_key_arn) if starts_machines else ()
         if fetched:
-            scripts = [each.bucket.arn_for_objects(each.s3_object_key) for each in fetched]
+            scripts = [asset.bucket.arn_for_objects(asset.s3_object_key) for asset in fetched]
             statements.append(iam.PolicyStatement(sid="FetchSetUp", actions=["s3:GetObject"], resources=scripts))
         statements.extend(_reach_statements(reached, conditions or {}))
         statements.extend(_secret_statements(secrets))
@@ -143,11 +132,6 @@ def marking_statement(sid: str, objects: str, conditions: Mapping[str, Mapping[s
     """Saying of an object that it is superseded, or that it stays, by that one tag.
 
     Any other can be what somebody else's policy or lifecycle rule goes by.
-
-    Args:
-        sid: of the statement.
-        objects: ARN of those that it is for.
-        conditions: that hold besides.
     """
     key = f"s3:RequestObjectTag/{STORE_TAG}"
     return iam.PolicyStatement(
@@ -163,7 +147,7 @@ def marking_statement(sid: str, objects: str, conditions: Mapping[str, Mapping[s
 
 def store_statements(store: StoreAccess, *, compile_cache: bool) -> list[iam.PolicyStatement]:
     """Jobs' part of the store: they find, read and write, and delete nothing but the locks of the cache."""
-    found = [
+    statements = [
         finding_statement(store),
         iam.PolicyStatement(
             sid="KeepCheckpoints",
@@ -173,12 +157,12 @@ def store_statements(store: StoreAccess, *, compile_cache: bool) -> list[iam.Pol
         marking_statement("MarkSuperseded", store.objects(), {}),
     ]
     if compile_cache:
-        found.append(
+        statements.append(
             iam.PolicyStatement(
                 sid="UnlockCompileCache", actions=["s3:DeleteObject"], resources=[store.objects(COMPILED_FOLDER)]
             )
         )
-    return found
+    return statements
 
 
 def _reach_statements(
@@ -215,9 +199,9 @@ def _secret_statements(secrets: tuple[str, ...]) -> list[iam.PolicyStatement]:
         ("ReadSecrets", "secretsmanager", "secretsmanager:GetSecretValue"),
         ("ReadParameters", "ssm", "ssm:GetParameter"),
     )
-    found = []
+    statements = []
     for sid, service, action in services:
         arns = sorted({arn for arn in secrets if arn.split(":")[2] == service})
         if arns:
-            found.append(iam.PolicyStatement(sid=sid, actions=[action], resources=arns))
-    return found
+            statements.append(iam.PolicyStatement(sid=sid, actions=[action], resources=arns))
+    return statements

@@ -88,16 +88,7 @@ class PcsProfile(Construct):
         namespace: str,
         named_arn: str | None,
     ) -> None:
-        """Make the profile.
-
-        Args:
-            scope: the stack.
-            id_: construct id.
-            cluster: the cluster's name, for the description.
-            policy_arns: what machines and jobs may do beside joining the cluster and reporting.
-            namespace: of the metrics that nodes report.
-            named_arn: a role that the plan names; None: one is made.
-        """
+        """`policy_arns` add to joining the cluster and reporting; `named_arn` None: a role is created."""
         super().__init__(scope, id_)
         self.role_arn = named_arn or self._role(cluster, policy_arns, namespace)
         self.resource = iam.CfnInstanceProfile(self, "Profile", path=ROLE_PATH, roles=[self._name(named_arn)])
@@ -149,18 +140,9 @@ class PcsGroup(Construct):
         scripts: PcsScripts,
         tags: Mapping[str, str],
     ) -> None:
-        """Make the group.
+        """`image` is the id of an AMI.
 
-        Args:
-            scope: the stack.
-            id_: construct id.
-            cluster: what it belongs to.
-            context: the whole as it was rendered.
-            group: what was rendered of it.
-            image: the id of an AMI.
-            profile: of its machines.
-            scripts: what its machines run at their boot.
-            tags: of machines and volumes, which carry none of the stack's by themselves.
+        `scripts` run at boot; `tags` are those of machines and volumes, which do not inherit the stack's.
         """
         super().__init__(scope, id_)
         self._context, self._group = context, group
@@ -210,7 +192,7 @@ class PcsGroup(Construct):
         )
 
     def _interfaces(self) -> list[ec2.CfnLaunchTemplate.NetworkInterfaceProperty] | None:
-        made = [
+        interfaces = [
             ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
                 network_card_index=interface.card,
                 device_index=interface.device,
@@ -221,4 +203,4 @@ class PcsGroup(Construct):
             )
             for interface in self._group.interfaces
         ]
-        return made or None
+        return interfaces or None

@@ -15,13 +15,10 @@ class PinnedAsset(NamedTuple):
 def pinned_asset(synthesizer: DefaultStackSynthesizer, *, file: str, sha256: str, title: str) -> PinnedAsset:
     """Name a file of the assembly that a synthesis does not make.
 
-    Args:
-        synthesizer: the stack's own, bound to it.
-        file: its name in the assembly, where the launcher lays it before it deploys (launcher/cdk/chart.py).
-        sha256: of its content, which is its name in the bucket.
-        title: what the CDK says of it.
+    `sha256` of the content is its name in the bucket; the launcher puts `file` into the assembly before it deploys
+    (cdk/chart.py).
     """
-    made = synthesizer.add_file_asset(
+    asset = synthesizer.add_file_asset(
         source_hash=sha256, file_name=file, packaging=FileAssetPackaging.FILE, display_name=title
     )
-    return PinnedAsset(made.bucket_name, made.object_key)
+    return PinnedAsset(asset.bucket_name, asset.object_key)

@@ -19,12 +19,7 @@ def private_bucket(
 ) -> s3.Bucket:
     """Make one.
 
-    Args:
-        scope: the construct it belongs to.
-        id_: construct id; its logical id follows from it.
-        rules: what becomes of its objects.
-        kms_key_arn: key for the objects; None: S3's own.
-        log_to: the bucket that takes the log of its requests.
+    `kms_key_arn` None: S3's own key. `log_to`: the bucket that gets the log of its requests.
     """
     key = kms.Key.from_key_arn(scope, "Key", kms_key_arn) if kms_key_arn is not None else None
     return s3.Bucket(

@@ -30,15 +30,9 @@ class ProviderAccess(Construct):
         key_arn: str | None,
         role_arns: Sequence[str] = (),
     ) -> None:
-        """Make what is needed.
+        """`data_uri` (`s3://bucket/prefix`) is what a file system of the cluster imports; None: nothing.
 
-        Args:
-            scope: the stack.
-            id_: construct id.
-            boundary_arn: the permissions boundary of every role, None where the account has none.
-            data_uri: `s3://bucket/prefix` that a file system of the cluster imports, or None.
-            key_arn: the plan's key, None where the services use their own.
-            role_arns: roles of the account that the cluster's machines get.
+        `key_arn` None: the services' own keys. `role_arns` are roles of the account that the cluster's machines get.
         """
         super().__init__(scope, id_)
         self.parameters: dict[str, str] = {}

@@ -7,12 +7,7 @@ from launcher.rendering.image import PARALLELCLUSTER_VERSION
 
 
 def published_template(scope: Construct, path: str) -> str:
-    """The URL of a template of the pinned release, in the region of a construct's stack.
-
-    Args:
-        scope: a construct.
-        path: the template's path below the release's `templates/`.
-    """
+    """The URL of a template of the pinned release, in the region of a construct's stack."""
     region = Stack.of(scope).region
     bucket = f"{region}-aws-parallelcluster"
     key = f"parallelcluster/{PARALLELCLUSTER_VERSION}/templates/{path}"

@@ -23,14 +23,9 @@ class SessionLog(Construct):
     """
 
     def __init__(self, scope: Construct, id_: str, *, keyed: bool, path: str) -> None:
-        """Make the three.
+        """`keyed`: the group has a key of the plan's.
 
-        Args:
-            scope: the stack.
-            id_: construct id.
-            keyed: whether the group is encrypted with a key of the plan's: only then does the agent take
-                `cloudWatchEncryptionEnabled`, and refuses a session where the group has none.
-            path: of the policy's name.
+        Only then does the agent accept `cloudWatchEncryptionEnabled`; it refuses a session where the group has none.
         """
         super().__init__(scope, id_)
         log = logs.CfnLogGroup(self, "Log", retention_in_days=LOG_RETENTION_DAYS)

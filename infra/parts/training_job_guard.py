@@ -40,4 +40,4 @@ def announce(plan: Plan, guardrails: Guardrails) -> None:
     """A training job that fails (developer guide, events of SageMaker AI: the detail has the job's tags)."""
     detail = {"TrainingJobStatus": ["Failed"], "Tags": {CLUSTER_TAG: [plan.cluster_name]}}
     pattern = {"source": ["aws.sagemaker"], "detail-type": ["SageMaker Training Job State Change"], "detail": detail}
-    guardrails.tell("State", "a training job that fails", pattern)
+    guardrails.notify("State", "a training job that fails", pattern)

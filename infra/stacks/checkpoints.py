@@ -37,14 +37,9 @@ class CheckpointStore(Construct):
     """
 
     def __init__(self, scope: Construct, id_: str, *, prefix: str, kms_key_arn: str | None, access_log: bool) -> None:
-        """Make the bucket.
+        """Jobs write below `prefix`.
 
-        Args:
-            scope: the stack.
-            id_: construct id; the bucket's logical id follows from it.
-            prefix: the part of the bucket that jobs write to.
-            kms_key_arn: key for the objects; None: S3's own.
-            access_log: keep a log of every request, in a bucket of its own.
+        `kms_key_arn` None: S3's own key. `access_log`: log every request, in a bucket of its own.
         """
         super().__init__(scope, id_)
         log_bucket = None

@@ -79,6 +79,6 @@ def add_cluster(
 ) -> None:
     """Add a plan's network, its checkpoints and its cluster, of a kind of stack, to an app."""
     network = cluster_network(app, plan=plan, catalog=catalog, account=account, tags=tags)
-    made = kind(app, plan=plan, account=account, tags=tags, catalog=catalog, network=network, limits=limits)
+    stack = kind(app, plan=plan, account=account, tags=tags, catalog=catalog, network=network, limits=limits)
     if network.stack is not None:
-        made.add_stack_dependency(network.stack)
+        stack.add_stack_dependency(network.stack)

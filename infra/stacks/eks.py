@@ -143,12 +143,12 @@ class EksStack(ClusterStack):
 
 def control_subnets(scope: Construct, plan: Plan, catalog: Catalog, network: ClusterNetwork) -> list[str]:
     """Subnets of the control plane in two zones: small ones in a network of the cluster's own, else what exists."""
-    asked = plan.request.network
-    if asked.vpc_id is not None:
-        return list(asked.subnet_ids)
-    if asked.name is not None:
+    network_request = plan.request.network
+    if network_request.vpc_id is not None:
+        return list(network_request.subnet_ids)
+    if network_request.name is not None:
         return list(network.zone_subnets.values())
-    cidrs = [str(control_range) for control_range in control_ranges(ranges(asked.cidr))]
+    cidrs = [str(control_range) for control_range in control_ranges(ranges(network_request.cidr))]
     zones = control_zones(zone(plan.place, catalog))
     return ControlSubnets(scope, "ControlSubnets", vpc_id=network.vpc_id, cidrs=cidrs, zones=zones).ids
 

@@ -88,30 +88,22 @@ class TaskGovernance(Construct):
     def __init__(
         self, scope: Construct, id_: str, *, requests: str, cluster: HyperPodCluster, addon: eks.CfnAddon
     ) -> None:
-        """Make both.
-
-        Args:
-            scope: the stack.
-            id_: construct id.
-            requests: what was rendered, YAML.
-            cluster: whose instances they are.
-            addon: brings Kueue, which has to be there first.
-        """
+        """`requests` is YAML; `addon` installs Kueue, which has to exist first."""
         super().__init__(scope, id_)
         self._arn = cluster.resource.attr_cluster_arn
-        told = safe_yaml.loads(requests)
-        self.policy = self._made("ClusterSchedulerConfig", told)
+        sections = safe_yaml.loads(requests)
+        self.policy = self._resource("ClusterSchedulerConfig", sections)
         self.policy.node.add_dependency(addon)
-        self.quota = self._made("ComputeQuota", told)
+        self.quota = self._resource("ComputeQuota", sections)
         # The classes are there before the first job can ask for one.
         self.quota.node.add_dependency(self.policy)
 
-    def _made(self, kind: str, told: Mapping[str, Any]) -> CfnResource:
+    def _resource(self, kind: str, sections: Mapping[str, Any]) -> CfnResource:
         """One of them; aws-cdk-lib 2.275 has no construct for quotas, 2.276 has."""
-        properties = {**told[kind], "ClusterArn": self._arn}
-        made = CfnResource(self, kind, type=f"AWS::SageMaker::{kind}", properties=properties)
-        Validations.of(made).acknowledge(Acknowledgment(id=_UNKNOWN_TYPE, reason=_WHY_UNKNOWN))
-        return made
+        properties = {**sections[kind], "ClusterArn": self._arn}
+        resource = CfnResource(self, kind, type=f"AWS::SageMaker::{kind}", properties=properties)
+        Validations.of(resource).acknowledge(Acknowledgment(id=_UNKNOWN_TYPE, reason=_WHY_UNKNOWN))
+        return resource
 
 
 _OPERATOR_POLICY = "AmazonSageMakerHyperPodTrainingOperatorAccess"
@@ -122,8 +114,8 @@ def start_commands(region: str, name: str, nodes: int) -> list[str]:
     counts = [min(ADDED_A_CALL, nodes - done) for done in range(0, nodes, ADDED_A_CALL)]
     return [
         f"aws sagemaker batch-add-cluster-nodes --region {region} --cluster-name {name}"
-        f" --nodes-to-add InstanceGroupName={WORKERS},IncrementTargetCountBy={each}"
-        for each in counts
+        f" --nodes-to-add InstanceGroupName={WORKERS},IncrementTargetCountBy={node_count}"
+        for node_count in counts
     ]
 
 
@@ -219,7 +211,7 @@ class HyperPodEksStack(ClusterStack):
 
     def _in_order(self, group: NodeSecurityGroup, chart: HyperPodChart) -> None:
         nodes = self.cluster.resource
-        addons = {each.addon_name: each for each in self.control.add_ons([nodes])}
+        addons = {installed.addon_name: installed for installed in self.control.add_ons([nodes])}
         before = [addon for addon in addons.values() if not addon.node.dependencies]
         chart.resource.node.add_dependency(*group.rules)
         chart.function.node.add_dependency(*group.rules)

@@ -56,15 +56,7 @@ class ParallelCluster(Construct):
         configuration: Mapping[str, Any],
         provider_parameters: Mapping[str, str],
     ) -> None:
-        """Make provider and cluster.
-
-        Args:
-            scope: the stack.
-            id_: construct id.
-            name: the cluster's name, which must differ from this stack's; it can never change.
-            configuration: the cluster configuration as typed data; tokens allowed.
-            provider_parameters: parameters of the provider's stack.
-        """
+        """`name` must differ from the stack's and can never change; `configuration` may contain tokens."""
         super().__init__(scope, id_)
         self.provider = CfnStack(
             self,
@@ -131,7 +123,7 @@ class TrainingStack(ClusterStack):
         group: NodeSecurityGroup,
     ) -> ClusterNames:
         """What the cluster refers to, as tokens; what its nodes fetch and may do is made on the way."""
-        types = [instances[each] for each in (plan.place.instance_type, *plan.request.target.fallback_types)]
+        types = [instances[type_name] for type_name in (plan.place.instance_type, *plan.request.target.fallback_types)]
         script = assets.Asset(self, "NodeScript", path=str(asset(NODE_SCRIPT)))
         metrics = self._metrics()
         policy = NodePolicy(

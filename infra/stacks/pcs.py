@@ -165,8 +165,8 @@ class PcsStack(ClusterStack):
     ) -> ClusterNames:
         """What the cluster refers to, as tokens; what its nodes may do is made on the way."""
         types = [
-            self._catalog.instance_types[each]
-            for each in (plan.place.instance_type, *plan.request.target.fallback_types)
+            self._catalog.instance_types[type_name]
+            for type_name in (plan.place.instance_type, *plan.request.target.fallback_types)
         ]
         policy = NodePolicy(
             self,
@@ -229,32 +229,32 @@ class PcsStack(ClusterStack):
         image = context.image or self._image()
         # A new version of a launch template replaces the nodes: what changes with every plan is no part of it.
         lasting = {key: value for key, value in self._plan_tags.items() if key not in (PLAN_TAG, DIGEST_TAG)}
-        made = {}
-        for number, each in enumerate(context.groups):
-            made[each.name] = PcsGroup(
+        groups = {}
+        for number, group in enumerate(context.groups):
+            groups[group.name] = PcsGroup(
                 self,
-                "Login" if each.name == LOGIN else f"Nodes{number}",
+                "Login" if group.name == LOGIN else f"Nodes{number}",
                 cluster=self.cluster,
                 context=context,
-                group=each,
+                group=group,
                 image=image,
                 profile=profile,
                 scripts=scripts,
                 tags=lasting,
             )
-            if each.queue is not None:
+            if group.queue is not None:
                 pcs.CfnQueue(
                     self,
                     f"Queue{number}",
                     cluster_id=self.cluster.attr_id,
-                    name=each.queue,
+                    name=group.queue,
                     compute_node_group_configurations=[
                         pcs.CfnQueue.ComputeNodeGroupConfigurationProperty(
-                            compute_node_group_id=made[each.name].resource.attr_id
+                            compute_node_group_id=groups[group.name].resource.attr_id
                         )
                     ],
                 )
-        return made
+        return groups
 
     def _image(self) -> str:
         """The image as an input of the stack: an update keeps the id that the cluster was made with."""
@@ -269,11 +269,11 @@ class PcsStack(ClusterStack):
     def _connect(self, plan: Plan) -> str:
         """The command of a shell on the login node, which PCS may have replaced."""
         region, group = plan.place.region, self.groups[LOGIN].resource.attr_id
-        found = (
+        instance_query = (
             f"aws ec2 describe-instances --region {region} --filters Name=tag:{GROUP_TAG},Values={group}"
             " Name=instance-state-name,Values=running --query Reservations[0].Instances[0].InstanceId --output text"
         )
-        command = f"aws ssm start-session --region {region} --target $({found})"
+        command = f"aws ssm start-session --region {region} --target $({instance_query})"
         return command if self.session_log is None else f"{command} --document-name {self.session_log.document}"
 
     def _outputs(self, plan: Plan, context: PcsContext, names: ClusterNames, connect: str) -> None:

@@ -29,17 +29,7 @@ class PlanStack(Stack):
         tags: Mapping[str, str],
         termination_protection: bool = False,
     ) -> None:
-        """Make an empty stack.
-
-        Args:
-            scope: the app.
-            part: last part of the name: "network", "checkpoints", "training".
-            plan: the plan.
-            account: the account's id, None where it is not known yet.
-            description: what the console shows.
-            tags: tags of the stack and of everything in it.
-            termination_protection: refuse to delete the stack.
-        """
+        """`part` is the last word of the name, such as "training"; `account` is None where it is not known yet."""
         name = stack_name(plan, part)
         boundary = plan.request.security.permissions_boundary_arn
         synthesizer = DefaultStackSynthesizer(qualifier=plan.request.security.qualifier)

@@ -33,8 +33,8 @@ from launcher.rendering.cluster import notify_findings
 def findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
     """Why a plan's endpoint cannot be built; empty when it can. Its network is SageMaker's."""
     served = ServingDeployment(plan=plan, catalog=catalog, images=load_images())
-    found = endpoint_findings(served, load_serving())
-    return (*(finding for finding in found if finding.level is Level.ERROR), *notify_findings(plan))
+    problems = endpoint_findings(served, load_serving())
+    return (*(finding for finding in problems if finding.level is Level.ERROR), *notify_findings(plan))
 
 
 def build(
@@ -97,7 +97,7 @@ class ServingStack(PlanStack):
         )
         self._scale(endpoint, alarms)
         guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=endpoint_alarms)
-        alarms.tell(guardrails.topics)
+        alarms.notify(guardrails.topics)
         callers = InvokePolicy(self, "Callers", endpoint=endpoint, store=store)
         CfnOutput(self, "InvokePolicyArn", value=callers.policy.ref, description="For those who call the endpoint")
         self._watched(plan, endpoint, limits, topic=guardrails.topic.ref)

@@ -42,16 +42,7 @@ class TrainingJobRole(Construct):
         in_vpc: bool,
         named_arn: str | None,
     ) -> None:
-        """Make the role.
-
-        Args:
-            scope: the stack.
-            id_: construct id.
-            cluster: the plan's cluster name, for the description.
-            policy: what jobs may do in their store.
-            in_vpc: whether jobs get interfaces in a VPC.
-            named_arn: a role that the plan names, which then is used unchanged; None: one is made.
-        """
+        """`in_vpc`: jobs get interfaces in a VPC. `named_arn` is used unchanged; None: a role is created."""
         super().__init__(scope, id_)
         if named_arn is not None:
             self.arn = named_arn

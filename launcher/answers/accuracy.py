@@ -35,7 +35,6 @@ def document(runs: Sequence[RunAccuracy], unread: Sequence[tuple[str, str]]) -> 
 
 
 def _accuracies(runs: Sequence[RunAccuracy]) -> tuple[Accuracy, Accuracy, Accuracy]:
-    """Of tokens a second, hours and dollars, of runs in AWS alone."""
     real = [run for run in runs if not run.simulated]
     return (
         accuracy((run_accuracy.rate_ratio, run_accuracy.rate_covered) for run_accuracy in real),
@@ -51,7 +50,7 @@ def page(runs: Sequence[RunAccuracy], unread: Sequence[tuple[str, str]], width: 
     else:
         lines = ["", *(piece for text in _answer(runs) for piece in wrapped(f"  {text}", width)), ""]
         lines += _table(runs, width)
-        lines += wrapped("  Measured over quoted; in brackets what lies outside of the quoted range.", width)
+        lines += wrapped("  Measured over quoted; values outside the quoted range in brackets.", width)
     for run, reason in unread:
         lines += wrapped(f"  ? {run}: {reason}", width)
     return lines
@@ -65,11 +64,11 @@ def _answer(runs: Sequence[RunAccuracy]) -> list[str]:
     return lines + sandbox if beside else lines or ["Nothing to compare yet: no run has ended that counted tokens."]
 
 
-def _shares(what: str, found: Accuracy) -> list[str]:
-    if found.within_25 is None or found.covered is None:
+def _shares(what: str, figures: Accuracy) -> list[str]:
+    if figures.within_25 is None or figures.covered is None:
         return []
-    near, inside = f"{found.within_25:.0%} within 0.8 to 1.25 of the quote", f"{found.covered:.0%} in its range"
-    return [f"{what}: of {found.n} run{'s' if found.n > 1 else ''} {near}, {inside}."]
+    near, inside = f"{figures.within_25:.0%} within 0.8 to 1.25 of the quote", f"{figures.covered:.0%} in its range"
+    return [f"{what}: of {figures.n} run{'s' if figures.n > 1 else ''} {near}, {inside}."]
 
 
 def _table(runs: Sequence[RunAccuracy], width: int) -> list[str]:

@@ -19,43 +19,45 @@ def head(report: Report) -> list[str]:
     return ["", f"  {report.name}: {report.status.value}, {words.hours(report.actual_hours)} h of the job"]
 
 
-def bill_lines(found: BilledRun, width: int) -> list[str]:
+def bill_lines(billed: BilledRun, width: int) -> list[str]:
     """The answer, what has not arrived, the lines, what is in none of them, and what to know of it."""
-    lines = ["", *(piece for text in answer(found) for piece in wrapped(f"  {text}", width)), ""]
-    if found.usd is not None:
-        lines += _table(found, width)
-    lines += [piece for text in found.notes for piece in wrapped(f"  {text}", width)]
+    lines = ["", *(piece for text in answer(billed) for piece in wrapped(f"  {text}", width)), ""]
+    if billed.usd is not None:
+        lines += _table(billed, width)
+    lines += [piece for text in billed.notes for piece in wrapped(f"  {text}", width)]
     return lines
 
 
-def answer(found: BilledRun) -> list[str]:
+def answer(billed: BilledRun) -> list[str]:
     """The sum in a few sentences, what is not there yet first."""
-    said = [] if found.missing is None else [f"{found.missing[:1].upper()}{found.missing[1:]}."]
-    if found.usd is None:
-        return [f"Nothing is billed yet under {found.tag[0]}={found.tag[1]} by {found.source}.", *said]
-    change = found.usd - found.quoted_usd
-    share = f", {change / found.quoted_usd:+.1%}" if found.quoted_usd else ""
-    spread = ", fees spread over what they pay for" if found.upfront is Upfront.SPREAD else ""
-    quoted = words.dollars(found.quoted_usd)
-    first = f"Billed ${words.dollars(found.usd)}, quoted ${quoted}: {signed(change)}{share} ({found.source}{spread})."
-    told = [first, *said]
-    moved = _moved(found)
+    missing = [] if billed.missing is None else [f"{billed.missing[:1].upper()}{billed.missing[1:]}."]
+    if billed.usd is None:
+        return [f"Nothing is billed yet under {billed.tag[0]}={billed.tag[1]} by {billed.source}.", *missing]
+    change = billed.usd - billed.quoted_usd
+    share = f", {change / billed.quoted_usd:+.1%}" if billed.quoted_usd else ""
+    spread = ", fees spread over what they pay for" if billed.upfront is Upfront.SPREAD else ""
+    quoted = words.dollars(billed.quoted_usd)
+    first = f"Billed ${words.dollars(billed.usd)}, quoted ${quoted}: {signed(change)}{share} ({billed.source}{spread})."
+    sentences = [first, *missing]
+    moved = _moved(billed)
     if moved:
-        told.append(moved)
-    if found.credits_usd or found.tax_usd:
-        told.append(f"Beside it credits of {signed(found.credits_usd)} and taxes of {signed(found.tax_usd)}.")
-    if found.final is False:
-        told.append("These rows are estimates of AWS's until the month's invoice.")
-    return told
+        sentences.append(moved)
+    if billed.credits_usd or billed.tax_usd:
+        sentences.append(f"Beside it credits of {signed(billed.credits_usd)} and taxes of {signed(billed.tax_usd)}.")
+    if billed.final is False:
+        sentences.append("These rows are estimates of AWS's until the month's invoice.")
+    return sentences
 
 
-def _moved(found: BilledRun) -> str:
-    quantity = sum((line.of_quantity_usd or Decimal(0) for line in found.lines), Decimal(0))
-    rate = sum((line.of_rate_usd or Decimal(0) for line in found.lines), Decimal(0))
-    unpriced = [line for line in found.lines if line.line.usd is None and line.usd]
-    rest = found.usd - found.quoted_usd - quantity - rate - found.unquoted_usd if found.usd is not None else Decimal(0)
+def _moved(billed: BilledRun) -> str:
+    quantity = sum((line.of_quantity_usd or Decimal(0) for line in billed.lines), Decimal(0))
+    rate = sum((line.of_rate_usd or Decimal(0) for line in billed.lines), Decimal(0))
+    unpriced = [line for line in billed.lines if line.line.usd is None and line.usd]
+    rest = (
+        billed.usd - billed.quoted_usd - quantity - rate - billed.unquoted_usd if billed.usd is not None else Decimal(0)
+    )
     parts = [f"{signed(quantity)} for other quantities", f"{signed(rate)} for other rates"]
-    parts += [f"{signed(found.unquoted_usd)} in no line of the quote"] * bool(found.unquoted)
+    parts += [f"{signed(billed.unquoted_usd)} in no line of the quote"] * bool(billed.unquoted)
     if abs(rest) >= SMALL:
         why = "lines without a price" if unpriced else "lines that can only be compared in dollars"
         parts.append(f"{signed(rest)} in {why}")
@@ -73,7 +75,7 @@ def signed(amount: Decimal) -> str:
     return f"{'+' if amount > 0 else '-'}${words.dollars(abs(amount))}"
 
 
-def _table(found: BilledRun, width: int) -> list[str]:
+def _table(billed: BilledRun, width: int) -> list[str]:
     cut = NAME if width < NARROW else None
     columns: list[Column[tuple[str, ...]]] = [
         Column("line", lambda row: words.shortened(row[0], cut), shrinks=True),
@@ -86,41 +88,54 @@ def _table(found: BilledRun, width: int) -> list[str]:
         Column("quantity $", itemgetter(7), "point", yields=0),
         Column("rate $", itemgetter(8), "point", yields=1),
     ]
-    rows = [_row(line) for line in found.lines if line.usd or line.line.usd]
-    rows += [_bare(each) for each in found.unquoted if abs(each.usd) >= SMALL]
-    small = [each for each in found.unquoted if abs(each.usd) < SMALL]
+    rows = [_row(line) for line in billed.lines if line.usd or line.line.usd]
+    rows += [_bare(line) for line in billed.unquoted if abs(line.usd) >= SMALL]
+    small = [line for line in billed.unquoted if abs(line.usd) < SMALL]
     if small:
-        usd = sum((each.usd for each in small), Decimal(0))
+        usd = sum((line.usd for line in small), Decimal(0))
         name = f"not quoted: {len(small)} more under a cent"
         rows.append((name, "", "", "", "", words.cents(usd), _change(usd), "", ""))
-    change = _change((found.usd or Decimal(0)) - found.quoted_usd)
-    rows.append(("total", "", "", "", words.cents(found.quoted_usd), words.cents(found.usd), change, "", ""))
+    change = _change((billed.usd or Decimal(0)) - billed.quoted_usd)
+    rows.append(("total", "", "", "", words.cents(billed.quoted_usd), words.cents(billed.usd), change, "", ""))
     return render(columns, rows, width)
 
 
-def _row(each: ComparedLine) -> tuple[str, ...]:
-    line = each.line
+def _row(compared: ComparedLine) -> tuple[str, ...]:
+    line = compared.line
     return (
         f"{words.first_of(line.names)}{'' if line.confirmed else ' ?'}",
         _quantity(line.quantity),
-        _quantity(each.quantity),
+        _quantity(compared.quantity),
         line.unit if line.quantity is not None else "",
         words.cents(line.usd, "unpriced"),
-        words.cents(each.usd),
-        _change(each.difference_usd),
-        _change(each.of_quantity_usd),
-        _change(each.of_rate_usd),
+        words.cents(compared.usd),
+        _change(compared.difference_usd),
+        _change(compared.of_quantity_usd),
+        _change(compared.of_rate_usd),
     )
 
 
-def name_of(each: Unquoted) -> str:
+def name_of(unquoted: Unquoted) -> str:
     """What is in no line of the quote, by what the bill says of it."""
-    return " ".join(part for part in (each.service, each.usage_type, each.what) if part) or "a row without a name"
+    return (
+        " ".join(part for part in (unquoted.service, unquoted.usage_type, unquoted.what) if part)
+        or "a row without a name"
+    )
 
 
-def _bare(each: Unquoted) -> tuple[str, ...]:
-    name, quantity = f"not quoted: {name_of(each)}", _quantity(each.quantity or None)
-    return name, "", quantity, each.unit if quantity else "", "", words.cents(each.usd), _change(each.usd), "", ""
+def _bare(unquoted: Unquoted) -> tuple[str, ...]:
+    name, quantity = f"not quoted: {name_of(unquoted)}", _quantity(unquoted.quantity or None)
+    return (
+        name,
+        "",
+        quantity,
+        unquoted.unit if quantity else "",
+        "",
+        words.cents(unquoted.usd),
+        _change(unquoted.usd),
+        "",
+        "",
+    )
 
 
 def _quantity(value: Decimal | None) -> str:

@@ -16,53 +16,53 @@ OFFER = (
 )
 
 
-def document(found: CapacityFound) -> Json:
+def document(result: CapacityFound) -> Json:
     """slipway.capacity/1; `unanswered` are questions that AWS did not answer, with the reason."""
     return {
         "schema": "slipway.capacity/1",
-        "name": found.priced.request.name,
-        "offers": [picked(offer, OFFER) | {"lead_time_h": round(offer.lead_time_h, 2)} for offer in found.offers],
-        "unanswered": named(found.unanswered, "asked", "reason"),
+        "name": result.priced.request.name,
+        "offers": [picked(offer, OFFER) | {"lead_time_h": round(offer.lead_time_h, 2)} for offer in result.offers],
+        "unanswered": named(result.unanswered, "asked", "reason"),
     }
 
 
-def page(found: CapacityFound, width: int, *, everything: bool) -> list[str]:
+def page(result: CapacityFound, width: int, *, everything: bool) -> list[str]:
     """The whole page; the best few unless everything is asked for."""
-    shown = found.offers if everything else found.offers[:SHOWN]
-    lines = ["", f"  {found.priced.request.name}: available now", ""]
-    if not found.offers and found.unanswered:
-        lines += wrapped("  Nothing in what AWS answered; it was also asked, in vain, for:", width)
-    elif not found.offers:
+    shown = result.offers if everything else result.offers[:SHOWN]
+    lines = ["", f"  {result.priced.request.name}: available now", ""]
+    if not result.offers and result.unanswered:
+        lines += wrapped("  AWS offers nothing now; it gave no answer for:", width)
+    elif not result.offers:
         lines += wrapped("  AWS offers none of these instances in these places.", width)
     else:
-        lines += [*_answer(found, width), "", *_table(found, shown, width)]
-    hidden = len(found.offers) - len(shown)
+        lines += [*_answer(result, width), "", *_table(result, shown, width)]
+    hidden = len(result.offers) - len(shown)
     if hidden:
         lines.append(f"  {hidden} more; --all shows them.")
     lines += _reasons(shown, width)
     lines += _commands(shown)
-    for asked, reason in found.unanswered:
-        lines += wrapped(f"  ? {asked}: {reason.removeprefix(f'{asked}: ')}", width)
+    for question, reason in result.unanswered:
+        lines += wrapped(f"  ? {question}: {reason.removeprefix(f'{question}: ')}", width)
     return [*lines, "", *wrapped("  Nothing was bought. Purchased capacity is not refunded.", width)]
 
 
-def _answer(found: CapacityFound, width: int) -> list[str]:
+def _answer(result: CapacityFound, width: int) -> list[str]:
     lines = []
-    if found.cheapest is not None and found.cheapest.usd is not None:
-        total = words.dollars(found.cheapest.usd.mid)
-        lines += wrapped(f"  Cheapest: {_named(found, found.cheapest)}, ${total} to finish.", width)
-    if found.soonest is not None:
-        when = lead(found.soonest.lead_time_h)
-        lines += wrapped(f"  Soonest that is for sale or held: {_named(found, found.soonest)}, {when}.", width)
+    if result.cheapest is not None and result.cheapest.usd is not None:
+        total = words.dollars(result.cheapest.usd.mid)
+        lines += wrapped(f"  Cheapest: {_named(result, result.cheapest)}, ${total} to finish.", width)
+    if result.soonest is not None:
+        when = lead(result.soonest.lead_time_h)
+        lines += wrapped(f"  Soonest that is for sale or held: {_named(result, result.soonest)}, {when}.", width)
     return lines
 
 
-def _named(found: CapacityFound, judged: JudgedOffer) -> str:
-    number = next(number for number, each in enumerate(found.offers, start=1) if each is judged)
+def _named(result: CapacityFound, judged: JudgedOffer) -> str:
+    number = next(number for number, offer in enumerate(result.offers, start=1) if offer is judged)
     return f"row {number}, {judged.offer.kind.value.replace('-', ' ')}"
 
 
-def _table(found: CapacityFound, shown: tuple[JudgedOffer, ...], width: int) -> list[str]:
+def _table(result: CapacityFound, shown: tuple[JudgedOffer, ...], width: int) -> list[str]:
     columns: list[Column[JudgedOffer]] = [
         Column("what", lambda judged: judged.offer.kind.value.replace("-", " ")),
         Column("machines", lambda judged: f"{judged.offer.count} × {judged.offer.instance_type}"),
@@ -72,13 +72,13 @@ def _table(found: CapacityFound, shown: tuple[JudgedOffer, ...], width: int) -> 
         dollars("fee $", lambda judged: judged.offer.fee_usd or None, "", yields=1),
         Column("total $", lambda judged: words.middle(judged.usd), "point"),
         Column("", lambda judged: words.spread(judged.usd)),
-        Column("", lambda judged: _marks(found, judged), yields=3),
+        Column("", lambda judged: _marks(result, judged), yields=3),
     ]
     return render(columns, shown, width, number="#")
 
 
-def _marks(found: CapacityFound, judged: JudgedOffer) -> str:
-    marks = [text for text, best in (("cheapest", found.cheapest), ("soonest", found.soonest)) if best is judged]
+def _marks(result: CapacityFound, judged: JudgedOffer) -> str:
+    marks = [text for text, best in (("cheapest", result.cheapest), ("soonest", result.soonest)) if best is judged]
     score = judged.offer.score
     return ", ".join(marks if score is None else [*marks, f"score {score} of 10"])
 
@@ -96,9 +96,9 @@ def lead(hours: float) -> str:
 
 def _reasons(shown: tuple[JudgedOffer, ...], width: int) -> list[str]:
     lines = []
-    for number, each in enumerate(shown, start=1):
-        if each.usd is None and each.note:
-            lines += wrapped(f"  {number}: {each.note}", width)
+    for number, judged in enumerate(shown, start=1):
+        if judged.usd is None and judged.note:
+            lines += wrapped(f"  {number}: {judged.note}", width)
     pools = dict.fromkeys(offer.offer.pool for offer in shown if offer.offer.pool)
     for pool in pools:
         lines += wrapped(f"  score: how likely spot requests for any of {', '.join(pool)} are to succeed", width)
@@ -106,6 +106,6 @@ def _reasons(shown: tuple[JudgedOffer, ...], width: int) -> list[str]:
 
 
 def _commands(shown: tuple[JudgedOffer, ...]) -> list[str]:
-    found = [(number, each) for number, each in enumerate(shown, start=1) if each.offer.kind in BOUGHT]
-    lines = ["", "  to buy one (paid at once, never paid back)"] if found else []
-    return [*lines, *(f"    {number}: {each.purchase_command}" for number, each in found)]
+    bought = [(number, offer) for number, offer in enumerate(shown, start=1) if offer.offer.kind in BOUGHT]
+    lines = ["", "  to buy one (paid at once, not refunded)"] if bought else []
+    return [*lines, *(f"    {number}: {offer.purchase_command}" for number, offer in bought)]

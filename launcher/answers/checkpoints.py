@@ -14,10 +14,10 @@ WRITERS = {"": "", "dcp": "PyTorch (DCP)"}
 """Who wrote a checkpoint; in the agent's own form a run did."""
 
 
-def document(name: str, uri: str, found: tuple[Checkpoint, ...]) -> Json:
+def document(name: str, uri: str, stored: tuple[Checkpoint, ...]) -> Json:
     """slipway.checkpoints/1."""
     keys = "step folder format=form whole reason files bytes run attempt written_at layout unit superseded"
-    checkpoints = [picked(checkpoint, keys) | {"files": len(checkpoint.files)} for checkpoint in found]
+    checkpoints = [picked(checkpoint, keys) | {"files": len(checkpoint.files)} for checkpoint in stored]
     return {"schema": "slipway.checkpoints/1", "name": name, "uri": uri, "checkpoints": checkpoints}
 
 
@@ -25,22 +25,22 @@ def verify_document(name: str, uri: str, read: Iterable[tuple[Checkpoint, Sequen
     """slipway.checkpoints-verify/1; `by` says what the files were held to."""
     checkpoints = [
         {
-            "step": each.step,
+            "step": checkpoint.step,
             "whole": not wrong,
-            "by": "hashes" if each.form == "agent" else "sizes",
-            "files": len(each.files),
+            "by": "hashes" if checkpoint.form == "agent" else "sizes",
+            "files": len(checkpoint.files),
             "problems": list(wrong),
         }
-        for each, wrong in read
+        for checkpoint, wrong in read
     ]
     return {"schema": "slipway.checkpoints-verify/1", "name": name, "uri": uri, "checkpoints": checkpoints}
 
 
-def verified_lines(each: Checkpoint, wrong: Sequence[str]) -> list[str]:
+def verified_lines(checkpoint: Checkpoint, wrong: Sequence[str]) -> list[str]:
     """One checkpoint that was read, and what is wrong with it."""
-    hashes = "hashes" if each.form == "agent" else "sizes; PyTorch keeps no hashes"
-    told = "not whole" if wrong else f"whole, {len(each.files)} files, by {hashes}"
-    return [f"  step {each.step}: {told}", *(f"    {line}" for line in wrong)]
+    hashes = "hashes" if checkpoint.form == "agent" else "sizes; PyTorch keeps no hashes"
+    state = "not whole" if wrong else f"whole, {len(checkpoint.files)} files, by {hashes}"
+    return [f"  step {checkpoint.step}: {state}", *(f"    {line}" for line in wrong)]
 
 
 def prune_document(name: str, uri: str, steps: Sequence[int], sizes: Mapping[str, int], *, done: bool) -> Json:
@@ -55,15 +55,15 @@ def restore_document(name: str, uri: str, step: int, folder: Path, files: Sequen
     return about | {"folder": str(folder), "files": len(files), "bytes": sum(file.bytes for file in files)}
 
 
-def _writer(each: Checkpoint) -> str:
+def _writer(checkpoint: Checkpoint) -> str:
     """Who wrote a checkpoint: for a run, its start and digest (the plan's name is the same in every row)."""
-    return WRITERS.get(each.form or "", "-".join((each.run or "").rsplit("-", 2)[-2:]))
+    return WRITERS.get(checkpoint.form or "", "-".join((checkpoint.run or "").rsplit("-", 2)[-2:]))
 
 
-def page(uri: str, found: tuple[Checkpoint, ...], width: int) -> list[str]:
+def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]:
     """Every step, newest first."""
     lines = ["", *wrapped(f"  {uri}", width), ""]
-    if not found:
+    if not checkpoints:
         return [*lines, "  no checkpoint yet"]
     columns: list[Column[Checkpoint]] = [
         Column("step", lambda checkpoint: str(checkpoint.step), "right"),
@@ -81,8 +81,8 @@ def page(uri: str, found: tuple[Checkpoint, ...], width: int) -> list[str]:
         Column("layout", lambda checkpoint: checkpoint.layout or ""),
         Column("by", _writer, yields=1, shrinks=True),
     ]
-    lines += render(columns, found, width)
-    for checkpoint in found:
+    lines += render(columns, checkpoints, width)
+    for checkpoint in checkpoints:
         if checkpoint.reason is not None:
             lines += wrapped(f"  step {checkpoint.step}: {checkpoint.reason}", width)
     return lines

@@ -16,16 +16,16 @@ UPFRONT = {Payment.NO_UPFRONT: "none", Payment.PARTIAL_UPFRONT: "partial", Payme
 """How much of a commitment is paid when it is made."""
 
 
-def document(found: CommitmentChoice) -> Json:
+def document(choice: CommitmentChoice) -> Json:
     """slipway.commit/1."""
     return {
         "schema": "slipway.commit/1",
-        "as_of": plain(found.as_of),
-        "demand": picked(found, "floor_usd_per_hour mean_usd_per_hour"),
-        "options": [_option(option) for option in found.options],
-        "choice": None if found.choice is None else _option(found.choice),
-        "findings": plain(found.findings),
-        "left_out": named(found.left_out, "plan", "reason"),
+        "as_of": plain(choice.as_of),
+        "demand": picked(choice, "floor_usd_per_hour mean_usd_per_hour"),
+        "options": [_option(option) for option in choice.options],
+        "choice": None if choice.choice is None else _option(choice.choice),
+        "findings": plain(choice.findings),
+        "left_out": named(choice.left_out, "plan", "reason"),
     }
 
 
@@ -34,37 +34,39 @@ def _option(option: CommitmentOption) -> Json:
     return picked(option, OPTION) | {"marginal": marginal}
 
 
-def page(found: CommitmentChoice, width: int, *, everything: bool) -> list[str]:
+def page(choice: CommitmentChoice, width: int, *, everything: bool) -> list[str]:
     """The whole page; the best few commitments unless everything is asked for."""
-    lines = ["", *[piece for text in _answer(found) for piece in wrapped(f"  {text}", width)]]
-    for finding in found.findings:
+    lines = ["", *[piece for text in _answer(choice) for piece in wrapped(f"  {text}", width)]]
+    for finding in choice.findings:
         lines += wrapped(f"  warning: {finding.message} ({finding.hint})", width)
-    shown = found.options if everything else found.options[:SHOWN]
+    shown = choice.options if everything else choice.options[:SHOWN]
     if shown:
         lines += ["", *_table(shown, width)]
-        hidden = len(found.options) - len(shown)
+        hidden = len(choice.options) - len(shown)
         lines += [f"  {hidden} more; --all shows them."] if hidden else []
-    if found.choice is not None:
-        lines += _chosen(found.choice, width)
-    for plan, reason in found.left_out:
+    if choice.choice is not None:
+        lines += _chosen(choice.choice, width)
+    for plan, reason in choice.left_out:
         lines += wrapped(f"  not counted: {plan}: {reason}", width)
     return [*lines, "", *wrapped("  Nothing was bought. A commitment is paid in every hour of its term.", width)]
 
 
-def _answer(found: CommitmentChoice) -> list[str]:
-    floor, mean = words.dollars(found.floor_usd_per_hour), words.dollars(found.mean_usd_per_hour)
+def _answer(commitment: CommitmentChoice) -> list[str]:
+    floor, mean = words.dollars(commitment.floor_usd_per_hour), words.dollars(commitment.mean_usd_per_hour)
     demand = f"Demand that a commitment covers: ${floor} in every hour, ${mean} an hour on average, on demand."
-    choice = found.choice
-    if found.derived_choice is not None:
-        saved = words.dollars(found.derived_choice.saving_usd)
+    choice = commitment.choice
+    if commitment.derived_choice is not None:
+        saved = words.dollars(commitment.derived_choice.saving_usd)
         text = (
-            f"Commit to nothing yet: the {found.derived_choice.instrument} that would save most"
-            f" (${saved} over its term) rests on a derived rate of {found.derived_choice.as_of}."
+            f"Commit to nothing yet: the {commitment.derived_choice.instrument} that would save most"
+            f" (${saved} over its term) rests on a derived rate of {commitment.derived_choice.as_of}."
         )
         return [demand, text]
     if choice is None:
-        why = "nothing runs in every hour" if not found.floor_usd_per_hour else "no commitment to it saves anything"
-        more = " The table shows what a bet on the average would bring." if found.options else ""
+        why = (
+            "nothing runs in every hour" if not commitment.floor_usd_per_hour else "no commitment to it saves anything"
+        )
+        more = " The table shows the result of committing to the average." if commitment.options else ""
         return [demand, f"Commit to nothing: {why}.{more}"]
     saved = words.dollars(choice.saving_usd)
     term = f"{choice.term_years} year{'s' if choice.term_years > 1 else ''}"

@@ -47,80 +47,81 @@ PATHS = {
 }
 
 
-def document(found: "Comparison | ServingComparison") -> Json:
+def document(comparison: "Comparison | ServingComparison") -> Json:
     """slipway.compare/1, of training or of serving."""
-    types = found.priced.catalog.instance_types
-    if isinstance(found, Comparison):
-        edge = None if found.port is None else _break_even(found, found.port)
+    types = comparison.priced.catalog.instance_types
+    if isinstance(comparison, Comparison):
+        edge = None if comparison.port is None else _break_even(comparison, comparison.port)
     else:
         from launcher.answers.serving_compare import break_even
 
-        edge = break_even(found)
+        edge = break_even(comparison)
     return {
         "schema": "slipway.compare/1",
-        "name": found.request.name,
-        "as_of": plain(found.priced.now),
-        "verdict": picked(found.verdict, "choice text reasons flips"),
-        "options": [candidate(each, rank, types) for rank, each in enumerate(found.priced.quotes, start=1)],
+        "name": comparison.request.name,
+        "as_of": plain(comparison.priced.now),
+        "verdict": picked(comparison.verdict, "choice text reasons flips"),
+        "options": [candidate(quote, rank, types) for rank, quote in enumerate(comparison.priced.quotes, start=1)],
         "break_even": edge,
-        "findings": plain(found.findings),
+        "findings": plain(comparison.findings),
     }
 
 
-def _break_even(found: Comparison, port: Port) -> Json:
-    types = found.priced.catalog.instance_types
+def _break_even(comparison: Comparison, port: Port) -> Json:
+    types = comparison.priced.catalog.instance_types
     return {
-        "gpu": None if found.gpu is None else candidate(found.gpu, 0, types),
-        "trainium": None if found.trainium is None else candidate(found.trainium, 0, types),
+        "gpu": None if comparison.gpu is None else candidate(comparison.gpu, 0, types),
+        "trainium": None if comparison.trainium is None else candidate(comparison.trainium, 0, types),
         **picked(port, "runs runs_per_month"),
         "port_weeks": picked(port.weeks, "low mid high"),
         **picked(port, PORT),
     }
 
 
-def page(found: Comparison, width: int, *, called: bool = False) -> list[str]:
+def page(comparison: Comparison, width: int, *, called: bool = False) -> list[str]:
     """The whole page; `called` says that AWS was just asked what it offers."""
-    body = [*_matrix(found, width), *wrapped("  Dollars a run, the cheapest size and place of each.", width)]
-    if found.port is not None:
-        body += ["", *(piece for side in sides(found) for piece in wrapped(f"  {side}", width))]
-        body += [*_port(found.port, width), *_overlap(found, found.port, width)]
+    body = [*_matrix(comparison, width), *wrapped("  Dollars a run, the cheapest size and place of each.", width)]
+    if comparison.port is not None:
+        body += ["", *(piece for side in sides(comparison) for piece in wrapped(f"  {side}", width))]
+        body += [*_port(comparison.port, width), *_overlap(comparison, comparison.port, width)]
     done = "with AWS's current offers" if called else "Nothing was called"
-    lines = around(found, headline(found.priced), body, width, done)
-    if found.verdict.choice is Choice.MEASURE_FIRST and found.simulated:
-        text = f"What the sandbox measured on {' and '.join(found.simulated)} is of this computer, and decides nothing."
+    lines = around(comparison, headline(comparison.priced), body, width, done)
+    if comparison.verdict.choice is Choice.MEASURE_FIRST and comparison.simulated:
+        types = " and ".join(comparison.simulated)
+        text = f"What the sandbox measured on {types} is of this computer, and decides nothing."
         lines += wrapped(f"  {text}", width)
-    return [*lines, "", *_next(found)]
+    return [*lines, "", *_next(comparison)]
 
 
 def around(
-    found: "Comparison | ServingComparison", heading: str, body: Iterable[str], width: int, done: str
+    comparison: "Comparison | ServingComparison", heading: str, body: Iterable[str], width: int, done: str
 ) -> list[str]:
     """The page of a comparison without its last line; `body` is what is compared, `done` what AWS was asked for it."""
-    verdict = found.verdict
+    verdict = comparison.verdict
     lines = ["", *wrapped(f"  {heading}", width), "", *wrapped(f"  {verdict.text}", width), "", *body]
     lines += sections((("reasons", verdict.reasons), ("what would change this recommendation", verdict.flips)), width)
-    lines += ["", *ages_lines(found.priced.candidates, width)]
+    lines += ["", *ages_lines(comparison.priced.candidates, width)]
     lines += wrapped(f"  The rules are those of {SOURCE}. {done} and nothing was spent.", width)
-    return lines + [piece for finding in found.findings for piece in wrapped(f"  {finding_line(finding)}", width)]
+    return lines + [piece for finding in comparison.findings for piece in wrapped(f"  {finding_line(finding)}", width)]
 
 
-def _next(found: Comparison) -> list[str]:
-    """The next command: to measure what is too close to call, a command a side."""
-    if found.verdict.choice is Choice.MEASURE_FIRST and found.unmeasured:
-        return [f"  next: {command(found.priced, 'spike', '--type', name)}" for name in found.unmeasured]
-    return [f"  next: {command(found.priced, 'plan')}"]
+def _next(comparison: Comparison) -> list[str]:
+    if comparison.verdict.choice is Choice.MEASURE_FIRST and comparison.unmeasured:
+        return [f"  next: {command(comparison.priced, 'spike', '--type', name)}" for name in comparison.unmeasured]
+    return [f"  next: {command(comparison.priced, 'plan')}"]
 
 
-def _matrix(found: Comparison, width: int) -> list[str]:
-    """Types by ways of buying: the cheapest types, and every Trainium type."""
+def _matrix(comparison: Comparison, width: int) -> list[str]:
     cells: dict[str, dict[PurchaseOption, Candidate]] = {}
-    for each in found.priced.candidates:
-        cells.setdefault(each.place.instance_type, {}).setdefault(each.place.option, each)
-    names = [name for name, row in cells.items() if any(each.usd is not None for each in row.values())][:MOST_TYPES]
+    for quoted in comparison.priced.candidates:
+        cells.setdefault(quoted.place.instance_type, {}).setdefault(quoted.place.option, quoted)
+    names = [
+        name for name, row in cells.items() if any(option_quoted.usd is not None for option_quoted in row.values())
+    ][:MOST_TYPES]
     names += [
         name
         for name, row in cells.items()
-        if name not in names and found.priced.family(next(iter(row.values()))) == NEURON
+        if name not in names and comparison.priced.family(next(iter(row.values()))) == NEURON
     ]
     columns: list[Column[str]] = [
         Column("type", str),
@@ -133,23 +134,22 @@ def _matrix(found: Comparison, width: int) -> list[str]:
 
 
 def _cell(cells: Mapping[str, Mapping[PurchaseOption, Candidate]], option: PurchaseOption, name: str) -> str:
-    """The total of one way of buying a type, or why there is none."""
-    found = cells[name].get(option)
-    if found is None:
+    quoted = cells[name].get(option)
+    if quoted is None:
         return "not sold"
-    if found.refusals:
+    if quoted.refusals:
         return "refused"
-    return "unpriced" if found.usd is None else words.dollars(found.usd)
+    return "unpriced" if quoted.usd is None else words.dollars(quoted.usd)
 
 
-def sides(found: Comparison) -> list[str]:
+def sides(comparison: Comparison) -> list[str]:
     """The two candidates that are compared, and what would be cheaper outside of the plan."""
     lines = []
-    for title, family, quoted in (("GPU", NVIDIA, found.gpu), ("Trainium", NEURON, found.trainium)):
+    for title, family, quoted in (("GPU", NVIDIA, comparison.gpu), ("Trainium", NEURON, comparison.trainium)):
         if quoted is None or quoted.usd is None:
             continue
         lines.append(f"{title}: {_side(quoted)}")
-        other = found.outside(family)
+        other = comparison.outside(family)
         if other is not None:
             lines.append(f"Outside the plan it would be {_side(other)}")
     return lines
@@ -179,13 +179,13 @@ def _port(port: Port, width: int) -> list[str]:
     return [*lines, "", *render(columns, port.paths, width)]
 
 
-def _overlap(found: Comparison, port: Port, width: int) -> list[str]:
+def _overlap(comparison: Comparison, port: Port, width: int) -> list[str]:
     """That runs at the plan's pace overlap, where one takes longer than the time until the next."""
-    hours = max((quote.hours.mid for quote in (found.gpu, found.trainium) if quote is not None), default=0.0)
+    hours = max((quote.hours.mid for quote in (comparison.gpu, comparison.trainium) if quote is not None), default=0.0)
     if port.runs == 1 or hours * port.runs_per_month <= HOURS_PER_MONTH:
         return []
     text = f"A run takes up to {hours:,.0f} h, and at {port.runs_per_month:g} a month runs overlap"
-    return wrapped(f"  {text}: the dates hold where several go on at once.", width)
+    return wrapped(f"  {text}: the dates hold if several run at once.", width)
 
 
 def _paid_back(port: Port) -> str:

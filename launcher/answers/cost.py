@@ -8,59 +8,59 @@ from launcher.records.codec import Json, named, plain
 from launcher.workflow.doctor.running_costs import Surveyed
 
 
-def document(found: Surveyed) -> Json:
+def document(costs: Surveyed) -> Json:
     """slipway.cost/1; `unanswered` are regions that could not be asked, with the reason."""
     return {
         "schema": "slipway.cost/1",
-        "as_of": plain(found.as_of),
-        "usd_per_hour": plain(hourly(found.stacks)),
-        "stacks": plain(found.stacks),
-        "unanswered": named(found.unanswered, "region", "reason"),
+        "as_of": plain(costs.as_of),
+        "usd_per_hour": plain(hourly(costs.stacks)),
+        "stacks": plain(costs.stacks),
+        "unanswered": named(costs.unanswered, "region", "reason"),
     }
 
 
-def page(found: Surveyed, width: int) -> list[str]:
+def page(costs: Surveyed, width: int) -> list[str]:
     """The whole page."""
-    if not found.stacks:
+    if not costs.stacks:
         lines = ["", "  Nothing of Slipway's exists in the regions that answered."]
     else:
-        unknown = sum(stack.usd_per_hour is None for stack in found.stacks)
-        more = f", and {unknown} whose cost is not known" if unknown else ""
-        total = words.dollars(hourly(found.stacks))
+        unknown = sum(stack.usd_per_hour is None for stack in costs.stacks)
+        more = f", and {unknown} of unknown cost" if unknown else ""
+        total = words.dollars(hourly(costs.stacks))
         lines = [
             "",
             *wrapped(
-                f"  {len(found.stacks)} stack{'s' if len(found.stacks) > 1 else ''}: ${total} an hour now{more}.", width
+                f"  {len(costs.stacks)} stack{'s' if len(costs.stacks) > 1 else ''}: ${total} an hour now{more}.", width
             ),
             "",
         ]
-        lines += _table(found, width)
-        lines += _notes(found.stacks, width)
+        lines += _table(costs, width)
+        lines += _notes(costs.stacks, width)
         lines += ["", "  to end one"]
-        commands = dict.fromkeys(stack.down_command for stack in found.stacks)
+        commands = dict.fromkeys(stack.down_command for stack in costs.stacks)
         lines += [f"    {command}" for command in commands]
-    for region, reason in found.unanswered:
+    for region, reason in costs.unanswered:
         lines += wrapped(f"  ? {region}: {reason}", width)
     return lines
 
 
-def _table(found: Surveyed, width: int) -> list[str]:
+def _table(costs: Surveyed, width: int) -> list[str]:
     columns: list[Column[StackCost]] = [
         Column("stack", lambda cost: cost.name),
         Column("where", lambda cost: cost.region),
         Column("who", lambda cost: cost.owner or "", yields=3),
-        Column("since", lambda cost: f"{(found.as_of - cost.since).total_seconds() / 3600:,.1f} h", yields=1),
+        Column("since", lambda cost: f"{(costs.as_of - cost.since).total_seconds() / 3600:,.1f} h", yields=1),
         dollars("$/h", lambda cost: cost.usd_per_hour, "not known"),
         dollars("$ so far", lambda cost: cost.usd_so_far),
         Column("ends", lambda cost: f"{cost.ends_at:%Y-%m-%d %H:%M}" if cost.ends_at else "", yields=2),
     ]
-    return render(columns, found.stacks, width, number="#")
+    return render(columns, costs.stacks, width, number="#")
 
 
 def _notes(stacks: tuple[StackCost, ...], width: int) -> list[str]:
     return [
         piece
-        for number, each in enumerate(stacks, start=1)
-        if each.note
-        for piece in wrapped(f"  {number}: {each.note}", width)
+        for number, stack in enumerate(stacks, start=1)
+        if stack.note
+        for piece in wrapped(f"  {number}: {stack.note}", width)
     ]

@@ -15,16 +15,16 @@ MARK = "<!-- slipway diff -->"
 MOST_LINES = 6
 
 
-def document(found: PlansDiff, refusal: str | None) -> Json:
+def document(difference: PlansDiff, refusal: str | None) -> Json:
     """slipway.diff/1; `refusal` says why the change goes beyond the policy, null where it does not."""
-    told = picked(found, "old new looked_at usd_change percent")
-    return {"schema": "slipway.diff/1", **told, "refusal": refusal, "plans": plain(found.plans)}
+    head = picked(difference, "old new looked_at usd_change percent")
+    return {"schema": "slipway.diff/1", **head, "refusal": refusal, "plans": plain(difference.plans)}
 
 
-def page(found: PlansDiff, refusal: str | None, width: int) -> list[str]:
+def page(difference: PlansDiff, refusal: str | None, width: int) -> list[str]:
     """The change for a terminal of `width` columns."""
-    lines = ["", *wrapped(f"  {headline(found)}", width)]
-    if found.plans:
+    lines = ["", *wrapped(f"  {headline(difference)}", width)]
+    if difference.plans:
         columns: list[Column[PlanDiff]] = [
             Column("plan", lambda diff: diff.file, shrinks=True),
             Column("before", lambda diff: _sums(diff)[0], "right"),
@@ -32,8 +32,8 @@ def page(found: PlansDiff, refusal: str | None, width: int) -> list[str]:
             Column("change", lambda diff: _sums(diff)[2], "right"),
             Column("", lambda diff: f"a {diff.unit}"),
         ]
-        lines += ["", *render(columns, found.plans, width)]
-    for plan in found.plans:
+        lines += ["", *render(columns, difference.plans, width)]
+    for plan in difference.plans:
         lines += ["", f"  {plan.file}"]
         lines += [piece for reason in plan.why for piece in wrapped(f"    {reason}", width)]
         lines += _bill(plan, width)
@@ -42,14 +42,20 @@ def page(found: PlansDiff, refusal: str | None, width: int) -> list[str]:
     return lines
 
 
-def headline(found: PlansDiff) -> str:
+def headline(difference: PlansDiff) -> str:
     """The change in a sentence."""
-    plans = f"{found.looked_at} plan{'s' if found.looked_at != 1 else ''}"
-    if not found.plans:
-        return f"No total changes between {_short(found.old)} and {_short(found.new)}: {plans} looked at."
-    percent = "" if found.percent is None else f" ({found.percent:+.1f} %)"
-    count = f"{len(found.plans)} of {plans} changed" if found.looked_at > len(found.plans) else f"{plans} changed"
-    return f"{signed(found.usd_change)}{percent} from {_short(found.old)} to {_short(found.new)}; {count}."
+    plans = f"{difference.looked_at} plan{'s' if difference.looked_at != 1 else ''}"
+    if not difference.plans:
+        return f"No total changes between {_short(difference.old)} and {_short(difference.new)}: {plans} looked at."
+    percent = "" if difference.percent is None else f" ({difference.percent:+.1f} %)"
+    count = (
+        f"{len(difference.plans)} of {plans} changed"
+        if difference.looked_at > len(difference.plans)
+        else f"{plans} changed"
+    )
+    return (
+        f"{signed(difference.usd_change)}{percent} from {_short(difference.old)} to {_short(difference.new)}; {count}."
+    )
 
 
 def _short(name: str) -> str:
@@ -71,20 +77,19 @@ def signed(usd: Decimal) -> str:
     return f"{sign}${words.dollars(abs(usd))}"
 
 
-def _sums(each: PlanDiff) -> list[str]:
-    """Before, after and the change; a total that is not there is a dash."""
-    both = each.old_usd is not None and each.new_usd is not None
-    percent = f" {float(each.usd_change / each.old_usd * 100):+.1f} %" if both and each.old_usd else ""
-    change = "unknown" if each.new_usd is None and each.old_usd is None else f"{signed(each.usd_change)}{percent}"
-    return [_usd(each.old_usd), _usd(each.new_usd), change]
+def _sums(plan: PlanDiff) -> list[str]:
+    both = plan.old_usd is not None and plan.new_usd is not None
+    percent = f" {float(plan.usd_change / plan.old_usd * 100):+.1f} %" if both and plan.old_usd else ""
+    change = "unknown" if plan.new_usd is None and plan.old_usd is None else f"{signed(plan.usd_change)}{percent}"
+    return [_usd(plan.old_usd), _usd(plan.new_usd), change]
 
 
 def _usd(usd: Decimal | None) -> str:
     return "–" if usd is None else f"${words.dollars(usd)}"
 
 
-def _bill(each: PlanDiff, width: int) -> list[str]:
-    if not each.lines:
+def _bill(plan: PlanDiff, width: int) -> list[str]:
+    if not plan.lines:
         return []
     columns: list[Column[LineDiff]] = [
         Column("  line", lambda line: f"  {line.name}", shrinks=True),
@@ -92,36 +97,36 @@ def _bill(each: PlanDiff, width: int) -> list[str]:
         dollars("after", lambda line: line.new_usd),
         Column("because", lambda line: line.change.value.replace("-", " ")),
     ]
-    left = len(each.lines) - MOST_LINES
+    left = len(plan.lines) - MOST_LINES
     more = [f"    {left} smaller line{'s' if left > 1 else ''}: --json has all"] if left > 0 else []
-    return [*render(columns, each.lines[:MOST_LINES], width), *more]
+    return [*render(columns, plan.lines[:MOST_LINES], width), *more]
 
 
-def comment(found: PlansDiff, refusal: str | None) -> list[str]:
+def comment(difference: PlansDiff, refusal: str | None) -> list[str]:
     """The change as one comment on a pull request, in GitHub's Markdown."""
-    lines = [MARK, f"### {_safe(headline(found))}", ""]
+    lines = [MARK, f"### {_safe(headline(difference))}", ""]
     if refusal is not None:
         lines += [f"**Refused by the policy:** {_safe(refusal)}", ""]
-    if found.plans:
+    if difference.plans:
         lines += ["| plan | before | after | change | a |", "|:--|--:|--:|--:|:--|"]
         lines += [
             f"| `{_code(plan.file)}` | {' | '.join(_safe(cell) for cell in _sums(plan))} | {plan.unit} |"
-            for plan in found.plans
+            for plan in difference.plans
         ]
-    for plan in found.plans:
+    for plan in difference.plans:
         lines += ["", *_details(plan)]
     return [*lines, "", "Middle estimates to finish; every number's source and date: `slipway quote FILE`."]
 
 
-def _details(each: PlanDiff) -> Iterator[str]:
-    yield f"<details><summary>{_safe(each.file)}: what changed and why</summary>"
+def _details(plan: PlanDiff) -> Iterator[str]:
+    yield f"<details><summary>{_safe(plan.file)}: what changed and why</summary>"
     yield ""
-    yield from (f"- {_safe(reason)}" for reason in each.why)
-    if each.lines:
+    yield from (f"- {_safe(reason)}" for reason in plan.why)
+    if plan.lines:
         yield ""
         yield "| line | before | after | because |"
         yield "|:--|--:|--:|:--|"
-        for line in each.lines:
+        for line in plan.lines:
             sums = f"{words.dollars(line.old_usd)} | {words.dollars(line.new_usd)}"
             yield f"| {_safe(line.name)} | {sums} | {line.change.value.replace('-', ' ')} |"
     yield ""

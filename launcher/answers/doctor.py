@@ -10,34 +10,33 @@ SIGNS = {Outcome.OK: "✓", Outcome.FAILED: "✗", Outcome.UNKNOWN: "?", Outcome
 WORDS = {Outcome.FAILED: "failed", Outcome.UNKNOWN: "not known", Outcome.ADVICE: "advice", Outcome.OK: "passed"}
 
 
-def document(found: Diagnosis) -> Json:
+def document(diagnosis: Diagnosis) -> Json:
     """slipway.doctor/1."""
-    return {"schema": "slipway.doctor/1", **picked(found, "name verdict checks")}
+    return {"schema": "slipway.doctor/1", **picked(diagnosis, "name verdict checks")}
 
 
-def page(found: Diagnosis, region: str, width: int) -> list[str]:
+def page(diagnosis: Diagnosis, region: str, width: int) -> list[str]:
     """The whole page; what has to be mended comes with its question and its fix."""
-    title = f"{found.name} in {region}" if found.name is not None else f"the account in {region}"
+    title = f"{diagnosis.name} in {region}" if diagnosis.name is not None else f"the account in {region}"
     lines = ["", f"  {title}", ""]
-    for check in found.checks:
+    for check in diagnosis.checks:
         lines += _check(check, width)
-    counts = Counter(check.result for check in found.checks)
+    counts = Counter(check.result for check in diagnosis.checks)
     tally = ", ".join(f"{counts[outcome]} {words}" for outcome, words in WORDS.items() if counts[outcome])
-    ends = "a launch would be refused" if found.failed else "no known problem prevents a launch"
+    ends = "a launch would be refused" if diagnosis.failed else "no known problem prevents a launch"
     return [
         *lines,
         "",
-        *wrapped(f"  {found.verdict}: {tally}; {ends}.", width),
-        "  Nothing was made and nothing was spent.",
+        *wrapped(f"  {diagnosis.verdict}: {tally}; {ends}.", width),
+        "  Nothing was created and nothing was spent.",
     ]
 
 
-def _check(each: Check, width: int) -> list[str]:
-    """One check: its line, and below it the question and the fix where there is something to do."""
-    first, *rest = wrapped(f"    {each.name}: {each.got}", width)
-    lines = [f"  {SIGNS[each.result]} {first.lstrip()}", *(f"  {line}" for line in rest)]
-    if each.result is Outcome.OK:
+def _check(check: Check, width: int) -> list[str]:
+    first, *rest = wrapped(f"    {check.name}: {check.got}", width)
+    lines = [f"  {SIGNS[check.result]} {first.lstrip()}", *(f"  {line}" for line in rest)]
+    if check.result is Outcome.OK:
         return lines
-    lines += wrapped(f"      check: {each.asked}", width)
+    lines += wrapped(f"      check: {check.asked}", width)
     # A command is pasted, so it is not broken.
-    return [*lines, f"      fix: {each.fix}"] if each.fix else lines
+    return [*lines, f"      fix: {check.fix}"] if check.fix else lines

@@ -26,27 +26,29 @@ def page(removal: Removal, width: int) -> list[str]:
     going = [f"    {name}  {status}" for name, status in (*removal.stacks, *removal.jobs)]
     lines += going or [f"    nothing: {'it is down already' if removal.on is None else 'no job of it is there'}"]
     if removal.instances and not removal.done:
-        running = ", ".join(f"{count} x {each}" for each, count in removal.instances)
+        running = ", ".join(f"{count} x {instance_type}" for instance_type, count in removal.instances)
         end = "the endpoint no longer answers" if removal.endpoint else "the jobs on them end"
         lines += ["", *wrapped(f"  {running} run now, and {end}", width)]
     lines += ["", "  stays"]
-    lines += [piece for retained in removal.kept for piece in _kept(retained, width)] or ["    nothing"]
+    lines += [piece for retained in removal.kept for piece in _retained(retained, width)] or ["    nothing"]
     if removal.kept:
         more = ", and what has no price here" if removal.incomplete else ""
         lines += ["", f"  ${words.dollars(removal.usd_per_month)} a month for what stays{more}"]
     return lines
 
 
-def _kept(each: Retained, width: int) -> list[str]:
-    """One thing that stays: its name, then size, price and reason."""
+def _retained(retained_item: Retained, width: int) -> list[str]:
     facts = []
-    if each.gib is not None:
-        facts.append(size(each.gib))
-    if each.usd_per_month is not None:
-        facts.append(f"${words.dollars(each.usd_per_month)} a month")
-    elif each.unpriced is not None:
-        facts.append(f"unpriced: {each.unpriced}")
-    return [f"    {each.kind.value}  {each.name}", *wrapped(f"      {'; '.join([*facts, each.reason])}", width)]
+    if retained_item.gib is not None:
+        facts.append(size(retained_item.gib))
+    if retained_item.usd_per_month is not None:
+        facts.append(f"${words.dollars(retained_item.usd_per_month)} a month")
+    elif retained_item.unpriced is not None:
+        facts.append(f"unpriced: {retained_item.unpriced}")
+    return [
+        f"    {retained_item.kind.value}  {retained_item.name}",
+        *wrapped(f"      {'; '.join([*facts, retained_item.reason])}", width),
+    ]
 
 
 def size(gib: float) -> str:

@@ -21,13 +21,13 @@ def reply_lines(reply: Reply) -> list[str]:
     return [*lines, f"  {reply.shown}"]
 
 
-def endpoint_lines(report: Report, found: EndpointReport) -> list[str]:
+def endpoint_lines(report: Report, endpoint: EndpointReport) -> list[str]:
     """The endpoint of a report, and its answer where it was asked."""
     simulated = ", simulated" if report.simulated else ""
-    place = f"endpoint {found.name} in {found.region}"
+    place = f"endpoint {endpoint.name} in {endpoint.region}"
     lines = ["", f"  {report.name}: {report.status.value}{simulated}", ""]
-    lines.append(f"  {place}: {found.status}, {_instances(found.instances)}, as deployed")
-    return [*lines, *(reply_lines(found.reply) if found.reply is not None else [])]
+    lines.append(f"  {place}: {endpoint.status}, {_instances(endpoint.instances)}, as deployed")
+    return [*lines, *(reply_lines(endpoint.reply) if endpoint.reply is not None else [])]
 
 
 def _instances(count: int) -> str:
@@ -41,13 +41,13 @@ def load_line(input_tokens: int, output_tokens: int, setting: LoadSetting | None
     return f"requests of about {input_tokens} tokens in {answers}: {whose}"
 
 
-def step_line(each: LoadStep) -> str:
+def step_line(step: LoadStep) -> str:
     """A step as it ends."""
-    failed = f", {each.failures} failed: {each.failure}" if each.failures else ""
-    return f"{each.concurrency} at once: {each.requests} requests, {each.tokens_per_s:.1f} tokens/s{failed}"
+    failed = f", {step.failures} failed: {step.failure}" if step.failures else ""
+    return f"{step.concurrency} at once: {step.requests} requests, {step.tokens_per_s:.1f} tokens/s{failed}"
 
 
-def load_page(found: LoadTest, width: int) -> list[str]:
+def load_page(load: LoadTest, width: int) -> list[str]:
     """Every step, then the best beside the quote."""
     columns: list[Column[LoadStep]] = [
         Column("at once", lambda step: str(step.concurrency), "right"),
@@ -59,39 +59,38 @@ def load_page(found: LoadTest, width: int) -> list[str]:
         Column("whole p50", lambda step: _milliseconds(step.whole_s, 0), "right"),
         Column("whole p95", lambda step: _milliseconds(step.whole_s, 1), "right"),
     ]
-    instances = max(1, found.instances)
-    lines = [*render(columns, found.steps, width), ""]
-    tokens = "output tokens" if found.best.output_tokens else "input tokens"
+    instances = max(1, load.instances)
+    lines = [*render(columns, load.steps, width), ""]
+    tokens = "output tokens" if load.best.output_tokens else "input tokens"
     lines.append(
-        f"  measured: {found.best.tokens_per_s:.0f} {tokens}/s with {found.best.concurrency} at once,"
+        f"  measured: {load.best.tokens_per_s:.0f} {tokens}/s with {load.best.concurrency} at once,"
         f" on {instances} instance{'s' if instances != 1 else ''}"
     )
-    if found.quoted_tokens_per_s:
-        quoted = found.quoted_tokens_per_s * instances
-        lines.append(f"  quoted:   {quoted:.0f} {tokens}/s: {found.best.tokens_per_s / quoted:.0%} of it")
-    dollars = found.usd_per_million_tokens
+    if load.quoted_tokens_per_s:
+        quoted = load.quoted_tokens_per_s * instances
+        lines.append(f"  quoted:   {quoted:.0f} {tokens}/s: {load.best.tokens_per_s / quoted:.0%} of it")
+    dollars = load.usd_per_million_tokens
     if dollars is not None:
         lines.append(
-            f"  ${dollars:.2f} per million {tokens} at that, of ${found.usd_per_instance_hour} an instance-hour"
+            f"  ${dollars:.2f} per million {tokens} at that, of ${load.usd_per_instance_hour} an instance-hour"
         )
     else:
         lines.append("  no quote in this folder: no dollars per token")
-    return [*lines, *_counting(found)]
+    return [*lines, *_counting(load)]
 
 
-def _counting(found: LoadTest) -> list[str]:
-    kept = past_load_test(load_document(found))
-    if kept is None:
+def _counting(load: LoadTest) -> list[str]:
+    past = past_load_test(load_document(load))
+    if past is None:
         return []
-    if kept.unfit:
-        return [f"  later quotes leave it out: {kept.unfit}"]
-    full = kept.row.batch * kept.row.copies
-    if kept.row.concurrency < full:
-        count = full * max(1, found.instances)
+    if past.unfit:
+        return [f"  later quotes leave it out: {past.unfit}"]
+    full = past.row.batch * past.row.copies
+    if past.row.concurrency < full:
+        count = full * max(1, load.instances)
         return [f"  later quotes leave it out: {count} requests at once fill the endpoint: --concurrency {count}"]
-    return ["  kept in the run's folder: later quotes of this layout and these lengths use it"]
+    return ["  saved in the run folder: later quotes of this layout and these lengths use it"]
 
 
 def _milliseconds(pair: tuple[float, float] | None, which: int) -> str:
-    """The median or the 95th percentile of a step's times."""
     return "-" if pair is None else f"{1000 * pair[which]:.0f} ms"

@@ -44,13 +44,12 @@ def page(priced: Priced, rank: int, width: int) -> list[str]:
         source = words.origin(line.source, line.basis.value, line.as_of) if line.basis else ""
         lines += _block(f"{line.name}: {cost}", (step,) if step else (), source, width)
     if quoted.usd is not None:
-        low, mid, high = (words.dollars(each) for each in (quoted.usd.low, quoted.usd.mid, quoted.usd.high))
+        low, mid, high = (words.dollars(usd) for usd in (quoted.usd.low, quoted.usd.mid, quoted.usd.high))
         lines += _block(f"total: ${mid}, from ${low} to ${high}", ("the total of the lines above",), "", width)
     return lines
 
 
 def _hours(quoted: Quote) -> tuple[str, ...]:
-    """How the hours come about, where spot has a part in them."""
     spot, work = quoted.spot, quoted.work
     if spot is None or work is None:
         return ()
@@ -70,7 +69,6 @@ def _hours(quoted: Quote) -> tuple[str, ...]:
 
 
 def _block(title: str, steps: tuple[str, ...], source: str, width: int) -> list[str]:
-    """One number: what it is, how it came about, where from."""
     lines = wrapped(f"  {title}", width)
     for step in steps:
         lines += wrapped(f"      {step}", width)

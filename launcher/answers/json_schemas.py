@@ -344,5 +344,5 @@ def _headed(name: str, shape: Any) -> Any:
     if isinstance(shape, Some):
         return Some({"schema": Literal[name], **shape.shape}, shape.optional)
     if isinstance(shape, tuple):
-        return tuple(_headed(name, each) for each in shape)
+        return tuple(_headed(name, part) for part in shape)
     return {"schema": Literal[name], **shape}

@@ -33,8 +33,8 @@ def _listed(entry: LedgerEntry) -> Json:
     return picked(entry, f"{KEYS} usd usd_per_million_tokens usd_per_epoch usd_lost")
 
 
-def _total(found: LedgerTotal) -> Json:
-    return {**plain(found), "key": found.key or None}
+def _total(ledger_total: LedgerTotal) -> Json:
+    return {**plain(ledger_total), "key": ledger_total.key or None}
 
 
 def rows(entries: Iterable[LedgerEntry]) -> tuple[list[str], list[list[str]]]:
@@ -43,37 +43,37 @@ def rows(entries: Iterable[LedgerEntry]) -> tuple[list[str], list[list[str]]]:
     columns = [*first, "region", "purchase_option", "quoted_usd_low", "quoted_usd_mid", "quoted_usd_high"]
     columns += ["usd_per_hour", "hours", "usd_at_quoted_rate", "usd_used", "billed_usd", "usd", "tokens"]
     columns += ["usd_per_million_tokens", "epochs", "usd_per_epoch", "interruptions", "lost_h", "usd_lost", "tags"]
-    found = []
+    flat_rows = []
     for entry in entries:
         flat = _listed(entry)
         span = flat.pop("quoted_usd") or {}
         flat |= {f"quoted_usd_{name}": span.get(name) for name in ("low", "mid", "high")}
         flat["tags"] = ";".join(f"{key}={value}" for key, value in entry.tags.items())
-        found.append(["" if flat[name] is None else str(flat[name]) for name in columns])
-    return columns, found
+        flat_rows.append(["" if flat[name] is None else str(flat[name]) for name in columns])
+    return columns, flat_rows
 
 
-def page(found: Ledger, width: int, *, by: Grouping | None, everything: bool) -> list[str]:
+def page(ledger: Ledger, width: int, *, by: Grouping | None, everything: bool) -> list[str]:
     """The whole page: the newest runs, all of them, or groups."""
-    if not found.entries:
+    if not ledger.entries:
         lines = ["", "  No runs here.", "", "  next: slipway plan FILE"]
     else:
-        lines = ["", *(piece for text in answer(total(found.entries)) for piece in wrapped(f"  {text}", width)), ""]
-        shown = found.entries if everything else found.entries[:SHOWN]
+        lines = ["", *(piece for text in answer(total(ledger.entries)) for piece in wrapped(f"  {text}", width)), ""]
+        shown = ledger.entries if everything else ledger.entries[:SHOWN]
         lines += (
-            render(group_columns(by), grouped(found.entries, by), width)
+            render(group_columns(by), grouped(ledger.entries, by), width)
             if by is not None
             else render(RUNS, shown, width)
         )
-        hidden = len(found.entries) - len(shown) if by is None else 0
+        hidden = len(ledger.entries) - len(shown) if by is None else 0
         lines += wrapped(f"  {hidden:,} older runs are not shown; --all shows them, --by adds up.", width) * bool(
             hidden
         )
-        for use in reservations(found.entries) if by is None else ():
+        for use in reservations(ledger.entries) if by is None else ():
             left, fee = words.dollars(use.unused_usd), words.dollars(use.fee_usd)
             lines += wrapped(f"  {use.name}: ${left} of its fee of ${fee} was used by no run", width)
-        lines += wrapped(f"  {found.source}", width)
-    for run, reason in found.unread:
+        lines += wrapped(f"  {ledger.source}", width)
+    for run, reason in ledger.unread:
         lines += wrapped(f"  ? {run}: {reason}", width)
     return lines
 
@@ -93,10 +93,10 @@ def answer(whole: LedgerTotal) -> list[str]:
     if whole.usd_per_million_tokens is not None:
         lines.append(f"${words.dollars(whole.usd_per_million_tokens)} a million tokens of the runs that counted them.")
     if whole.interruptions or whole.lost_h:
-        said = f"{_count(whole.interruptions, 'interruption')}; {words.hours(whole.lost_h)} h of work was lost"
-        lines.append(f"{said} (${words.dollars(whole.usd_lost)}).")
+        losses = f"{_count(whole.interruptions, 'interruption')}; {words.hours(whole.lost_h)} h of work was lost"
+        lines.append(f"{losses} (${words.dollars(whole.usd_lost)}).")
     if whole.incomplete:
-        lines.append(f"The dollars of {_count(whole.incomplete, 'run')} are not known and in no sum.")
+        lines.append(f"The dollars of {_count(whole.incomplete, 'run')} are unknown and not in the totals.")
     return [*lines, sandbox] if whole.simulated else lines
 
 
@@ -104,24 +104,24 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def machines(each: LedgerEntry) -> str:
+def machines(entry: LedgerEntry) -> str:
     """What a run had, and how it was bought."""
-    option = each.option.replace("-", " ")
-    return f"{each.nodes} × {each.instance_type} {option}" if each.instance_type else "Bedrock"
+    option = entry.option.replace("-", " ")
+    return f"{entry.nodes} × {entry.instance_type} {option}" if entry.instance_type else "Bedrock"
 
 
-def _quoted(each: LedgerEntry) -> str:
-    text = words.middle(each.quoted_usd, "unpriced")
-    return f"{text}/month" if each.monthly else text
+def _quoted(entry: LedgerEntry) -> str:
+    text = words.middle(entry.quoted_usd, "unpriced")
+    return f"{text}/month" if entry.monthly else text
 
 
-def ended(each: LedgerEntry) -> str:
+def ended(entry: LedgerEntry) -> str:
     """How a run ended."""
-    return each.status.replace("-", " ") + (", sandbox" if each.simulated else "")
+    return entry.status.replace("-", " ") + (", sandbox" if entry.simulated else "")
 
 
-def _lost(each: LedgerEntry) -> str:
-    return words.hours(each.lost_h) if each.lost_h else ""
+def _lost(entry: LedgerEntry) -> str:
+    return words.hours(entry.lost_h) if entry.lost_h else ""
 
 
 def group_columns(by: Grouping) -> list[Column[LedgerTotal]]:
@@ -147,15 +147,15 @@ def group_columns(by: Grouping) -> list[Column[LedgerTotal]]:
 
 
 RUNS: Sequence[Column[LedgerEntry]] = (
-    Column("run", lambda each: each.name),
-    Column("began (UTC)", lambda each: f"{each.started_at:%Y-%m-%d %H:%M}", yields=1),
+    Column("run", lambda entry: entry.name),
+    Column("began (UTC)", lambda entry: f"{entry.started_at:%Y-%m-%d %H:%M}", yields=1),
     Column("how it ended", ended),
     Column("machines", machines, yields=3),
-    hours("hours", lambda each: each.hours),
-    Column("quoted $", _quoted, "point", value=lambda each: each.quoted_usd.mid if each.quoted_usd else None),
-    dollars("used $", lambda each: each.usd_used),
-    dollars("billed $", lambda each: each.billed_usd, "", 2),
-    dollars("$/M tokens", lambda each: each.usd_per_million_tokens, "", 4),
-    Column("lost h", _lost, "right", yields=5, value=lambda each: each.lost_h),
+    hours("hours", lambda entry: entry.hours),
+    Column("quoted $", _quoted, "point", value=lambda entry: entry.quoted_usd.mid if entry.quoted_usd else None),
+    dollars("used $", lambda entry: entry.usd_used),
+    dollars("billed $", lambda entry: entry.billed_usd, "", 2),
+    dollars("$/M tokens", lambda entry: entry.usd_per_million_tokens, "", 4),
+    Column("lost h", _lost, "right", yields=5, value=lambda entry: entry.lost_h),
 )
 """Of a run, as text and as HTML."""

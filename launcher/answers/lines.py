@@ -18,12 +18,12 @@ def bar(share: float) -> str:
     return "▰" * full + "▱" * (BAR - full)
 
 
-def finding_line(each: Finding) -> str:
+def finding_line(finding: Finding) -> str:
     """A finding as one line: level, place, message, fix."""
-    spot = f" (line {each.line}, column {each.column})" if each.line is not None else ""
-    where = f"{each.path}{spot}: " if each.path else ""
-    hint = f" ({each.hint})" if each.hint else ""
-    return f"{each.level.value}: {where}{each.message}{hint}"
+    spot = f" (line {finding.line}, column {finding.column})" if finding.line is not None else ""
+    where = f"{finding.path}{spot}: " if finding.path else ""
+    hint = f" ({finding.hint})" if finding.hint else ""
+    return f"{finding.level.value}: {where}{finding.message}{hint}"
 
 
 def wrapped(line: str, width: int) -> list[str]:

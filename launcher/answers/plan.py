@@ -22,7 +22,7 @@ def document(priced: Priced, rows: Iterable[Quote] | None = None) -> Json:
         "name": priced.request.name,
         "as_of": plain(priced.now),
         "considered": priced.considered,
-        "candidates": [candidate(each, rank, types) for rank, each in shown],
+        "candidates": [candidate(quoted, rank, types) for rank, quoted in shown],
         "findings": plain(priced.findings),
         "next": next_command(priced),
         "alternatives": [_alternative(alternative, FORMS) for alternative in priced.alternatives],
@@ -34,14 +34,13 @@ def candidates(priced: Priced) -> Iterator[Json]:
     from launcher.records.documents import candidate
 
     types = priced.catalog.instance_types
-    return (candidate(each, rank, types) for rank, each in enumerate(priced.rows, start=1))
+    return (candidate(quoted, rank, types) for rank, quoted in enumerate(priced.rows, start=1))
 
 
-def _alternative(each: Alternative, forms: Keys) -> Json:
-    """A way to run the job that this version does not deploy."""
-    price = each.price
+def _alternative(alternative: Alternative, forms: Keys) -> Json:
+    price = alternative.price
     return {
-        **picked(each, "service instance_type accelerator nodes region purchase_option=option hours usd"),
+        **picked(alternative, "service instance_type accelerator nodes region purchase_option=option hours usd"),
         "unpriced": price.reason if isinstance(price, Unpriced) else None,
         "price": plain(price, forms) if isinstance(price, Price) else None,
         "deployed": False,

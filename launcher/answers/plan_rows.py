@@ -64,11 +64,13 @@ def unpriced_reasons(rows: Iterable[tuple[str, str]], width: int) -> list[str]:
 
     `rows` are what is unpriced and its reason.
     """
-    told: dict[str, dict[str, None]] = {}
+    by_reason: dict[str, dict[str, None]] = {}
     for name, reason in rows:
-        told.setdefault(reason, {})[name] = None
+        by_reason.setdefault(reason, {})[name] = None
     return [
-        piece for reason, rows_of in told.items() for piece in wrapped(f"  – {', '.join(rows_of)}: {reason}", width)
+        piece
+        for reason, rows_of in by_reason.items()
+        for piece in wrapped(f"  – {', '.join(rows_of)}: {reason}", width)
     ]
 
 
@@ -82,9 +84,9 @@ def notes_below(rows: Sequence[TableRow], lines: Sequence[str], width: int) -> l
 
     def has_room(note: str) -> bool:
         """Whether the table shows a note whole, at the end of a line."""
-        wanted = note[::-1]
-        at = bisect_left(backwards, wanted)
-        return at < len(backwards) and backwards[at].startswith(wanted)
+        reversed_note = note[::-1]
+        at = bisect_left(backwards, reversed_note)
+        return at < len(backwards) and backwards[at].startswith(reversed_note)
 
     for row in rows:
         if row.below and not has_room(row.note):
@@ -195,9 +197,9 @@ def _narrow(wide: tuple[str, ...], quoted: Quote) -> tuple[str, ...]:
 def note_of(quoted: Quote) -> str:
     """The one thing worth saying of a row."""
     if quoted.unpriced is not None:
-        seen = getattr(quoted.price, "seen", None)
+        listed = getattr(quoted.price, "seen", None)
         unverified = (
-            f" (unverified: {words.dollars(seen.usd)})" if seen is not None and seen.basis == "unverified" else ""
+            f" (unverified: {words.dollars(listed.usd)})" if listed is not None and listed.basis == "unverified" else ""
         )
         return quoted.unpriced + unverified
     error = next((finding for finding in quoted.findings if finding.level is Level.ERROR), None)

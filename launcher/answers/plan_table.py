@@ -32,11 +32,11 @@ def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[
     ranks = [rank for rank in ranks if rank not in large]
     named = [priced.cheapest_of(NEURON) if _compares_families(priced) else None]
     named.append(None if priced.quote(1).gate.allowed else priced.cheapest_allowed)
-    for each in named:
-        if each is not None and each not in ranks:
+    for rank_named in named:
+        if rank_named is not None and rank_named not in ranks:
             # What has a price comes before what has none, so that the row falls among the priced ones.
-            after = (i for i, rank in enumerate(ranks) if rank > each or priced.candidates[rank - 1].usd is None)
-            ranks.insert(next(after, len(ranks)), each)
+            after = (i for i, rank in enumerate(ranks) if rank > rank_named or priced.candidates[rank - 1].usd is None)
+            ranks.insert(next(after, len(ranks)), rank_named)
     shown = [table_row(rank, priced.row(rank)) for rank in ranks]
     lines = ["", *wrapped(f"  {headline(priced)}", width), ""]
     lines += [piece for line in answer(priced) for piece in wrapped(f"  {line}", width)]
@@ -58,8 +58,8 @@ def ranks_shown(candidates: Sequence[Candidate], *, everything: bool) -> tuple[l
 
     Rows are the best that are priced, a few of each way of buying, and the first that are not.
     """
-    priced = [rank for rank, each in enumerate(candidates, start=1) if each.usd is not None]
-    unpriced = [rank for rank, each in enumerate(candidates, start=1) if each.usd is None]
+    priced = [rank for rank, quoted in enumerate(candidates, start=1) if quoted.usd is not None]
+    unpriced = [rank for rank, quoted in enumerate(candidates, start=1) if quoted.usd is None]
     if everything:
         return priced + unpriced, []
     named = _first_of_each_type(candidates, unpriced)[:MOST_UNPRICED]
@@ -69,11 +69,11 @@ def ranks_shown(candidates: Sequence[Candidate], *, everything: bool) -> tuple[l
 def _large_commitments(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
     """The ranks of commitments for a term that are far beyond what the job costs."""
     least = candidates[0].usd
-    found = [(rank, candidates[rank - 1]) for rank in ranks]
+    ranked = [(rank, candidates[rank - 1]) for rank in ranks]
     return [
         rank
-        for rank, each in found
-        if least is not None and each.place.option in COMMITTED and (each.usd or 0) > MOST_TIMES * least
+        for rank, quoted in ranked
+        if least is not None and quoted.place.option in COMMITTED and (quoted.usd or 0) > MOST_TIMES * least
     ]
 
 
@@ -89,24 +89,24 @@ def _commitments(priced: Priced, ranks: Sequence[int], width: int) -> list[str]:
 def _varied(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
     """The best few of each way of buying, and the best of all up to the number of rows."""
     taken: Counter[PurchaseOption] = Counter()
-    kept = set()
+    shown = set()
     for rank in ranks:
         option = candidates[rank - 1].place.option
         if taken[option] < MOST_OF_AN_OPTION:
             taken[option] += 1
-            kept.add(rank)
-    others = [rank for rank in ranks if rank not in kept]
-    return sorted((*kept, *others[: max(0, MOST_PRICED - len(kept))]))
+            shown.add(rank)
+    others = [rank for rank in ranks if rank not in shown]
+    return sorted((*shown, *others[: max(0, MOST_PRICED - len(shown))]))
 
 
 def _first_of_each_type(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
     best: dict[str, tuple[bool, bool, int, int]] = {}
     for rank in ranks:
-        each = candidates[rank - 1]
-        seen = each.offer.price.seen if isinstance(each.offer.price, Unpriced) else None
-        untrusted = seen is not None and seen.basis is Basis.UNVERIFIED
-        order = (not untrusted, each.place.option is not PurchaseOption.ON_DEMAND, each.place.nodes, rank)
-        best[each.place.instance_type] = min(best.get(each.place.instance_type, order), order)
+        candidate = candidates[rank - 1]
+        listed = candidate.offer.price.seen if isinstance(candidate.offer.price, Unpriced) else None
+        untrusted = listed is not None and listed.basis is Basis.UNVERIFIED
+        order = (not untrusted, candidate.place.option is not PurchaseOption.ON_DEMAND, candidate.place.nodes, rank)
+        best[candidate.place.instance_type] = min(best.get(candidate.place.instance_type, order), order)
     return [rank for *_, rank in sorted(best.values())]
 
 
@@ -135,11 +135,11 @@ SERVICES = {
 def _not_deployed(priced: Priced, width: int) -> list[str]:
     parts: dict[str, list[str]] = {}
     for alternative in priced.alternatives:
-        told = f"{alternative.nodes} × {alternative.instance_type} {SERVICES[alternative.service]} "
-        told += f"${words.dollars(alternative.usd.mid)}" if alternative.usd is not None else "unpriced"
+        text = f"{alternative.nodes} × {alternative.instance_type} {SERVICES[alternative.service]} "
+        text += f"${words.dollars(alternative.usd.mid)}" if alternative.usd is not None else "unpriced"
         kind = deploying(alternative.service)
-        parts.setdefault("Priced, but not deployable" if kind is None else f"With target.kind {kind}", []).append(told)
-    return [line for how, told in parts.items() for line in wrapped(f"  {how}: {'; '.join(told)}.", width)]
+        parts.setdefault("Priced, but not deployable" if kind is None else f"With target.kind {kind}", []).append(text)
+    return [line for how, options in parts.items() for line in wrapped(f"  {how}: {'; '.join(options)}.", width)]
 
 
 def headline(priced: Priced) -> str:
@@ -206,7 +206,6 @@ def _compares_families(priced: Priced) -> bool:
 
 
 def _other_family(priced: Priced) -> list[str]:
-    """GPU against Trainium in a sentence, where the plan leaves both open."""
     from launcher.pricing.port import port, weeks_words
 
     train, rank = priced.request.workload.train, priced.cheapest_of(NEURON)
@@ -215,12 +214,12 @@ def _other_family(priced: Priced) -> list[str]:
         return []
     sides = [priced.candidates[other - 1], priced.candidates[rank - 1]]
     gpu, trainium = (UsdRange(low=usd, mid=usd, high=usd) for side in sides if (usd := side.usd) is not None)
-    found = port(train, gpu, trainium, priced.now.date())
-    runs = found.break_even_run
+    ported = port(train, gpu, trainium, priced.now.date())
+    runs = ported.break_even_run
     back = "never pays off" if runs is None else f"is paid back after {runs:,} run{'s' if runs > 1 else ''}"
     what = f"{sides[1].place.nodes} × {sides[1].place.instance_type}, {words.option(sides[1].place)}"
     text = f"Trainium: row {rank}, {what}: ${words.dollars(trainium.mid)} a run"
-    text += f"; the port of {weeks_words(found.weeks.mid)} {back}."
+    text += f"; the port of {weeks_words(ported.weeks.mid)} {back}."
     return [f"{text} {command(priced, 'compare')} shows why."]
 
 

@@ -7,39 +7,41 @@ from launcher.rendering.policies import MOST_CHARACTERS, RenderedPolicy, create_
 from launcher.workflow.deploy.policies import AccountPolicies
 
 
-def policies_lines(made: AccountPolicies, folder: Path) -> list[str]:
+def policies_lines(policies: AccountPolicies, folder: Path) -> list[str]:
     """The files with what each holds, then the commands."""
-    width = max(len(policy.file) for policy in made.every)
+    width = max(len(policy.file) for policy in policies.every)
     lines = [
-        f"  policies for {made.account.id} in {folder}; IAM takes {MOST_CHARACTERS:,} characters each",
+        f"  policies for {policies.account.id} in {folder}; IAM takes {MOST_CHARACTERS:,} characters each",
         "",
     ]
-    lines += [f"  {policy.file:<{width}}  {policy.characters:>5,}  {policy.holds}" for policy in made.every]
-    return [*lines, "", "  commands, for an administrator of the account:", "", *commands(made, folder)]
+    lines += [f"  {policy.file:<{width}}  {policy.characters:>5,}  {policy.holds}" for policy in policies.every]
+    return [*lines, "", "  commands, for an administrator of the account:", "", *commands(policies, folder)]
 
 
-def commands(made: AccountPolicies, folder: Path) -> list[str]:
+def commands(policies: AccountPolicies, folder: Path) -> list[str]:
     """The commands, in order."""
     attach = [
-        f"aws iam attach-role-policy --role-name {name} --policy-arn {made.account.policy_arn(each.name)}"
-        for name, each in made.roles.items()
+        f"aws iam attach-role-policy --role-name {name} --policy-arn {policies.account.policy_arn(policy.name)}"
+        for name, policy in policies.roles.items()
     ]
-    create = [create_command(policy.name, str(folder / policy.file)) for policy in _created(made)]
-    return [*create, *attach, made.bootstrap]
+    create = [create_command(policy.name, str(folder / policy.file)) for policy in _created(policies)]
+    return [*create, *attach, policies.bootstrap]
 
 
-def _created(made: AccountPolicies) -> list[RenderedPolicy]:
-    own = made.account.boundary_arn in (None, made.account.policy_arn("boundary"))
-    return [policy for policy in made.every if policy is not made.boundary or own]
+def _created(policies: AccountPolicies) -> list[RenderedPolicy]:
+    own = policies.account.boundary_arn in (None, policies.account.policy_arn("boundary"))
+    return [policy for policy in policies.every if policy is not policies.boundary or own]
 
 
-def policies_next(made: AccountPolicies) -> str:
+def policies_next(policies: AccountPolicies) -> str:
     """What to do beside the commands."""
-    arns = "\n    ".join(made.account.policy_arn(policy.name) for policy in made.person)
+    arns = "\n    ".join(policies.account.policy_arn(policy.name) for policy in policies.person)
     person = f"\n  attach to the user who runs slipway:\n    {arns}"
-    if made.account.boundary_arn is not None:
-        return f"{person}\n  plans name the boundary: security.permissions_boundary_arn: {made.account.boundary_arn}"
-    arn = made.account.policy_arn("boundary")
+    if policies.account.boundary_arn is not None:
+        return (
+            f"{person}\n  plans name the boundary: security.permissions_boundary_arn: {policies.account.boundary_arn}"
+        )
+    arn = policies.account.policy_arn("boundary")
     return (
         f"{person}\n"
         "  advice: without a permissions boundary a deployer can make a role that may do anything. With it not:\n"
@@ -48,30 +50,30 @@ def policies_next(made: AccountPolicies) -> str:
     )
 
 
-def _whose(made: AccountPolicies, policy: RenderedPolicy) -> str:
-    if policy in made.person:
+def _whose(policies: AccountPolicies, policy: RenderedPolicy) -> str:
+    if policy in policies.person:
         return "person"
-    if policy in made.roles.values():
+    if policy in policies.roles.values():
         return "role"
-    return "boundary" if policy is made.boundary else "cloudformation"
+    return "boundary" if policy is policies.boundary else "cloudformation"
 
 
-def document(made: AccountPolicies, folder: Path) -> Json:
+def document(policies: AccountPolicies, folder: Path) -> Json:
     """slipway.policies/1: `boundary_arn` is the one in use; `commands` are in the order they are run."""
     return {
         "schema": "slipway.policies/1",
-        "account": made.account.id,
-        "boundary_arn": made.account.boundary_arn,
+        "account": policies.account.id,
+        "boundary_arn": policies.account.boundary_arn,
         "policies": [
             {
                 "name": policy.file.removesuffix(".json"),
-                "arn": made.account.policy_arn(policy.name),
+                "arn": policies.account.policy_arn(policy.name),
                 "file": str(folder / policy.file),
                 "characters": policy.characters,
-                "for": _whose(made, policy),
+                "for": _whose(policies, policy),
                 "holds": policy.holds,
             }
-            for policy in made.every
+            for policy in policies.every
         ],
-        "commands": commands(made, folder),
+        "commands": commands(policies, folder),
     }

@@ -20,57 +20,58 @@ HELD = (
 KINDS = {"train": "training", "serve": "serving", "cluster": "cluster"}
 
 
-def document(found: Portfolio) -> Json:
+def document(portfolio: Portfolio) -> Json:
     """slipway.portfolio/1."""
-    types = found.members[0].priced.catalog.instance_types
+    types = portfolio.members[0].priced.catalog.instance_types
     choices = [
-        None if member.choice is None else candidate(member.choice, member.rank or 0, types) for member in found.members
+        None if member.choice is None else candidate(member.choice, member.rank or 0, types)
+        for member in portfolio.members
     ]
     return json_of(
         {
             "schema": "slipway.portfolio/1",
-            "as_of": found.now,
+            "as_of": portfolio.now,
             "plans": [
-                picked(each, "file=path name kind usd_per_month") | {"choice": choice}
-                for each, choice in zip(found.members, choices, strict=True)
+                picked(member, "file=path name kind usd_per_month") | {"choice": choice}
+                for member, choice in zip(portfolio.members, choices, strict=True)
             ],
-            "usd_per_month": found.usd_per_month,
-            "incomplete": bool(found.unpriced),
-            "unpriced": found.unpriced,
-            "commitments": found.commitments,
-            "one_chip": found.one_chip,
-            "findings": found.findings,
+            "usd_per_month": portfolio.usd_per_month,
+            "incomplete": bool(portfolio.unpriced),
+            "unpriced": portfolio.unpriced,
+            "commitments": portfolio.commitments,
+            "one_chip": portfolio.one_chip,
+            "findings": portfolio.findings,
         },
         {HeldCommitment: HELD},
     )
 
 
-def page(found: Portfolio, width: int) -> list[str]:
+def page(portfolio: Portfolio, width: int) -> list[str]:
     """The whole page."""
-    total = found.usd_per_month
+    total = portfolio.usd_per_month
     spread = words.spread(total)
-    plans = "1 plan" if len(found.members) == 1 else f"{len(found.members)} plans"
+    plans = "1 plan" if len(portfolio.members) == 1 else f"{len(portfolio.members)} plans"
     text = f"{plans}: ${words.dollars(total.mid)} a month" + (f" ({spread})" if spread else "")
-    if found.unpriced:
-        text += f", without {', '.join(found.unpriced)}, which has no price"
-    lines = ["", *wrapped(f"  {text}, each on its best option.", width), "", *_plans(found, width)]
-    lines += [piece for commitment in found.commitments for piece in wrapped(f"  {_held(commitment)}", width)]
-    lines += ["", *_chips(found, width), *wrapped("  A port to Neuron is not in these months.", width)]
-    lines += [piece for finding in found.findings for piece in wrapped(f"  {finding_line(finding)}", width)]
-    chosen = [member.priced.candidates[member.rank - 1] for member in found.members if member.rank is not None]
+    if portfolio.unpriced:
+        text += f", without {', '.join(portfolio.unpriced)}, which has no price"
+    lines = ["", *wrapped(f"  {text}, each on its best option.", width), "", *_plans(portfolio, width)]
+    lines += [piece for commitment in portfolio.commitments for piece in wrapped(f"  {_held(commitment)}", width)]
+    lines += ["", *_chips(portfolio, width), *wrapped("  A port to Neuron is not in these months.", width)]
+    lines += [piece for finding in portfolio.findings for piece in wrapped(f"  {finding_line(finding)}", width)]
+    chosen = [member.priced.candidates[member.rank - 1] for member in portfolio.members if member.rank is not None]
     lines += ["", *ages_lines(chosen, width), "  Nothing was called and nothing was spent.", ""]
-    return [*lines, f"  next: {command(found.members[0].priced, 'compare')}"]
+    return [*lines, f"  next: {command(portfolio.members[0].priced, 'compare')}"]
 
 
-def _held(each: HeldCommitment) -> str:
-    what = f"{each.instances} × {each.instance_type} in {each.region} for {each.term_years} y"
+def _held(commitment: HeldCommitment) -> str:
+    what = f"{commitment.instances} × {commitment.instance_type} in {commitment.region} for {commitment.term_years} y"
     return (
-        f"Committed: {what}: ${words.dollars(each.usd_per_month)} a month whether it is used or not; "
-        f"{', '.join(each.plans)} use{'s' if len(each.plans) == 1 else ''} {each.share:.0%} of it."
+        f"Committed: {what}: ${words.dollars(commitment.usd_per_month)} a month whether it is used or not; "
+        f"{', '.join(commitment.plans)} use{'s' if len(commitment.plans) == 1 else ''} {commitment.share:.0%} of it."
     )
 
 
-def _plans(found: Portfolio, width: int) -> list[str]:
+def _plans(portfolio: Portfolio, width: int) -> list[str]:
     columns: list[Column[Member]] = [
         Column("plan", lambda member: member.name),
         Column("", lambda member: KINDS[member.kind]),
@@ -80,7 +81,7 @@ def _plans(found: Portfolio, width: int) -> list[str]:
         Column("$ a month", lambda member: words.middle(member.usd_per_month, "unpriced"), "point"),
         Column("", lambda member: words.spread(member.usd_per_month)),
     ]
-    return render(columns, found.members, width)
+    return render(columns, portfolio.members, width)
 
 
 def _how(choice: Quote) -> str:
@@ -88,14 +89,14 @@ def _how(choice: Quote) -> str:
     return (hosted.mode.value if hosted else words.option(choice.plan.place)).replace("-", " ")
 
 
-def _chips(found: Portfolio, width: int) -> list[str]:
+def _chips(portfolio: Portfolio, width: int) -> list[str]:
     columns: list[Column[OneChip]] = [
         Column("all on", lambda chip: chip.accelerator),
         Column("$ a month", lambda chip: words.dollars(chip.usd_per_month), "right"),
         Column("difference", lambda chip: _signed(chip.difference_usd), "right"),
         Column("cannot carry", lambda chip: ", ".join(chip.missing), shrinks=True),
     ]
-    rows = found.one_chip[:MOST_CHIPS]
+    rows = portfolio.one_chip[:MOST_CHIPS]
     return render(columns, rows, width) if rows else ["  No chip carries any of the plans at a known price."]
 
 

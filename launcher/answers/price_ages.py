@@ -33,13 +33,13 @@ def price_ages(candidates: Sequence[Candidate]) -> str:
 
 def contradictions(candidates: Iterable[Candidate], width: int) -> list[str]:
     """The newer unverified rows that speak against prices in use, the first few."""
-    found = list(dict.fromkeys(told for candidate in candidates if (told := contradiction(candidate))))
-    lines = [piece for told in found[:MOST_CONTRADICTIONS] for piece in wrapped(f"  {told}.", width)]
-    more = len(found) - MOST_CONTRADICTIONS
+    texts = list(dict.fromkeys(text for candidate in candidates if (text := contradiction(candidate))))
+    lines = [piece for contradicted in texts[:MOST_CONTRADICTIONS] for piece in wrapped(f"  {contradicted}.", width)]
+    more = len(texts) - MOST_CONTRADICTIONS
     return [*lines, f"  {more} more prices are contradicted so: slipway prices show"] if more > 0 else lines
 
 
 def ages_lines(candidates: Sequence[Candidate], width: int) -> list[str]:
     """Both, as the lines of a page."""
-    told = price_ages(candidates)
-    return [*(wrapped(f"  {told}", width) if told else []), *contradictions(candidates, width)]
+    ages = price_ages(candidates)
+    return [*(wrapped(f"  {ages}", width) if ages else []), *contradictions(candidates, width)]

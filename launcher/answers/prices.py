@@ -50,33 +50,38 @@ _DETAILS = {
 
 
 def show_page(
-    rows: Sequence[PriceRow], wanted: PriceFilter, width: int, *, everything: bool, history: bool, as_of: date | None
+    rows: Sequence[PriceRow],
+    price_filter: PriceFilter,
+    width: int,
+    *,
+    everything: bool,
+    history: bool,
+    as_of: date | None,
 ) -> list[str]:
     """The listing for a terminal of `width` columns."""
     if not rows:
         return ["", "  No price is known."]
-    most = _most(wanted, everything=everything)
+    most = _most(price_filter, everything=everything)
     sections = [(kind, list(members)) for kind, members in groupby(rows, key=lambda row: row.kind)]
     shown = [row for _, section in sections for row in section[:most]]
     numbers = {source: number for number, source in enumerate(dict.fromkeys(row.source for row in shown), start=1)}
-    lines = ["", f"  {_headline(wanted, len(rows), as_of)}"]
+    lines = ["", f"  {_headline(price_filter, len(rows), as_of)}"]
     for kind, section in sections:
         lines += ["", *_section(kind, section, section[:most], numbers, width, history=history)]
     lines += ["", *_sources(numbers, width)]
     return [*lines, *_legend(shown, width, history=history)]
 
 
-def _most(wanted: PriceFilter, *, everything: bool) -> int | None:
-    """How many rows of a section are shown; None: all."""
+def _most(price_filter: PriceFilter, *, everything: bool) -> int | None:
     if everything:
         return None
-    return MOST_UNFILTERED if wanted == PriceFilter() else MOST
+    return MOST_UNFILTERED if price_filter == PriceFilter() else MOST
 
 
-def _headline(wanted: PriceFilter, number: int, as_of: date | None) -> str:
-    parts = [wanted.instance_type or "all types", wanted.region or "all regions"]
-    if wanted.option:
-        parts.append(_words(wanted.option))
+def _headline(price_filter: PriceFilter, number: int, as_of: date | None) -> str:
+    parts = [price_filter.instance_type or "all types", price_filter.region or "all regions"]
+    if price_filter.option:
+        parts.append(_words(price_filter.option))
     known = f", as known on {as_of}" if as_of else ""
     return f"{' · '.join(parts)} · {number:,} price{'' if number == 1 else 's'}{known}"
 
@@ -207,14 +212,14 @@ def _legend(rows: Sequence[PriceRow], width: int, *, history: bool) -> list[str]
 
 
 def diff_page(
-    changes: Sequence[PriceChange], wanted: PriceFilter, days: tuple[date, date], width: int, *, everything: bool
+    changes: Sequence[PriceChange], price_filter: PriceFilter, days: tuple[date, date], width: int, *, everything: bool
 ) -> list[str]:
     """What changed between two days for a terminal of `width` columns: changes first, the largest on top."""
     before, after = days
     counts = {what: sum(change.what == what for change in changes) for what in ("changed", "removed", "added")}
-    told = ", ".join(f"{number:,} {what}" for what, number in counts.items())
-    lines = ["", f"  {before} to {after} · {told}"]
-    most = _most(wanted, everything=everything)
+    counted = ", ".join(f"{number:,} {what}" for what, number in counts.items())
+    lines = ["", f"  {before} to {after} · {counted}"]
+    most = _most(price_filter, everything=everything)
     for kind, members in groupby(changes, key=lambda change: _row(change).kind):
         section = sorted(members, key=_weight)
         shown = section[:most]
@@ -223,11 +228,11 @@ def diff_page(
 
 
 def _row(change: PriceChange) -> PriceRow:
-    found = change.after or change.before
-    if found is None:
+    latest = change.after or change.before
+    if latest is None:
         message = "a change without a before and an after"
         raise ValueError(message)
-    return found
+    return latest
 
 
 def _weight(change: PriceChange) -> tuple[int, float]:

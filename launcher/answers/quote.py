@@ -72,10 +72,10 @@ def _page(quoted: Quote, rank: int, width: int, priced: Priced, *, small: Decima
         lines += [piece for line in safety(quoted) for piece in wrapped(line, width)]
     if quoted.gate.allowed:
         lines += gate_lines(quoted, width)
-    findings = [finding for finding in quoted.findings if explained or not _said(finding, quoted)]
-    told = [finding for finding in findings if explained or finding.level is not Level.INFO]
-    lines += [piece for finding in told for piece in wrapped(f"  {finding_line(finding)}", width)]
-    if more := len(findings) - len(told):
+    findings = [finding for finding in quoted.findings if explained or not _is_in_summary(finding, quoted)]
+    shown = [finding for finding in findings if explained or finding.level is not Level.INFO]
+    lines += [piece for finding in shown for piece in wrapped(f"  {finding_line(finding)}", width)]
+    if more := len(findings) - len(shown):
         lines.append(f"  {more} remark{'s' if more > 1 else ''}: --explain shows {'them' if more > 1 else 'it'}")
     # Of a price that is too old already the day it ends is the moment of the quote, and the gate says what is wrong.
     lasts = quoted.expires_at is not None and quoted.expires_at > priced.now
@@ -92,11 +92,11 @@ def _page(quoted: Quote, rank: int, width: int, priced: Priced, *, small: Decima
     return lines
 
 
-def _said(found: Finding, quoted: Quote) -> bool:
+def _is_in_summary(finding: Finding, quoted: Quote) -> bool:
     """Whether the total or the gate have said a finding already."""
     if quoted.usd is None:
         return False
-    return found.code == "unpriced-line" or (found.code == "old-price" and quoted.gate.exit_code == UNPRICED)
+    return finding.code == "unpriced-line" or (finding.code == "old-price" and quoted.gate.exit_code == UNPRICED)
 
 
 def title(quoted: Quote) -> str:
@@ -137,20 +137,22 @@ def safety(quoted: Quote) -> tuple[str, str]:
     return f"  on: {on or 'nothing'}", f"  off: {off or 'nothing'}"
 
 
-def _serving(told: ServingOutlook, width: int) -> list[str]:
+def _serving(outlook: ServingOutlook, width: int) -> list[str]:
     lines = []
-    million = told.usd_per_million_output_tokens
+    million = outlook.usd_per_million_output_tokens
     if million is not None:
         lines.append(f"${words.dollars(million)} per million output tokens, all of the bill in it")
-    if told.usd_per_million_tokens is not None:
-        lines.append(f"${words.dollars(told.usd_per_million_tokens)} per million tokens, in and out")
-    if told.utilisation is not None and told.idle_usd_per_month is not None:
-        lines.append(f"{told.utilisation:.0%} utilization; ${words.dollars(told.idle_usd_per_month)} idle")
-    if told.instances is not None:
-        count = told.instances
+    if outlook.usd_per_million_tokens is not None:
+        lines.append(f"${words.dollars(outlook.usd_per_million_tokens)} per million tokens, in and out")
+    if outlook.utilisation is not None and outlook.idle_usd_per_month is not None:
+        lines.append(f"{outlook.utilisation:.0%} utilization; ${words.dollars(outlook.idle_usd_per_month)} idle")
+    if outlook.instances is not None:
+        count = outlook.instances
         lines.append(f"{count.mean:.3g} instances on average, {count.least:.3g} to {count.most} over the day")
-    if told.ttft_ms is not None and told.tpot_ms is not None:
-        lines.append(f"first token after {told.ttft_ms:,.0f} ms, {told.tpot_ms:,.1f} ms a token, when they are full")
+    if outlook.ttft_ms is not None and outlook.tpot_ms is not None:
+        lines.append(
+            f"first token after {outlook.ttft_ms:,.0f} ms, {outlook.tpot_ms:,.1f} ms a token, when they are full"
+        )
     return [piece for line in lines for piece in wrapped(f"  {line}", width)]
 
 
@@ -172,13 +174,13 @@ def _bill(quoted: Quote, width: int, *, small: Decimal) -> list[str]:
     for group, members in groupby(ordered, key=lambda component: component.group):
         lines = list(members)
         total, last = _subtotal(lines), []
-        for told, folded in (
+        for section_title, folded in (
             ("small lines", [line for line in lines if line.usd is not None and line.usd < small]),
             ("lines without a price", [line for line in lines if line.usd is None and small]),
         ):
             if len(folded) > 1:
                 lines = [line for line in lines if line not in folded]
-                last.append((f"  {len(folded)} {told}", "", "", "", _subtotal(folded), ""))
+                last.append((f"  {len(folded)} {section_title}", "", "", "", _subtotal(folded), ""))
         if not lines and len(last) == 1:
             rows.append((f"{group}: {last[0][0].strip()}", "", "", "", total, ""))
         else:
@@ -186,20 +188,19 @@ def _bill(quoted: Quote, width: int, *, small: Decimal) -> list[str]:
     return render(columns, rows, width)
 
 
-def _row(each: CostComponent) -> tuple[str, ...]:
-    few = 0 < each.quantity < LEAST_QUANTITY
+def _row(component: CostComponent) -> tuple[str, ...]:
+    few = 0 < component.quantity < LEAST_QUANTITY
     return (
-        f"  {each.name}",
-        f"{each.quantity:.2g}" if few else f"{each.quantity:,.2f}",
-        each.unit,
-        words.exact(each.unit_price_usd) if each.unit_price_usd is not None else "",
-        words.cents(each.usd, "unpriced"),
-        each.unpriced or (f"{each.basis.value}, {each.as_of}" if each.basis else ""),
+        f"  {component.name}",
+        f"{component.quantity:.2g}" if few else f"{component.quantity:,.2f}",
+        component.unit,
+        words.exact(component.unit_price_usd) if component.unit_price_usd is not None else "",
+        words.cents(component.usd, "unpriced"),
+        component.unpriced or (f"{component.basis.value}, {component.as_of}" if component.basis else ""),
     )
 
 
 def _subtotal(lines: Sequence[CostComponent]) -> str:
-    """What a group's priced lines add up to; where none has a price, that."""
     known = [line.usd for line in lines if line.usd is not None]
     return f"{sum(known, Decimal(0)):,.2f}" if known else "unpriced"
 

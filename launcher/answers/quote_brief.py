@@ -33,14 +33,14 @@ def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
 
 def _facts(quoted: Quote) -> Iterator[str]:
     price, hours = quoted.price, quoted.hours
-    told = []
+    facts = []
     if quoted.serving is None:
         span = f"{spoken(hours.low * HOUR_S)} to {spoken(hours.high * HOUR_S)}"
-        told.append(f"{spoken(hours.mid * HOUR_S)} of the job ({span})")
+        facts.append(f"{spoken(hours.mid * HOUR_S)} of the job ({span})")
     if isinstance(price, Price) and quoted.usd_per_hour is not None:
-        told.append(f"${words.exact(quoted.usd_per_hour)} an hour, {price.basis.value} {price.as_of}")
-    if told:
-        yield " at ".join(told)
+        facts.append(f"${words.exact(quoted.usd_per_hour)} an hour, {price.basis.value} {price.as_of}")
+    if facts:
+        yield " at ".join(facts)
     yield "; ".join(_groups(quoted.components))
 
 

@@ -27,13 +27,15 @@ def refresh_page(report: RefreshReport, width: int) -> list[str]:
         where = f"a snapshot with SHA-256 {report.snapshot}"
     lines = ["", *wrapped(f"  {prices} read from {where}; kept in {report.cache}", width)]
     if report.unasked:
-        kinds = ", ".join(each.replace("-", " ") for each in report.unasked)
+        kinds = ", ".join(kind.replace("-", " ") for kind in report.unasked)
         lines += wrapped(f"  Only available with an account: {kinds}; and for spot by zone.", width)
     if report.skipped_regions:
         names = ", ".join(report.skipped_regions)
         lines += wrapped(f"  Regions not enabled in this account, not read: {names}", width)
     lines += _moves("moved by more than half", report.jumped, width)
-    lines += _moves("known before and not given by AWS now; the old price stays and ages", report.vanished, width)
+    lines += _moves(
+        "known before and not given by AWS now; the old price stays in use and ages", report.vanished, width
+    )
     if report.refused:
         lines += ["", "  refused"]
         lines += [
@@ -44,26 +46,26 @@ def refresh_page(report: RefreshReport, width: int) -> list[str]:
 
 
 def _failed(failures: Sequence[tuple[str, AwsError]], width: int) -> list[str]:
-    told: dict[tuple[str, str], list[str]] = {}
+    by_cause: dict[tuple[str, str], list[str]] = {}
     for what, problem in failures:
-        told.setdefault((problem.message, problem.hint), []).append(what)
+        by_cause.setdefault((problem.message, problem.hint), []).append(what)
     lines = []
-    for (message, hint), names in told.items():
+    for (message, hint), names in by_cause.items():
         rest = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         lines += wrapped(f"    {', '.join(names[:MOST_NAMES])}{rest}: {message}{f' ({hint})' if hint else ''}", width)
     return ["", "  failed; the older prices stay in use", *lines] if lines else []
 
 
 def _unmatched(items: Sequence[Unmatched], width: int) -> list[str]:
-    told: dict[tuple[str, str], list[str]] = {}
+    by_cause: dict[tuple[str, str], list[str]] = {}
     for item in items:
-        told.setdefault((item.reason, item.region), []).append(item.item)
+        by_cause.setdefault((item.reason, item.region), []).append(item.item)
     lines = [
         line
-        for (reason, region), names in told.items()
+        for (reason, region), names in by_cause.items()
         for line in wrapped(f"    {reason} in {region.replace(EVERYWHERE, 'all regions')}: {', '.join(names)}", width)
     ]
-    return ["", "  not to be told from AWS's list; the older price stays and ages", *lines] if lines else []
+    return ["", "  not identifiable in AWS's list; the older price stays in use and ages", *lines] if lines else []
 
 
 def _moves(title: str, moves: Sequence[Move], width: int) -> list[str]:
@@ -97,7 +99,9 @@ def refresh_document(report: RefreshReport, now: datetime) -> Json:
             "vanished": [_move(move) for move in report.vanished],
             "refused": [{**key_document(refusal.key), "reason": refusal.reason} for refusal in report.refused],
             "unmatched": [picked(unmatched, "item region reason") for unmatched in report.unmatched],
-            "failures": [{"what": what, "message": each.message, "hint": each.hint} for what, each in report.failures],
+            "failures": [
+                {"what": what, "message": failure.message, "hint": failure.hint} for what, failure in report.failures
+            ],
             **picked(report, "skipped_regions public unasked snapshot"),
         },
     }

@@ -40,14 +40,14 @@ def _checked(report: Report, width: int, *, everything: bool) -> list[str]:
     lines = ["", "  stacks"]
     lines += [f"    {name}  {status}" for name, status in report.stacks] or ["    none"]
     if not everything:
-        told = [f"{len(facts)} facts as planned"] if facts else []
-        told += [f"{len(left)} not emulated, so not checked here"] if left else []
-        return [*lines, "", *wrapped(f"  read back: {'; '.join(told)}; -v lists them", width)] if told else lines
+        counted = [f"{len(facts)} facts as planned"] if facts else []
+        counted += [f"{len(left)} not emulated, so not checked here"] if left else []
+        return [*lines, "", *wrapped(f"  read back: {'; '.join(counted)}; -v lists them", width)] if counted else lines
     lines += ["", f"  read back and as planned ({len(facts)})"]
     lines += [piece for fact in facts for piece in wrapped(f"    {fact}", width)]
     if left:
         lines += ["", "  not emulated, so not checked here"]
-        lines += [piece for each in left for piece in wrapped(f"    {each}", width)]
+        lines += [piece for resource in left for piece in wrapped(f"    {resource}", width)]
     return lines
 
 
@@ -71,7 +71,7 @@ def stored_lines(stored: StoredCheckpoints, width: int) -> list[str]:
 def attempt_rows(attempts: Sequence[Attempt], width: int) -> list[str]:
     """One row an attempt."""
     if not attempts:
-        return ["  no attempt has begun"]
+        return ["  no attempt has started"]
     began: Column[Attempt] = Column("began (UTC)", lambda attempt: f"{attempt.started_at:%H:%M:%S}")
     return render([began, *ATTEMPTS], attempts, width, number="attempt")
 
@@ -89,12 +89,11 @@ def _money(report: Report) -> list[str]:
     return lines
 
 
-def _billed_line(found: Billable) -> str:
-    """The seconds that the job's service bills, beside those that the quote counts on."""
-    usd = f", ${words.dollars(found.usd)}" if found.usd is not None else ""
-    quoted = f"; quoted {found.quoted_seconds:,} seconds" if found.quoted_seconds is not None else ""
-    seconds = f"{found.seconds:,} seconds of each instance at the rate on demand"
-    return f"the service bills {seconds}{usd} (trained {found.trained_seconds:,}){quoted}"
+def _billed_line(billable: Billable) -> str:
+    usd = f", ${words.dollars(billable.usd)}" if billable.usd is not None else ""
+    quoted = f"; quoted {billable.quoted_seconds:,} seconds" if billable.quoted_seconds is not None else ""
+    seconds = f"{billable.seconds:,} seconds of each instance at the rate on demand"
+    return f"the service bills {seconds}{usd} (trained {billable.trained_seconds:,}){quoted}"
 
 
 def used_lines(report: Report) -> list[str]:

@@ -23,9 +23,9 @@ PAID_BACK = (
 )
 
 
-def break_even(found: ServingComparison) -> Json:
+def break_even(comparison: ServingComparison) -> Json:
     """The key `break_even` of slipway.compare/1: where machines cost what Bedrock does, and what the port brings."""
-    sides, types = found.sides, found.priced.catalog.instance_types
+    sides, types = comparison.sides, comparison.priced.catalog.instance_types
     hosted, neuron, gpu = (
         None if quote is None else candidate(quote, 0, types) for quote in (sides.hosted, sides.neuron, sides.gpu)
     )
@@ -34,65 +34,75 @@ def break_even(found: ServingComparison) -> Json:
         "bedrock": hosted,
         "neuron": neuron,
         "gpu": gpu,
-        "bedrock_usd_per_request": plain(usd_per_request(found.hosted)),
+        "bedrock_usd_per_request": plain(usd_per_request(comparison.hosted)),
         "requests_per_month": turn.requests if turn else None,
         "requests_per_month_range": picked(turn, "low high") if turn else None,
-        "machines": [_machine(crossover) for crossover in found.crossovers],
+        "machines": [_machine(crossover) for crossover in comparison.crossovers],
         **picked(sides, "port_weeks port_usd operations_usd_per_month=maintenance_usd"),
         "operations_assumed": not sides.maintenance_given,
         **picked(sides, PAID_BACK),
     }
 
 
-def _machine(each: Crossover) -> Json:
-    place, price, estimate = each.candidate.place, each.candidate.offer.price, each.candidate.estimate
+def _machine(crossover: Crossover) -> Json:
+    place, price, estimate = crossover.candidate.place, crossover.candidate.offer.price, crossover.candidate.estimate
     return {
-        "rank": each.rank,
+        "rank": crossover.rank,
         **picked(place, "target instance_type region purchase_option=option plan_kind term_years"),
         "usd_per_hour": plain(price.usd) if isinstance(price, Price) else None,
         "tokens_per_s": estimate.tokens_per_s.mid if estimate else None,
         "measured": estimate.measured if estimate else None,
-        "crossover_utilisation": each.utilisation,
+        "crossover_utilisation": crossover.utilisation,
     }
 
 
-def page(found: ServingComparison, width: int) -> list[str]:
+def page(comparison: ServingComparison, width: int) -> list[str]:
     """The whole page."""
-    body = (*table(_sides(found), width), *_crossovers(found, width))
-    lines = around(found, headline(found.priced), body, width, "Nothing was called")
-    return [*lines, "", f"  next: {command(found.priced, 'plan')}"]
+    body = (*table(_sides(comparison), width), *_crossovers(comparison, width))
+    lines = around(comparison, headline(comparison.priced), body, width, "Nothing was called")
+    return [*lines, "", f"  next: {command(comparison.priced, 'plan')}"]
 
 
-def _sides(found: ServingComparison) -> list[tuple[int, Quote]]:
-    known = [quote for quote in (found.sides.hosted, found.sides.neuron, found.sides.gpu) if quote is not None]
+def _sides(comparison: ServingComparison) -> list[tuple[int, Quote]]:
+    known = [
+        quote for quote in (comparison.sides.hosted, comparison.sides.neuron, comparison.sides.gpu) if quote is not None
+    ]
     known.sort(key=lambda quote: (quote.usd is None, quote.usd.mid if quote.usd else Decimal(0)))
     return list(enumerate(known, start=1))
 
 
-def _crossovers(found: ServingComparison, width: int) -> list[str]:
-    told = sorted((crossover for crossover in found.crossovers if crossover.utilisation is not None), key=_share)
-    pinned = [each for each in told if each.candidate.place.instance_type in (found.request.target.instance_type or ())]
-    told = sorted([*pinned, *(each for each in told if each not in pinned)][:MOST_ROWS], key=_share)
-    rate = usd_per_request(found.hosted)
-    if not told or rate is None:
+def _crossovers(comparison: ServingComparison, width: int) -> list[str]:
+    ordered = sorted(
+        (crossover for crossover in comparison.crossovers if crossover.utilisation is not None), key=_share
+    )
+    pinned = [
+        crossover
+        for crossover in ordered
+        if crossover.candidate.place.instance_type in (comparison.request.target.instance_type or ())
+    ]
+    ordered = sorted(
+        [*pinned, *(crossover for crossover in ordered if crossover not in pinned)][:MOST_ROWS], key=_share
+    )
+    rate = usd_per_request(comparison.hosted)
+    if not ordered or rate is None:
         return []
     columns: list[Column[Crossover]] = [
-        Column("machine", lambda each: words.machines(each.candidate.place).partition(" × ")[2]),
-        Column("how", lambda each: words.option(each.candidate.place)),
-        Column("where", lambda each: each.candidate.place.region, yields=1),
-        Column("$/h", lambda each: _hourly(each.candidate.offer.price), "point"),
-        Column("tokens/s", lambda each: _tokens(each.candidate.estimate), "right"),
-        Column("even at", lambda each: f"{_share(each):.0%}", "right"),
-        Column("", lambda each: "never" if _share(each) > 1 else ""),
+        Column("machine", lambda crossover: words.machines(crossover.candidate.place).partition(" × ")[2]),
+        Column("how", lambda crossover: words.option(crossover.candidate.place)),
+        Column("where", lambda crossover: crossover.candidate.place.region, yields=1),
+        Column("$/h", lambda crossover: _hourly(crossover.candidate.offer.price), "point"),
+        Column("tokens/s", lambda crossover: _tokens(crossover.candidate.estimate), "right"),
+        Column("even at", lambda crossover: f"{_share(crossover):.0%}", "right"),
+        Column("", lambda crossover: "never" if _share(crossover) > 1 else ""),
     ]
     title = (
         f"  The share of its hours an instance has to be full for, to cost what Bedrock does (${rate:.6f} a request):"
     )
-    return ["", *wrapped(title, width), *render(columns, told, width)]
+    return ["", *wrapped(title, width), *render(columns, ordered, width)]
 
 
-def _share(each: Crossover) -> float:
-    return each.utilisation or 0.0
+def _share(crossover: Crossover) -> float:
+    return crossover.utilisation or 0.0
 
 
 def _hourly(price: Price | Unpriced) -> str:

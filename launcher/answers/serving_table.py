@@ -34,18 +34,20 @@ def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[
 
 def _refused(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
     """Why priced rows cannot be deployed: the notes say it where there is room, and this does everywhere."""
-    told: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for rank, quoted in rows:
-        found = next((finding for finding in quoted.findings if finding.level is Level.ERROR), None)
-        if quoted.usd is not None and found is not None:
-            told.setdefault(found.message, []).append(str(rank))
+        failure = next((finding for finding in quoted.findings if finding.level is Level.ERROR), None)
+        if quoted.usd is not None and failure is not None:
+            by_reason.setdefault(failure.message, []).append(str(rank))
     return [
-        piece for reason, ranks in told.items() for piece in wrapped(f"  {', '.join(ranks)} refused: {reason}", width)
+        piece
+        for reason, ranks in by_reason.items()
+        for piece in wrapped(f"  {', '.join(ranks)} refused: {reason}", width)
     ]
 
 
 def _reasons(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
-    return unpriced_reasons(((unpriced_name(each), note_of(each)) for _, each in rows if each.unpriced), width)
+    return unpriced_reasons(((unpriced_name(quoted), note_of(quoted)) for _, quoted in rows if quoted.unpriced), width)
 
 
 def _also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
@@ -98,23 +100,23 @@ def _is_other(candidate: Candidate, *, hosted: bool) -> bool:
 
 
 def _month(quoted: Quote) -> str:
-    place, usd, told = quoted.plan.place, quoted.usd, quoted.serving
-    if usd is None or told is None:
+    place, usd, outlook = quoted.plan.place, quoted.usd, quoted.serving
+    if usd is None or outlook is None:
         return ""
     how = "" if place.option is PurchaseOption.BEDROCK else f", {words.option(place)}"
     text = f"{words.machines(place)}{how} in {place.region}: {words.cost(usd, 'a month')}"
-    if told.usd_per_million_output_tokens is not None:
-        text += f", ${words.dollars(told.usd_per_million_output_tokens)} per million output tokens"
-    elif told.usd_per_million_tokens is not None:
-        text += f", ${words.dollars(told.usd_per_million_tokens)} per million tokens"
-    if told.utilisation is not None and told.idle_usd_per_month is not None:
-        text += f"; {told.utilisation:.0%} used, ${words.dollars(told.idle_usd_per_month)} of it idle"
+    if outlook.usd_per_million_output_tokens is not None:
+        text += f", ${words.dollars(outlook.usd_per_million_output_tokens)} per million output tokens"
+    elif outlook.usd_per_million_tokens is not None:
+        text += f", ${words.dollars(outlook.usd_per_million_tokens)} per million tokens"
+    if outlook.utilisation is not None and outlook.idle_usd_per_month is not None:
+        text += f"; {outlook.utilisation:.0%} used, ${words.dollars(outlook.idle_usd_per_month)} of it idle"
     return f"{text}."
 
 
 def table(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
     """The candidates as a table; below NARROW columns plans are without their kind."""
-    answers = any(each.serving is not None and each.serving.usd_per_million_output_tokens for _, each in rows)
+    answers = any(quoted.serving is not None and quoted.serving.usd_per_million_output_tokens for _, quoted in rows)
     short = width < NARROW
     columns: list[Column[tuple[int, Quote]]] = [
         Column("#", lambda row: str(row[0]) if row[1].usd is not None else "–", "right"),
@@ -125,7 +127,7 @@ def table(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
         Column("$ a month", lambda row: words.middle(row[1].usd, "unpriced"), "point"),
         Column("", lambda row: words.spread(row[1].usd), yields=0),
         Column(
-            "$/M out" if answers or not any(each.usd for _, each in rows) else "$/M",
+            "$/M out" if answers or not any(quoted.usd for _, quoted in rows) else "$/M",
             lambda row: words.dollars(_per_million(row[1].serving), ""),
             "point",
         ),
@@ -146,12 +148,12 @@ def _how(quoted: Quote, *, short: bool) -> str:
     return words.option(quoted.plan.place, short=short) if bedrock is None else bedrock.mode.value.replace("-", " ")
 
 
-def _per_million(told: ServingOutlook | None) -> Decimal | None:
-    return None if told is None else told.usd_per_million_output_tokens or told.usd_per_million_tokens
+def _per_million(outlook: ServingOutlook | None) -> Decimal | None:
+    return None if outlook is None else outlook.usd_per_million_output_tokens or outlook.usd_per_million_tokens
 
 
-def _used(told: ServingOutlook | None) -> str:
-    return "" if told is None or told.utilisation is None else f"{told.utilisation:.0%}"
+def _used(outlook: ServingOutlook | None) -> str:
+    return "" if outlook is None or outlook.utilisation is None else f"{outlook.utilisation:.0%}"
 
 
 def _milliseconds(value: float | None) -> str:

@@ -37,8 +37,8 @@ def page(result: SpikeResult, width: int) -> list[str]:
     return lines
 
 
-def _machines(found: Measurement) -> str:
-    return f"{found.nodes} × {found.instance_type}"
+def _machines(measurement: Measurement) -> str:
+    return f"{measurement.nodes} × {measurement.instance_type}"
 
 
 def _figure(value: float | None) -> str:
@@ -58,14 +58,18 @@ RATES: Sequence[Column[Spiked]] = (
 )
 SECONDS: Sequence[Column[Measurement]] = (
     Column("seconds", _machines),
-    Column("a step", lambda found: _figure(found.step_s), "right"),
+    Column("a step", lambda measurement: _figure(measurement.step_s), "right"),
     Column(
         "",
-        lambda found: f"{found.step_range_s.low:.3g}–{found.step_range_s.high:.3g}" if found.step_range_s else "",
+        lambda measurement: (
+            f"{measurement.step_range_s.low:.3g}–{measurement.step_range_s.high:.3g}"
+            if measurement.step_range_s
+            else ""
+        ),
         "right",
     ),
-    Column("compile", lambda found: _figure(found.compile_s), "right"),
-    Column("save", lambda found: _figure(found.checkpoint_write_s), "right"),
-    Column("restore", lambda found: _figure(found.restore_s), "right"),
-    Column("boot", lambda found: _figure(found.boot_s), "right"),
+    Column("compile", lambda measurement: _figure(measurement.compile_s), "right"),
+    Column("save", lambda measurement: _figure(measurement.checkpoint_write_s), "right"),
+    Column("restore", lambda measurement: _figure(measurement.restore_s), "right"),
+    Column("boot", lambda measurement: _figure(measurement.boot_s), "right"),
 )

@@ -22,16 +22,16 @@ ENDED_EARLY = (RunStatus.FAILED.value, RunStatus.CANCELLED.value, RunStatus.INTE
 """Without a job that was submitted: something may exist all the same."""
 
 
-def document(found: RunState) -> Json:
+def document(state: RunState) -> Json:
     """slipway.status/1."""
-    submission, facts = found.submission, found.facts
-    report = None if found.report is None else report_document(replace(found.report, attempts=found.attempts))
+    submission, facts = state.submission, state.facts
+    report = None if state.report is None else report_document(replace(state.report, attempts=state.attempts))
     scheduler = report["scheduler"] if report is not None else None
     if submission is not None:
         scheduler = submission.scheduler
     return {
         "schema": "slipway.status/1",
-        **picked(found, "name run status"),
+        **picked(state, "name run status"),
         "scheduler": scheduler,
         "simulated": bool(report and report["simulated"]),
         "cluster": submission.cluster if submission is not None else None,
@@ -42,119 +42,119 @@ def document(found: RunState) -> Json:
         "reason": facts.reason or None if facts is not None else None,
         "restarts": facts.restarts if facts is not None else None,
         "nodes": list(facts.nodes) if facts is not None else [],
-        **picked(found, "step steps loss saved_step"),
-        **stored_document(found.report.stored if found.report is not None else None),
+        **picked(state, "step steps loss saved_step"),
+        **stored_document(state.report.stored if state.report is not None else None),
         "checkpoint_uri": submission.checkpoint_uri if submission is not None else None,
-        "meter": meter.document(found.meter),
+        "meter": meter.document(state.meter),
         "work": submission.work if submission is not None else None,
         "stopped": report["stopped"] if report is not None else None,
-        "stacks": list(found.stacks),
-        "stack_states": None if found.stack_states is None else dict(sorted(found.stack_states.items())),
+        "stacks": list(state.stacks),
+        "stack_states": None if state.stack_states is None else dict(sorted(state.stack_states.items())),
         "attempts": report["attempts"] if report is not None else [],
         "quoted": report["quoted"] if report is not None else None,
         "actual": report["actual"] if report is not None else None,
     }
 
 
-def page(found: RunState, width: int) -> list[str]:
+def page(state: RunState, width: int) -> list[str]:
     """The state of a run."""
-    lines = ["", *wrapped(f"  {found.name}: {found.status.replace('-', ' ')}{_job(found)}", width), ""]
-    lines += [piece for text in _story(found) for piece in wrapped(text, width)]
-    stopped = found.report.stopped if found.report is not None else None
+    lines = ["", *wrapped(f"  {state.name}: {state.status.replace('-', ' ')}{_job(state)}", width), ""]
+    lines += [piece for text in _story(state) for piece in wrapped(text, width)]
+    stopped = state.report.stopped if state.report is not None else None
     if stopped is not None:
         lines += wrapped(f"  {stopped.words}", width)
     parts = []
-    if found.step is not None:
-        parts.append(f"step {found.step}" + (f" of {found.steps}" if found.steps else ""))
-    if found.loss is not None:
-        parts.append(f"loss {found.loss:.3f}")
-    if found.saved_step is not None:
-        parts.append(f"saved at step {found.saved_step}")
+    if state.step is not None:
+        parts.append(f"step {state.step}" + (f" of {state.steps}" if state.steps else ""))
+    if state.loss is not None:
+        parts.append(f"loss {state.loss:.3f}")
+    if state.saved_step is not None:
+        parts.append(f"saved at step {state.saved_step}")
     progress = ", ".join(parts)
     if progress:
         lines += [f"  {progress}"]
-    if found.attempts and found.report is not None and found.report.stored is not None:
-        lines += stored_lines(found.report.stored, width)
-    if found.meter is not None:
-        lines += ["", *meter_lines(found.meter, width)]
-    if found.attempts:
-        lines += ["", *attempt_rows(found.attempts, width)]
-    if found.submission is not None and found.report is not None:
+    if state.attempts and state.report is not None and state.report.stored is not None:
+        lines += stored_lines(state.report.stored, width)
+    if state.meter is not None:
+        lines += ["", *meter_lines(state.meter, width)]
+    if state.attempts:
+        lines += ["", *attempt_rows(state.attempts, width)]
+    if state.submission is not None and state.report is not None:
         # The cluster has just answered.
-        lines += left_up_lines(found.report, width)
+        lines += left_up_lines(state.report, width)
     return lines
 
 
-def _story(found: RunState) -> tuple[str, ...]:
-    if found.submission is not None:
-        return tuple(_where(found.submission))
-    if found.report is not None and found.report.endpoint is not None and found.stacks:
-        deployed = found.report.endpoint
+def _story(state: RunState) -> tuple[str, ...]:
+    if state.submission is not None:
+        return tuple(_where(state.submission))
+    if state.report is not None and state.report.endpoint is not None and state.stacks:
+        deployed = state.report.endpoint
         return (
             f"  endpoint {deployed.name} in {deployed.region} came into service",
-            f"  slipway endpoint test {found.name} shows its current state",
-            *_standing(found),
+            f"  slipway endpoint test {state.name} shows its current state",
+            *_standing(state),
         )
-    if found.status == KILLED:
-        return tuple(f"  {line}" for line in _killed(found))
-    if found.status in (NOT_SUBMITTED, *ENDED_EARLY) and found.stacks:
-        return _standing(found)
-    return _without_job(found)
+    if state.status == KILLED:
+        return tuple(f"  {line}" for line in _killed(state))
+    if state.status in (NOT_SUBMITTED, *ENDED_EARLY) and state.stacks:
+        return _standing(state)
+    return _without_job(state)
 
 
-def _standing(found: RunState) -> tuple[str, ...]:
+def _standing(state: RunState) -> tuple[str, ...]:
     # What is left after slipway down is what it keeps unless it is told not to.
-    erase = " --checkpoints" if all(stack.endswith(f"-{STORE_STACK}") for stack in found.stacks) else ""
-    sandbox = found.command is not None and found.command.sandbox
-    rate = found.report.left_up_usd_per_hour if found.report is not None else None
+    erase = " --checkpoints" if all(stack.endswith(f"-{STORE_STACK}") for stack in state.stacks) else ""
+    sandbox = state.command is not None and state.command.sandbox
+    rate = state.report.left_up_usd_per_hour if state.report is not None else None
     rate = None if erase else rate
     return (
-        f"  deployed by this run, and {'in AWS ' if sandbox else ''}billed while they exist{_stacks(found)}",
+        f"  deployed by this run, and {'in AWS ' if sandbox else ''}billed while they exist{_stacks(state)}",
         f"  at most ${dollars(rate)} an hour by the quote" if rate else "  slipway cost shows their hourly cost",
-        f"  slipway down {found.name}{erase} removes them",
+        f"  slipway down {state.name}{erase} removes them",
     )
 
 
-def _without_job(found: RunState) -> tuple[str, ...]:
+def _without_job(state: RunState) -> tuple[str, ...]:
     """What a run is that has no job on a cluster that could be asked, and has left nothing."""
-    made = found.command
-    if made is not None and made.state == RUNNING:
-        where = ", in a sandbox of its own that ends with it" if made.sandbox else ""
-        return (f"  {made.command} is at work on this computer (process {made.pid}){where}",)
-    if found.status != NOT_SUBMITTED:
-        return (f"  this run has ended; slipway report {found.name} shows its result",)
-    there = "; slipway sandbox status shows what exists now" if made is not None and made.sandbox else ""
-    return (f"  no job: a {made.command}, {made.state}{there}",) if made is not None else ()
+    command = state.command
+    if command is not None and command.state == RUNNING:
+        where = ", in a sandbox of its own that ends with it" if command.sandbox else ""
+        return (f"  {command.command} is at work on this computer (process {command.pid}){where}",)
+    if state.status != NOT_SUBMITTED:
+        return (f"  this run has ended; slipway report {state.name} shows its result",)
+    there = "; slipway sandbox status shows what exists now" if command is not None and command.sandbox else ""
+    return (f"  no job: a {command.command}, {command.state}{there}",) if command is not None else ()
 
 
-def meter_lines(found: Meter, width: int) -> list[str]:
+def meter_lines(reading: Meter, width: int) -> list[str]:
     """The meter, broken to a width, and what is to be said of its forecast."""
-    lines = wrapped(f"  {meter.line(found, bar=sys.stdout.isatty())}", width)
-    return lines + [piece for warning in found.warnings.values() for piece in wrapped(f"  warning: {warning}", width)]
+    lines = wrapped(f"  {meter.line(reading, bar=sys.stdout.isatty())}", width)
+    return lines + [piece for warning in reading.warnings.values() for piece in wrapped(f"  warning: {warning}", width)]
 
 
-def _stacks(found: RunState) -> str:
-    states = found.stack_states
+def _stacks(state: RunState) -> str:
+    states = state.stack_states
     if states is None:
-        return f": {', '.join(found.stacks)} (CloudFormation could not be asked)"
-    return f": {', '.join(f'{name} {states[name]}' for name in found.stacks)}"
+        return f": {', '.join(state.stacks)} (CloudFormation could not be asked)"
+    return f": {', '.join(f'{name} {states[name]}' for name in state.stacks)}"
 
 
-def _killed(found: RunState) -> tuple[str, ...]:
-    known = f"its command was killed before a job was submitted; run folder {found.run}"
-    if found.report is not None and found.report.simulated:
+def _killed(state: RunState) -> tuple[str, ...]:
+    known = f"its command was killed before a job was submitted; run folder {state.run}"
+    if state.report is not None and state.report.simulated:
         return (known, "its sandbox ended with it, and nothing was spent")
-    listed = _stacks(found) if found.stacks else ""
+    listed = _stacks(state) if state.stacks else ""
     return (
         known,
         f"its deployment may still exist and be billed{listed}",
         "slipway cost shows what exists and its hourly cost",
-        f"slipway down {found.name} removes it",
+        f"slipway down {state.name} removes it",
     )
 
 
-def _job(found: RunState) -> str:
-    submission, facts = found.submission, found.facts
+def _job(state: RunState) -> str:
+    submission, facts = state.submission, state.facts
     if submission is None or submission.job is None:
         return ""
     if facts is None:

@@ -18,50 +18,50 @@ AMOUNTS = ("tokens_b", "hours", "requests_per_s", "hourly_requests_per_s", "inpu
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
-def document(found: Sweep) -> Json:
+def document(sweep: Sweep) -> Json:
     """slipway.sweep/1; the candidate of a point that is impossible is null, with the reason."""
-    types = next((point.priced.catalog.instance_types for point in found.points if point.priced is not None), {})
+    types = next((point.priced.catalog.instance_types for point in sweep.points if point.priced is not None), {})
     return {
         "schema": "slipway.sweep/1",
-        "name": found.request.name,
-        "as_of": plain(found.now),
-        "keys": [axis.key for axis in found.axes],
+        "name": sweep.request.name,
+        "as_of": plain(sweep.now),
+        "keys": [axis.key for axis in sweep.axes],
         "points": [
             {
                 "values": dict(point.values),
                 "candidate": None if point.best is None else candidate(point.best, 1, types),
                 "reason": point.reason or None,
             }
-            for point in found.points
+            for point in sweep.points
         ],
     }
 
 
-def page(found: Sweep, width: int) -> list[str]:
+def page(sweep: Sweep, width: int) -> list[str]:
     """The whole page."""
-    known = next((point.priced for point in found.points if point.priced is not None), None)
-    title = found.request.name
+    known = next((point.priced for point in sweep.points if point.priced is not None), None)
+    title = sweep.request.name
     if known is not None:
         # Of the plan as it was written: the points differ from it.
-        same = known.request.workload.train is not None and not any("model" in axis.key for axis in found.axes)
-        title = headline_of(found.request, known.params_b if same else None)
+        same = known.request.workload.train is not None and not any("model" in axis.key for axis in sweep.axes)
+        title = headline_of(sweep.request, known.params_b if same else None)
     lines = ["", *wrapped(f"  {title}", width), ""]
-    lines += wrapped(f"  {cheapest_line(found)}", width)
-    lines += ["", *_table(found, width), *_reasons(found, width)]
+    lines += wrapped(f"  {cheapest_line(sweep)}", width)
+    lines += ["", *_table(sweep, width), *_reasons(sweep, width)]
     return [*lines, *wrapped("  Nothing was called and nothing was spent.", width)]
 
 
-def cheapest_line(found: Sweep) -> str:
+def cheapest_line(sweep: Sweep) -> str:
     """The answer: the point with the least total; points of different amounts of work are not held against another."""
-    best = found.cheapest
+    best = sweep.cheapest
     if best is None or best.best is None or best.best.usd is None:
         return "No point has a total: the reasons are in the table."
-    if any(axis.key.rpartition(".")[2] in AMOUNTS for axis in found.axes):
-        totals = [(point.best.usd.mid, point) for point in found.points if point.best is not None and point.best.usd]
+    if any(axis.key.rpartition(".")[2] in AMOUNTS for axis in sweep.axes):
+        totals = [(point.best.usd.mid, point) for point in sweep.points if point.best is not None and point.best.usd]
         (least, first), (most, last) = (pick(totals, key=itemgetter(0)) for pick in (min, max))
         low, high = words.dollars(least), words.dollars(most)
         return f"From ${low} ({point_words(first.values)}) to ${high} ({point_words(last.values)})."
-    serves = found.request.workload.serve is not None
+    serves = sweep.request.workload.serve is not None
     text = (
         f"Cheapest:  {point_words(best.values)}: ${words.dollars(best.best.usd.mid)} {'a month' if serves else 'a run'}"
     )
@@ -69,10 +69,10 @@ def cheapest_line(found: Sweep) -> str:
     return f"{text}, {_pick(best)}{done}."
 
 
-def _table(found: Sweep, width: int) -> list[str]:
-    most = max((float(point.best.usd.mid) for point in found.points if point.best and point.best.usd), default=0.0)
+def _table(sweep: Sweep, width: int) -> list[str]:
+    most = max((float(point.best.usd.mid) for point in sweep.points if point.best and point.best.usd), default=0.0)
     columns: list[Column[Point]] = [
-        Column(axis.key.rpartition(".")[2], partial(value_of, axis.key), "right") for axis in found.axes
+        Column(axis.key.rpartition(".")[2], partial(value_of, axis.key), "right") for axis in sweep.axes
     ]
     columns += [
         Column("machines", lambda point: words.machines(point.best.plan.place) if point.best else "impossible"),
@@ -83,7 +83,7 @@ def _table(found: Sweep, width: int) -> list[str]:
         Column("", lambda point: words.spread(point.best.usd) if point.best else "", yields=0),
         Column("", lambda point: _bar(point, most), yields=3),
     ]
-    return render(columns, found.points, width)
+    return render(columns, sweep.points, width)
 
 
 def value_of(key: str, point: Point) -> str:
@@ -110,9 +110,9 @@ def _pick(point: Point) -> str:
     return f"{words.machines(place)}, {words.option(place)} in {place.region}"
 
 
-def _reasons(found: Sweep, width: int) -> list[str]:
-    told = [f"  {point_words(point.values)}: {point.reason}" for point in found.points if point.reason]
-    return [piece for line in told for piece in wrapped(line, width)]
+def _reasons(sweep: Sweep, width: int) -> list[str]:
+    texts = [f"  {point_words(point.values)}: {point.reason}" for point in sweep.points if point.reason]
+    return [piece for line in texts for piece in wrapped(line, width)]
 
 
 def bar(share: float) -> str:

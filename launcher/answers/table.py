@@ -53,28 +53,28 @@ def render(columns: Sequence[Column[Row]], rows: Sequence[Row], width: int, *, n
         columns = [Column(number, str, "right"), *columns]
         cells.insert(0, [str(count) for count in range(1, len(rows) + 1)])
     full = [max([len(column.title), *map(len, texts)]) for column, texts in zip(columns, cells, strict=True)]
-    kept = [i for i, column in enumerate(columns) if column.yields is None or any(cells[i])]
-    order = sorted((c.yields, i) for i, c in enumerate(columns) if c.yields is not None and i in kept)
+    shown = [i for i, column in enumerate(columns) if column.yields is None or any(cells[i])]
+    order = sorted((c.yields, i) for i, c in enumerate(columns) if c.yields is not None and i in shown)
     gap = GAPS[0]
-    while _width(full, kept, gap) > width:
+    while _width(full, shown, gap) > width:
         if order and (order[-1][0] or gap == GAPS[-1]):
             _, gone = order.pop()
-            if columns[gone].shrinks and _room(full[gone], _width(full, kept, gap), width) >= LEAST_TEXT:
+            if columns[gone].shrinks and _room(full[gone], _width(full, shown, gap), width) >= LEAST_TEXT:
                 break
-            kept.remove(gone)
+            shown.remove(gone)
         elif gap != GAPS[-1]:
             gap = GAPS[-1]
         else:
             break
-    widths = {i: full[i] for i in kept}
-    for index in kept:
-        table = _width(list(widths.values()), range(len(kept)), gap)
+    widths = {i: full[i] for i in shown}
+    for index in shown:
+        table = _width(list(widths.values()), range(len(shown)), gap)
         if columns[index].shrinks and table > width:
             widths[index] = max(LEAST_TEXT, _room(widths[index], table, width))
-    total = len(INDENT) + sum(widths[i] for i in kept) + gap * (len(kept) - 1)
+    total = len(INDENT) + sum(widths[i] for i in shown) + gap * (len(shown) - 1)
     rule = INDENT + RULE * (min(total, width) - len(INDENT))
-    titles = [_line(columns, [column.title for column in columns], kept, widths, gap), rule]
-    return [*titles, *(_line(columns, row, kept, widths, gap) for row in zip(*cells, strict=True)), rule]
+    titles = [_line(columns, [column.title for column in columns], shown, widths, gap), rule]
+    return [*titles, *(_line(columns, row, shown, widths, gap) for row in zip(*cells, strict=True)), rule]
 
 
 def _cells(column: Column[Row], rows: Sequence[Row]) -> list[str]:
@@ -82,8 +82,8 @@ def _cells(column: Column[Row], rows: Sequence[Row]) -> list[str]:
     return align_points(texts) if column.align == "point" else texts
 
 
-def _width(widths: Sequence[int], kept: Sequence[int], gap: int) -> int:
-    return len(INDENT) + sum(widths[i] for i in kept) + gap * (len(kept) - 1)
+def _width(widths: Sequence[int], shown: Sequence[int], gap: int) -> int:
+    return len(INDENT) + sum(widths[i] for i in shown) + gap * (len(shown) - 1)
 
 
 def _room(own: int, table: int, width: int) -> int:
@@ -92,10 +92,10 @@ def _room(own: int, table: int, width: int) -> int:
 
 
 def _line(
-    columns: Sequence[Column[Any]], cells: Sequence[str], kept: Sequence[int], widths: dict[int, int], gap: int
+    columns: Sequence[Column[Any]], cells: Sequence[str], shown: Sequence[int], widths: dict[int, int], gap: int
 ) -> str:
     parts = []
-    for index in kept:
+    for index in shown:
         text, room = cells[index], widths[index]
         if len(text) > room:
             text = text[: room - 1] + "…"

@@ -12,48 +12,50 @@ from launcher.records.codec import Json, picked
 SMALL = Decimal("0.005")
 
 
-def document(found: Verification) -> Json:
+def document(verification: Verification) -> Json:
     """The key `verified` of slipway.quote/1: all lines, and the sums of those that were compared."""
     keys = "names quoted_usd aws_usd difference_usd"
-    lines = [picked(line, keys) | {"reason": line.reason or None} for line in found.lines]
-    apart = None if found.apart is None else float(found.apart)
-    return picked(found, "rate_type holds apart quoted_usd aws_usd") | {"apart": apart, "lines": lines}
+    lines = [picked(line, keys) | {"reason": line.reason or None} for line in verification.lines]
+    apart = None if verification.apart is None else float(verification.apart)
+    return picked(verification, "rate_type holds apart quoted_usd aws_usd") | {"apart": apart, "lines": lines}
 
 
-def verification_lines(found: Verification, width: int) -> list[str]:
+def verification_lines(verification: Verification, width: int) -> list[str]:
     """The answer, the lines, and why some of them were not compared."""
-    told = [*(piece for text in _answer(found) for piece in wrapped(f"  {text}", width))]
-    left = [piece for text in _reasons(found) for piece in wrapped(f"  {text}", width)]
-    return ["", *told, "", *_table(found, width), *left]
+    texts = [*(piece for text in _answer(verification) for piece in wrapped(f"  {text}", width))]
+    left = [piece for text in _reasons(verification) for piece in wrapped(f"  {text}", width)]
+    return ["", *texts, "", *_table(verification, width), *left]
 
 
-def _reasons(found: Verification) -> list[str]:
+def _reasons(verification: Verification) -> list[str]:
     names: dict[str, list[str]] = {}
-    for line in found.lines:
+    for line in verification.lines:
         if line.difference_usd is None:
             names.setdefault(line.reason, []).append(line.names[0])
     return [f"not compared, {reason}: {', '.join(listed)}" for reason, listed in names.items()]
 
 
-def _answer(found: Verification) -> list[str]:
-    rates = found.rate_type.lower().replace("_", " ")
-    if found.apart is None:
+def _answer(verification: Verification) -> list[str]:
+    rates = verification.rate_type.lower().replace("_", " ")
+    if verification.apart is None:
         return [f"AWS's calculator ({rates}) priced no line of this quote."]
-    sums = f"${words.dollars(found.aws_usd)} where the quote has ${words.dollars(found.quoted_usd)}"
-    verdict = "holds" if found.holds else f"does not hold: more than {MOST_APART:.0%} apart"
-    told = f"AWS's calculator ({rates}) makes it {sums}: the quote {verdict} ({found.apart:.2%}, lines added up)."
-    left = len(found.lines) - len(found.compared)
-    return [told, *([f"{left} lines were not compared, for the reasons below."] if left else [])]
+    sums = f"${words.dollars(verification.aws_usd)} where the quote has ${words.dollars(verification.quoted_usd)}"
+    verdict = "holds" if verification.holds else f"does not hold: more than {MOST_APART:.0%} apart"
+    text = (
+        f"AWS's calculator ({rates}) makes it {sums}: the quote {verdict} ({verification.apart:.2%}, lines added up)."
+    )
+    left = len(verification.lines) - len(verification.compared)
+    return [text, *([f"{left} lines were not compared, for the reasons below."] if left else [])]
 
 
-def _table(found: Verification, width: int) -> list[str]:
+def _table(verification: Verification, width: int) -> list[str]:
     columns: list[Column[VerifiedLine]] = [
         Column("line", lambda line: words.first_of(line.names)),
         Column("quoted $", lambda line: words.cents(line.quoted_usd, "unpriced"), "point"),
         Column("AWS $", lambda line: words.cents(line.aws_usd), "point"),
         Column("change", lambda line: _change(line.difference_usd), "right"),
     ]
-    return render(columns, found.lines, width)
+    return render(columns, verification.lines, width)
 
 
 def _change(difference: Decimal | None) -> str:

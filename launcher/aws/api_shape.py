@@ -33,28 +33,23 @@ def _model(service: str) -> Any:
 @lru_cache
 def _members(service: str, operations: tuple[str, ...]) -> dict[str, Any]:
     """The members of the requests of several operations, the first before the others."""
-    model, found = _model(service), {}
+    model, members = _model(service), {}
     for operation in reversed(operations):
-        found.update(model.operation_model(operation).input_shape.members)
-    return found
+        members.update(model.operation_model(operation).input_shape.members)
+    return members
 
 
 def complaints(service: str, operations: tuple[str, ...], request: Mapping[str, Any]) -> list[str]:
     """What the service would say against a request; empty when nothing.
 
     Required members of the whole request are left out: CloudFormation makes up the names.
-
-    Args:
-        service: its name in the SDK.
-        operations: what CloudFormation calls with the properties, such as create and update.
-        request: the properties.
     """
     members = _members(service, operations)
-    found = [f"extraneous key [{name}] is not permitted" for name in request if name not in members]
+    problems = [f"extraneous key [{name}] is not permitted" for name in request if name not in members]
     for name, value in request.items():
         if name in members:
-            found.extend(_against(members[name], value, name))
-    return found
+            problems.extend(_against(members[name], value, name))
+    return problems
 
 
 def _against(shape: Any, value: Any, path: str) -> Iterator[str]:
@@ -63,15 +58,15 @@ def _against(shape: Any, value: Any, path: str) -> Iterator[str]:
     elif shape.type_name == "list":
         if isinstance(value, list):
             yield from _size(shape, len(value), path)
-            for index, each in enumerate(value):
-                yield from _against(shape.member, each, f"{path}/{index}")
+            for index, item in enumerate(value):
+                yield from _against(shape.member, item, f"{path}/{index}")
         else:
             yield f"#/{path}: expected type: array, found: {type(value).__name__}"
     elif shape.type_name == "map":
         yield from _size(shape, len(value), path)
-        for key, each in dict(value).items():
+        for key, item in dict(value).items():
             yield from _against(shape.key, key, f"{path}/{key}")
-            yield from _against(shape.value, each, f"{path}/{key}")
+            yield from _against(shape.value, item, f"{path}/{key}")
     elif shape.type_name in _KINDS:
         yield from _scalar(shape, value, path)
 
@@ -83,16 +78,16 @@ def _structure(shape: Any, value: Any, path: str) -> Iterator[str]:
     for name in shape.required_members:
         if name not in value:
             yield f"#/{path}: required key [{name}] not found"
-    for name, each in value.items():
+    for name, item in value.items():
         if name in shape.members:
-            yield from _against(shape.members[name], each, f"{path}/{name}")
+            yield from _against(shape.members[name], item, f"{path}/{name}")
         else:
             yield f"#/{path}: extraneous key [{name}] is not permitted"
 
 
 def _scalar(shape: Any, value: Any, path: str) -> Iterator[str]:
-    wanted = _KINDS[shape.type_name]
-    if not isinstance(value, wanted) or (isinstance(value, bool) and shape.type_name != "boolean"):
+    kinds = _KINDS[shape.type_name]
+    if not isinstance(value, kinds) or (isinstance(value, bool) and shape.type_name != "boolean"):
         yield f"#/{path}: expected type: {shape.type_name}, found: {type(value).__name__}"
     elif isinstance(value, str):
         yield from _text(shape, value, path)

@@ -27,11 +27,7 @@ def staging_bucket(qualifier: str | None, account: str, region: str) -> str:
 def role_name(qualifier: str | None, part: str, account: str, region: str) -> str:
     """The name of a role of the bootstrap stack.
 
-    Args:
-        qualifier: the bootstrap's, None for the CDK's default.
-        part: "deploy", "file-publishing", "lookup" or "cfn-exec".
-        account: the account's id.
-        region: the region.
+    `qualifier` is None for the CDK's default; `part` is "deploy", "file-publishing", "lookup" or "cfn-exec".
     """
     return f"cdk-{qualifier or DEFAULT_QUALIFIER}-{part}-role-{account}-{region}"
 
@@ -43,10 +39,10 @@ def version(session: Session, qualifier: str | None) -> int | None:
         AwsError: it may not be read, is no number, or the call failed.
     """
     name = version_parameter(qualifier)
-    found = unless_absent(session.client("ssm").get_parameter, f"read {name}", {"ParameterNotFound"}, Name=name)
-    if found is None:
+    parameter = unless_absent(session.client("ssm").get_parameter, f"read {name}", {"ParameterNotFound"}, Name=name)
+    if parameter is None:
         return None
-    value = str(found["Parameter"]["Value"])
+    value = str(parameter["Parameter"]["Value"])
     if not value.isdecimal():
         raise AwsError(f"{name} is {value[:40]!r}, expected a number", hint="cdk bootstrap writes it again")
     return int(value)

@@ -1,13 +1,12 @@
 """A bucket as S3 describes it, what it holds, and its end."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from launcher.agent import safe_json
-from launcher.aws.session import Session, translated
+from launcher.aws.calls import unless_absent
+from launcher.aws.session import Session, error_code, translated
 from launcher.model.errors import AwsError
 
 _AT_ONCE = 1000
@@ -45,10 +44,10 @@ def describe(session: Session, name: str) -> BucketState:
     """The state of a bucket, read through S3's own calls."""
     client = session.client("s3")
     with translated(f"describe bucket {name}"):
-        rules = _optional(client.get_bucket_encryption, "ServerSideEncryptionConfigurationNotFoundError", Bucket=name)
-        block = _optional(client.get_public_access_block, "NoSuchPublicAccessBlockConfiguration", Bucket=name)
-        policy = _optional(client.get_bucket_policy, "NoSuchBucketPolicy", Bucket=name)
-        lifecycle = _optional(client.get_bucket_lifecycle_configuration, "NoSuchLifecycleConfiguration", Bucket=name)
+        rules = _configured(client.get_bucket_encryption, "ServerSideEncryptionConfigurationNotFoundError", name)
+        block = _configured(client.get_public_access_block, "NoSuchPublicAccessBlockConfiguration", name)
+        policy = _configured(client.get_bucket_policy, "NoSuchBucketPolicy", name)
+        lifecycle = _configured(client.get_bucket_lifecycle_configuration, "NoSuchLifecycleConfiguration", name)
         logging = client.get_bucket_logging(Bucket=name).get("LoggingEnabled", {})
         statements = safe_json.loads(policy["Policy"]) if policy else {"Statement": []}
     return BucketState(
@@ -70,15 +69,15 @@ def describe(session: Session, name: str) -> BucketState:
 def policy_of(session: Session, name: str) -> dict[str, Any]:
     """The policy of a bucket; empty where it has none."""
     with translated(f"read the policy of bucket {name}"):
-        found = _optional(session.client("s3").get_bucket_policy, "NoSuchBucketPolicy", Bucket=name)
-        return dict(safe_json.loads(found["Policy"])) if found else {}
+        policy = _configured(session.client("s3").get_bucket_policy, "NoSuchBucketPolicy", name)
+        return dict(safe_json.loads(policy["Policy"])) if policy else {}
 
 
 def default_key(session: Session, name: str) -> str | None:
     """The KMS key that a bucket encrypts new objects with, as the bucket names it; None where S3 keeps the key."""
     absent = "ServerSideEncryptionConfigurationNotFoundError"
     with translated(f"read the encryption of bucket {name}"):
-        rules = _optional(session.client("s3").get_bucket_encryption, absent, Bucket=name)
+        rules = _configured(session.client("s3").get_bucket_encryption, absent, name)
     return _default_encryption(rules).get("KMSMasterKeyID")
 
 
@@ -102,11 +101,6 @@ def delete(session: Session, name: str, tell: Callable[[int], None]) -> None:
 
     Nothing is done where there is no such bucket, so that a removal that broke off can be run again.
 
-    Args:
-        session: AWS.
-        name: the bucket.
-        tell: is told how many versions and markers are gone so far.
-
     Raises:
         AwsError: a call failed, or S3 would not delete an object.
     """
@@ -117,9 +111,9 @@ def delete(session: Session, name: str, tell: Callable[[int], None]) -> None:
                 with translated(f"abort the upload of {upload['Key']} to {name}"):
                     client.abort_multipart_upload(Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"])
         for page in _pages(session, name, "list_object_versions"):
-            found = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
-            for start in range(0, len(found), _AT_ONCE):
-                gone += _delete_versions(client, name, found[start : start + _AT_ONCE])
+            versions = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
+            for start in range(0, len(versions), _AT_ONCE):
+                gone += _delete_versions(client, name, versions[start : start + _AT_ONCE])
                 tell(gone)
     except _NoBucketError:
         return
@@ -127,15 +121,15 @@ def delete(session: Session, name: str, tell: Callable[[int], None]) -> None:
         client.delete_bucket(Bucket=name)
 
 
-def _delete_versions(client: Any, name: str, found: list[dict[str, Any]]) -> int:
-    wanted = [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in found]
+def _delete_versions(client: Any, name: str, versions: list[dict[str, Any]]) -> int:
+    objects = [{"Key": version["Key"], "VersionId": version["VersionId"]} for version in versions]
     with translated(f"delete the objects of {name}"):
-        answer = client.delete_objects(Bucket=name, Delete={"Objects": wanted, "Quiet": True})
+        answer = client.delete_objects(Bucket=name, Delete={"Objects": objects, "Quiet": True})
     refused = answer.get("Errors", [])
     if refused:
         first = refused[0]
         raise AwsError(f"{name}: {len(refused)} objects stay, the first {first['Key']}: {first.get('Message', '')}")
-    return len(wanted)
+    return len(objects)
 
 
 class _NoBucketError(Exception):
@@ -147,23 +141,16 @@ def _pages(session: Session, name: str, call: str) -> Iterator[dict[str, Any]]:
         with translated(f"list bucket {name}"):
             yield from session.client("s3").get_paginator(call).paginate(Bucket=name)
     except AwsError as problem:
-        cause = problem.__cause__
-        if isinstance(cause, ClientError) and cause.response.get("Error", {}).get("Code") == "NoSuchBucket":
+        if error_code(problem) == "NoSuchBucket":
             raise _NoBucketError from problem
         raise
 
 
-def _optional(call: Any, absent: str, **arguments: str) -> dict[str, Any]:
-    """The answer of a call, or nothing when S3 says that there is no such configuration."""
-    try:
-        return dict(call(**arguments))
-    except ClientError as problem:
-        if problem.response.get("Error", {}).get("Code") == absent:
-            return {}
-        raise
+def _configured(call: Callable[..., Mapping[str, Any]], absent: str, bucket: str) -> Mapping[str, Any]:
+    return unless_absent(call, f"read a configuration of bucket {bucket}", {absent}, Bucket=bucket) or {}
 
 
-def _default_encryption(answer: dict[str, Any]) -> dict[str, str]:
+def _default_encryption(answer: Mapping[str, Any]) -> dict[str, str]:
     """What new objects are encrypted with unless they say otherwise; empty where S3 says nothing."""
     for rule in answer.get("ServerSideEncryptionConfiguration", {}).get("Rules", []):
         return dict(rule["ApplyServerSideEncryptionByDefault"])

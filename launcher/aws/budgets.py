@@ -19,10 +19,10 @@ class BudgetState:
 def describe(session: Session, account: str, name: str) -> BudgetState:
     """The state of a budget."""
     with translated(f"describe budget {name}"):
-        found = session.client("budgets").describe_budget(AccountId=account, BudgetName=name)["Budget"]
+        budget = session.client("budgets").describe_budget(AccountId=account, BudgetName=name)["Budget"]
     return BudgetState(
         name=name,
-        limit_usd=Decimal(str(found["BudgetLimit"]["Amount"])),
-        period=str(found["TimeUnit"]),
-        tags=frozenset(map(str, found.get("CostFilters", {}).get("TagKeyValue", []))),
+        limit_usd=Decimal(str(budget["BudgetLimit"]["Amount"])),
+        period=str(budget["TimeUnit"]),
+        tags=frozenset(map(str, budget.get("CostFilters", {}).get("TagKeyValue", []))),
     )

@@ -29,12 +29,6 @@ def unless_absent(
 ) -> Mapping[str, Any] | None:
     """The answer of one call; None where the service says that there is no such thing.
 
-    Args:
-        call: the client's method.
-        what: what is being done, for errors.
-        absent: the service's codes for that.
-        arguments: of the call.
-
     Raises:
         AwsError: the call failed for any reason but that the resource does not exist.
     """
@@ -63,21 +57,21 @@ def items(
     Raises:
         AwsError: a page could not be read, or its token leads back to an earlier one.
     """
-    found: list[Any] = []
-    seen: set[str] = set()
+    collected: list[Any] = []
+    markers: set[str] = set()
     following: Mapping[str, str] = {}
     while True:
         with translated(what):
             answer = call(**arguments, **following)
         if within not in answer:
             raise AwsError(f"{what}: {CUT_SHORT}", hint="run it again")
-        found += answer[within]
+        collected += answer[within]
         after = answer.get(token)
         if not after:
-            return found
-        if after in seen:
-            raise AwsError(f"{what}: page {len(seen) + 1} leads back to an earlier one", hint="run it again")
-        seen.add(after)
+            return collected
+        if after in markers:
+            raise AwsError(f"{what}: page {len(markers) + 1} leads back to an earlier one", hint="run it again")
+        markers.add(after)
         following = {token: after}
 
 

@@ -27,13 +27,8 @@ LOCAL = "local-zone"
 def capacity_blocks(session: Session, instance_type: str, count: int, now: datetime) -> Answer:
     """The rate of blocks of a type that start within eight weeks in the session's region; of several the dearest.
 
-    A local zone has a rate of its own. Rate = fee / (hours x instances).
-
-    Args:
-        session: of the region.
-        instance_type: an EC2 type, or an UltraServer, whose rate is for the whole of it.
-        count: instances (or UltraServers) of the block, a size that is sold.
-        now: the earliest start.
+    A local zone has a rate of its own. Rate = fee / (hours x instances). `instance_type` may be an UltraServer, whose
+    rate is for the whole of it; `count` is a size that is sold.
 
     Raises:
         AwsError: a call failed, or its answer is incomplete.
@@ -105,15 +100,12 @@ LEAST_TYPES = 3
 def block_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str]) -> tuple[CapacityOffer, ...]:
     """Capacity Blocks that fulfil a wish in the session's region.
 
-    Args:
-        session: of the region.
-        wish: a number of instances and a length that are sold.
-        zones: the ids of the region's zones by their names.
+    The wish has a number of instances and a length that are sold; `zones` are zone ids by zone name.
 
     Raises:
         AwsError: a call failed, or its answer is incomplete.
     """
-    found = items(
+    offerings = items(
         session.client("ec2").describe_capacity_block_offerings,
         f"Capacity Blocks of {wish.words} in {session.region}",
         "CapacityBlockOfferings",
@@ -124,44 +116,38 @@ def block_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str])
         EndDateRange=wish.latest,
         AllAvailabilityZones=True,
     )
-    return tuple(_blocks(found, session.region, wish.instance_type, zones))
+    return tuple(_blocks(offerings, session.region, wish.instance_type, zones))
 
 
 def _blocks(
-    found: Sequence[Mapping[str, Any]], region: str, instance_type: str, zones: Mapping[str, str]
+    offerings: Sequence[Mapping[str, Any]], region: str, instance_type: str, zones: Mapping[str, str]
 ) -> Iterator[CapacityOffer]:
     """Offers of the one type alone: one in several segments of other types is not what was asked for."""
-    for each in found:
-        parts = each.get("CapacityBlockOfferingSegments") or (each,)
+    for offering in offerings:
+        parts = offering.get("CapacityBlockOfferingSegments") or (offering,)
         if any(part.get("InstanceType", instance_type) != instance_type for part in parts):
             continue
         try:
-            fee = dollars(each.get("UpfrontFee"), each.get("CurrencyCode"))
+            fee = dollars(offering.get("UpfrontFee"), offering.get("CurrencyCode"))
         except RefusedPriceError:
             continue
         names = {str(part.get("AvailabilityZone", "")) for part in parts}
         yield CapacityOffer(
             kind=OfferKind.CAPACITY_BLOCK,
-            id=str(each["CapacityBlockOfferingId"]),
+            id=str(offering["CapacityBlockOfferingId"]),
             region=region,
             az_id=zones.get(names.pop()) if len(names) == 1 else None,
             instance_type=instance_type,
-            count=int(each.get("InstanceCount", 0)),
-            starts_at=each.get("StartDate"),
-            ends_at=each.get("EndDate"),
+            count=int(offering.get("InstanceCount", 0)),
+            starts_at=offering.get("StartDate"),
+            ends_at=offering.get("EndDate"),
             fee_usd=fee,
         )
 
 
 def extension_offers(session: Session, reservation: str, hours: int) -> tuple[CapacityOffer, ...]:
-    """What makes a Capacity Block longer.
-
-    Args:
-        session: of the block's region.
-        reservation: its id.
-        hours: by how much.
-    """
-    found = items(
+    """What makes a Capacity Block longer."""
+    offerings = items(
         session.client("ec2").describe_capacity_block_extension_offerings,
         f"extensions of {reservation}",
         "CapacityBlockExtensionOfferings",
@@ -171,30 +157,27 @@ def extension_offers(session: Session, reservation: str, hours: int) -> tuple[Ca
     return tuple(
         CapacityOffer(
             kind=OfferKind.EXTENSION,
-            id=str(each["CapacityBlockExtensionOfferingId"]),
+            id=str(offering["CapacityBlockExtensionOfferingId"]),
             region=session.region,
-            az_id=each.get("AvailabilityZoneId"),
-            instance_type=str(each["InstanceType"]),
-            count=int(each["InstanceCount"]),
-            starts_at=each.get("CapacityBlockExtensionStartDate"),
-            ends_at=each.get("CapacityBlockExtensionEndDate"),
-            fee_usd=dollars(each.get("UpfrontFee"), each.get("CurrencyCode")),
+            az_id=offering.get("AvailabilityZoneId"),
+            instance_type=str(offering["InstanceType"]),
+            count=int(offering["InstanceCount"]),
+            starts_at=offering.get("CapacityBlockExtensionStartDate"),
+            ends_at=offering.get("CapacityBlockExtensionEndDate"),
+            fee_usd=dollars(offering.get("UpfrontFee"), offering.get("CurrencyCode")),
             reservation=reservation,
         )
-        for each in found
+        for offering in offerings
     )
 
 
 def plan_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str]) -> tuple[CapacityOffer, ...]:
     """Training plans for HyperPod that fulfil a wish; none where SageMaker plans no such type in the region.
 
-    Args:
-        session: of the region.
-        wish: with a length that is sold: SageMaker matches it exactly.
-        zones: the ids of the region's zones by their names.
+    The wish has a length that is sold (SageMaker matches it exactly); `zones` are zone ids by zone name.
     """
     try:
-        found = items(
+        offerings = items(
             session.client("sagemaker").search_training_plan_offerings,
             f"training plans of {wish.words} in {session.region}",
             "TrainingPlanOfferings",
@@ -209,17 +192,17 @@ def plan_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str]) 
         if failed_with(problem, code="ValidationException", words="instance type"):
             return ()
         raise
-    return tuple(_plans(found, session.region, wish.instance_type, zones))
+    return tuple(_plans(offerings, session.region, wish.instance_type, zones))
 
 
 def _plans(
-    found: Sequence[Mapping[str, Any]], region: str, instance_type: str, zones: Mapping[str, str]
+    offerings: Sequence[Mapping[str, Any]], region: str, instance_type: str, zones: Mapping[str, str]
 ) -> Iterator[CapacityOffer]:
     """A plan of several parts runs from the first begin to the last end; one in several zones is left out of a zone."""
-    for each in found:
-        parts = each.get("ReservedCapacityOfferings", ())
+    for offering in offerings:
+        parts = offering.get("ReservedCapacityOfferings", ())
         try:
-            fee = dollars(each.get("UpfrontFee"), each.get("CurrencyCode"))
+            fee = dollars(offering.get("UpfrontFee"), offering.get("CurrencyCode"))
         except RefusedPriceError:
             continue
         if not parts:
@@ -227,7 +210,7 @@ def _plans(
         names = {str(part.get("AvailabilityZone", "")) for part in parts}
         yield CapacityOffer(
             kind=OfferKind.TRAINING_PLAN,
-            id=str(each["TrainingPlanOfferingId"]),
+            id=str(offering["TrainingPlanOfferingId"]),
             region=region,
             az_id=zones.get(names.pop()) if len(names) == 1 else None,
             instance_type=instance_type,
@@ -243,13 +226,9 @@ def placement_scores(
 ) -> tuple[tuple[str, str, int], ...]:
     """How likely spot requests are to succeed: region, zone id and score, 1 to 10; it promises nothing.
 
-    Args:
-        session: of any region.
-        types: at least LEAST_TYPES; any of them would do.
-        vcpus: how many are wanted in all.
-        regions: at most MOST_REGIONS.
+    At least LEAST_TYPES types, of which any would do; at most MOST_REGIONS regions; `vcpus` in all.
     """
-    found = items(
+    scores = items(
         session.client("ec2").get_spot_placement_scores,
         f"spot placement scores of {', '.join(types)}",
         "SpotPlacementScores",
@@ -259,4 +238,6 @@ def placement_scores(
         SingleAvailabilityZone=True,
         RegionNames=list(regions),
     )
-    return tuple((str(each["Region"]), str(each.get("AvailabilityZoneId", "")), int(each["Score"])) for each in found)
+    return tuple(
+        (str(score["Region"]), str(score.get("AvailabilityZoneId", "")), int(score["Score"])) for score in scores
+    )

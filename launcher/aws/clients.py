@@ -47,10 +47,10 @@ class Sessions:
     def session(self, region: str, service: str) -> Session:
         """The session of a region with the client of a service in it."""
         with self._lock:
-            made = self._made.setdefault(region, Session(environment=self._environment, region=region))
-            if service not in made.clients:
-                made.clients[service] = self._client(region, service)
-            return made
+            region_session = self._made.setdefault(region, Session(environment=self._environment, region=region))
+            if service not in region_session.clients:
+                region_session.clients[service] = self._client(region, service)
+            return region_session
 
     def close(self) -> None:
         """Close all connections."""

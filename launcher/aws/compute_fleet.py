@@ -6,9 +6,8 @@ it (pcluster/models/compute_fleet_status_manager.py of ParallelCluster 3.16.1); 
 
 from datetime import datetime
 
-from botocore.exceptions import ClientError
-
-from launcher.aws.session import Session, translated
+from launcher.aws.calls import unless_absent
+from launcher.aws.session import Session, error_code, translated
 from launcher.model.errors import AwsError
 
 STARTABLE = frozenset({"STOPPED", "STOPPING", "STOP_REQUESTED", "PROTECTED"})
@@ -19,30 +18,26 @@ _KEY = {"Id": {"S": "COMPUTE_FLEET"}}
 
 def status(session: Session, cluster: str) -> str | None:
     """ParallelCluster's word for the state of a cluster's fleet; None where it has no such record."""
-    try:
-        with translated(f"the compute fleet of {cluster}"):
-            answer = session.client("dynamodb").get_item(TableName=_table(cluster), Key=_KEY, ConsistentRead=True)
-    except AwsError as problem:
-        if _code(problem) == "ResourceNotFoundException":
-            return None
-        raise
-    item = answer.get("Item")
+    what, absent = f"read the compute fleet of {cluster}", {"ResourceNotFoundException"}
+    call = session.client("dynamodb").get_item
+    answer = unless_absent(call, what, absent, TableName=_table(cluster), Key=_KEY, ConsistentRead=True)
+    item = (answer or {}).get("Item")
     return None if item is None else str(item["Data"]["M"]["status"]["S"])
 
 
-def request_start(session: Session, cluster: str, found: str, now: datetime) -> bool:
-    """Ask ParallelCluster to start a fleet; False where its state is not `found` any more."""
-    return _request(session, cluster, found, "START_REQUESTED", now)
+def request_start(session: Session, cluster: str, old_status: str, now: datetime) -> bool:
+    """Ask ParallelCluster to start a fleet; False where its state is not `old_status` any more."""
+    return _request(session, cluster, old_status, "START_REQUESTED", now)
 
 
-def request_stop(session: Session, cluster: str, found: str, now: datetime) -> bool:
-    """Ask ParallelCluster to stop a fleet and end its nodes; False where its state is not `found` any more."""
-    return _request(session, cluster, found, "STOP_REQUESTED", now)
+def request_stop(session: Session, cluster: str, old_status: str, now: datetime) -> bool:
+    """Ask ParallelCluster to stop a fleet and end its nodes; False where its state is not `old_status` any more."""
+    return _request(session, cluster, old_status, "STOP_REQUESTED", now)
 
 
-def _request(session: Session, cluster: str, found: str, wanted: str, now: datetime) -> bool:
+def _request(session: Session, cluster: str, old_status: str, new_status: str, now: datetime) -> bool:
     try:
-        with translated(f"ask for {wanted} of the compute fleet of {cluster}"):
+        with translated(f"ask for {new_status} of the compute fleet of {cluster}"):
             session.client("dynamodb").update_item(
                 TableName=_table(cluster),
                 Key=_KEY,
@@ -50,13 +45,13 @@ def _request(session: Session, cluster: str, found: str, wanted: str, now: datet
                 ConditionExpression="#data.#status = :found",
                 ExpressionAttributeNames={"#data": "Data", "#status": "status", "#time": "lastStatusUpdatedTime"},
                 ExpressionAttributeValues={
-                    ":wanted": {"S": wanted},
-                    ":found": {"S": found},
+                    ":wanted": {"S": new_status},
+                    ":found": {"S": old_status},
                     ":now": {"S": str(now)},
                 },
             )
     except AwsError as problem:
-        if _code(problem) == "ConditionalCheckFailedException":
+        if error_code(problem) == "ConditionalCheckFailedException":
             return False
         raise
     return True
@@ -64,8 +59,3 @@ def _request(session: Session, cluster: str, found: str, wanted: str, now: datet
 
 def _table(cluster: str) -> str:
     return f"parallelcluster-{cluster}"
-
-
-def _code(problem: AwsError) -> str:
-    cause = problem.__cause__
-    return str(cause.response.get("Error", {}).get("Code", "")) if isinstance(cause, ClientError) else ""

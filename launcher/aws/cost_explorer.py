@@ -22,18 +22,16 @@ ACTIVE = "Active"
 def tag_states(session: Session, keys: Sequence[str]) -> Mapping[str, str]:
     """The state of cost allocation tags, "Active" or "Inactive", of those that billing has ever seen.
 
-    Args:
-        session: of us-east-1, where Cost Explorer answers.
-        keys: the tags' keys.
+    The session is of us-east-1, where Cost Explorer answers.
     """
-    found = items(
+    tags = items(
         session.client("ce").list_cost_allocation_tags,
         "list the cost allocation tags",
         "CostAllocationTags",
         TagKeys=list(keys),
         Type="UserDefined",
     )
-    return {str(each["TagKey"]): str(each["Status"]) for each in found}
+    return {str(tag["TagKey"]): str(tag["Status"]) for tag in tags}
 
 
 HOME = "us-east-1"
@@ -56,20 +54,16 @@ _KINDS: Mapping[str, ChargeKind] = {
 def billed_rows(session: Session, tag: tuple[str, str], begin: date, end: date) -> list[BilledRow]:
     """The rows of a tag from one day to before another.
 
-    Args:
-        session: of us-east-1.
-        tag: its key and its value.
-        begin: the first day.
-        end: the day after the last.
+    The session is of us-east-1; `end` is the day after the last.
     """
     tagged = {"Tags": {"Key": tag[0], "Values": [tag[1]], "MatchOptions": ["EQUALS"]}}
     used = {"Dimensions": {"Key": "RECORD_TYPE", "Values": list(USED)}}
-    found = _asked(session, {"And": [tagged, used]}, ("SERVICE", "USAGE_TYPE"), begin, end)
-    rest = _asked(session, {"And": [tagged, {"Not": used}]}, ("RECORD_TYPE", "USAGE_TYPE"), begin, end)
-    return [*_rows(found, _usage), *_rows(rest, _other)]
+    results = _query(session, {"And": [tagged, used]}, ("SERVICE", "USAGE_TYPE"), begin, end)
+    rest = _query(session, {"And": [tagged, {"Not": used}]}, ("RECORD_TYPE", "USAGE_TYPE"), begin, end)
+    return [*_rows(results, _usage), *_rows(rest, _other)]
 
 
-def _asked(
+def _query(
     session: Session, chosen: Mapping[str, Any], by: Sequence[str], begin: date, end: date
 ) -> list[Mapping[str, Any]]:
     return items(
@@ -89,7 +83,9 @@ def _rows(
     days: Sequence[Mapping[str, Any]], named: Callable[[str, str], tuple[str, str, ChargeKind]]
 ) -> Iterator[BilledRow]:
     for day in days:
-        begin, end = (_midnight(day["TimePeriod"][each]) for each in ("Start", "End"))
+        begin, end = (
+            datetime.combine(date.fromisoformat(day["TimePeriod"][edge][:10]), time(), UTC) for edge in ("Start", "End")
+        )
         for group in day.get("Groups", ()):
             first, second = group["Keys"]
             service, usage_type, kind = named(first, second)
@@ -122,10 +118,6 @@ def _named(usage_type: str) -> str:
     return "" if usage_type == NO_USAGE_TYPE else usage_type
 
 
-def _midnight(day: str) -> datetime:
-    return datetime.combine(date.fromisoformat(day[:10]), time(), UTC)
-
-
 def _unit(metrics: Mapping[str, Any]) -> str:
     unit = str(metrics.get("UsageQuantity", {}).get("Unit", ""))
     return "" if unit == "N/A" else unit
@@ -134,9 +126,9 @@ def _unit(metrics: Mapping[str, Any]) -> str:
 def _amount(metrics: Mapping[str, Any], name: str, unit: str | None) -> Decimal:
     what = "ask Cost Explorer what was billed"
     try:
-        found, amount = metrics[name], Decimal(metrics[name]["Amount"])
+        metric, amount = metrics[name], Decimal(metrics[name]["Amount"])
     except (InvalidOperation, KeyError, TypeError) as problem:
         raise AwsError(f"{what}: {CUT_SHORT}: {name} is {metrics.get(name)}", hint="run it again") from problem
-    if unit is not None and found.get("Unit") != unit:
-        raise AwsError(f"{what}: {name} is in {found.get('Unit') or 'no unit'}, expected {unit}")
+    if unit is not None and metric.get("Unit") != unit:
+        raise AwsError(f"{what}: {name} is in {metric.get('Unit') or 'no unit'}, expected {unit}")
     return amount

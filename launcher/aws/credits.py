@@ -25,14 +25,10 @@ class FoundCredits(NamedTuple):
 def account_credits(session: Session, account: str, now: datetime) -> FoundCredits:
     """The credits of an account, those of its whole family where it pays for one.
 
-    A credit for some products or purchases alone is not counted: how AWS would lay it over this bill is not known.
-
-    Args:
-        session: of us-east-1.
-        account: twelve digits.
-        now: the moment.
+    A credit for some products or purchases alone is not counted: how AWS would lay it over this bill is not known. The
+    session is of us-east-1.
     """
-    found = items(
+    listed = items(
         session.client("billing").get_credits,
         "ask for the account's credits",
         "credits",
@@ -41,40 +37,40 @@ def account_credits(session: Session, account: str, now: datetime) -> FoundCredi
         payerAccountFlag=True,
     )
     usable, left_out = [], []
-    for each in found:
-        name = f"{each['creditType']} {each['creditId']}"
-        why = _unusable(each, now)
+    for credit in listed:
+        name = f"{credit['creditType']} {credit['creditId']}"
+        why = _unusable(credit, now)
         if why:
             left_out.append(f"{name}: {why}")
             continue
         try:
-            usd = _left(each)
+            usd = _left(credit)
         except RefusedPriceError as problem:
             left_out.append(f"{name}: {problem}")
             continue
         if usd:
-            usable.append(Credit(pool=name, usd=usd, expires=_utc(each.get("endDate"))))
+            usable.append(Credit(pool=name, usd=usd, expires=_utc(credit.get("endDate"))))
     return FoundCredits(tuple(usable), tuple(left_out))
 
 
-def _unusable(each: Mapping[str, Any], now: datetime) -> str:
-    begins, ends = _utc(each["startDate"]), _utc(each.get("endDate"))
-    if each.get("creditStatus") == "DISABLED":
+def _unusable(credit: Mapping[str, Any], now: datetime) -> str:
+    begins, ends = _utc(credit["startDate"]), _utc(credit.get("endDate"))
+    if credit.get("creditStatus") == "DISABLED":
         return "disabled"
     if ends is not None and ends <= now:
         return f"expired {ends:%Y-%m-%d}"
     if begins is not None and begins > now:
         return f"begins {begins:%Y-%m-%d}"
-    if each.get("applicableProductNames"):
-        return f"for {', '.join(each['applicableProductNames'])} alone"
-    if each.get("purchaseTypeApplications"):
-        return f"for {', '.join(each['purchaseTypeApplications'])} alone"
+    if credit.get("applicableProductNames"):
+        return f"for {', '.join(credit['applicableProductNames'])} alone"
+    if credit.get("purchaseTypeApplications"):
+        return f"for {', '.join(credit['purchaseTypeApplications'])} alone"
     return ""
 
 
-def _left(each: Mapping[str, Any]) -> Decimal:
+def _left(credit: Mapping[str, Any]) -> Decimal:
     """What is left of a credit; where AWS estimates what open bills take of it, the less of the two."""
-    amounts = [each[name] for name in ("remainingAmount", "estimatedAmount") if each.get(name)]
+    amounts = [credit[name] for name in ("remainingAmount", "estimatedAmount") if credit.get(name)]
     return min(dollars(amount["currencyAmount"], amount["currencyCode"], free=True) for amount in amounts)
 
 

@@ -24,20 +24,19 @@ class DataExport(NamedTuple):
 def data_exports(session: Session) -> list[DataExport]:
     """Every export of the account that pays.
 
-    Args:
-        session: of us-east-1.
+    The session is of us-east-1.
 
     Raises:
         AwsError: it may not be asked, or a call failed.
     """
     client = session.client("bcm-data-exports")
-    found = []
+    exports = []
     for item in items(client.list_exports, "list the exports of the bill", "Exports"):
         with translated(f"look at the export {item['ExportName']}"):
             answer = client.get_export(ExportArn=item["ExportArn"])["Export"]
         bucket = answer["DestinationConfigurations"]["S3Destination"]
         state = item["ExportStatus"]
-        found.append(
+        exports.append(
             DataExport(
                 name=item["ExportName"],
                 status=state.get("StatusCode", ""),
@@ -47,4 +46,4 @@ def data_exports(session: Session) -> list[DataExport]:
                 file_format=bucket["S3OutputConfigurations"]["Format"],
             )
         )
-    return found
+    return exports

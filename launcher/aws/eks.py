@@ -35,14 +35,14 @@ def describe(session: Session, name: str) -> EksCluster | None:
     answer = unless_absent(session.client("eks").describe_cluster, what, absent, name=name)
     if answer is None:
         return None
-    found: dict[str, Any] = answer["cluster"]
+    cluster: dict[str, Any] = answer["cluster"]
     return EksCluster(
         name=name,
-        version=str(found.get("version", "")),
-        status=str(found.get("status", "")),
-        endpoint=str(found.get("endpoint", "")),
-        authority=str(found.get("certificateAuthority", {}).get("data", "")),
-        private=not found.get("resourcesVpcConfig", {}).get("endpointPublicAccess", False),
+        version=str(cluster.get("version", "")),
+        status=str(cluster.get("status", "")),
+        endpoint=str(cluster.get("endpoint", "")),
+        authority=str(cluster.get("certificateAuthority", {}).get("data", "")),
+        private=not cluster.get("resourcesVpcConfig", {}).get("endpointPublicAccess", False),
     )
 
 
@@ -86,8 +86,8 @@ def revoke(session: Session, cluster: str, association: str) -> None:
 def addon_version(session: Session, cluster: str, name: str) -> tuple[str, str]:
     """The state and the version of an add-on."""
     with translated(f"describe add-on {name} of EKS cluster {cluster}"):
-        found = session.client("eks").describe_addon(clusterName=cluster, addonName=name)["addon"]
-    return str(found["status"]), str(found.get("addonVersion", ""))
+        addon = session.client("eks").describe_addon(clusterName=cluster, addonName=name)["addon"]
+    return str(addon["status"]), str(addon.get("addonVersion", ""))
 
 
 def access_policies(session: Session, cluster: str, principal_arn: str) -> tuple[str, ...]:
@@ -102,8 +102,8 @@ def access_policies(session: Session, cluster: str, principal_arn: str) -> tuple
             .get_paginator("list_associated_access_policies")
             .paginate(clusterName=cluster, principalArn=principal_arn)
         )
-        found = [policy for page in pages for policy in page["associatedAccessPolicies"]]
-    return tuple(str(each["policyArn"]).rpartition("/")[2] for each in found)
+        policies = [policy for page in pages for policy in page["associatedAccessPolicies"]]
+    return tuple(str(policy["policyArn"]).rpartition("/")[2] for policy in policies)
 
 
 def assumed(session: Session, role_arn: str) -> Session:

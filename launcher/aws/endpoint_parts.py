@@ -68,22 +68,22 @@ class ScalingState:
 def model_state(session: Session, name: str) -> ModelState:
     """A model."""
     with translated(f"describe model {name}"):
-        found = session.client("sagemaker").describe_model(ModelName=name)
-    container = found["PrimaryContainer"]
+        model = session.client("sagemaker").describe_model(ModelName=name)
+    container = model["PrimaryContainer"]
     return ModelState(
         name=name,
         image=str(container.get("Image", "")),
         uri=container.get("ModelDataSource", {}).get("S3DataSource", {}).get("S3Uri"),
         environment=dict(container.get("Environment", {})),
-        isolated=bool(found.get("EnableNetworkIsolation", False)),
+        isolated=bool(model.get("EnableNetworkIsolation", False)),
     )
 
 
 def config_state(session: Session, name: str) -> ConfigState:
     """A configuration."""
     with translated(f"describe endpoint configuration {name}"):
-        found = session.client("sagemaker").describe_endpoint_config(EndpointConfigName=name)
-    variant, queue = found["ProductionVariants"][0], found.get("AsyncInferenceConfig")
+        config = session.client("sagemaker").describe_endpoint_config(EndpointConfigName=name)
+    variant, queue = config["ProductionVariants"][0], config.get("AsyncInferenceConfig")
     managed: Mapping[str, Any] = variant.get("ManagedInstanceScaling") or {}
     return ConfigState(
         name=name,
@@ -92,26 +92,26 @@ def config_state(session: Session, name: str) -> ConfigState:
         model=variant.get("ModelName"),
         ami=variant.get("InferenceAmiVersion"),
         volume_gib=variant.get("VolumeSizeInGB"),
-        kms_key_arn=found.get("KmsKeyId"),
+        kms_key_arn=config.get("KmsKeyId"),
         routing=(variant.get("RoutingConfig") or {}).get("RoutingStrategy"),
         least=managed.get("MinInstanceCount"),
         most=managed.get("MaxInstanceCount"),
         queue=queue["ClientConfig"]["MaxConcurrentInvocationsPerInstance"] if queue else None,
         answers_uri=queue["OutputConfig"]["S3OutputPath"] if queue else None,
-        captured_uri=(found.get("DataCaptureConfig") or {}).get("DestinationS3Uri"),
+        captured_uri=(config.get("DataCaptureConfig") or {}).get("DestinationS3Uri"),
     )
 
 
 def component_state(session: Session, name: str) -> ComponentState:
     """An inference component."""
     with translated(f"describe inference component {name}"):
-        found = session.client("sagemaker").describe_inference_component(InferenceComponentName=name)
-    needed = found["Specification"].get("ComputeResourceRequirements", {})
+        component = session.client("sagemaker").describe_inference_component(InferenceComponentName=name)
+    needed = component["Specification"].get("ComputeResourceRequirements", {})
     return ComponentState(
-        status=str(found["InferenceComponentStatus"]),
-        reason=str(found.get("FailureReason", "")),
-        model=str(found["Specification"].get("ModelName", "")),
-        copies=int(found.get("RuntimeConfig", {}).get("CurrentCopyCount", 0)),
+        status=str(component["InferenceComponentStatus"]),
+        reason=str(component.get("FailureReason", "")),
+        model=str(component["Specification"].get("ModelName", "")),
+        copies=int(component.get("RuntimeConfig", {}).get("CurrentCopyCount", 0)),
         chips=int(needed.get("NumberOfAcceleratorDevicesRequired", 0)),
         memory_mb=int(needed.get("MinMemoryRequiredInMb", 0)),
     )
@@ -122,11 +122,11 @@ def rollback_alarms(session: Session, endpoint: str, component: str | None) -> t
     client = session.client("sagemaker")
     with translated(f"describe the deployment of {endpoint}"):
         if component is None:
-            found = client.describe_endpoint(EndpointName=endpoint)
+            description = client.describe_endpoint(EndpointName=endpoint)
         else:
-            found = client.describe_inference_component(InferenceComponentName=component)
-    told = (found.get("LastDeploymentConfig") or {}).get("AutoRollbackConfiguration", {})
-    return tuple(str(alarm["AlarmName"]) for alarm in told.get("Alarms", []))
+            description = client.describe_inference_component(InferenceComponentName=component)
+    rollback = (description.get("LastDeploymentConfig") or {}).get("AutoRollbackConfiguration", {})
+    return tuple(str(alarm["AlarmName"]) for alarm in rollback.get("Alarms", []))
 
 
 def scaling_state(session: Session, resource: str) -> ScalingState | None:

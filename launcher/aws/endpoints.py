@@ -7,13 +7,19 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-import boto3
 from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
-from botocore.exceptions import ClientError
 
 from launcher.agent import safe_json
-from launcher.aws.session import NO_CREDENTIALS_HINT, CredentialsError, Session, translated
+from launcher.aws.calls import failed_with
+from launcher.aws.session import (
+    NO_CREDENTIALS_HINT,
+    CredentialsError,
+    Session,
+    boto_session,
+    error_code,
+    translated,
+)
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.errors import AwsError, DeploymentFailedError
 
@@ -22,7 +28,7 @@ MOST_TOKEN_S = 43_200
 TOKEN_HOST = "sagemaker.amazonaws.com"  # noqa: S105 - a host
 TOKEN_PREFIX = "sagemaker-api-key-"  # noqa: S105 - what every token begins with
 POLL_S = 2.0
-MISSING = "Could not find endpoint"
+MISSING = "could not find endpoint"
 """What SageMaker's ValidationException says of a name that no endpoint has."""
 ABSENT = ("404", "NoSuchKey", "403", "AccessDenied")
 """Of an object that is not there yet: without the right to list, S3 answers that it is forbidden."""
@@ -31,13 +37,13 @@ ABSENT = ("404", "NoSuchKey", "403", "AccessDenied")
 def described(session: Session, name: str) -> EndpointState:
     """The state of an endpoint."""
     with translated(f"describe endpoint {name}"):
-        found = session.client("sagemaker").describe_endpoint(EndpointName=name)
-    variants = found.get("ProductionVariants", [])
+        description = session.client("sagemaker").describe_endpoint(EndpointName=name)
+    variants = description.get("ProductionVariants", [])
     return EndpointState(
-        status=str(found["EndpointStatus"]),
-        config=str(found.get("EndpointConfigName", "")),
+        status=str(description["EndpointStatus"]),
+        config=str(description.get("EndpointConfigName", "")),
         instances=sum(int(variant.get("CurrentInstanceCount", 0)) for variant in variants),
-        reason=str(found.get("FailureReason", "")),
+        reason=str(description.get("FailureReason", "")),
     )
 
 
@@ -46,8 +52,7 @@ def find(session: Session, name: str) -> EndpointState | None:
     try:
         return described(session, name)
     except AwsError as problem:
-        cause = problem.__cause__
-        if isinstance(cause, ClientError) and MISSING in cause.response.get("Error", {}).get("Message", ""):
+        if failed_with(problem, code="ValidationException", words=MISSING):
             return None
         raise
 
@@ -65,22 +70,12 @@ def going_off(session: Session, names: tuple[str, ...]) -> tuple[str, ...]:
 def bearer_token(session: Session, seconds: int) -> str:
     """A token with which OpenAI clients call the region's endpoints, as sagemaker-core 2.27.0 makes it.
 
-    It is a signed request in disguise: whoever has it may do until it ends what these credentials may.
-
-    Args:
-        session: the region and the credentials.
-        seconds: how long it holds, at most MOST_TOKEN_S.
+    It is a signed request in disguise: whoever has it may do until it ends what these credentials may. `seconds`: at
+    most MOST_TOKEN_S.
     """
-    known = session.environment
     with translated("bearer token"):
-        found = boto3.Session(
-            aws_access_key_id=known.get("AWS_ACCESS_KEY_ID"),
-            aws_secret_access_key=known.get("AWS_SECRET_ACCESS_KEY"),
-            aws_session_token=known.get("AWS_SESSION_TOKEN"),
-            profile_name=known.get("AWS_PROFILE") if "AWS_ACCESS_KEY_ID" not in known else None,
-            region_name=session.region,
-        ).get_credentials()
-        if found is None:
+        credentials = boto_session(session.environment, session.region).get_credentials()
+        if credentials is None:
             raise CredentialsError("bearer token: no AWS credentials", hint=NO_CREDENTIALS_HINT)
         request = AWSRequest(
             method="POST",
@@ -88,7 +83,9 @@ def bearer_token(session: Session, seconds: int) -> str:
             headers={"host": TOKEN_HOST},
             params={"Action": "CallWithBearerToken"},
         )
-        SigV4QueryAuth(found.get_frozen_credentials(), "sagemaker", session.region, expires=seconds).add_auth(request)
+        SigV4QueryAuth(credentials.get_frozen_credentials(), "sagemaker", session.region, expires=seconds).add_auth(
+            request
+        )
     signed = f"{request.url.removeprefix('https://')}&Version=1"
     return TOKEN_PREFIX + base64.b64encode(signed.encode()).decode()
 
@@ -111,7 +108,7 @@ def embed(session: Session, endpoint: ServedEndpoint, text: str, clock: Callable
         body = answer["Body"].read()
     whole = clock() - begun
     data = _read(body)
-    vectors = [each.get("embedding") for each in data.get("data", []) if isinstance(each, dict)]
+    vectors = [embedding.get("embedding") for embedding in data.get("data", []) if isinstance(embedding, dict)]
     if not vectors or not vectors[0]:
         raise DeploymentFailedError(f"endpoint {endpoint.name} answered without an embedding: {_short(body)}")
     tokens = int(data.get("usage", {}).get("prompt_tokens", 0))
@@ -179,8 +176,7 @@ def _object(session: Session, uri: str | None) -> bytes | None:
         with translated(f"read {uri}"):
             return bytes(session.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read())
     except AwsError as problem:
-        cause = problem.__cause__
-        if isinstance(cause, ClientError) and cause.response.get("Error", {}).get("Code") in ABSENT:
+        if error_code(problem) in ABSENT:
             return None
         raise
 

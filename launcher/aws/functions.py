@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from botocore.exceptions import ClientError
-
 from launcher.agent import safe_json
+from launcher.aws.calls import unless_absent
 from launcher.aws.session import Session, translated
+
+_ABSENT = {"ResourceNotFoundException"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,22 +25,18 @@ def describe(session: Session, name: str) -> FunctionState:
     """The state of a function."""
     client = session.client("lambda")
     with translated(f"describe function {name}"):
-        found = client.get_function_configuration(FunctionName=name)
-        try:
-            policy = safe_json.loads(client.get_policy(FunctionName=name)["Policy"])
-        except ClientError as problem:
-            if problem.response.get("Error", {}).get("Code") != "ResourceNotFoundException":
-                raise
-            policy = {"Statement": []}
+        configuration = client.get_function_configuration(FunctionName=name)
+        answer = unless_absent(client.get_policy, f"read the policy of function {name}", _ABSENT, FunctionName=name)
+        statements = () if answer is None else safe_json.loads(answer["Policy"])["Statement"]
     return FunctionState(
-        arn=str(found["FunctionArn"]),
-        runtime=str(found["Runtime"]),
-        role_arn=str(found["Role"]),
-        environment=dict(found.get("Environment", {}).get("Variables", {})),
+        arn=str(configuration["FunctionArn"]),
+        runtime=str(configuration["Runtime"]),
+        role_arn=str(configuration["Role"]),
+        environment=dict(configuration.get("Environment", {}).get("Variables", {})),
         callers=frozenset(
             str(arn)
-            for each in policy["Statement"]
-            for by in each.get("Condition", {}).values()
+            for statement in statements
+            for by in statement.get("Condition", {}).values()
             for key, arn in by.items()
             if key.lower() == "aws:sourcearn"
         ),
@@ -48,11 +45,6 @@ def describe(session: Session, name: str) -> FunctionState:
 
 def retries(session: Session, name: str) -> int | None:
     """How often Lambda repeats a failed asynchronous call; None where it is not set, which is 2."""
-    with translated(f"read how often {name} is tried again"):
-        try:
-            found = session.client("lambda").get_function_event_invoke_config(FunctionName=name)
-        except ClientError as problem:
-            if problem.response.get("Error", {}).get("Code") != "ResourceNotFoundException":
-                raise
-            return None
-    return int(found["MaximumRetryAttempts"])
+    call = session.client("lambda").get_function_event_invoke_config
+    configuration = unless_absent(call, f"read how often {name} is tried again", _ABSENT, FunctionName=name)
+    return None if configuration is None else int(configuration["MaximumRetryAttempts"])

@@ -22,7 +22,7 @@ class GroupState:
     name: str
     instance_type: str
     current: int
-    wanted: int
+    desired: int
     status: str
     node_type: str | None
     partitions: tuple[str, ...]
@@ -97,12 +97,12 @@ class QuotaState:
 def describe_quota(session: Session, arn: str) -> QuotaState:
     """The state of a team's quota."""
     with translated(f"describe compute quota {arn}"):
-        found = session.client("sagemaker").describe_compute_quota(ComputeQuotaId=arn.rpartition("/")[2])
-    shares = found.get("ComputeQuotaConfig", {}).get("ComputeQuotaResources", ())
+        quota = session.client("sagemaker").describe_compute_quota(ComputeQuotaId=arn.rpartition("/")[2])
+    shares = quota.get("ComputeQuotaConfig", {}).get("ComputeQuotaResources", ())
     return QuotaState(
-        status=str(found["Status"]),
-        cluster_arn=str(found.get("ClusterArn", "")),
-        team=str(found["ComputeQuotaTarget"]["TeamName"]),
+        status=str(quota["Status"]),
+        cluster_arn=str(quota.get("ClusterArn", "")),
+        team=str(quota["ComputeQuotaTarget"]["TeamName"]),
         instances={str(share["InstanceType"]): int(share.get("Count", 0)) for share in shares},
     )
 
@@ -110,52 +110,49 @@ def describe_quota(session: Session, arn: str) -> QuotaState:
 def describe_cluster(session: Session, name: str) -> PodState:
     """The state of a cluster."""
     with translated(f"describe HyperPod cluster {name}"):
-        found = session.client("sagemaker").describe_cluster(ClusterName=name)
-    network = found.get("VpcConfig", {})
-    groups = [_group(group) for group in found.get("InstanceGroups", ())]
+        description = session.client("sagemaker").describe_cluster(ClusterName=name)
+    network = description.get("VpcConfig", {})
+    groups = [_group(group) for group in description.get("InstanceGroups", ())]
     return PodState(
-        name=str(found["ClusterName"]),
-        arn=str(found["ClusterArn"]),
-        status=str(found["ClusterStatus"]),
-        node_recovery=found.get("NodeRecovery"),
+        name=str(description["ClusterName"]),
+        arn=str(description["ClusterArn"]),
+        status=str(description["ClusterStatus"]),
+        node_recovery=description.get("NodeRecovery"),
         subnets=tuple(network.get("Subnets", ())),
         security_groups=tuple(network.get("SecurityGroupIds", ())),
         groups={group.name: group for group in groups},
-        eks_arn=found.get("Orchestrator", {}).get("Eks", {}).get("ClusterArn"),
+        eks_arn=description.get("Orchestrator", {}).get("Eks", {}).get("ClusterArn"),
     )
 
 
 def eks_cluster(session: Session, name: str) -> str | None:
     """The EKS cluster that runs the jobs of a HyperPod cluster; None where there is no such HyperPod cluster."""
     what = f"describe HyperPod cluster {name}"
-    found = unless_absent(session.client("sagemaker").describe_cluster, what, _NO_CLUSTER, ClusterName=name)
-    arn = None if found is None else found.get("Orchestrator", {}).get("Eks", {}).get("ClusterArn")
+    description = unless_absent(session.client("sagemaker").describe_cluster, what, _NO_CLUSTER, ClusterName=name)
+    arn = None if description is None else description.get("Orchestrator", {}).get("Eks", {}).get("ClusterArn")
     return None if arn is None else str(arn).rpartition("/")[2]
 
 
-def _group(found: Mapping[str, Any]) -> GroupState:
-    slurm = found.get("SlurmConfig", {})
+def _group(description: Mapping[str, Any]) -> GroupState:
+    slurm = description.get("SlurmConfig", {})
     return GroupState(
-        name=str(found["InstanceGroupName"]),
-        instance_type=str(found.get("InstanceType", "")),
-        current=int(found.get("CurrentCount", 0)),
-        wanted=int(found.get("TargetCount", 0)),
-        status=str(found.get("Status", "")),
+        name=str(description["InstanceGroupName"]),
+        instance_type=str(description.get("InstanceType", "")),
+        current=int(description.get("CurrentCount", 0)),
+        desired=int(description.get("TargetCount", 0)),
+        status=str(description.get("Status", "")),
         node_type=slurm.get("NodeType"),
         partitions=tuple(slurm.get("PartitionNames", ())),
-        health_checks=tuple(found.get("OnStartDeepHealthChecks", ())),
-        training_plan_arn=found.get("TrainingPlanArn"),
-        spot="Spot" in found.get("CapacityRequirements", {}),
+        health_checks=tuple(description.get("OnStartDeepHealthChecks", ())),
+        training_plan_arn=description.get("TrainingPlanArn"),
+        spot="Spot" in description.get("CapacityRequirements", {}),
     )
 
 
 def start_workers(session: Session, cluster: str, groups: Sequence[Mapping[str, Any]]) -> bool:
     """Have instance groups be as large as asked again, after a guard has deleted their machines.
 
-    Args:
-        session: of the cluster's region.
-        cluster: its name.
-        groups: as UpdateCluster takes them, each with its `InstanceCount`.
+    Groups are as UpdateCluster takes them, each with its `InstanceCount`.
 
     Returns:
         Whether there was anything to do.
@@ -164,7 +161,7 @@ def start_workers(session: Session, cluster: str, groups: Sequence[Mapping[str, 
         AwsError: there is no such cluster, or a call failed.
     """
     there = describe_cluster(session, cluster).groups
-    if all(there[group["InstanceGroupName"]].wanted >= group["InstanceCount"] for group in groups):
+    if all(there[group["InstanceGroupName"]].desired >= group["InstanceCount"] for group in groups):
         return False
     with translated(f"start the workers of {cluster}"):
         session.client("sagemaker").update_cluster(ClusterName=cluster, InstanceGroups=list(groups))
@@ -177,8 +174,8 @@ def start(session: Session, cluster: str, group: str, count: int) -> bool:
     Raises:
         AwsError: there is no such cluster or group, or a call failed.
     """
-    found = describe_cluster(session, cluster).groups.get(group)
-    missing = 0 if found is None else count - found.wanted
+    state = describe_cluster(session, cluster).groups.get(group)
+    missing = 0 if state is None else count - state.desired
     if missing <= 0:
         return False
     with translated(f"start the {group} of HyperPod cluster {cluster}"):
@@ -186,19 +183,21 @@ def start(session: Session, cluster: str, group: str, count: int) -> bool:
         for done in range(0, missing, ADDED_A_CALL):
             more = {"InstanceGroupName": group, "IncrementTargetCountBy": min(ADDED_A_CALL, missing - done)}
             answer = client.batch_add_cluster_nodes(ClusterName=cluster, NodesToAdd=[more])
-            for each in answer.get("Failed", ()):
-                raise AwsError(f"{cluster}: {each.get('Message') or each.get('ErrorCode')}")
+            for failure in answer.get("Failed", ()):
+                raise AwsError(f"{cluster}: {failure.get('Message') or failure.get('ErrorCode')}")
     return True
 
 
 def instances(session: Session, cluster: str, group: str) -> tuple[str, ...]:
     """The ids of a group's instances that are there."""
-    found = []
+    summaries = []
     with translated(f"list the {group} of HyperPod cluster {cluster}"):
         pages = session.client("sagemaker").get_paginator("list_cluster_nodes")
         for page in pages.paginate(ClusterName=cluster, InstanceGroupNameContains=group):
-            found += [summary for summary in page["ClusterNodeSummaries"] if summary["InstanceGroupName"] == group]
-    return tuple(str(each["InstanceId"]) for each in found if each["InstanceStatus"]["Status"] == "Running")
+            summaries += [summary for summary in page["ClusterNodeSummaries"] if summary["InstanceGroupName"] == group]
+    return tuple(
+        str(summary["InstanceId"]) for summary in summaries if summary["InstanceStatus"]["Status"] == "Running"
+    )
 
 
 def machines(session: Session, cluster: str) -> Mapping[str, int]:
@@ -220,13 +219,13 @@ def machines_of(session: Session, outputs: Mapping[str, str]) -> Mapping[str, in
 def describe_file_system(session: Session, id_: str) -> LustreState:
     """The state of a file system of FSx for Lustre."""
     with translated(f"describe file system {id_}"):
-        (found,) = session.client("fsx").describe_file_systems(FileSystemIds=[id_])["FileSystems"]
+        (file_system,) = session.client("fsx").describe_file_systems(FileSystemIds=[id_])["FileSystems"]
     return LustreState(
-        lifecycle=str(found["Lifecycle"]),
-        capacity_gib=int(found["StorageCapacity"]),
-        mb_s_per_tib=found.get("LustreConfiguration", {}).get("PerUnitStorageThroughput"),
-        kms_key_arn=found.get("KmsKeyId"),
-        subnets=tuple(found.get("SubnetIds", ())),
+        lifecycle=str(file_system["Lifecycle"]),
+        capacity_gib=int(file_system["StorageCapacity"]),
+        mb_s_per_tib=file_system.get("LustreConfiguration", {}).get("PerUnitStorageThroughput"),
+        kms_key_arn=file_system.get("KmsKeyId"),
+        subnets=tuple(file_system.get("SubnetIds", ())),
     )
 
 
@@ -234,29 +233,29 @@ def describe_link(session: Session, id_: str) -> LinkState:
     """The state of a link between a file system and a bucket."""
     with translated(f"describe data repository association {id_}"):
         answer = session.client("fsx").describe_data_repository_associations(AssociationIds=[id_])
-        (found,) = answer["Associations"]
+        (association,) = answer["Associations"]
     return LinkState(
-        lifecycle=str(found["Lifecycle"]),
-        file_system=str(found.get("FileSystemId", "")),
-        path=str(found.get("FileSystemPath", "")),
-        uri=str(found["DataRepositoryPath"]),
-        follows=frozenset(found.get("S3", {}).get("AutoImportPolicy", {}).get("Events", ())),
+        lifecycle=str(association["Lifecycle"]),
+        file_system=str(association.get("FileSystemId", "")),
+        path=str(association.get("FileSystemPath", "")),
+        uri=str(association["DataRepositoryPath"]),
+        follows=frozenset(association.get("S3", {}).get("AutoImportPolicy", {}).get("Events", ())),
     )
 
 
 def describe_training_plan(session: Session, arn: str) -> TrainingPlanState:
     """The state of a training plan."""
     with translated(f"describe training plan {arn}"):
-        found = session.client("sagemaker").describe_training_plan(TrainingPlanName=arn.rpartition("/")[2])
-    parts = found.get("ReservedCapacitySummaries", ())
-    fee = found.get("UpfrontFee")
+        description = session.client("sagemaker").describe_training_plan(TrainingPlanName=arn.rpartition("/")[2])
+    parts = description.get("ReservedCapacitySummaries", ())
+    fee = description.get("UpfrontFee")
     return TrainingPlanState(
-        status=str(found["Status"]),
-        targets=frozenset(found.get("TargetResources", ())),
-        starts_at=found.get("StartTime"),
-        ends_at=found.get("EndTime"),
-        instances=int(found.get("TotalInstanceCount", 0)),
+        status=str(description["Status"]),
+        targets=frozenset(description.get("TargetResources", ())),
+        starts_at=description.get("StartTime"),
+        ends_at=description.get("EndTime"),
+        instances=int(description.get("TotalInstanceCount", 0)),
         types=frozenset(str(part["InstanceType"]) for part in parts if "InstanceType" in part),
         zones=frozenset(str(part["AvailabilityZoneId"]) for part in parts if "AvailabilityZoneId" in part),
-        fee_usd=Decimal(fee) if fee and found.get("CurrencyCode") == "USD" else None,
+        fee_usd=Decimal(fee) if fee and description.get("CurrencyCode") == "USD" else None,
     )

@@ -57,7 +57,7 @@ class Decision:
 
 def caller(session: Session) -> Caller:
     """The principal of the session's credentials."""
-    with translated("ask AWS whose credentials these are"):
+    with translated("get the identity of the credentials"):
         answer = session.client("sts").get_caller_identity()
     return Caller(account=str(answer["Account"]), arn=str(answer["Arn"]))
 
@@ -91,7 +91,7 @@ def simulated(
         {"ContextKeyName": key, "ContextKeyValues": [value], "ContextKeyType": "string"}
         for key, value in (context or {}).items()
     ]
-    found: list[Decision] = []
+    decisions: list[Decision] = []
     for start in range(0, len(actions), MOST_ACTIONS):
         with translated(f"simulate what {principal} may do"):
             pages = session.client("iam").get_paginator("simulate_principal_policy")
@@ -101,8 +101,8 @@ def simulated(
                 ResourceArns=list(resources),
                 **({"ContextEntries": entries} if entries else {}),
             ):
-                found += [_decision(result) for result in page["EvaluationResults"]]
-    return tuple(found)
+                decisions += [_decision(result) for result in page["EvaluationResults"]]
+    return tuple(decisions)
 
 
 def _decision(raw: Mapping[str, Any]) -> Decision:

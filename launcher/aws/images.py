@@ -32,27 +32,27 @@ def ecr_image(name: str) -> EcrImage | None:
     >>> ecr_image("ubuntu:24.04") is None
     True
     """
-    found = _ECR.fullmatch(name)
-    if found is None:
+    match = _ECR.fullmatch(name)
+    if match is None:
         return None
     return EcrImage(
-        registry=found["registry"],
-        region=found["region"],
-        repository=found["repository"],
-        version=(found["version"] or ":latest")[1:],
+        registry=match["registry"],
+        region=match["region"],
+        repository=match["repository"],
+        version=(match["version"] or ":latest")[1:],
     )
 
 
 def ami_state(session: Session, ami: str) -> str | None:
     """The state of a machine image, such as "available"; None where the account sees none of that id."""
-    found = unless_absent(session.client("ec2").describe_images, f"describe image {ami}", _NO_AMI, ImageIds=[ami])
-    return str(found["Images"][0].get("State", "")) if found is not None and found["Images"] else None
+    described = unless_absent(session.client("ec2").describe_images, f"describe image {ami}", _NO_AMI, ImageIds=[ami])
+    return str(described["Images"][0].get("State", "")) if described is not None and described["Images"] else None
 
 
 def is_in_ecr(session: Session, image: EcrImage) -> bool:
     """Whether a container image is there."""
     kind = "imageDigest" if image.version.startswith("sha256:") else "imageTag"
-    found = unless_absent(
+    described = unless_absent(
         session.client("ecr").describe_images,
         f"look for {image.repository}:{image.version}",
         _NO_IMAGE,
@@ -60,4 +60,4 @@ def is_in_ecr(session: Session, image: EcrImage) -> bool:
         repositoryName=image.repository,
         imageIds=[{kind: image.version}],
     )
-    return found is not None
+    return described is not None

@@ -24,14 +24,7 @@ class RunningInstance:
 def of_cluster(
     session: Session, tag: str, cluster: str, more: Sequence[Mapping[str, Any]] = ()
 ) -> tuple[RunningInstance, ...]:
-    """The instances of a cluster that run or start now.
-
-    Args:
-        session: AWS.
-        tag: by which its service marks them.
-        cluster: the tag's value.
-        more: filters beside.
-    """
+    """The instances of a cluster that run or start now."""
     filters = [
         {"Name": f"tag:{tag}", "Values": [cluster]},
         {"Name": "instance-state-name", "Values": ["pending", "running"]},
@@ -60,10 +53,7 @@ def counted(session: Session, tag: str, cluster: str) -> Mapping[str, int]:
 def running(session: Session, cluster: str, kinds: Sequence[str] = ()) -> Mapping[str, int]:
     """How many instances of each type a ParallelCluster runs or starts now, head and login nodes among them.
 
-    Args:
-        session: AWS.
-        cluster: ParallelCluster's name of the cluster.
-        kinds: of "Compute", "HeadNode", "LoginNode"; none: all of them.
+    `kinds`: of "Compute", "HeadNode" and "LoginNode"; none: all of them.
     """
     more = [{"Name": f"tag:{NODE_TAG}", "Values": list(kinds)}] if kinds else []
     return Counter(instance.instance_type for instance in of_cluster(session, PARALLELCLUSTER_TAG, cluster, more))

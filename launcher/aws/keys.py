@@ -38,12 +38,12 @@ def key(session: Session, arn: str) -> Key | None:
     answer = unless_absent(session.client("kms").describe_key, f"describe key {arn}", _NO_KEY, KeyId=arn)
     if answer is None:
         return None
-    found = answer["KeyMetadata"]
+    metadata = answer["KeyMetadata"]
     return Key(
-        arn=str(found["Arn"]),
-        state=str(found.get("KeyState", "")),
-        usage=str(found.get("KeyUsage", "")),
-        spec=str(found.get("KeySpec", "")),
+        arn=str(metadata["Arn"]),
+        state=str(metadata.get("KeyState", "")),
+        usage=str(metadata.get("KeyUsage", "")),
+        spec=str(metadata.get("KeySpec", "")),
     )
 
 
@@ -55,12 +55,12 @@ def key_policy(session: Session, arn: str) -> Mapping[str, Any]:
     """
     with translated(f"read the policy of key {arn}"):
         text = session.client("kms").get_key_policy(KeyId=arn, PolicyName="default").get("Policy", "")
-        found = safe_json.loads(text)
-    return found if isinstance(found, dict) else {}
+        policy = safe_json.loads(text)
+    return policy if isinstance(policy, dict) else {}
 
 
 def default_volume_key(session: Session) -> str | None:
     """The account's own default key for EBS in a region; None where it is the one that AWS keeps."""
     with translated("ask for the default key of EBS"):
-        found = str(session.client("ec2").get_ebs_default_kms_key_id().get("KmsKeyId", ""))
-    return None if not found or found.endswith(EBS_OWN_ALIAS) else found
+        default = str(session.client("ec2").get_ebs_default_kms_key_id().get("KmsKeyId", ""))
+    return None if not default or default.endswith(EBS_OWN_ALIAS) else default

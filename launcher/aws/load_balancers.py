@@ -15,12 +15,7 @@ _AT_ONCE = 20
 
 
 def load_balancers(session: Session, cluster: str) -> Iterator[Created]:
-    """Those of the controller, and those that a Service gets where nobody has installed it.
-
-    Args:
-        session: AWS, in the cluster's region.
-        cluster: EKS's name of it.
-    """
+    """Those of the controller, and those that a Service gets where nobody has installed it."""
     yield from _of_controller(session, cluster)
     yield from _classic(session, cluster)
 
@@ -51,8 +46,8 @@ def _classic(session: Session, cluster: str) -> Iterator[Created]:
 
 
 def _is_of(cluster: str, tags: Iterable[Mapping[str, Any]]) -> bool:
-    found = {tag["Key"]: tag.get("Value") for tag in tags}
-    return OWNED.format(cluster) in found or found.get(_CONTROLLER) == cluster
+    values = {tag["Key"]: tag.get("Value") for tag in tags}
+    return OWNED.format(cluster) in values or values.get(_CONTROLLER) == cluster
 
 
 def _parts(names: list[str]) -> Iterator[list[str]]:

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from botocore.exceptions import ClientError
-
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, error_code, translated
+from launcher.model.errors import AwsError
 
 LAST_LINES = 50
 TROUBLE = ("error", "exception", "fatal", "failed")
@@ -57,17 +56,17 @@ def trouble_line(session: Session, group: str) -> str | None:
         AwsError: a call failed for another reason than that there is no such group, or that it may not be read.
     """
     client = session.client("logs")
-    with translated(f"read the log {group}"):
-        try:
+    try:
+        with translated(f"read the log {group}"):
             streams = client.describe_log_streams(logGroupName=group, orderBy="LastEventTime", descending=True, limit=1)
             if not streams["logStreams"]:
                 return None
             name = streams["logStreams"][0]["logStreamName"]
-            found = client.get_log_events(logGroupName=group, logStreamName=name, limit=LAST_LINES)
-        except ClientError as problem:
-            if problem.response.get("Error", {}).get("Code") in ("ResourceNotFoundException", "AccessDeniedException"):
-                return None
-            raise
-    lines = [str(event["message"]).strip() for event in found["events"]]
+            log_events = client.get_log_events(logGroupName=group, logStreamName=name, limit=LAST_LINES)
+    except AwsError as problem:
+        if error_code(problem) in ("ResourceNotFoundException", "AccessDeniedException"):
+            return None
+        raise
+    lines = [str(event["message"]).strip() for event in log_events["events"]]
     telling = [line for line in lines if any(word in line.lower() for word in TROUBLE)]
     return next(iter([*reversed(telling), *reversed(lines)]), None)

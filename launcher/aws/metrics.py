@@ -18,15 +18,7 @@ class Metric:
 
 
 def latest(session: Session, metric: Metric, now: datetime, *, within: timedelta, period: timedelta) -> float | None:
-    """The newest value of a metric; None where there is none of late.
-
-    Args:
-        session: of the region.
-        metric: which.
-        now: the moment.
-        within: how far back to look.
-        period: what one value stands for.
-    """
+    """The newest value of a metric; None where there is none of late."""
     points = samples(session, metric, now - within, now, period=period)
     return points[-1][1] if points else None
 

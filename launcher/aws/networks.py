@@ -62,11 +62,11 @@ def security_group(session: Session, group_id: str) -> GroupState | None:
     answer = unless_absent(ask, f"describe {group_id}", _NO_GROUP, GroupIds=[group_id])
     if answer is None:
         return None
-    (found,) = answer["SecurityGroups"]
+    (group,) = answer["SecurityGroups"]
     return GroupState(
-        vpc_id=str(found["VpcId"]),
-        lets_itself_in=lets_all_from(found["IpPermissions"], group_id),
-        lets_itself_out=lets_all_from(found["IpPermissionsEgress"], group_id),
+        vpc_id=str(group["VpcId"]),
+        lets_itself_in=lets_all_from(group["IpPermissions"], group_id),
+        lets_itself_out=lets_all_from(group["IpPermissionsEgress"], group_id),
     )
 
 
@@ -174,9 +174,9 @@ def attached_vpcs(session: Session, gateways: Sequence[str]) -> frozenset[str]:
 
 def tables_of(session: Session, subnet_ids: Sequence[str]) -> dict[str, str]:
     """The route table of each of some subnets."""
-    wanted = [{"Name": "association.subnet-id", "Values": list(subnet_ids)}]
+    filters = [{"Name": "association.subnet-id", "Values": list(subnet_ids)}]
     with translated("describe route tables"):
-        answer = session.client("ec2").describe_route_tables(Filters=wanted)
+        answer = session.client("ec2").describe_route_tables(Filters=filters)
     return {
         str(association["SubnetId"]): str(table["RouteTableId"])
         for table in answer["RouteTables"]

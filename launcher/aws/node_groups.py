@@ -32,7 +32,7 @@ class NodeGroupState:
     ami_type: str
     minimum: int
     maximum: int
-    wanted: int
+    desired: int
     template: tuple[str, str] | None = None
 
 
@@ -49,13 +49,13 @@ class TemplateState:
 def describe_cluster(session: Session, name: str) -> EksState:
     """The state of a cluster."""
     with translated(f"describe EKS cluster {name}"):
-        found = session.client("eks").describe_cluster(name=name)["cluster"]
-    network = found.get("resourcesVpcConfig", {})
+        description = session.client("eks").describe_cluster(name=name)["cluster"]
+    network = description.get("resourcesVpcConfig", {})
     return EksState(
         name=name,
-        status=found["status"],
-        version=found["version"],
-        endpoint=found.get("endpoint", ""),
+        status=description["status"],
+        version=description["version"],
+        endpoint=description.get("endpoint", ""),
         public=network.get("endpointPublicAccess", True),
         security_group_id=network.get("clusterSecurityGroupId"),
     )
@@ -64,22 +64,22 @@ def describe_cluster(session: Session, name: str) -> EksState:
 def describe_group(session: Session, cluster: str, name: str) -> NodeGroupState:
     """The state of a node group."""
     with translated(f"describe node group {name} of {cluster}"):
-        found = session.client("eks").describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
-    sizes = found.get("scalingConfig", {})
+        description = session.client("eks").describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
+    sizes = description.get("scalingConfig", {})
     return NodeGroupState(
         name=name,
-        status=found["status"],
-        capacity_type=found.get("capacityType", "ON_DEMAND"),
-        ami_type=found.get("amiType", ""),
+        status=description["status"],
+        capacity_type=description.get("capacityType", "ON_DEMAND"),
+        ami_type=description.get("amiType", ""),
         minimum=sizes.get("minSize", 0),
         maximum=sizes.get("maxSize", 0),
-        wanted=sizes.get("desiredSize", 0),
-        template=_template(found.get("launchTemplate", {})),
+        desired=sizes.get("desiredSize", 0),
+        template=_template(description.get("launchTemplate", {})),
     )
 
 
-def _template(found: Mapping[str, Any]) -> tuple[str, str] | None:
-    return (str(found["id"]), str(found["version"])) if found.get("id") else None
+def _template(template: Mapping[str, Any]) -> tuple[str, str] | None:
+    return (str(template["id"]), str(template["version"])) if template.get("id") else None
 
 
 def describe_template(session: Session, template: tuple[str, str]) -> TemplateState:
@@ -106,7 +106,7 @@ def start(session: Session, cluster: str, name: str) -> bool:
         AwsError: there is no such group, or a call failed.
     """
     state = describe_group(session, cluster, name)
-    if state.wanted >= state.maximum:
+    if state.desired >= state.maximum:
         return False
     with translated(f"start the nodes of {cluster}"):
         session.client("eks").update_nodegroup_config(

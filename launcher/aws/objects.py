@@ -46,13 +46,8 @@ class Objects:
         """Where they lie."""
         return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
 
-    def found(self, *, below: str = "", after: str = "") -> tuple[StoredObject, ...]:
-        """All of them, by their keys.
-
-        Args:
-            below: how the keys begin.
-            after: a key; only later ones.
-        """
+    def list_objects(self, *, below: str = "", after: str = "") -> tuple[StoredObject, ...]:
+        """All of them, by their keys."""
         with translated(f"list {self.uri}"):
             later = {"StartAfter": self.prefix + after} if after else {}
             pages = self._client.get_paginator("list_objects_v2").paginate(
@@ -105,10 +100,7 @@ class Objects:
     def send(self, path: Path, key: str, advance: Callable[[int], None] = lambda _: None) -> None:
         """Upload a file, in parts where it is large.
 
-        Args:
-            path: the file.
-            key: where it goes.
-            advance: is told how many bytes more have gone; a part that is sent again is counted back first.
+        `advance` gets the bytes that went since the last call; a part that is sent again is counted back first.
 
         Raises:
             AwsError: it is not there afterwards.
@@ -125,9 +117,9 @@ class Objects:
         Raises:
             AwsError: some are still there, with the first of them.
         """
-        wanted = sorted(keys)
-        for start in range(0, len(wanted), DELETED_A_CALL):
-            batch = [{"Key": self.prefix + key} for key in wanted[start : start + DELETED_A_CALL]]
+        ordered = sorted(keys)
+        for start in range(0, len(ordered), DELETED_A_CALL):
+            batch = [{"Key": self.prefix + key} for key in ordered[start : start + DELETED_A_CALL]]
             with translated(f"delete below {self.uri}"):
                 answer = self._client.delete_objects(Bucket=self.bucket, Delete={"Objects": batch, "Quiet": True})
             for failed in answer.get("Errors", ()):

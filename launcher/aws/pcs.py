@@ -63,62 +63,62 @@ class QueueState:
 def describe_cluster(session: Session, cluster: str) -> ClusterState:
     """A cluster by its name or id."""
     with translated(f"describe PCS cluster {cluster}"):
-        found = session.client("pcs").get_cluster(clusterIdentifier=cluster)["cluster"]
-    slurm = found.get("slurmConfiguration", {})
+        description = session.client("pcs").get_cluster(clusterIdentifier=cluster)["cluster"]
+    slurm = description.get("slurmConfiguration", {})
     return ClusterState(
-        id=str(found["id"]),
-        status=str(found["status"]),
-        size=str(found["size"]),
-        version=str(found["scheduler"]["version"]),
+        id=str(description["id"]),
+        status=str(description["status"]),
+        size=str(description["size"]),
+        version=str(description["scheduler"]["version"]),
         accounting=str(slurm.get("accounting", {}).get("mode", "NONE")),
         settings={
             setting["parameterName"]: setting["parameterValue"] for setting in slurm.get("slurmCustomSettings", ())
         },
-        subnets=tuple(found["networking"].get("subnetIds", ())),
-        security_groups=tuple(found["networking"].get("securityGroupIds", ())),
+        subnets=tuple(description["networking"].get("subnetIds", ())),
+        security_groups=tuple(description["networking"].get("securityGroupIds", ())),
     )
 
 
 def groups(session: Session, cluster: str) -> tuple[GroupState, ...]:
     """The compute node groups of a cluster; none where there is no such cluster."""
-    found = (_described(session, cluster, id_) for id_ in _ids(session, cluster, "compute_node_group"))
-    return tuple(_group(each) for each in found if each is not None)
+    descriptions = (_described(session, cluster, id_) for id_ in _ids(session, cluster, "compute_node_group"))
+    return tuple(_group(description) for description in descriptions if description is not None)
 
 
 def _described(session: Session, cluster: str, id_: str) -> Mapping[str, Any] | None:
     call, what = session.client("pcs").get_compute_node_group, f"describe node group {id_} of PCS cluster {cluster}"
-    found = unless_absent(call, what, _ABSENT, clusterIdentifier=cluster, computeNodeGroupIdentifier=id_)
-    return None if found is None else found["computeNodeGroup"]
+    description = unless_absent(call, what, _ABSENT, clusterIdentifier=cluster, computeNodeGroupIdentifier=id_)
+    return None if description is None else description["computeNodeGroup"]
 
 
-def _group(found: Mapping[str, Any]) -> GroupState:
-    template = found.get("customLaunchTemplate", {})
+def _group(description: Mapping[str, Any]) -> GroupState:
+    template = description.get("customLaunchTemplate", {})
     return GroupState(
-        id=str(found["id"]),
-        name=str(found["name"]),
-        status=str(found["status"]),
-        instance_type=str(found["instanceConfigs"][0]["instanceType"]),
-        purchase=str(found.get("purchaseOption", "ONDEMAND")),
-        image=str(found.get("amiId", "")),
-        minimum=int(found["scalingConfiguration"]["minInstanceCount"]),
-        maximum=int(found["scalingConfiguration"]["maxInstanceCount"]),
+        id=str(description["id"]),
+        name=str(description["name"]),
+        status=str(description["status"]),
+        instance_type=str(description["instanceConfigs"][0]["instanceType"]),
+        purchase=str(description.get("purchaseOption", "ONDEMAND")),
+        image=str(description.get("amiId", "")),
+        minimum=int(description["scalingConfiguration"]["minInstanceCount"]),
+        maximum=int(description["scalingConfiguration"]["maxInstanceCount"]),
         template=(str(template.get("id", "")), str(template.get("version", ""))),
-        profile=str(found["iamInstanceProfileArn"]),
+        profile=str(description["iamInstanceProfileArn"]),
     )
 
 
 def queues(session: Session, cluster: str) -> tuple[QueueState, ...]:
     """The queues of a cluster; none where there is no such cluster."""
-    made = []
+    states = []
     for id_ in _ids(session, cluster, "queue"):
         with translated(f"describe queue {id_} of PCS cluster {cluster}"):
-            found = session.client("pcs").get_queue(clusterIdentifier=cluster, queueIdentifier=id_)["queue"]
+            queue = session.client("pcs").get_queue(clusterIdentifier=cluster, queueIdentifier=id_)["queue"]
         ids = tuple(
             str(configuration["computeNodeGroupId"])
-            for configuration in found.get("computeNodeGroupConfigurations", ())
+            for configuration in queue.get("computeNodeGroupConfigurations", ())
         )
-        made.append(QueueState(id=id_, name=str(found["name"]), status=str(found["status"]), groups=ids))
-    return tuple(made)
+        states.append(QueueState(id=id_, name=str(queue["name"]), status=str(queue["status"]), groups=ids))
+    return tuple(states)
 
 
 def _ids(session: Session, cluster: str, kind: str) -> tuple[str, ...]:
@@ -161,11 +161,11 @@ def empty(session: Session, cluster: str, tell: Tell, pause: Callable[[float], N
                     f"{words} of PCS cluster {cluster} are there after 20 minutes: {', '.join(left)}",
                     hint="run slipway down NAME again; aws pcs get-compute-node-group gives the reason",
                 )
-            for each in left:
+            for id_ in left:
                 name = "queueIdentifier" if kind == "queue" else "computeNodeGroupIdentifier"
                 try:
-                    with translated(f"remove {kind.replace('_', ' ')} {each} of {cluster}"):
-                        getattr(session.client("pcs"), f"delete_{kind}")(clusterIdentifier=cluster, **{name: each})
+                    with translated(f"remove {kind.replace('_', ' ')} {id_} of {cluster}"):
+                        getattr(session.client("pcs"), f"delete_{kind}")(clusterIdentifier=cluster, **{name: id_})
                 except AwsError as problem:
                     if error_code(problem) not in {*_ABSENT, "ConflictException"}:
                         raise
@@ -180,5 +180,5 @@ def machine(session: Session, group: str) -> str | None:
         {"Name": "instance-state-name", "Values": ["running"]},
     ]
     with translated(f"find the instance of node group {group}"):
-        found = session.client("ec2").describe_instances(Filters=filters)["Reservations"]
-    return next((str(instance["InstanceId"]) for one in found for instance in one["Instances"]), None)
+        reservations = session.client("ec2").describe_instances(Filters=filters)["Reservations"]
+    return next((str(instance["InstanceId"]) for one in reservations for instance in one["Instances"]), None)

@@ -44,12 +44,7 @@ def estimated(
 ) -> Mapping[str, Answered]:
     """What AWS makes of some usages, by their keys; of one that it does not take, why.
 
-    Args:
-        session: of us-east-1.
-        account: that the usage would be of.
-        name: of the estimate while it is there; letters, digits and hyphens.
-        usages: what is asked about.
-        wait: takes seconds.
+    The session is of us-east-1; `name` (letters, digits, hyphens) is that of the estimate while it exists.
 
     Raises:
         AwsError: it may not be asked, a call failed, or the estimate is not worked out in two minutes.
@@ -58,20 +53,20 @@ def estimated(
     with translated("make an estimate in AWS's pricing calculator"):
         identifier = client.create_workload_estimate(name=name[:64], rateType=RATE_TYPE)["id"]
     try:
-        keys, found = _filled(client, identifier, account, usages)
+        keys, estimates = _filled(client, identifier, account, usages)
         _worked_out(client, identifier, wait)
-        told = items(
+        listed = items(
             client.list_workload_estimate_usage,
             "read the estimate of AWS's pricing calculator",
             "items",
             token="nextToken",  # noqa: S106 - the name of a field
             workloadEstimateId=identifier,
         )
-        found |= {keys[each["id"]]: _answer(each) for each in told if each.get("id") in keys}
+        estimates |= {keys[estimate["id"]]: _answer(estimate) for estimate in listed if estimate.get("id") in keys}
     finally:
         with translated("delete the estimate in AWS's pricing calculator"):
             client.delete_workload_estimate(identifier=identifier)
-    return {usage.key: found.get(usage.key, Answered(None, "AWS said nothing of it")) for usage in usages}
+    return {usage.key: estimates.get(usage.key, Answered(None, "AWS gave no answer for it")) for usage in usages}
 
 
 def _filled(
@@ -91,14 +86,14 @@ def _filled(
     return keys, refused
 
 
-def _sent(each: Usage, account: str) -> dict[str, Any]:
+def _sent(usage: Usage, account: str) -> dict[str, Any]:
     return {
-        "serviceCode": each.service,
-        "usageType": each.usage_type,
-        "operation": each.operation,
-        "key": each.key,
+        "serviceCode": usage.service,
+        "usageType": usage.usage_type,
+        "operation": usage.operation,
+        "key": usage.key,
         "usageAccountId": account,
-        "amount": float(each.amount),
+        "amount": float(usage.amount),
     }
 
 

@@ -46,8 +46,8 @@ COMPONENTS = {
 
 FILTERS: Mapping[str, tuple[Mapping[str, str], ...]] = {
     "AmazonEC2": tuple(
-        {"productFamily": each}
-        for each in ("Storage", "System Operation", "Provisioned Throughput", "Storage Snapshot", "NAT Gateway")
+        {"productFamily": family}
+        for family in ("Storage", "System Operation", "Provisioned Throughput", "Storage Snapshot", "NAT Gateway")
     ),
     "AmazonFSx": ({"productFamily": "Storage"},),
     "AmazonSageMaker": ({"volumeType": "General Purpose-Hosting"}, {"operation": "Invoke-Endpoint"}),
@@ -82,8 +82,8 @@ def ec2(session: Session, instance_type: str, regions: Collection[str], now: dat
 
     With one region that alone is asked for; with more, all are, and their local zones come along.
     """
-    found = machine_products(session, instance_type, regions)
-    return ec2_answer(found, {instance_type}, regions, now, reserved=reserved)
+    listed = machine_products(session, instance_type, regions)
+    return ec2_answer(listed, {instance_type}, regions, now, reserved=reserved)
 
 
 def machine_products(session: Session, instance_type: str, regions: Collection[str]) -> Iterator[Product]:
@@ -103,11 +103,11 @@ def ec2_answer(
         place = _place(product.attributes.get("regionCode", ""), regions)
         if place is not None and name in names and is_plain(product.attributes):
             region, zone = place
-            found = [_on_demand(product, Key("on-demand", name, region, zone), now)]
+            outcomes = [_on_demand(product, Key("on-demand", name, region, zone), now)]
             if reserved and not zone:
-                found += _reserved(product, Key("reserved", name, region), now)
-            rates += [each for each in found if isinstance(each, FetchedPrice)]
-            refusals += [each for each in found if isinstance(each, Refusal)]
+                outcomes += _reserved(product, Key("reserved", name, region), now)
+            rates += [outcome for outcome in outcomes if isinstance(outcome, FetchedPrice)]
+            refusals += [outcome for outcome in outcomes if isinstance(outcome, Refusal)]
     return answer(rates, refusals)
 
 
@@ -118,14 +118,14 @@ def sagemaker(session: Session, ml_type: str, regions: Collection[str], now: dat
 
 def sagemaker_answer(products: Iterable[Product], now: datetime, *, name: str = "") -> Answer:
     """SageMaker's rates by component out of products that `is_managed` lets pass; `name` where one states none."""
-    found = []
+    outcomes = []
     for product in products:
         stated = product.attributes
         component = COMPONENTS[_component(stated)]
         key = Key(SAGEMAKER, stated.get("instanceName", name), stated["regionCode"], detail=component)
-        found.append(_on_demand(product, key, now))
-    rates = [each for each in found if isinstance(each, FetchedPrice)]
-    return answer(rates, [each for each in found if isinstance(each, Refusal)])
+        outcomes.append(_on_demand(product, key, now))
+    rates = [outcome for outcome in outcomes if isinstance(outcome, FetchedPrice)]
+    return answer(rates, [outcome for outcome in outcomes if isinstance(outcome, Refusal)])
 
 
 def sagemaker_products(session: Session, ml_type: str, regions: Collection[str]) -> list[Product]:
@@ -161,11 +161,11 @@ def bill_products(session: Session, service: str, region: str, known: Collection
         return [product for filter_ in filters for product in _products(session, service, filter_, (), what)]
     if service == DATA_TRANSFER:
         inside = _products(session, service, {"transferType": "IntraRegion"}, (), what)
-        wanted = {"transferType": "InterRegion Outbound", "fromRegionCode": region}
-        outside = _products(session, service, wanted, (), what)
+        transfer = {"transferType": "InterRegion Outbound", "fromRegionCode": region}
+        outside = _products(session, service, transfer, (), what)
         return [product for product in (*inside, *outside) if begins_in(product.attributes) == region]
-    found = FILTERS.get(service, ({},))
-    return [product for each in found for product in _products(session, service, each, (region,), what)]
+    filter_sets = FILTERS.get(service, ({},))
+    return [product for filter_ in filter_sets for product in _products(session, service, filter_, (region,), what)]
 
 
 def begins_in(attributes: Mapping[str, str]) -> str:
@@ -180,13 +180,13 @@ def _component(attributes: Mapping[str, str]) -> str:
 def _products(
     session: Session, service: str, filters: Mapping[str, str], regions: Collection[str], what: str
 ) -> Iterator[Product]:
-    wanted = {**filters, "regionCode": next(iter(regions))} if len(regions) == 1 else filters
+    matched = {**filters, "regionCode": next(iter(regions))} if len(regions) == 1 else filters
     entries = items(
         session.client("pricing").get_products,
         what,
         "PriceList",
         ServiceCode=service,
-        Filters=[{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in wanted.items()],
+        Filters=[{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in matched.items()],
         FormatVersion="aws_v1",
         MaxResults=100,
     )
@@ -226,15 +226,11 @@ def _on_demand(product: Product, key: Key, now: datetime) -> FetchedPrice | Refu
         return None
     try:
         later = sorted((term for term in terms if _begins(term) > now), key=_begins)
-        usd = _holding(terms, now)
+        usd = max(_hourly(term) for term in holding(terms, now))
     except RefusedPriceError as problem:
         return Refusal(key=key, reason=str(problem))
     note = f"from {_begins(later[0]):%Y-%m-%d} on: {_stated(later[0])}" if later else ""
     return FetchedPrice(key=key, usd=usd, note=note)
-
-
-def _holding(terms: list[Mapping[str, Any]], now: datetime) -> Decimal:
-    return max(_hourly(term) for term in holding(terms, now))
 
 
 def holding(terms: list[Mapping[str, Any]], now: datetime) -> list[Mapping[str, Any]]:
@@ -265,12 +261,11 @@ def _hourly(term: Mapping[str, Any]) -> Decimal:
     return max(prices)
 
 
-def _dimensions(term: Mapping[str, Any], wanted: Callable[[str], bool]) -> list[Mapping[str, Any]]:
-    return [dimension for dimension in term.get("priceDimensions", {}).values() if wanted(dimension.get("unit", ""))]
+def _dimensions(term: Mapping[str, Any], selects: Callable[[str], bool]) -> list[Mapping[str, Any]]:
+    return [dimension for dimension in term.get("priceDimensions", {}).values() if selects(dimension.get("unit", ""))]
 
 
 def _amount(dimension: Mapping[str, Any], *, free: bool = False) -> Decimal:
-    """The dollars of one price; `free` lets zero pass."""
     per_unit = dimension.get("pricePerUnit", {})
     currency = "USD" if "USD" in per_unit else next(iter(per_unit), None)
     return dollars(per_unit.get(currency), currency, free=free)
@@ -286,7 +281,7 @@ def _stated(term: Mapping[str, Any]) -> str:
 def _reserved(product: Product, key: Key, now: datetime) -> Iterator[FetchedPrice | Refusal]:
     """The effective hourly rates of a product's reserved terms, of each the newest that has begun."""
     newest: dict[Key, datetime] = {}
-    found: dict[Key, FetchedPrice | Refusal] = {}
+    outcomes: dict[Key, FetchedPrice | Refusal] = {}
     for term in product.terms_of("Reserved"):
         stated = term.get("termAttributes", {})
         years, payment = YEARS.get(stated.get("LeaseContractLength")), PAYMENTS.get(stated.get("PurchaseOption"))
@@ -297,11 +292,11 @@ def _reserved(product: Product, key: Key, now: datetime) -> Iterator[FetchedPric
         try:
             begins, rate = _begins(term), FetchedPrice(key=own, usd=_effective(term, years))
         except RefusedPriceError as problem:
-            found.setdefault(own, Refusal(key=own, reason=str(problem)))
+            outcomes.setdefault(own, Refusal(key=own, reason=str(problem)))
             continue
         if begins <= now and (own not in newest or newest[own] <= begins):
-            newest[own], found[own] = begins, rate
-    yield from found.values()
+            newest[own], outcomes[own] = begins, rate
+    yield from outcomes.values()
 
 
 def _effective(term: Mapping[str, Any], years: int) -> Decimal:

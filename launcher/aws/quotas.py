@@ -30,18 +30,13 @@ class Quota:
 
 
 def quotas(session: Session, service: str) -> tuple[Quota, ...]:
-    """All quotas of a service in the session's region; what was applied comes before AWS's default.
-
-    Args:
-        session: of the region.
-        service: its code in Service Quotas, such as "ec2".
-    """
+    """All quotas of a service in the session's region; what was applied comes before AWS's default."""
     client = session.client("service-quotas")
     what = f"list the quotas of {service} in {session.region}"
     applied = items(client.list_service_quotas, what, "Quotas", ServiceCode=service)
     defaults = items(client.list_aws_default_service_quotas, what, "Quotas", ServiceCode=service)
-    found = {each["QuotaCode"]: each for each in (*defaults, *applied)}
-    return tuple(_quota(each, service) for each in found.values() if "Value" in each)
+    by_code = {quota["QuotaCode"]: quota for quota in (*defaults, *applied)}
+    return tuple(_quota(quota, service) for quota in by_code.values() if "Value" in quota)
 
 
 def used(session: Session, quota: Quota, now: datetime) -> float | None:

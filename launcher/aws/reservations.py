@@ -29,13 +29,13 @@ def reservation(session: Session, identifier: str) -> ReservationState | None:
     """One capacity reservation by its id; None where the session's region has none of it for this account."""
     ask, what = session.client("ec2").describe_capacity_reservations, f"describe reservation {identifier}"
     answer = unless_absent(ask, what, _ABSENT, CapacityReservationIds=[identifier])
-    found = [] if answer is None else answer["CapacityReservations"]
-    return _state(found[0]) if found else None
+    reservations_there = [] if answer is None else answer["CapacityReservations"]
+    return _state(reservations_there[0]) if reservations_there else None
 
 
 def reservations(session: Session, instance_type: str) -> tuple[ReservationState, ...]:
     """Every reservation of a type in the session's region that is not over."""
-    found = items(
+    listed = items(
         session.client("ec2").describe_capacity_reservations,
         f"reservations of {instance_type} in {session.region}",
         "CapacityReservations",
@@ -44,7 +44,7 @@ def reservations(session: Session, instance_type: str) -> tuple[ReservationState
             {"Name": "state", "Values": ["active", "scheduled", "payment-pending"]},
         ],
     )
-    return tuple(_state(each) for each in found)
+    return tuple(_state(entry) for entry in listed)
 
 
 def _state(raw: dict[str, Any]) -> ReservationState:

@@ -20,15 +20,18 @@ class RoleState:
 def role(session: Session, name: str) -> RoleState:
     """The state of a role."""
     with translated(f"describe role {name}"):
-        found = session.client("iam").get_role(RoleName=name)["Role"]
+        description = session.client("iam").get_role(RoleName=name)["Role"]
     trusted = [
-        each.get("Principal", {}).get("Service", []) for each in _parsed(found["AssumeRolePolicyDocument"])["Statement"]
+        statement.get("Principal", {}).get("Service", [])
+        for statement in _parsed(description["AssumeRolePolicyDocument"])["Statement"]
     ]
     return RoleState(
         name=name,
-        boundary_arn=found.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn"),
+        boundary_arn=description.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn"),
         services=frozenset(
-            service for each in trusted for service in ([each] if isinstance(each, str) else map(str, each))
+            service
+            for services in trusted
+            for service in ([services] if isinstance(services, str) else map(str, services))
         ),
     )
 
@@ -43,9 +46,16 @@ def rights(session: Session, name: str) -> tuple[dict[str, Any], ...]:
     with translated(f"list policies of role {name}"):
         attached = client.list_attached_role_policies(RoleName=name)["AttachedPolicies"]
         own = client.list_role_policies(RoleName=name)["PolicyNames"]
-        inline = [client.get_role_policy(RoleName=name, PolicyName=each)["PolicyDocument"] for each in own]
-    others = (found for each in attached for found in policy_statements(session, each["PolicyArn"]))
-    return (*others, *(found for each in inline for found in _parsed(each)["Statement"]))
+        inline = [
+            client.get_role_policy(RoleName=name, PolicyName=policy_name)["PolicyDocument"] for policy_name in own
+        ]
+    others = (
+        policy_statement for policy in attached for policy_statement in policy_statements(session, policy["PolicyArn"])
+    )
+    return (
+        *others,
+        *(inline_statement for statements in inline for inline_statement in _parsed(statements)["Statement"]),
+    )
 
 
 def policy_statements(session: Session, arn: str) -> tuple[dict[str, Any], ...]:
@@ -53,8 +63,8 @@ def policy_statements(session: Session, arn: str) -> tuple[dict[str, Any], ...]:
     client = session.client("iam")
     with translated(f"describe policy {arn}"):
         version = client.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
-        found = client.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]["Document"]
-    return tuple(_parsed(found)["Statement"])
+        document = client.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]["Document"]
+    return tuple(_parsed(document)["Statement"])
 
 
 def _parsed(document: Any) -> dict[str, Any]:

@@ -22,13 +22,13 @@ def describe(session: Session, name: str) -> RuleState:
     """The state of a rule of the default bus."""
     client = session.client("events")
     with translated(f"describe rule {name}"):
-        found = client.describe_rule(Name=name)
+        description = client.describe_rule(Name=name)
         targets = client.list_targets_by_rule(Rule=name)["Targets"]
-        pattern = safe_json.loads(found.get("EventPattern") or "{}")
+        pattern = safe_json.loads(description.get("EventPattern") or "{}")
     return RuleState(
-        arn=str(found["Arn"]),
-        enabled=found["State"] == "ENABLED",
-        schedule=found.get("ScheduleExpression") or None,
+        arn=str(description["Arn"]),
+        enabled=description["State"] == "ENABLED",
+        schedule=description.get("ScheduleExpression") or None,
         pattern=pattern,
         targets=frozenset(str(target["Arn"]) for target in targets),
     )

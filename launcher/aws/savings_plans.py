@@ -40,13 +40,8 @@ def ec2(session: Session, instance_type: str, regions: Collection[str]) -> Answe
 def sagemaker(session: Session, prices: Session, ml_type: str, regions: Collection[str]) -> Answer:
     """Hourly rates of an `ml.` type under SageMaker Savings Plans in some regions; the dearest of its components.
 
-    They are asked for by the usage types that the Price List gives the type, which name the region.
-
-    Args:
-        session: with a client of savingsplans.
-        prices: with a client of pricing.
-        ml_type: such as ml.p5.48xlarge.
-        regions: AWS names.
+    They are asked for by the usage types that the Price List gives the type, which name the region. `session` has a
+    client of savingsplans, `prices` one of pricing.
     """
     places = {
         product.attributes["usagetype"]: product.attributes["regionCode"]

@@ -25,5 +25,5 @@ def make_command(service: str) -> str:
 def has_service_role(session: Session, service: str) -> bool:
     """Whether the account has the role of a service."""
     name = SERVICE_ROLES[service]
-    found = unless_absent(session.client("iam").get_role, f"look up role {name}", {"NoSuchEntity"}, RoleName=name)
-    return found is not None
+    role = unless_absent(session.client("iam").get_role, f"look up role {name}", {"NoSuchEntity"}, RoleName=name)
+    return role is not None

@@ -31,7 +31,7 @@ ATTEMPTS = 5
 MOST_SAID = 400
 """Characters of an error's message that are shown: a proxy on the way may answer with a whole page."""
 NO_CREDENTIALS_HINT = "set AWS_PROFILE or AWS_ACCESS_KEY_ID, or run: aws configure sso"
-LOGIN_HINT = "log in again (aws sso login, aws login, or new keys) and run the same command: what was read is kept"
+LOGIN_HINT = "log in again (aws sso login, aws login, or new keys) and run the same command: data already read is kept"
 CUT_SHORT = "the answer is cut short or unreadable"
 _UNUSABLE = (CredentialRetrievalError, PartialCredentialsError, ProfileNotFound)
 _LOGGED_OUT = (LoginError, SSOError, TokenRetrievalError)
@@ -134,8 +134,8 @@ def translated(what: str) -> Iterator[None]:
         yield
     except ClientError as problem:
         body = problem.response.get("Error", {})
-        said = shorten(str(body.get("Message", problem)), MOST_SAID, placeholder=" ...")
-        message = f"{what}: {body.get('Code', 'error')}: {said}"
+        text = shorten(str(body.get("Message", problem)), MOST_SAID, placeholder=" ...")
+        message = f"{what}: {body.get('Code', 'error')}: {text}"
         if body.get("Code") in _EXPIRED:
             raise CredentialsError(message, hint=LOGIN_HINT) from problem
         raise AwsError(message) from problem

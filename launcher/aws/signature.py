@@ -38,7 +38,7 @@ def version_4(parts: SignedParts, *, secret: str, moment: str, region: str, serv
         region: of the credential's scope.
         service: of the credential's scope.
     """
-    pairs = [each.partition("=") for each in parts.query.split("&") if each]
+    pairs = [parameter.partition("=") for parameter in parts.query.split("&") if parameter]
     canonical = "&".join(sorted(f"{_encoded(name)}={_encoded(value)}" for name, _, value in pairs))
     signer = (S3SigV4Auth if service == "s3" else SigV4Auth)(Credentials("", secret), service, region)
     # The SDK's own choice leaves out some headers that other SDKs sign.
@@ -70,7 +70,7 @@ def version_2(method: str, url: str, headers: Mapping[str, str], *, secret: str,
 
 
 def _headers(named: Mapping[str, str]) -> HTTPHeaders:
-    made = HTTPHeaders()
+    headers = HTTPHeaders()
     for name, value in named.items():
-        made[name] = value
-    return made
+        headers[name] = value
+    return headers

@@ -32,21 +32,23 @@ def spot(session: Session, instance_types: Collection[str], now: datetime) -> An
         ProductDescriptions=[PRODUCT],
         StartTime=now,
     )
-    wanted = [entry for entry in entries if entry["InstanceType"] in instance_types]
-    names = zone_ids(session) if any(not each.get("AvailabilityZoneId") for each in wanted) else {}
+    relevant = [entry for entry in entries if entry["InstanceType"] in instance_types]
+    names = zone_ids(session) if any(not entry.get("AvailabilityZoneId") for entry in relevant) else {}
     newest: dict[Key, Mapping[str, Any]] = {}
-    for each in wanted:
-        zone = each.get("AvailabilityZoneId") or names.get(each.get("AvailabilityZone", ""))
+    for history_entry in relevant:
+        zone = history_entry.get("AvailabilityZoneId") or names.get(history_entry.get("AvailabilityZone", ""))
         if not zone:
-            raise AwsError(f"spot price history of {region}: {each.get('AvailabilityZone')} is no zone of this account")
-        key = Key("spot", each["InstanceType"], region, str(zone))
-        if key not in newest or newest[key]["Timestamp"] < each["Timestamp"]:
-            newest[key] = each
+            raise AwsError(
+                f"spot price history of {region}: {history_entry.get('AvailabilityZone')} is no zone of this account"
+            )
+        key = Key("spot", history_entry["InstanceType"], region, str(zone))
+        if key not in newest or newest[key]["Timestamp"] < history_entry["Timestamp"]:
+            newest[key] = history_entry
     rates, refusals = [], []
-    for key, each in newest.items():
-        note = f"since {each['Timestamp']:%Y-%m-%d %H:%M} UTC"
+    for key, history_entry in newest.items():
+        note = f"since {history_entry['Timestamp']:%Y-%m-%d %H:%M} UTC"
         try:
-            rates.append(FetchedPrice(key=key, usd=dollars(each.get("SpotPrice")), note=note))
+            rates.append(FetchedPrice(key=key, usd=dollars(history_entry.get("SpotPrice")), note=note))
         except RefusedPriceError as problem:
             refusals.append(Refusal(key=key, reason=str(problem)))
     return answer(rates, refusals)

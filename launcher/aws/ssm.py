@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from launcher.agent import safe_json
-from launcher.aws.session import Session, translated
+from launcher.aws.calls import unless_absent
+from launcher.aws.session import Session, error_code, translated
 from launcher.model.errors import AwsError
 
 DOCUMENT = "AWS-RunShellScript"
@@ -48,9 +47,7 @@ class MachineCommands:
     def send(self, lines: list[str], timeout_s: int) -> str:
         """Send a shell script, which root runs; the command's id.
 
-        Args:
-            lines: the script's lines.
-            timeout_s: what the script is given, from its begin.
+        `timeout_s` counts from the start of the script.
         """
         try:
             with translated(f"send a command to {self.instance}"):
@@ -62,21 +59,18 @@ class MachineCommands:
                     Parameters={"commands": lines, "executionTimeout": [str(timeout_s)]},
                 )
         except AwsError as problem:
-            if _code(problem) == "InvalidInstanceId":
-                hint = "the machine is gone, or its agent is not online: aws ssm describe-instance-information"
+            if error_code(problem) == "InvalidInstanceId":
+                hint = "the instance is terminated, or its agent is not online: aws ssm describe-instance-information"
                 raise AwsError(problem.message, hint=hint) from problem
             raise
         return str(answer["Command"]["CommandId"])
 
     def outcome(self, command: str) -> Invocation | None:
         """The state of a command; None in the first moments, when the machine's record does not show it yet."""
-        try:
-            with translated(f"ask for command {command}"):
-                answer = self.session.client("ssm").get_command_invocation(CommandId=command, InstanceId=self.instance)
-        except AwsError as problem:
-            if _code(problem) == "InvocationDoesNotExist":
-                return None
-            raise
+        call, absent = self.session.client("ssm").get_command_invocation, {"InvocationDoesNotExist"}
+        answer = unless_absent(call, f"read command {command}", absent, CommandId=command, InstanceId=self.instance)
+        if answer is None:
+            return None
         return Invocation(
             status=str(answer["Status"]),
             details=str(answer["StatusDetails"]).replace(" ", ""),
@@ -84,8 +78,3 @@ class MachineCommands:
             out=str(answer.get("StandardOutputContent", "")),
             err=str(answer.get("StandardErrorContent", "")),
         )
-
-
-def _code(problem: AwsError) -> str:
-    cause = problem.__cause__
-    return str(cause.response.get("Error", {}).get("Code", "")) if isinstance(cause, ClientError) else ""

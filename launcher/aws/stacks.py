@@ -74,12 +74,12 @@ def describe(session: Session, name: str) -> StackState:
 def find(session: Session, name: str) -> StackState | None:
     """The state of a stack, or None where there is none of that name or it is gone."""
     try:
-        found = describe(session, name)
+        state = describe(session, name)
     except AwsError as problem:
         if failed_with(problem, code="ValidationError", words="does not exist"):
             return None
         raise
-    return None if found.status == REMOVED else found
+    return None if state.status == REMOVED else state
 
 
 def changed_at(session: Session, stack: StackState) -> datetime | None:
@@ -92,11 +92,11 @@ def changed_at(session: Session, stack: StackState) -> datetime | None:
     went_well = False
     with translated(f"read the events of stack {stack.name}"):
         pages = session.client("cloudformation").get_paginator("describe_stack_events").paginate(StackName=stack.id)
-        for each in (event for page in pages for event in page["StackEvents"]):
-            if _is_of(stack, each):
-                went_well = went_well or each["ResourceStatus"] in ("CREATE_COMPLETE", "UPDATE_COMPLETE")
-                if went_well and each["ResourceStatus"] in ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"):
-                    began: datetime = each["Timestamp"]
+        for stack_event in (event for page in pages for event in page["StackEvents"]):
+            if _is_of(stack, stack_event):
+                went_well = went_well or stack_event["ResourceStatus"] in ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+                if went_well and stack_event["ResourceStatus"] in ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"):
+                    began: datetime = stack_event["Timestamp"]
                     return began
     return stack.made_at
 
@@ -105,8 +105,8 @@ def tagged(session: Session, key: str) -> tuple[StackState, ...]:
     """The stacks of the region that have a tag, but for the parts of others."""
     with translated("list the stacks"):
         pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
-        found = [stack for page in pages for stack in page["Stacks"] if "ParentId" not in stack]
-    return tuple(state for state in map(_state, found) if key in state.tags and state.status != REMOVED)
+        own = [stack for page in pages for stack in page["Stacks"] if "ParentId" not in stack]
+    return tuple(state for state in map(_state, own) if key in state.tags and state.status != REMOVED)
 
 
 def names(session: Session) -> tuple[str, ...]:
@@ -182,27 +182,23 @@ def remove(
 ) -> None:
     """Remove a stack, or follow a removal that goes on, to its end.
 
-    Args:
-        session: AWS.
-        stack: the stack as it was described.
-        on_event: is told of each event once, oldest first.
-        pause: waits for some seconds.
+    `on_event` gets each event once, oldest first.
 
     Raises:
         DeploymentFailedError: CloudFormation could not remove it, with the reasons it gives.
     """
-    seen = _seen_before(session, stack)
+    last_seen = _last_event_id(session, stack)
     if stack.status != BEING_REMOVED:
         with translated(f"remove stack {stack.name}"):
             session.client("cloudformation").delete_stack(StackName=stack.id)
     failed: list[dict[str, Any]] = []
     idle = 0
     while True:
-        fresh = list(takewhile(partial(_is_not, seen), _events(session, stack)))
-        for each in reversed(fresh):
-            on_event(_event(each))
-        failed += [each for each in reversed(fresh) if each["ResourceStatus"] == NOT_REMOVED]
-        ends = {each["ResourceStatus"] for each in fresh if _is_of(stack, each)}
+        fresh = list(takewhile(partial(_is_not, last_seen), _events(session, stack)))
+        for event in reversed(fresh):
+            on_event(_event(event))
+        failed += [failed_event for failed_event in reversed(fresh) if failed_event["ResourceStatus"] == NOT_REMOVED]
+        ends = {new_event["ResourceStatus"] for new_event in fresh if _is_of(stack, new_event)}
         if REMOVED in ends:
             return
         if NOT_REMOVED in ends:
@@ -214,29 +210,28 @@ def remove(
                 return
             if (now == NOT_REMOVED and stack.status != NOT_REMOVED) or idle >= IDLE_LOOKS:
                 raise _failure(session, stack, failed) if failed else _stuck(session, stack, now)
-        seen = str(fresh[0]["EventId"]) if fresh else seen
+        last_seen = str(fresh[0]["EventId"]) if fresh else last_seen
         pause(POLL_S)
 
 
 def _status(session: Session, stack: StackState) -> str:
-    """The state of a stack that is being removed; gone where CloudFormation does not know it any more."""
-    found = find(session, stack.id)
-    return REMOVED if found is None else found.status
+    state = find(session, stack.id)
+    return REMOVED if state is None else state.status
 
 
 def _stuck(session: Session, stack: StackState, status: str) -> DeploymentFailedError:
     return DeploymentFailedError(
-        f"stack {stack.name} is {status}, and its removal does not go on",
-        hint="run it again; the whole story: aws cloudformation "
+        f"stack {stack.name} is {status}, and its removal does not continue",
+        hint="run it again; all events: aws cloudformation "
         f"describe-stack-events --region {session.region} --stack-name {stack.name}",
     )
 
 
-def _is_not(seen: str | None, event: dict[str, Any]) -> bool:
-    return bool(event["EventId"] != seen)
+def _is_not(last_seen: str | None, event: dict[str, Any]) -> bool:
+    return bool(event["EventId"] != last_seen)
 
 
-def _seen_before(session: Session, stack: StackState) -> str | None:
+def _last_event_id(session: Session, stack: StackState) -> str | None:
     events = _events(session, stack)
     if stack.status == BEING_REMOVED:
         for event in events:
@@ -259,13 +254,13 @@ def _events(session: Session, stack: StackState) -> Iterator[dict[str, Any]]:
 
 def _failure(session: Session, stack: StackState, failed: list[dict[str, Any]]) -> DeploymentFailedError:
     """Why a stack is still there: every resource that would not go, or what CloudFormation says of the stack."""
-    resources = [each for each in failed if not _is_of(stack, each)] or failed
-    said = "\n".join(
+    resources = [event for event in failed if not _is_of(stack, event)] or failed
+    text = "\n".join(
         f"  {event.logical_id} ({event.type}): {event.reason or 'no reason given'}" for event in map(_event, resources)
     )
     return DeploymentFailedError(
-        f"stack {stack.name} could not be removed:\n{said}",
-        hint="remove what is in the way and run it again; the whole story: aws cloudformation "
+        f"stack {stack.name} could not be removed:\n{text}",
+        hint="remove what is in the way and run it again; all events: aws cloudformation "
         f"describe-stack-events --region {session.region} --stack-name {stack.name}",
     )
 
@@ -279,17 +274,18 @@ def _event(raw: dict[str, Any]) -> StackEvent:
     )
 
 
-def _state(found: dict[str, Any]) -> StackState:
+def _state(description: dict[str, Any]) -> StackState:
     return StackState(
-        id=found["StackId"],
-        name=found["StackName"],
-        status=found["StackStatus"],
-        protected=bool(found.get("EnableTerminationProtection", False)),
-        outputs={output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])},
-        tags={tag["Key"]: tag["Value"] for tag in found.get("Tags", [])},
-        deployed_at=found.get("LastUpdatedTime", found.get("CreationTime")),
-        made_at=found.get("CreationTime"),
+        id=description["StackId"],
+        name=description["StackName"],
+        status=description["StackStatus"],
+        protected=bool(description.get("EnableTerminationProtection", False)),
+        outputs={output["OutputKey"]: output["OutputValue"] for output in description.get("Outputs", [])},
+        tags={tag["Key"]: tag["Value"] for tag in description.get("Tags", [])},
+        deployed_at=description.get("LastUpdatedTime", description.get("CreationTime")),
+        made_at=description.get("CreationTime"),
         inputs={
-            parameter["ParameterKey"]: parameter.get("ParameterValue", "") for parameter in found.get("Parameters", [])
+            parameter["ParameterKey"]: parameter.get("ParameterValue", "")
+            for parameter in description.get("Parameters", [])
         },
     )

@@ -49,15 +49,15 @@ def run_of(session: Session, arn: str) -> str | None:
 
 def running(session: Session, cluster: str) -> tuple[Mapping[str, Any], ...]:
     """The training jobs of a plan's cluster name that are not over, by their tag."""
-    client, found = session.client("sagemaker"), []
+    client, jobs = session.client("sagemaker"), []
     for status in ("InProgress", "Stopping"):
         listed = items(client.list_training_jobs, "list training jobs", "TrainingJobSummaries", StatusEquals=status)
-        for each in listed:
-            arn = each["TrainingJobArn"]
+        for job in listed:
+            arn = job["TrainingJobArn"]
             tags = items(client.list_tags, f"tags of {arn}", "Tags", ResourceArn=arn)
             if {"Key": CLUSTER_TAG, "Value": cluster} in tags:
-                found.append(describe(session, each["TrainingJobName"]))
-    return tuple(each for each in found if each is not None)
+                jobs.append(describe(session, job["TrainingJobName"]))
+    return tuple(running_job for running_job in jobs if running_job is not None)
 
 
 def stop(session: Session, name: str) -> bool:
@@ -87,12 +87,7 @@ class NodeLogs:
     upto: int = field(default=0)
 
     def read(self, begun: datetime, *, whole: bool) -> bytes:
-        """All that is known by now.
-
-        Args:
-            begun: when the job was created.
-            whole: whether the job is over, so that nothing more comes.
-        """
+        """All that is known by now."""
         settled = datetime.now(UTC) - timedelta(seconds=0 if whole else self.settle_s)
         start = self.upto or int(begun.timestamp() * _MILLISECONDS) - _MILLISECONDS
         end = int(settled.timestamp() * _MILLISECONDS) + (_MILLISECONDS if whole else 0)
@@ -103,7 +98,7 @@ class NodeLogs:
 
     def _lines(self, start: int, end: int) -> list[bytes]:
         try:
-            found = items(
+            events = items(
                 self.session.client("logs").filter_log_events,
                 f"log of training job {self.job}",
                 "events",
@@ -117,8 +112,8 @@ class NodeLogs:
             if error_code(problem) == _NO_GROUP:
                 return []
             raise
-        found.sort(key=lambda each: each["timestamp"])
-        return [f"{_prefix(each['logStreamName'])}{each['message'].rstrip()}\n".encode() for each in found]
+        events.sort(key=lambda event: event["timestamp"])
+        return [f"{_prefix(event['logStreamName'])}{event['message'].rstrip()}\n".encode() for event in events]
 
 
 def _prefix(stream: str) -> str:

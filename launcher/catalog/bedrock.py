@@ -53,10 +53,10 @@ class BedrockCatalog:
     @cached_property
     def rows(self) -> Mapping[str, tuple[BedrockPrice, ...]]:
         """Every price by model id, whatever its day."""
-        found: dict[str, list[BedrockPrice]] = {}
+        by_model: dict[str, list[BedrockPrice]] = {}
         for row in _rows():
-            found.setdefault(row.model_id, []).append(row)
-        return MappingProxyType({name: tuple(rows) for name, rows in found.items()})
+            by_model.setdefault(row.model_id, []).append(row)
+        return MappingProxyType({name: tuple(rows) for name, rows in by_model.items()})
 
     @cached_property
     def same_weights(self) -> Mapping[str, str]:
@@ -80,9 +80,9 @@ class BedrockCatalog:
         bare = re.sub(rf"^({'|'.join(PROFILES)}|us-gov)\.", "", label.strip().lower())
         if bare in self.rows:
             return bare
-        wanted = _plain(bare)
-        found = [key for key in self.rows if wanted in (_plain(key), _plain(key.partition(".")[2]))]
-        return max(found, default=None)
+        plain_name = _plain(bare)
+        matches = [key for key in self.rows if plain_name in (_plain(key), _plain(key.partition(".")[2]))]
+        return max(matches, default=None)
 
     def price(
         self, model_id: str, region: str, profile: BedrockProfile | None = None, *, today: date = date.min
@@ -100,24 +100,24 @@ class BedrockCatalog:
             today: the day on which it has to be offered.
         """
         if profile is not None:
-            wanted = [("" if profile is BedrockProfile.NONE else profile.value, where) for where in (region, "")]
+            places = [("" if profile is BedrockProfile.NONE else profile.value, where) for where in (region, "")]
         else:
-            wider = [(each, where) for each in profiles_of(region) for where in (region, "")]
-            wanted = [("", region), *wider[:-2], ("", ""), *wider[-2:]]
+            wider = [(bedrock_profile, where) for bedrock_profile in profiles_of(region) for where in (region, "")]
+            places = [("", region), *wider[:-2], ("", ""), *wider[-2:]]
         rows = self._known(model_id)
-        chosen = (_first([row for row in rows if (row.profile, row.region) == where]) for where in wanted)
-        found = [bedrock_price for bedrock_price in chosen if bedrock_price is not None]
+        chosen = (_first([row for row in rows if (row.profile, row.region) == where]) for where in places)
+        bedrock_prices = [bedrock_price for bedrock_price in chosen if bedrock_price is not None]
         offered = (
             bedrock_price
-            for bedrock_price in found
+            for bedrock_price in bedrock_prices
             if bedrock_price.deprecation is None or bedrock_price.deprecation > today
         )
-        return next(offered, found[0] if found else None)
+        return next(offered, bedrock_prices[0] if bedrock_prices else None)
 
     def priced_profiles(self, model_id: str, region: str) -> tuple[BedrockPrice, ...]:
         """The prices of a model through every inference profile that requests of a region can use."""
-        found = (self.price(model_id, region, BedrockProfile(each)) for each in profiles_of(region))
-        return tuple(bedrock_price for bedrock_price in found if bedrock_price is not None)
+        prices_there = (self.price(model_id, region, BedrockProfile(profile)) for profile in profiles_of(region))
+        return tuple(bedrock_price for bedrock_price in prices_there if bedrock_price is not None)
 
     def _known(self, model_id: str) -> Sequence[BedrockPrice]:
         until = self.prices_as_of or date.max
@@ -126,7 +126,10 @@ class BedrockCatalog:
     def import_price(self, region: str) -> ImportPrice | None:
         """What imported weights cost in a region; None where it is not known."""
         until = self.prices_as_of or date.max
-        return next((each for each in self.imports if each.region == region and each.as_of <= until), None)
+        return next(
+            (import_row for import_row in self.imports if import_row.region == region and import_row.as_of <= until),
+            None,
+        )
 
     @cached_property
     def imports(self) -> tuple[ImportPrice, ...]:
@@ -171,12 +174,12 @@ def _table(name: str) -> Iterator[dict[str, str]]:
 
 def _parts() -> Mapping[tuple[str, str, str], dict[str, Decimal]]:
     """Prices of parts of a request, by model, profile and region; those without a source AWS stands behind left out."""
-    found: dict[tuple[str, str, str], dict[str, Decimal]] = {}
+    by_part: dict[tuple[str, str, str], dict[str, Decimal]] = {}
     for row in _table("bedrock_parts.csv"):
         if Basis(row["basis"]) is not Basis.UNVERIFIED:
             key = (row["model_id"], row["profile"], row["region"])
-            found.setdefault(key, {})[row["part"]] = Decimal(row["usd"])
-    return found
+            by_part.setdefault(key, {})[row["part"]] = Decimal(row["usd"])
+    return by_part
 
 
 def _rows() -> Iterator[BedrockPrice]:

@@ -45,7 +45,7 @@ class UsageType:
             return False
         return all(attributes.get(name) == value for name, value in self.attributes)
 
-    def is_asked_in(self, region: str) -> bool:
+    def is_listed_in(self, region: str) -> bool:
         """Whether the list is to have it in a region, or in EVERYWHERE: nothing is sent from a region to itself."""
         return self.everywhere is (region == EVERYWHERE) and ("toRegionCode", region) not in self.attributes
 
@@ -81,7 +81,7 @@ def usage_types() -> tuple[UsageType, ...]:
             unit=cells["unit"],
             units=Decimal(cells["units"]),
             starts_at=Decimal(cells["starts_at"] or 0),
-            attributes=tuple(_pair(each) for each in cells["attributes"].split(";") if each),
+            attributes=tuple(_pair(pair) for pair in cells["attributes"].split(";") if pair),
             everywhere=cells["everywhere"] == "yes",
             doubt=cells["doubt"],
             dearest=cells["several"] == "dearest",
@@ -98,7 +98,7 @@ def _pair(text: str) -> tuple[str, str]:
 def usage_types_of(service: str, region: str) -> tuple[UsageType, ...]:
     """Those of a service in a region; those that are the same everywhere have EVERYWHERE for a region."""
     return tuple(
-        usage_type for usage_type in usage_types() if usage_type.service == service and usage_type.is_asked_in(region)
+        usage_type for usage_type in usage_types() if usage_type.service == service and usage_type.is_listed_in(region)
     )
 
 

@@ -33,13 +33,13 @@ def billed_as(name: str) -> BilledAs | None:
     ('SpotUsage:p5.48xlarge', Decimal('1000'), None)
     """
     for form, cells, item in _rows():
-        found = form.fullmatch(name)
-        if found is None:
+        match = form.fullmatch(name)
+        if match is None:
             continue
         also = tuple(filter(None, cells["also"].split("|")))
         if item is not None:
             return BilledAs((item.service,), item.name, item.units, confirmed=True, also=also)
-        usage_type = cells["usage_type"].format(**found.groupdict())
+        usage_type = cells["usage_type"].format(**match.groupdict())
         sure = cells["basis"] != Basis.MEMORY.value
         return BilledAs(tuple(cells["service"].split("|")), usage_type, Decimal(1), confirmed=sure, also=also)
     return None

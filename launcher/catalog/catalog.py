@@ -84,8 +84,8 @@ class Catalog:
     @cached_property
     def announced_ends(self) -> Mapping[str, AnnouncedEnd]:
         """Announced ends by what ends, as "kubernetes/1.35"; those that were known on the day of the prices."""
-        found, day = facts.load_announced_ends(self.store), self.prices_as_of
-        return {key: end for key, end in found.items() if day is None or end.as_of <= day}
+        ends, day = facts.load_announced_ends(self.store), self.prices_as_of
+        return {key: end for key, end in ends.items() if day is None or end.as_of <= day}
 
     @cached_property
     def regions(self) -> Mapping[str, facts.Region]:
@@ -132,25 +132,25 @@ class Catalog:
 
     def _first_zones(self, instance_type: str) -> Mapping[str, str]:
         if instance_type not in self._zones:
-            found: dict[str, str] = {}
+            by_region: dict[str, str] = {}
             for az_id in self.instance_types[instance_type].az_ids:
                 if (region := self.region_of_az(az_id)) is not None:
-                    found.setdefault(region, az_id)
-            self._zones[instance_type] = found
+                    by_region.setdefault(region, az_id)
+            self._zones[instance_type] = by_region
         return self._zones[instance_type]
 
     @cached_property
     def _regions_of(self) -> Mapping[str, tuple[str, ...]]:
-        found: dict[str, set[str]] = {}
+        by_type: dict[str, set[str]] = {}
         of_zone, regions = self._region_by_zone, self.regions
         for instance_type in self.instance_types.values():
-            found[instance_type.name] = {of_zone[zone] for zone in instance_type.az_ids if zone in of_zone}
+            by_type[instance_type.name] = {of_zone[zone] for zone in instance_type.az_ids if zone in of_zone}
         for index in (self.store.on_demand, self.store.spot, self.store.capacity_blocks):
             for (name, region), rows in index.items():
-                known = found.setdefault(name, set())
+                known = by_type.setdefault(name, set())
                 if region not in known and region in regions and any(row.usd for row in rows):
                     known.add(region)
-        return MappingProxyType({name: tuple(sorted(regions)) for name, regions in found.items()})
+        return MappingProxyType({name: tuple(sorted(regions)) for name, regions in by_type.items()})
 
     def regions_of(self, instance_type: str) -> tuple[str, ...]:
         """Regions that offer a type: a zone does, or a price of it is known there."""
@@ -174,21 +174,21 @@ class Catalog:
         if known is None:
             return ()
         anywhere = self.regions_of(instance_type)
-        found: tuple[str, ...] = ()
+        offering: tuple[str, ...] = ()
         match option:
             case PurchaseOption.ON_DEMAND | PurchaseOption.SPOT:
-                found = anywhere if option.value in known.usage_classes else ()
+                offering = anywhere if option.value in known.usage_classes else ()
             case PurchaseOption.CAPACITY_BLOCK:
-                found = tuple(each for each in anywhere if self._has_block_rate(instance_type, each))
+                offering = tuple(region for region in anywhere if self._has_block_rate(instance_type, region))
             case PurchaseOption.TRAINING_PLAN:
-                found = anywhere if known.training_plans else ()
+                offering = anywhere if known.training_plans else ()
             case PurchaseOption.RESERVED:
-                found = self._committed(instance_type, plans=False)
+                offering = self._committed(instance_type, plans=False)
             case PurchaseOption.SAVINGS_PLAN:
-                found = self._committed(instance_type, plans=True)
+                offering = self._committed(instance_type, plans=True)
             case PurchaseOption.BEDROCK:
                 pass
-        return found
+        return offering
 
     def _has_block_rate(self, instance_type: str, region: str) -> bool:
         return self.selector.row(Key(PurchaseOption.CAPACITY_BLOCK.value, instance_type, region)) is not None
@@ -198,13 +198,13 @@ class Catalog:
 
     @cached_property
     def _commitments(self) -> Mapping[tuple[str, bool], set[str]]:
-        found: dict[tuple[str, bool], set[str]] = {}
+        committed: dict[tuple[str, bool], set[str]] = {}
         for name, region, _class, _years in self.store.reserved:
-            found.setdefault((name, False), set()).add(region)
-            found.setdefault((name, True), set()).add(region)
+            committed.setdefault((name, False), set()).add(region)
+            committed.setdefault((name, True), set()).add(region)
         for name, region, _kind, _years in self.store.savings_plans:
-            found.setdefault((name, True), set()).add(region)
-        return MappingProxyType(found)
+            committed.setdefault((name, True), set()).add(region)
+        return MappingProxyType(committed)
 
     # ------------------------------------------------------------------------------------------------------ prices
 
@@ -232,8 +232,8 @@ class Catalog:
     def spot(self, instance_type: str, region: str) -> Mapping[str, Price]:
         """Spot prices by zone id, those that are no offers included: see `Price.market`."""
         key = Key(PurchaseOption.SPOT.value, instance_type, region)
-        found = ((zone, self.price(key._replace(zone=zone))) for zone in self.selector.zones(key))
-        return {zone: price for zone, price in found if isinstance(price, Price)}
+        zone_prices = ((zone, self.price(key._replace(zone=zone))) for zone in self.selector.zones(key))
+        return {zone: price for zone, price in zone_prices if isinstance(price, Price)}
 
     def spot_range(self, instance_type: str, region: str) -> SpotRange | None:
         """What spot has cost in a region, without zones: context, not an offer."""
@@ -278,17 +278,19 @@ class Catalog:
         """The price of an item of bill_items.csv per unit of its row, with its tiers over a month's quantity."""
         key = (item, region)
         if key not in self._bill:
-            own, everywhere = (self.store.bill_items.get((item, each), []) for each in (region, EVERYWHERE))
+            own, everywhere = (self.store.bill_items.get((item, place), []) for place in (region, EVERYWHERE))
             rows = newer_rows(own, everywhere, self.until)
-            found = price_item(item, rows, self.store, self.until)
-            self._bill[key] = found if isinstance(found, Price) else replace(found, elsewhere=self._dearest_item(item))
+            item_price = price_item(item, rows, self.store, self.until)
+            self._bill[key] = (
+                item_price if isinstance(item_price, Price) else replace(item_price, elsewhere=self._dearest_item(item))
+            )
         return self._bill[key]
 
     def _dearest_item(self, item: str) -> Price | None:
         if item not in self._dearest:
             rows = (rows for (name, _), rows in self.store.bill_items.items() if name == item)
-            found = (price_item(item, row, self.store, self.until) for row in rows)
-            self._dearest[item] = max((each for each in found if isinstance(each, Price)), key=_usd, default=None)
+            prices = (price_item(item, row, self.store, self.until) for row in rows)
+            self._dearest[item] = max((price for price in prices if isinstance(price, Price)), key=_usd, default=None)
         return self._dearest[item]
 
     def machine(self, instance_type: str, region: str) -> Price | Unpriced:
@@ -299,12 +301,12 @@ class Catalog:
         return self._machines[place]
 
     def _machine(self, instance_type: str, region: str) -> Price | Unpriced:
-        found = self.on_demand(instance_type, region)
-        if isinstance(found, Price):
-            return found
-        elsewhere = (self.on_demand(instance_type, each) for each in self.regions_of(instance_type))
-        dearest = max((each for each in elsewhere if isinstance(each, Price)), key=_usd, default=None)
-        return replace(found, elsewhere=dearest)
+        on_demand = self.on_demand(instance_type, region)
+        if isinstance(on_demand, Price):
+            return on_demand
+        elsewhere = (self.on_demand(instance_type, region_name) for region_name in self.regions_of(instance_type))
+        dearest = max((price for price in elsewhere if isinstance(price, Price)), key=_usd, default=None)
+        return replace(on_demand, elsewhere=dearest)
 
     def transfer(self, origin: str, destination: str) -> Price | Unpriced:
         """The price of a GB sent from one region to another; a pair with a price of its own first."""
@@ -318,8 +320,10 @@ class Catalog:
     def _find(self, key: Key) -> Price | Unpriced:
         row = self.selector.row(key)
         if row is None:
-            seen = self.selector.unverified(key)
-            return Unpriced(reason=self._absence(key), seen=price_of(seen, seen.usd, self.store) if seen else None)
+            unverified = self.selector.unverified(key)
+            return Unpriced(
+                reason=self._absence(key), seen=price_of(unverified, unverified.usd, self.store) if unverified else None
+            )
         local = key.kind == PurchaseOption.CAPACITY_BLOCK.value and row.zone != key.zone
         notes = [f"local zone {row.zone}"] if local else []
         newer = self.selector.contradiction(key)

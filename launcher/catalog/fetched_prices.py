@@ -51,8 +51,8 @@ _FILES = {
 
 SOURCE_ROWS = tuple(
     sorted(
-        {(each, "api", title, "read by prices refresh") for each, title in _CALLS.values()}
-        | {(each, "public-file", title, "read by prices refresh") for each, title in _FILES.items()}
+        {(call, "api", title, "read by prices refresh") for call, title in _CALLS.values()}
+        | {(file, "public-file", title, "read by prices refresh") for file, title in _FILES.items()}
     )
 )
 """The rows of the cache's sources.csv."""
@@ -181,22 +181,22 @@ def percent(before: Decimal, after: Decimal) -> float:
 
 def answer(rates: Iterable[FetchedPrice], refusals: Iterable[Refusal] = ()) -> Answer:
     """An answer with one rate a key, the dearest; a refusal counts only where its key has no price."""
-    kept: dict[Key, FetchedPrice] = {}
-    for each in rates:
-        same = kept.get(each.key)
-        if same is None or each.usd > same.usd:
-            kept[each.key] = each
-    left = {refusal.key: refusal for refusal in refusals if refusal.key not in kept}
-    return Answer(rates=tuple(kept.values()), refusals=tuple(each for _, each in sorted(left.items())))
+    dearest: dict[Key, FetchedPrice] = {}
+    for rate in rates:
+        same = dearest.get(rate.key)
+        if same is None or rate.usd > same.usd:
+            dearest[rate.key] = rate
+    left = {refusal.key: refusal for refusal in refusals if refusal.key not in dearest}
+    return Answer(rates=tuple(dearest.values()), refusals=tuple(refusal for _, refusal in sorted(left.items())))
 
 
 def file_rows(answer: Answer, as_of: date) -> dict[Table, list[tuple[str, ...]]]:
     """The rows of the cache's files, by file; the ways of paying for one commitment share a row."""
-    found: dict[Table, list[tuple[str, ...]]] = {}
+    rows_by_table: dict[Table, list[tuple[str, ...]]] = {}
     if answer.bands:
-        found[tables.INTERRUPTIONS] = [band.row for band in answer.bands]
+        rows_by_table[tables.INTERRUPTIONS] = [band.row for band in answer.bands]
     if answer.items:
-        found[tables.BILL_ITEMS] = [item.row(as_of) for item in answer.items]
+        rows_by_table[tables.BILL_ITEMS] = [item.row(as_of) for item in answer.items]
     terms: dict[Key, dict[str, FetchedPrice]] = {}
     for rate in answer.rates:
         key = rate.key
@@ -205,14 +205,14 @@ def file_rows(answer: Answer, as_of: date) -> dict[Table, list[tuple[str, ...]]]
         else:
             place = key.detail if key.kind == SAGEMAKER else key.zone
             row = (key.name, key.region, place, plain(rate.usd), *_origin(rate, as_of))
-            found.setdefault(TABLES[key.kind], []).append(row)
+            rows_by_table.setdefault(TABLES[key.kind], []).append(row)
     for term, paid in terms.items():
         rates = (plain(paid[payment.value].usd) if payment.value in paid else "" for payment in Payment)
         origin = _origin(next(iter(paid.values())), as_of)
-        found.setdefault(TABLES[term.kind], []).append(
+        rows_by_table.setdefault(TABLES[term.kind], []).append(
             (term.name, term.region, term.detail, str(term.term_years), *rates, *origin)
         )
-    return found
+    return rows_by_table
 
 
 def _origin(rate: FetchedPrice, as_of: date) -> tuple[str, str, str, str]:
@@ -281,11 +281,11 @@ def jumps(before: Mapping[Key, Known], rates: Iterable[FetchedPrice]) -> tuple[M
     return tuple(moves)
 
 
-def vanished(before: Mapping[Key, Known], found: Answer) -> tuple[Move, ...]:
+def vanished(before: Mapping[Key, Known], current: Answer) -> tuple[Move, ...]:
     """The prices that were known and were not in a whole answer; a refused price is not gone."""
-    seen = {rate.key for rate in found.rates} | {refusal.key for refusal in found.refusals}
+    seen_keys = {rate.key for rate in current.rates} | {refusal.key for refusal in current.refusals}
     return tuple(
         Move(key=key, before=old.usd, before_as_of=old.as_of, after=None)
         for key, old in sorted(before.items())
-        if key not in seen
+        if key not in seen_keys
     )

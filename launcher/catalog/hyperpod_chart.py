@@ -68,8 +68,8 @@ class ChartPins:
 @lru_cache(maxsize=1)
 def chart_pins() -> ChartPins:
     """The shipped pins."""
-    found = tomllib.loads((SNAPSHOT / "hyperpod_chart.toml").read_text(encoding="utf-8"))
-    chart, layer = found["chart"], found["layer"]
+    document = tomllib.loads((SNAPSHOT / "hyperpod_chart.toml").read_text(encoding="utf-8"))
+    chart, layer = document["chart"], document["layer"]
     return ChartPins(
         commit=chart["commit"],
         folder=chart["folder"],
@@ -77,13 +77,13 @@ def chart_pins() -> ChartPins:
         sha256=chart["sha256"],
         files=tuple(
             PinnedFile(
-                role=each["role"],
-                name=each["name"],
-                url=each["url"],
-                sha256=each.get("sha256"),
-                chart=each.get("chart"),
+                role=file["role"],
+                name=file["name"],
+                url=file["url"],
+                sha256=file.get("sha256"),
+                chart=file.get("chart"),
             )
-            for each in found["file"]
+            for file in document["file"]
         ),
         layer_archive=layer["archive"],
         layer_member=layer["member"],

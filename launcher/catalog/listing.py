@@ -99,10 +99,10 @@ def rows(
             return False
         return region is None or place in (region, EVERYWHERE, UNSTATED)
 
-    found = [row for kind in KINDS if option in (None, kind) for row in _read(catalog, kind, wants)]
+    listed = [row for kind in KINDS if option in (None, kind) for row in _read(catalog, kind, wants)]
     if now is not None:
-        found = [replace(row, age_days=(now - row.as_of).days) for row in found]
-    return sorted(found, key=lambda row: (row.key, row.as_of))
+        listed = [replace(row, age_days=(now - row.as_of).days) for row in listed]
+    return sorted(listed, key=lambda row: (row.key, row.as_of))
 
 
 def difference(
@@ -153,14 +153,14 @@ def _keys(store: Store, kind: str) -> Iterator[Key]:
             yield from _term_keys(kind, store.reserved)
         case PurchaseOption.SAVINGS_PLAN.value:
             plans: dict[str, str] = {equal: plan.value for plan, equal in PARITY.items()}
-            derived = ((name, region, plans[each], years) for name, region, each, years in store.reserved)
+            derived = ((name, region, plans[code], years) for name, region, code, years in store.reserved)
             yield from _term_keys(kind, dict.fromkeys((*derived, *store.savings_plans)))
         case "sagemaker":
             for (name, region), every in store.sagemaker.items():
-                yield from (Key(kind, name, region, detail=each) for each in dict.fromkeys(row.zone for row in every))
+                yield from (Key(kind, name, region, detail=zone) for zone in dict.fromkeys(row.zone for row in every))
         case _:
             for (name, region), every in zoned_rows(store, kind).items():
-                yield from (Key(kind, name, region, each) for each in dict.fromkeys(row.zone for row in every))
+                yield from (Key(kind, name, region, zone) for zone in dict.fromkeys(row.zone for row in every))
 
 
 def _term_keys(kind: str, terms: Iterable[tuple[str, str, str, str]]) -> Iterator[Key]:

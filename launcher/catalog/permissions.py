@@ -93,41 +93,41 @@ def load_permissions() -> Permissions:
     policies: list[PolicyFacts] = []
     omissions: list[Omission] = []
     for name in _FILES:
-        found = tomllib.loads((SNAPSHOT / "permissions" / f"{name}.toml").read_text(encoding="utf-8"))
-        policies += map(_policy, found["policy"])
-        omissions += map(_omission, found.get("omit", ()))
+        document = tomllib.loads((SNAPSHOT / "permissions" / f"{name}.toml").read_text(encoding="utf-8"))
+        policies += map(_policy, document["policy"])
+        omissions += map(_omission, document.get("omit", ()))
     handlers: dict[str, list[str]] = {}
     for row in read_cells(HANDLERS):
         handlers.setdefault(row["resource_type"], []).append(row["action"])
     return Permissions(
         policies=tuple(policies),
         omissions=tuple(omissions),
-        handlers={each: tuple(actions) for each, actions in handlers.items()},
+        handlers={handler: tuple(actions) for handler, actions in handlers.items()},
     )
 
 
-def _policy(found: Mapping[str, Any]) -> PolicyFacts:
+def _policy(policy: Mapping[str, Any]) -> PolicyFacts:
     return PolicyFacts(
-        name=found["name"],
-        holds=found["holds"],
-        types=tuple(found.get("types", ())),
-        statements=tuple(map(_statement, found["statement"])),
+        name=policy["name"],
+        holds=policy["holds"],
+        types=tuple(policy.get("types", ())),
+        statements=tuple(map(_statement, policy["statement"])),
     )
 
 
-def _statement(found: Mapping[str, Any]) -> StatementFacts:
-    conditions: Mapping[str, Mapping[str, list[str]]] = found.get("condition", {})
+def _statement(statement: Mapping[str, Any]) -> StatementFacts:
+    conditions: Mapping[str, Mapping[str, list[str]]] = statement.get("condition", {})
     return StatementFacts(
-        sid=found["sid"],
-        patterns=tuple(found.get("actions", ())),
-        given=tuple(found.get("given", ())),
-        resources=tuple(found["resources"]),
+        sid=statement["sid"],
+        patterns=tuple(statement.get("actions", ())),
+        given=tuple(statement.get("given", ())),
+        resources=tuple(statement["resources"]),
         conditions={
             operator: {key: tuple(values) for key, values in keys.items()} for operator, keys in conditions.items()
         },
-        bounded=found.get("bounded", False),
+        bounded=statement.get("bounded", False),
     )
 
 
-def _omission(found: Mapping[str, Any]) -> Omission:
-    return Omission(types=tuple(found["types"]), patterns=tuple(found["actions"]), because=found["because"])
+def _omission(omission: Mapping[str, Any]) -> Omission:
+    return Omission(types=tuple(omission["types"]), patterns=tuple(omission["actions"]), because=omission["because"])

@@ -21,8 +21,13 @@ def pinned_image(facts: InstanceType, service: str = "ec2") -> str | None:
     if facts.chip is None:
         return None
     stack = facts.chip.training_stack.name if facts.chip.training_stack is not None else ""
-    wanted = (service, facts.chip.family, stack)
+    wanted_key = (service, facts.chip.family, stack)
     row = next(
-        (each for each in _pinned() if (each["service"], each["family"], each["training_stack"]) == wanted), None
+        (
+            pinned
+            for pinned in _pinned()
+            if (pinned["service"], pinned["family"], pinned["training_stack"]) == wanted_key
+        ),
+        None,
     )
     return None if row is None else f"{row['repository']}:{row['tag']}"

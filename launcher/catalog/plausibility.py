@@ -32,10 +32,7 @@ _Bounds = dict[tuple[str, str], tuple[Decimal, Decimal]]
 def judged(table: Table, shipped: Iterable[Sequence[str]], cached: Iterable[Sequence[str]]) -> Iterator[list[str]]:
     """The rows of a cache, those that are far outside marked as unverified, with the reason in their note.
 
-    Args:
-        table: whose rows they are.
-        shipped: the snapshot's rows, which are believed.
-        cached: rows that `tables.read_checked` took.
+    `shipped` rows are believed; `cached` ones were read by `tables.read_checked`.
     """
     rows = [list(row) for row in cached]
     if not rows or "basis" not in table.columns:
@@ -81,7 +78,7 @@ class _Fall(NamedTuple):
 def _fall(table: Table, row: Sequence[str], believed: Iterable[Sequence[str]]) -> _Fall | None:
     """How far a row is below the newest that was believed on an earlier day; None where it is not, or there is none."""
     dated, own = table.columns.index("as_of"), dict(_prices(table, row))
-    earlier = max((each for each in believed if each[dated] < row[dated]), key=lambda each: each[dated], default=None)
+    earlier = max((past for past in believed if past[dated] < row[dated]), key=lambda past: past[dated], default=None)
     if earlier is None:
         return None
     falls = [(1 - own[name] / usd, own[name], usd) for name, usd in _prices(table, earlier) if usd and name in own]
@@ -91,11 +88,11 @@ def _fall(table: Table, row: Sequence[str], believed: Iterable[Sequence[str]]) -
 
 
 def _believed(table: Table, rows: Iterable[list[str]]) -> dict[tuple[str, ...], list[Sequence[str]]]:
-    found: dict[tuple[str, ...], list[Sequence[str]]] = {}
+    by_key: dict[tuple[str, ...], list[Sequence[str]]] = {}
     for row in rows:
         if row[table.columns.index("basis")] != Basis.UNVERIFIED.value:
-            found.setdefault(tuple(row[: table.keys]), []).append(row)
-    return found
+            by_key.setdefault(tuple(row[: table.keys]), []).append(row)
+    return by_key
 
 
 def _prices(table: Table, row: Sequence[str]) -> Iterator[tuple[str, Decimal]]:
@@ -107,12 +104,12 @@ def _prices(table: Table, row: Sequence[str]) -> Iterator[tuple[str, Decimal]]:
 
 def _bounds(table: Table, shipped: Iterable[Sequence[str]]) -> _Bounds:
     """The lowest and highest shipped price of each thing, over all regions and days."""
-    found: _Bounds = {}
+    bounds: _Bounds = {}
     for row in shipped:
         for column, usd in _prices(table, row):
-            low, high = found.get((row[0], column), (usd, usd))
-            found[row[0], column] = (min(low, usd), max(high, usd))
-    return found
+            low, high = bounds.get((row[0], column), (usd, usd))
+            bounds[row[0], column] = (min(low, usd), max(high, usd))
+    return bounds
 
 
 def _reason(table: Table, row: Sequence[str], bounds: _Bounds) -> str:
@@ -129,7 +126,7 @@ def _confirmed(table: Table, row: Sequence[str], readings: Iterable[Sequence[str
     for other in readings:
         theirs = dict(_prices(table, other))
         same = theirs.keys() == own.keys() and all(
-            own[each] / alike <= theirs[each] <= own[each] * alike for each in own
+            own[column] / alike <= theirs[column] <= own[column] * alike for column in own
         )
         if same and other[dated] != row[dated]:
             return True

@@ -52,10 +52,10 @@ def parsed(
         loader: makes the values.
         check: is called with the node before the values are made; may raise YAMLError.
     """
-    found = list(_read(text, loader, check))
-    if len(found) > 1:
-        raise YamlError(f"{_at(found[1][0].start_mark)}expected one document, got {len(found)}")
-    return found[0] if found else (None, None)
+    parsed_documents = list(_read(text, loader, check))
+    if len(parsed_documents) > 1:
+        raise YamlError(f"{_at(parsed_documents[1][0].start_mark)}expected one document, got {len(parsed_documents)}")
+    return parsed_documents[0] if parsed_documents else (None, None)
 
 
 def _read(
@@ -87,14 +87,14 @@ def _measured(node: yaml.Node, known: dict[int, int | None], depth: int) -> int:
     if id(node) in known:
         count = known[id(node)]
         if count is None:
-            raise _refused("an alias lies in what it names", node)
+            raise _refused("an alias is inside the value it names", node)
         return count
     if depth > MOST_DEPTH:
         raise _refused(f"more than {MOST_DEPTH} lists and mappings in each other", node)
     if node.tag == _INT and len(node.value) > _MOST_DIGITS:
         raise _refused(f"a number of {len(node.value):,} digits", node)
     known[id(node)] = None
-    count = 1 + sum(_measured(each, known, depth + 1) for each in _inner(node))
+    count = 1 + sum(_measured(inner, known, depth + 1) for inner in _inner(node))
     if count > MOST_VALUES:
         raise _refused(f"its aliases stand for more than {MOST_VALUES:,} values", node)
     known[id(node)] = count

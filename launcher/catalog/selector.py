@@ -108,8 +108,12 @@ class RowSelector:
         # Of spot a word on any zone speaks for a region, and one on the region for each of its zones.
         near = self._region(key) if key.kind == SPOT else ()
         near = [row for row in near if not (row.zone and key.zone)]
-        seen = unverified([*self.rows(key), *near, *everywhere], usd_of, self.until)
-        return seen if priced is not None and seen is not None and seen.as_of > priced.as_of else None
+        unverified_price = unverified([*self.rows(key), *near, *everywhere], usd_of, self.until)
+        return (
+            unverified_price
+            if priced is not None and unverified_price is not None and unverified_price.as_of > priced.as_of
+            else None
+        )
 
     def zones(self, key: Key) -> tuple[str, ...]:
         """The zones that the prices of a kind, type and region name by the day, whatever zone the key has."""
@@ -176,8 +180,8 @@ def zoned_rows(store: Store, kind: str) -> Zoned:
     Raises:
         KeyError: for another kind.
     """
-    found: Zoned = _ZONED[kind](store)
-    return found
+    rows: Zoned = _ZONED[kind](store)
+    return rows
 
 
 _ZONED = {

@@ -71,8 +71,8 @@ def model_of(label: str, catalog: Catalog) -> ModelSpec | None:
     bare = re.sub(r"\s*\(.*?\)", "", label).strip()
     stripped = _TAILS.sub("", bare.lower())
     for name in (bare, stripped):
-        found = _labels().get(name.lower())
-        spec = catalog.find_model(found or name)
+        known_label = _labels().get(name.lower())
+        spec = catalog.find_model(known_label or name)
         if spec is not None:
             return spec
     return None

@@ -141,10 +141,7 @@ def _word_fault(cells: Mapping[str, str]) -> str:
 def read_checked(table: Table, folder: Path, today: date | None = None) -> Iterator[list[str]]:
     """The rows of one file that this program did not ship.
 
-    Args:
-        table: which file.
-        folder: where it is.
-        today: the UTC day after which nothing can have been read; None: that is not looked at.
+    `today`: the UTC day after which nothing can have been read; None: not checked.
 
     Raises:
         UnreadableInputError: naming the file and the line, for anything that is not a row of `table`.
@@ -198,18 +195,18 @@ def encode(table: Table, rows: Iterable[Sequence[str]]) -> str:
     Raises:
         ValueError: for a row that `read_checked` would not take back.
     """
-    kept = [tuple(row) for row in rows]
-    for row in kept:
+    sorted_rows = [tuple(row) for row in rows]
+    for row in sorted_rows:
         problem = fault(table, row)
         if problem:
             message = f"{table.path}: {problem}: {','.join(row)}"
             raise ValueError(message)
     dated = table.columns.index("as_of") if "as_of" in table.columns else 0
-    kept.sort(key=lambda row: ([_order(cell) for cell in row[: table.keys]], row[dated], row))
+    sorted_rows.sort(key=lambda row: ([_order(cell) for cell in row[: table.keys]], row[dated], row))
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table.columns)
-    writer.writerows(kept)
+    writer.writerows(sorted_rows)
     return text.getvalue()
 
 

@@ -51,22 +51,22 @@ def facts_from(fitted: Mapping[str, Any]) -> TrainingFacts:
     rows = fitted["rows_by_chip"]
     chips = tuple(
         ChipTraits(
-            name=each["name"],
-            match=each["match"],
-            gbps_per_chip=each["gbps_per_chip"],
-            inference_card=each.get("inference_card", False),
-            rack_scale=each.get("rack_scale", False),
-            rows=dict(rows.get(each["name"], {})),
-            source=each["source"],
+            name=chip["name"],
+            match=chip["match"],
+            gbps_per_chip=chip["gbps_per_chip"],
+            inference_card=chip.get("inference_card", False),
+            rack_scale=chip.get("rack_scale", False),
+            rows=dict(rows.get(chip["name"], {})),
+            source=chip["source"],
         )
-        for each in _toml("chips.toml")["chip"]
+        for chip in _toml("chips.toml")["chip"]
     )
-    constants = {name: _constant(name, each) for name, each in _toml("constants.toml").items()}
+    constants = {name: _constant(name, constant) for name, constant in _toml("constants.toml").items()}
     facts = TrainingFacts(
         coefficients=dict(fitted["coefficients"]),
         run_framework=fitted["run_framework"],
         run_tuned=fitted["run_tuned"],
-        spreads={name: Spread(name=name, **each) for name, each in fitted["spreads"].items()},
+        spreads={name: Spread(name=name, **spread) for name, spread in fitted["spreads"].items()},
         run_scale=fitted["run_scale"],
         quantile_low=fitted["quantile_low"],
         quantile_high=fitted["quantile_high"],
@@ -94,11 +94,11 @@ def load_hardware() -> dict[str, tuple[Accelerator, int]]:
 
     The catalog's own, other labels of them, and some that AWS does not offer.
     """
-    found = dict(load().accelerators)
+    chips = dict(load().accelerators)
     with (DATA / "hardware.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            found[row["label"]] = found[row["accelerator"]] if row["accelerator"] else _unsold(row)
-    return {label: (chip, CHIPS_PER_NODE[chip.family]) for label, chip in found.items()}
+            chips[row["label"]] = chips[row["accelerator"]] if row["accelerator"] else _unsold(row)
+    return {label: (chip, CHIPS_PER_NODE[chip.family]) for label, chip in chips.items()}
 
 
 def _unsold(row: Mapping[str, str]) -> Accelerator:

@@ -12,10 +12,7 @@ from launcher.model.instance_type import InstanceType
 def training_image(facts: InstanceType, region: str, service: str = "ec2") -> str | None:
     """Where AWS's image for a type's chips and software is pulled from; None where there is none that is known.
 
-    Args:
-        facts: the type.
-        region: whose registry.
-        service: "ec2", or "sagemaker" for training jobs.
+    `service`: "ec2", or "sagemaker" for training jobs.
 
     >>> from launcher.catalog.load import load
     >>> training_image(load().instance_types["trn1.32xlarge"], "us-east-2").rpartition("/")[2]

@@ -29,11 +29,11 @@ def load_cluster_updates() -> dict[str, KeyPolicy]:
     for path in rows:
         parent, _, name = path.rpartition("/")
         below.setdefault(parent, []).append(name)
-    found = {
+    policies = {
         path: KeyPolicy(policy=row["policy"], update_key=row["update_key"], keys=tuple(below.get(path, ())))
         for path, row in rows.items()
     }
-    return {"": KeyPolicy(keys=tuple(below[""])), **found}
+    return {"": KeyPolicy(keys=tuple(below[""])), **policies}
 
 
 REPLACEMENT = "replacement.csv"
@@ -45,9 +45,9 @@ with whether that is certain: some depend on the values. A type that is not in i
 
 def load_replacing() -> Replacing:
     """Read the shipped facts."""
-    found: dict[str, dict[str, bool]] = {}
+    by_property: dict[str, dict[str, bool]] = {}
     for row in read_cells(REPLACEMENT):
-        of_type = found.setdefault(row["resource_type"], {})
+        of_type = by_property.setdefault(row["resource_type"], {})
         if row["property"]:
             of_type[row["property"]] = row["replaces"] == "yes"
-    return found
+    return by_property

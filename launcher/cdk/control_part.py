@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,45 +26,45 @@ def control_part(assembly: Assembly, folder: Path) -> Assembly:
     copy = assembly.copied(folder)
     for path in copy.templates.values():
         old = path.read_bytes()
-        if not _has_control(safe_json.loads(old)):
+        if not any(
+            resource["Type"] == "AWS::EKS::Cluster" for resource in safe_json.loads(old).get("Resources", {}).values()
+        ):
             continue
         new = json.dumps(_without_machines(safe_json.loads(old)), indent=1).encode()
         path.write_bytes(new)
-        before, after = (hashlib.sha256(each).hexdigest() for each in (old, new))
+        before, after = (hashlib.sha256(template).hexdigest() for template in (old, new))
         for other in (folder / "manifest.json", *folder.glob("*.assets.json")):
             other.write_text(other.read_text(encoding="utf-8").replace(before, after), encoding="utf-8")
     return Assembly.read(folder)
 
 
-def _has_control(template: Mapping[str, Any]) -> bool:
-    return any(resource["Type"] == "AWS::EKS::Cluster" for resource in template.get("Resources", {}).values())
-
-
 def _without_machines(template: dict[str, Any]) -> dict[str, Any]:
     """The control plane's resources of a template, with the outputs that refer to nothing else."""
     resources = template["Resources"]
-    kept: set[str] = set()
-    found = {name for name, each in resources.items() if each["Type"] in CONTROL}
-    while found:
-        kept |= found
-        found = {ref for name in found for ref in _references(resources[name])} & resources.keys() - kept
+    reached: set[str] = set()
+    level = {name for name, resource in resources.items() if resource["Type"] in CONTROL}
+    while level:
+        reached |= level
+        level = {ref for name in level for ref in _references(resources[name])} & resources.keys() - reached
     outputs = template.get("Outputs", {}).items()
     return {
         **template,
-        "Resources": {name: each for name, each in resources.items() if name in kept},
-        "Outputs": {name: each for name, each in outputs if not set(_references(each)) & resources.keys() - kept},
+        "Resources": {name: resource for name, resource in resources.items() if name in reached},
+        "Outputs": {
+            name: output for name, output in outputs if not set(_references(output)) & resources.keys() - reached
+        },
     }
 
 
 def _references(value: Any) -> Iterator[str]:
     if isinstance(value, list):
-        for each in value:
-            yield from _references(each)
+        for item in value:
+            yield from _references(item)
     elif isinstance(value, dict):
-        for key, each in value.items():
+        for key, item in value.items():
             if key in ("Ref", "DependsOn", "Fn::GetAtt"):
-                yield from (str(name).partition(".")[0] for name in ([each] if isinstance(each, str) else each))
+                yield from (str(name).partition(".")[0] for name in ([item] if isinstance(item, str) else item))
             elif key == "Fn::Sub":
-                yield from _SUBSTITUTED.findall(each if isinstance(each, str) else each[0])
+                yield from _SUBSTITUTED.findall(item if isinstance(item, str) else item[0])
             else:
-                yield from _references(each)
+                yield from _references(item)

@@ -87,7 +87,7 @@ def without_job(part: Any) -> Any:
         # Some types have a mapping for their tags.
         return {key: without_job(value) for key, value in part.items() if key not in JOB_KEYS | JOB_TAGS}
     if isinstance(part, list):
-        return [without_job(each) for each in part if not (isinstance(each, Mapping) and each.get("Key") in JOB_TAGS)]
+        return [without_job(item) for item in part if not (isinstance(item, Mapping) and item.get("Key") in JOB_TAGS)]
     return part
 
 
@@ -96,12 +96,7 @@ def stack_change(
 ) -> StackChange:
     """What changes in one stack, but for what only says which job it was deployed with.
 
-    Args:
-        name: its name.
-        old: the template that it was last deployed from, None where there is no such stack.
-        new: the one that would be deployed.
-        replacing: which changes replace a resource.
-        judges: what tells the changed keys of a cluster's resource.
+    `old` is None for a new stack; `judges` find the changed keys of a cluster's resource.
     """
     was, becomes = without_job(old or {}), without_job(new)
     before, after = _resources(was), _resources(becomes)
@@ -116,7 +111,7 @@ def stack_change(
     _spread(after, fates, reasons, replacing)
     everything = {**before, **after}
     moved = frozenset(key for key, fate in fates.items() if fate is Change.REPLACED)
-    found = [
+    changes = [
         ResourceChange(
             stack=name,
             logical_id=key,
@@ -129,27 +124,21 @@ def stack_change(
         )
         for key in sorted(fates)
     ]
-    return StackChange(name=name, new=old is None, same=was == becomes, resources=tuple(found))
+    return StackChange(name=name, new=old is None, same=was == becomes, resources=tuple(changes))
 
 
 def broken_exports(old: Template, new: Template, change: StackChange) -> dict[str, str]:
-    """The exports of a stack that go or change their value, each with why: CloudFormation refuses it while one is used.
-
-    Args:
-        old: the template that it was last deployed from.
-        new: the one that would be deployed.
-        change: what changes in it.
-    """
+    """Exports that go or change their value, each with the reason: CloudFormation refuses this while one is used."""
     replaced = {resource.logical_id for resource in change.resources if resource.change is Change.REPLACED}
-    wanted, found = _exports(new), {}
+    exports, broken = _exports(new), {}
     for name, value in _exports(old).items():
-        if name not in wanted:
-            found[name] = "it goes"
-        elif moved := sorted(replaced & set(references(wanted[name]))):
-            found[name] = f"{', '.join(moved)} is replaced"
-        elif wanted[name] != value:
-            found[name] = "its value changes"
-    return found
+        if name not in exports:
+            broken[name] = "it goes"
+        elif moved := sorted(replaced & set(references(exports[name]))):
+            broken[name] = f"{', '.join(moved)} is replaced"
+        elif exports[name] != value:
+            broken[name] = "its value changes"
+    return broken
 
 
 def imports(part: Any) -> Iterator[str]:
@@ -188,8 +177,7 @@ def references(part: Any) -> Iterator[str]:
 
 
 def _resources(template: Template) -> dict[str, Mapping[str, Any]]:
-    """The resources of a template but the CDK's own note."""
-    return {key: each for key, each in template.get("Resources", {}).items() if each["Type"] != METADATA}
+    return {key: resource for key, resource in template.get("Resources", {}).items() if resource["Type"] != METADATA}
 
 
 def _exports(template: Template) -> dict[str, Any]:
@@ -215,7 +203,7 @@ def _fate(
     rules = replacing.get(new["Type"], {})
     moved = {path: certain for path, certain in rules.items() if at_path(was, path) != at_path(becomes, path)}
     heads = {path.partition("/")[0] for path in moved}
-    because = (*sorted(moved), *(each for each in differing if each not in heads))
+    because = (*sorted(moved), *(head for head in differing if head not in heads))
     if any(moved.values()):
         return Change.REPLACED, because
     return (Change.MAYBE_REPLACED if moved else Change.CHANGED), because
@@ -227,7 +215,11 @@ def fixed_name(resource_type: str, properties: Mapping[str, Any]) -> str | None:
     "You can't perform updates that require replacement of this resource" (CloudFormation user guide, name type).
     """
     last = resource_type.rpartition("::")[2]
-    names = (each for each in ("Name", f"{last}Name", f"{last}/{last}Name") if at_path(properties, each) is not None)
+    names = (
+        candidate
+        for candidate in ("Name", f"{last}Name", f"{last}/{last}Name")
+        if at_path(properties, candidate) is not None
+    )
     return next(names, None)
 
 
@@ -260,7 +252,7 @@ def _fixed(resource_type: str, properties: Mapping[str, Any], moved: frozenset[s
 
 def _renewed(part: Any, moved: frozenset[str]) -> Any:
     if isinstance(part, list):
-        return [_renewed(each, moved) for each in part]
+        return [_renewed(item, moved) for item in part]
     if not isinstance(part, Mapping):
         return part
     if len(part) == 1 and next(iter(part)) in ("Ref", "Fn::GetAtt", "Fn::Sub") and moved & set(references(part)):
@@ -272,9 +264,9 @@ def at_path(properties: Any, path: str) -> Any:
     """What is at a path; of a list, what is there in each of its items."""
     head, _, rest = path.partition("/")
     if isinstance(properties, list):
-        return [at_path(each, path) for each in properties]
-    found = properties.get(head) if isinstance(properties, Mapping) else None
-    return at_path(found, rest) if rest and found is not None else found
+        return [at_path(item, path) for item in properties]
+    value = properties.get(head) if isinstance(properties, Mapping) else None
+    return at_path(value, rest) if rest and value is not None else value
 
 
 def _spread(
@@ -287,17 +279,17 @@ def _spread(
     waiting = [key for key, fate in fates.items() if fate is Change.REPLACED]
     while waiting:
         moved = waiting.pop()
-        for key, each in after.items():
+        for key, item in after.items():
             if fates.get(key) in (Change.NEW, Change.REPLACED):
                 continue
-            fate, why = _touched(each, frozenset((moved,)), replacing)
+            fate, why = _touched(item, frozenset((moved,)), replacing)
             if fate is None:
                 continue
             if fate is Change.REPLACED:
                 waiting.append(key)
             fates[key] = fate if fate is Change.REPLACED else fates.get(key, fate)
-            said = f"{why}: {moved} is replaced"
-            reasons[key] = (*((said,) if said not in reasons.get(key, ()) else ()), *reasons.get(key, ()))
+            reason = f"{why}: {moved} is replaced"
+            reasons[key] = (*((reason,) if reason not in reasons.get(key, ()) else ()), *reasons.get(key, ()))
 
 
 def _touched(resource: Mapping[str, Any], moved: frozenset[str], replacing: Replacing) -> tuple[Change | None, str]:

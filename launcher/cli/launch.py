@@ -85,7 +85,7 @@ def launch(
         second=person.approve,
     )
     with person:
-        done = launch_plan(file, options.now, asked, wanted=wanted, options=how, person=person)
+        done = launch_plan(file, options.now, asked, selection=wanted, options=how, person=person)
     if done is not None:
         _tell(*done, json=json, rehearsed=file if sandbox else None)
 

@@ -61,7 +61,7 @@ def spike(
     )
     wanted = story.SpikeOptions(steps=steps, minutes=minutes, types=tuple(types or ()))
     with person:
-        found = story.spike(file, options.now, asked, wanted=wanted, options=how, person=person)
+        found = story.spike(file, options.now, asked, spike_options=wanted, options=how, person=person)
     output.answer(answer, found, json=json)
     for line in found.left:
         output.say(f"  {line}")

@@ -55,8 +55,8 @@ class RunAccuracy:
     @property
     def rate_covered(self) -> bool | None:
         """Whether the rate lay in the quoted range."""
-        quoted, found = self.quoted_tokens_per_s, self.tokens_per_s
-        return None if quoted is None or found is None else quoted.low <= found <= quoted.high
+        quoted, actual = self.quoted_tokens_per_s, self.tokens_per_s
+        return None if quoted is None or actual is None else quoted.low <= actual <= quoted.high
 
     @property
     def hours_covered(self) -> bool | None:
@@ -80,13 +80,13 @@ class Accuracy:
     covered: float | None
 
 
-def accuracy(found: Iterable[tuple[float | None, bool | None]]) -> Accuracy:
+def accuracy(runs: Iterable[tuple[float | None, bool | None]]) -> Accuracy:
     """Ratios of measured over quoted, each with whether it lay in the quoted range.
 
     >>> accuracy([(1.0, True), (1.5, True), (None, None), (0.5, False), (0.9, False)])
     Accuracy(n=4, within_25=0.5, covered=0.5)
     """
-    known = [(ratio, covered) for ratio, covered in found if ratio is not None]
+    known = [(ratio, covered) for ratio, covered in runs if ratio is not None]
     if not known:
         return Accuracy(n=0, within_25=None, covered=None)
     return Accuracy(

@@ -172,4 +172,4 @@ class BilledRun:
     @property
     def unquoted_usd(self) -> Decimal:
         """What is in no line of the quote."""
-        return sum((each.usd for each in self.unquoted), Decimal(0))
+        return sum((line.usd for line in self.unquoted), Decimal(0))

@@ -49,9 +49,9 @@ def exempt(request: PlanRequest, option: PurchaseOption) -> str | None:
     if option is PurchaseOption.TRAINING_PLAN:
         return "a training plan is prepaid"
     if request.purchase.reservation is not None:
-        return "the reservation is billed whether or not its machines run"
+        return "the reservation is billed whether or not its nodes run"
     if request.purchase.owned and option in COMMITTED:
-        return "the commitment is owned: it is paid whether or not its machines run"
+        return "the commitment is owned: it is paid whether or not its nodes run"
     return None
 
 

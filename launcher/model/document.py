@@ -44,12 +44,12 @@ def _plain(kind: kinds.Kind, value: Any) -> Any:  # noqa: PLR0911 - one case a s
         case (kinds.Auto(), None):
             return "auto"
         case (kinds.Open(), tuple()):
-            listed = [_plain(kind.item, each) for each in value]
+            listed = [_plain(kind.item, item) for item in value]
             return listed[0] if len(listed) == 1 else listed
         case (kinds.Many(), tuple()):
-            return [_plain(kind.item, each) for each in value]
+            return [_plain(kind.item, item) for item in value]
         case (kinds.Table(), _) if isinstance(value, Mapping):
-            return {key: _plain(kind.item, each) for key, each in value.items()}
+            return {key: _plain(kind.item, item) for key, item in value.items()}
         case (kinds.Nullable() | kinds.Auto() | kinds.AnyOf(), _) if value is not None:
             return _plain(kind.item, value)
     return _scalar(value)

@@ -99,13 +99,7 @@ def endpoint_alarms(mode: EndpointMode, *, scales_to_zero: bool, tells_idle: boo
 
 
 def endpoint_mode(serve: ServingWorkload, *, neuron: bool, copies: int) -> EndpointMode:
-    """How an endpoint works: the Neuron image runs one copy in a container, so several copies are components.
-
-    Args:
-        serve: the workload.
-        neuron: whether its chips are Neuron's.
-        copies: of the model on an instance.
-    """
+    """How an endpoint works: the Neuron image runs one copy in a container, so several copies are components."""
     if serve.asynchronous:
         return EndpointMode.ASYNCHRONOUS
     return EndpointMode.COMPONENTS if (neuron and copies > 1) or serve.min_instances == 0 else EndpointMode.VARIANT

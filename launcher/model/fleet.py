@@ -30,14 +30,7 @@ ONE_EACH = Hosting()
 
 
 def hosting_of(workload: ServingWorkload, *, endpoint: bool, neuron: bool, copies: int) -> Hosting:
-    """How copies run on a machine of an endpoint, or of Kubernetes.
-
-    Args:
-        workload: the workload.
-        endpoint: whether they are a SageMaker endpoint's.
-        neuron: whether the chips are Neuron's.
-        copies: of the model on an instance.
-    """
+    """How copies run on a machine of an endpoint, or of Kubernetes."""
     return Hosting(endpoint_mode(workload, neuron=neuron, copies=copies) if endpoint else None, copies)
 
 
@@ -82,12 +75,8 @@ def fleet(workload: ServingWorkload, requests_per_s: float, hosting: Hosting = O
     where any is always there. With a minimum of 0 an hour without enough requests to keep one instance up is paid for
     by the share of time that a request was there within AWAKE_H before: 1 - exp(-requests x AWAKE_H / hour). On an
     endpoint with a schedule the range of the hour takes the place of the minimum. What waits in a queue while nothing
-    may run is served afterwards: the hours are never fewer than the requests take.
-
-    Args:
-        workload: traffic, minimum, zones, schedule and the way of deploying.
-        requests_per_s: what one instance serves when it is full, above 0.
-        hosting: how its copies are deployed.
+    may run is served afterwards: the hours are never fewer than the requests take. `requests_per_s`: what one instance
+    serves when it is full, above 0.
     """
     counts, short = _counts(workload, requests_per_s, hosting)
     most = math.ceil(max(count for _, count in counts))
@@ -115,8 +104,8 @@ def _counts(
     ranges = hours_of_day(workload.schedule) if hosting.mode is not None else ()
     if not ranges:
         floor = least_instances(workload)
-        always = (_needed(each, requests_per_s, scales_to_zero=not floor) for each in workload.hourly)
-        return [(1.0, max(floor, each)) for each in always], None
+        always = (_needed(hourly_rate, requests_per_s, scales_to_zero=not floor) for hourly_rate in workload.hourly)
+        return [(1.0, max(floor, count)) for count in always], None
     counts: list[tuple[float, float]] = []
     shorts: list[Short] = []
     for hour, (per_s, slots) in enumerate(zip(workload.hourly, ranges, strict=True)):
@@ -127,7 +116,7 @@ def _counts(
                 shorts.append(Short(hour, math.ceil(needed), slot.most))
     if workload.asynchronous:
         return counts, _queue_short(workload, requests_per_s, ranges)
-    return counts, max(shorts, key=lambda each: each.needed - each.allowed, default=None)
+    return counts, max(shorts, key=lambda short: short.needed - short.allowed, default=None)
 
 
 def _queue_short(workload: ServingWorkload, requests_per_s: float, ranges: Sequence[Sequence[Slot]]) -> Short | None:

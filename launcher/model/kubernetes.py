@@ -39,8 +39,8 @@ def team_queue(queue: str | None) -> TeamQueue | None:
     >>> team_queue("hyperpod-ns-research-localqueue")
     TeamQueue(team='research', namespace='hyperpod-ns-research', name='hyperpod-ns-research-localqueue')
     """
-    found = _TEAM_QUEUE.fullmatch(queue or "")
-    return None if found is None else TeamQueue(team=found[2], namespace=found[1], name=found[0])
+    match = _TEAM_QUEUE.fullmatch(queue or "")
+    return None if match is None else TeamQueue(team=match[2], namespace=match[1], name=match[0])
 
 
 class JobKind(NamedTuple):

@@ -158,8 +158,8 @@ class Ledger:
 
     def since(self, moment: datetime) -> "Ledger":
         """The runs that began at or after a moment."""
-        kept = tuple(entry for entry in self.entries if entry.started_at >= moment)
-        return Ledger(source=self.source, entries=kept, unread=self.unread)
+        recent = tuple(entry for entry in self.entries if entry.started_at >= moment)
+        return Ledger(source=self.source, entries=recent, unread=self.unread)
 
 
 @record
@@ -183,17 +183,17 @@ class ReservationUse:
 
 def reservations(entries: Iterable[LedgerEntry]) -> tuple[ReservationUse, ...]:
     """The prepaid capacity that runs in AWS used, by its name."""
-    found: dict[str, list[LedgerEntry]] = {}
+    by_reservation: dict[str, list[LedgerEntry]] = {}
     for entry in entries:
         if entry.shared.prepaid_usd is not None and entry.hours and not entry.simulated:
-            found.setdefault(entry.shared.reservation or f"{entry.name}/{entry.run}", []).append(entry)
-    return tuple(_use(name, found[name]) for name in sorted(found))
+            by_reservation.setdefault(entry.shared.reservation or f"{entry.name}/{entry.run}", []).append(entry)
+    return tuple(_use(name, by_reservation[name]) for name in sorted(by_reservation))
 
 
 def _use(name: str, runs: Iterable[LedgerEntry]) -> ReservationUse:
     listed = tuple(runs)
-    fees = [each.shared.prepaid_usd or Decimal(0) for each in listed]
-    used = sum((each.usd_at_quoted_rate or Decimal(0) for each in listed), Decimal(0))
+    fees = [entry.shared.prepaid_usd or Decimal(0) for entry in listed]
+    used = sum((entry.usd_at_quoted_rate or Decimal(0) for entry in listed), Decimal(0))
     return ReservationUse(name=name, fee_usd=max(fees), used_usd=used, twice_usd=sum(fees) - max(fees), runs=listed)
 
 
@@ -205,42 +205,42 @@ def counted_once(entries: Iterable[LedgerEntry]) -> tuple[LedgerEntry, ...]:
     """
     listed = tuple(entries)
     groups: dict[tuple[str, str, str, bool], list[int]] = {}
-    for number, each in enumerate(listed):
-        if each.shared.cluster and each.hours and each.usd_used is not None:
-            key = (each.shared.cluster, each.region, each.origin, each.simulated)
+    for number, entry in enumerate(listed):
+        if entry.shared.cluster and entry.hours and entry.usd_used is not None:
+            key = (entry.shared.cluster, entry.region, entry.origin, entry.simulated)
             groups.setdefault(key, []).append(number)
-    found = list(listed)
+    counted = list(listed)
     for numbers in groups.values():
         if len(numbers) > 1:
             numbers.sort(key=lambda number: listed[number].started_at)
-            _count_once(found, numbers)
-    return tuple(found)
+            _count_once(counted, numbers)
+    return tuple(counted)
 
 
-def _count_once(found: list[LedgerEntry], numbers: Iterable[int]) -> None:
+def _count_once(entries: list[LedgerEntry], numbers: Iterable[int]) -> None:
     """Take from each run of a cluster what an earlier one bears already; in order of their beginnings."""
     last: LedgerEntry | None = None
     until = 0.0
     for number in numbers:
-        each = found[number]
-        begin = each.started_at.timestamp() / 3600
-        end = begin + each.hours if each.ended_at is None else each.ended_at.timestamp() / 3600
-        up, down = begin - each.shared.start_h, end + each.shared.tail_h
+        entry = entries[number]
+        begin = entry.started_at.timestamp() / 3600
+        end = begin + entry.hours if entry.ended_at is None else entry.ended_at.timestamp() / 3600
+        up, down = begin - entry.shared.start_h, end + entry.shared.tail_h
         if last is not None and until > up:
-            twice = each.shared.cluster_usd_per_hour * _exact(min(until, down) - up)
-            twice += _nodes_usd(each, min(until, begin) - up) + _nodes_usd(each, min(until, down) - end)
+            twice = entry.shared.cluster_usd_per_hour * _exact(min(until, down) - up)
+            twice += _nodes_usd(entry, min(until, begin) - up) + _nodes_usd(entry, min(until, down) - end)
             # The idle tail of the earlier run, in which this one's job ran on its nodes.
             twice += _nodes_usd(last, min(until, end) - max(begin, until - last.shared.tail_h))
-            found[number] = each._replace(usd_used=max(Decimal(0), (each.usd_used or 0) - twice).quantize(PLACES))
+            entries[number] = entry._replace(usd_used=max(Decimal(0), (entry.usd_used or 0) - twice).quantize(PLACES))
         if last is None or down > until:
-            last, until = each, down
+            last, until = entry, down
 
 
-def _nodes_usd(each: LedgerEntry, hours: float) -> Decimal:
+def _nodes_usd(entry: LedgerEntry, hours: float) -> Decimal:
     """So many hours of a run's nodes, where they are billed by the hour."""
-    if each.usd_per_hour is None or each.shared.prepaid_usd is not None:
+    if entry.usd_per_hour is None or entry.shared.prepaid_usd is not None:
         return Decimal(0)
-    return each.usd_per_hour * _exact(hours)
+    return entry.usd_per_hour * _exact(hours)
 
 
 def _exact(hours: float) -> Decimal:
@@ -298,12 +298,12 @@ def total(entries: Iterable[LedgerEntry], key: str = "") -> LedgerTotal:
 
 def grouped(entries: Iterable[LedgerEntry], by: Grouping) -> tuple[LedgerTotal, ...]:
     """Runs added up by what they have in common, by its name; a run with several tags counts under each of them."""
-    found: dict[str, list[LedgerEntry]] = {}
+    by_key: dict[str, list[LedgerEntry]] = {}
     keys = _KEYS[by]
     for entry in entries:
         for key in keys(entry):
-            found.setdefault(key, []).append(entry)
-    return tuple(total(found[key], key) for key in sorted(found))
+            by_key.setdefault(key, []).append(entry)
+    return tuple(total(by_key[key], key) for key in sorted(by_key))
 
 
 _KEYS: Mapping[Grouping, Callable[[LedgerEntry], Iterable[str]]] = {

@@ -69,11 +69,11 @@ class Meter:
     @property
     def warnings(self) -> dict[str, str]:
         """What is to be said of the forecast, by its kind: above the budget, or outside of the quoted range."""
-        found, quoted = self.forecast, self.quoted
-        if found is None or self.simulated:
+        projection, quoted = self.forecast, self.quoted
+        if projection is None or self.simulated:
             return {}
         low, high = (None, None) if quoted.usd is None else (quoted.usd.low, quoted.usd.high)
-        return beyond(found.mid, low=low, high=high, budget=quoted.budget_usd)
+        return beyond(projection.mid, low=low, high=high, budget=quoted.budget_usd)
 
 
 def meter(
@@ -140,5 +140,5 @@ def _rate(points: Sequence[Point]) -> float | None:
 
 def _forecast(cost: RunCost, hours: float, left: Range) -> UsdRange:
     """Dollars at the end, from the hours so far and those left."""
-    low, mid, high = (cost.paid(hours + each).quantize(CENT) for each in (left.low, left.mid, left.high))
+    low, mid, high = (cost.paid(hours + left_h).quantize(CENT) for left_h in (left.low, left.mid, left.high))
     return UsdRange(low=low, mid=mid, high=high)

@@ -79,8 +79,8 @@ def alarms(*, budgeted: bool, rated: bool) -> tuple[Alarm, ...]:
     >>> [str(each) for each in alarms(budgeted=True, rated=True)]
     ['Silent', 'Failing', 'Spend']
     """
-    found = (Alarm.SILENT, Alarm.FAILING)
-    return (*found, Alarm.SPEND) if budgeted and rated else found
+    alarms_there = (Alarm.SILENT, Alarm.FAILING)
+    return (*alarms_there, Alarm.SPEND) if budgeted and rated else alarms_there
 
 
 def guard_metrics(*, rated: bool, stops: bool = False) -> tuple[str, ...]:
@@ -100,9 +100,7 @@ def node_metrics(facts: InstanceType) -> tuple[str, ...]:
 def nat_zones(network: NetworkRequest, zone: str | None) -> tuple[str | None, ...]:
     """The zone of each NAT gateway of a network that is made; none in one that exists.
 
-    Args:
-        network: the network.
-        zone: of the cluster's capacity, None where the region's first is taken.
+    `zone`: that of the cluster's capacity; None where the region's first is used.
 
     >>> nat_zones(NetworkRequest(name="team", az_ids=("use2-az1", "use2-az3")), "use2-az3")
     ('use2-az1',)

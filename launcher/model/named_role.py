@@ -40,5 +40,5 @@ def named_roles(request: PlanRequest, row: Target) -> tuple[NamedRole, ...]:
     if request.target.cluster is not None:
         return ()
     roles = request.security.roles
-    found = ((getattr(roles, role.key), role) for role in row.roles)
-    return tuple(NamedRole(arn=arn, use=each) for arn, each in found if arn is not None)
+    configured = ((getattr(roles, role.key), role) for role in row.roles)
+    return tuple(NamedRole(arn=arn, use=use) for arn, use in configured if arn is not None)

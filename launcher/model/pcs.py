@@ -81,8 +81,8 @@ CLUSTER_SETTINGS = frozenset(
             "TaskProlog",
         ),
         *("TrackWCKey", "UnkillableStepProgram", "UnkillableStepTimeout"),
-        *(f"Preempt{each}" for each in _PREEMPT),
-        *(f"Priority{each}" for each in _PRIORITY),
+        *(f"Preempt{name}" for name in _PREEMPT),
+        *(f"Priority{name}" for name in _PRIORITY),
     )
 )
 """Settings of slurm.conf that PCS takes for a cluster (user guide, slurm-custom-settings-cluster); the 13

@@ -82,18 +82,18 @@ class DiffPolicy:
     max_increase_usd: Decimal | None = None
     max_increase_percent: float | None = None
 
-    def refusal(self, found: PlansDiff) -> str | None:
+    def refusal(self, difference: PlansDiff) -> str | None:
         """Why a change goes beyond it, in words; None where it does not.
 
         What has no total after the change is beyond any policy: nobody knows what it costs.
         """
         limited = self.max_increase_usd is not None or self.max_increase_percent is not None
-        unknown = [plan.file for plan in found.plans if plan.new_usd is None and plan.why[:1] == (UNKNOWN_NOW,)]
+        unknown = [plan.file for plan in difference.plans if plan.new_usd is None and plan.why[:1] == (UNKNOWN_NOW,)]
         if limited and unknown:
             return f"{', '.join(unknown)} has no total any more"
-        if self.max_increase_usd is not None and found.usd_change > self.max_increase_usd:
-            return f"${found.usd_change:,.2f} more, allowed are ${self.max_increase_usd:,.2f}"
-        percent = found.percent
+        if self.max_increase_usd is not None and difference.usd_change > self.max_increase_usd:
+            return f"${difference.usd_change:,.2f} more, allowed are ${self.max_increase_usd:,.2f}"
+        percent = difference.percent
         if self.max_increase_percent is not None and percent is not None and percent > self.max_increase_percent:
             return f"{percent:.1f} % more, allowed are {self.max_increase_percent:g} %"
         return None

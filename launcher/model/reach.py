@@ -17,9 +17,11 @@ class Reach:
 def reached(request: PlanRequest) -> tuple[Reach, ...]:
     """Where the trainer keeps its own checkpoints, and what the nodes fetch."""
     policy, own = request.checkpoint, request.checkpoint.own_uri
-    found = []
+    reaches = []
     if own is not None and own.startswith("s3://"):
-        found.append(Reach(path="checkpoint.uri", uri=own, writes=True, kms_key_arn=policy.kms_key_arn))
-    for index, each in enumerate(request.run.data):
-        found.append(Reach(path=f"run.data[{index}].uri", uri=each.uri, writes=False, kms_key_arn=each.kms_key_arn))
-    return tuple(found)
+        reaches.append(Reach(path="checkpoint.uri", uri=own, writes=True, kms_key_arn=policy.kms_key_arn))
+    for index, source in enumerate(request.run.data):
+        reaches.append(
+            Reach(path=f"run.data[{index}].uri", uri=source.uri, writes=False, kms_key_arn=source.kms_key_arn)
+        )
+    return tuple(reaches)

@@ -23,10 +23,7 @@ def record(*, slots: bool = True, eq: bool = True) -> Callable[[Class], Class]: 
 def record(cls: Any = None, /, *, slots: bool = True, eq: bool = True) -> Any:
     """Make a class a record: nothing of it changes, equal fields make it equal, and it is made with named arguments.
 
-    Args:
-        cls: the class, with its fields annotated.
-        slots: False for a class with cached properties, which need a place to be kept in.
-        eq: False for a class whose instances are equal to themselves alone.
+    `slots=False` for a class with cached properties; `eq=False` for a class whose instances equal only themselves.
 
     >>> @record
     ... class Point:
@@ -38,20 +35,20 @@ def record(cls: Any = None, /, *, slots: bool = True, eq: bool = True) -> Any:
     Traceback (most recent call last):
     dataclasses.FrozenInstanceError: cannot assign to field 'x'
     """
-    return _made(cls, slots=slots, eq=eq) if cls is not None else partial(_made, slots=slots, eq=eq)
+    return _as_record(cls, slots=slots, eq=eq) if cls is not None else partial(_as_record, slots=slots, eq=eq)
 
 
-def _made(cls: Any, *, slots: bool, eq: bool) -> Any:
+def _as_record(cls: Any, *, slots: bool, eq: bool) -> Any:
     own = vars(cls).keys()
-    made = dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=True)(cls)
-    every = fields(made)
-    made.__compared__ = _reader(field_ for field_ in every if field_.compare)
-    made.__hashed__ = _reader(field_ for field_ in every if (field_.compare if field_.hash is None else field_.hash))
-    made.__init__ = _first_init(made, every)
+    result = dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=True)(cls)
+    every = fields(result)
+    result.__compared__ = _reader(field_ for field_ in every if field_.compare)
+    result.__hashed__ = _reader(field_ for field_ in every if (field_.compare if field_.hash is None else field_.hash))
+    result.__init__ = _first_init(result, every)
     for name, method in {**_SHARED, **(_EQUALITY if eq else {}), **(_STATE if slots else {})}.items():
         if name not in own:
-            setattr(made, name, method)
-    return made
+            setattr(result, name, method)
+    return result
 
 
 def _reader(every: Iterable[Field[Any]]) -> Callable[[Any], Any]:
@@ -91,9 +88,9 @@ def _init(cls: type, every: tuple[Field[Any], ...]) -> Callable[..., None]:
         lines.append("self.__post_init__()")
     named = f", *, {', '.join(words)}" if words else ""
     exec("\n ".join([f"def __init__(self{named}):", *lines, "return"]), known)  # noqa: S102 - of field names alone
-    made: Callable[..., None] = known["__init__"]
-    made.__qualname__ = f"{cls.__qualname__}.__init__"
-    return made
+    init: Callable[..., None] = known["__init__"]
+    init.__qualname__ = f"{cls.__qualname__}.__init__"
+    return init
 
 
 def _refuse_change(self: object, name: str, *_value: object) -> None:  # noqa: ARG001 - as the method has it
@@ -111,8 +108,8 @@ def _hash(self: Any) -> int:
 
 
 def _words(self: Any) -> str:
-    told = ", ".join(f"{field_.name}={getattr(self, field_.name)!r}" for field_ in fields(self) if field_.repr)
-    return f"{type(self).__qualname__}({told})"
+    values = ", ".join(f"{field_.name}={getattr(self, field_.name)!r}" for field_ in fields(self) if field_.repr)
+    return f"{type(self).__qualname__}({values})"
 
 
 def _state(self: Any) -> list[Any]:
@@ -120,8 +117,8 @@ def _state(self: Any) -> list[Any]:
 
 
 def _restore(self: Any, state: list[Any]) -> None:
-    for each, value in zip(fields(self), state, strict=True):
-        object.__setattr__(self, each.name, value)
+    for field_, value in zip(fields(self), state, strict=True):
+        object.__setattr__(self, field_.name, value)
 
 
 _SHARED: dict[str, Callable[..., Any]] = {

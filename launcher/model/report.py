@@ -24,9 +24,9 @@ class RunStatus(StrEnum):
     @property
     def words(self) -> str:
         """What a job did: it failed, was cancelled or interrupted, or was stopped at its budget."""
-        said = {status: f"was {status.value}" for status in (RunStatus.CANCELLED, RunStatus.INTERRUPTED)}
-        said[RunStatus.STOPPED] = "was stopped at its budget"
-        return said.get(self, self.value)
+        texts = {status: f"was {status.value}" for status in (RunStatus.CANCELLED, RunStatus.INTERRUPTED)}
+        texts[RunStatus.STOPPED] = "was stopped at its budget"
+        return texts.get(self, self.value)
 
 
 @record
@@ -62,8 +62,8 @@ class BudgetStop:
     @property
     def words(self) -> str:
         """What happened, and how to go on."""
-        kept = "no checkpoint" if self.checkpoint_step is None else f"checkpoint of step {self.checkpoint_step}"
-        return f"stopped at the budget: {self.reason}, {kept}; {self.next}"
+        saved = "no checkpoint" if self.checkpoint_step is None else f"checkpoint of step {self.checkpoint_step}"
+        return f"stopped at the budget: {self.reason}, {saved}; {self.next}"
 
     @property
     def next(self) -> str:

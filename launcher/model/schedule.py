@@ -75,18 +75,18 @@ def scheduled(line: str) -> ScheduledRange | None:
     >>> scheduled("cron(0 19 * * ? *) 0-2").most, scheduled("at night: 2")
     (2, None)
     """
-    found = SCHEDULE.fullmatch(line.strip())
-    if found is None or _refused(found["when"]):
+    match = SCHEDULE.fullmatch(line.strip())
+    if match is None or _refused(match["when"]):
         return None
     return ScheduledRange(
-        when=found["when"], least=int(found["least"]), most=int(found["most"]), timezone=found["timezone"]
+        when=match["when"], least=int(match["least"]), most=int(match["most"]), timezone=match["timezone"]
     )
 
 
 def timezones(lines: Sequence[str]) -> tuple[str, ...]:
     """The time zones that a schedule names, in its order, UTC where a line names none."""
-    found = (scheduled(line) for line in lines)
-    return tuple(dict.fromkeys(range_.timezone or "UTC" for range_ in found if range_ is not None))
+    ranges = (scheduled(line) for line in lines)
+    return tuple(dict.fromkeys(range_.timezone or "UTC" for range_ in ranges if range_ is not None))
 
 
 @cache
@@ -106,11 +106,11 @@ def hours_of_day(lines: tuple[str, ...]) -> tuple[tuple[Slot, ...], ...]:
         once = max(ranges, key=lambda range_: range_.when, default=None)
         return ((Slot(1.0, once.least, once.most),),) * HOURS_A_DAY if once is not None else ()
     crons = [_cron(range_.when) for range_ in again]
-    days = WEEK if all(each is None or each.weekly for each in crons) else YEAR
+    days = WEEK if all(cron is None or cron.weekly for cron in crons) else YEAR
     events = sorted(
-        (minute, each.least, each.most)
-        for each, cron in zip(again, crons, strict=True)
-        for minute in (_fires(cron, days) if cron is not None else _beats(each.when, days))
+        (minute, runs.least, runs.most)
+        for runs, cron in zip(again, crons, strict=True)
+        for minute in (_fires(cron, days) if cron is not None else _beats(runs.when, days))
     )
     return _folded(events, days) if events else ()
 
@@ -121,9 +121,9 @@ def moment_of(when: str) -> datetime | None:
     >>> moment_of("at(2027-02-28T07:00:00)").day, moment_of("at(2027-02-29T07:00:00)")
     (28, None)
     """
-    found = _AT.fullmatch(when)
+    match = _AT.fullmatch(when)
     try:
-        return datetime.fromisoformat(found[1]) if found else None
+        return datetime.fromisoformat(match[1]) if match else None
     except ValueError:
         return None
 
@@ -158,7 +158,7 @@ def _named(field: str, names: Sequence[str]) -> str:
 
 def _numbers(field: str, first: int, last: int, names: Sequence[str] = ()) -> set[int]:
     """The numbers of a field: `*`, lists, ranges and steps; empty where it is out of form or of bounds."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for piece in _named(field, names).split(","):
         parts = re.fullmatch(r"(?:(\*)|(\d{1,4})(?:-(\d{1,4}))?)(?:/([1-9]\d{0,3}))?", piece)
         if parts is None:
@@ -169,8 +169,8 @@ def _numbers(field: str, first: int, last: int, names: Sequence[str] = ()) -> se
             return set()
         # A range that ends before it begins goes on from the start: FRI-MON.
         span = range(start, end + 1) if start <= end else [*range(start, last + 1), *range(first, end + 1)]
-        found.update(span[:: int(parts[4] or 1)])
-    return found
+        numbers.update(span[:: int(parts[4] or 1)])
+    return numbers
 
 
 def _fires(cron: _Cron, days: int) -> Iterator[int]:
@@ -198,14 +198,14 @@ def _is_weekday(cron: _Cron, day: date) -> bool:
         last = monthrange(day.year, day.month)[1]
         return weekday == int(field[:-1] or 7) and (field == "L" or day.day + WEEK > last)
     if "#" in field:
-        wanted, nth = field.split("#")
-        return weekday == int(wanted) and (day.day - 1) // WEEK + 1 == int(nth)
+        number, nth = field.split("#")
+        return weekday == int(number) and (day.day - 1) // WEEK + 1 == int(nth)
     return weekday in _numbers(field, 1, 7)
 
 
-def _working_day(day: date, wanted: int, last: int) -> int:
+def _working_day(day: date, day_of_month: int, last: int) -> int:
     """The day of a month nearest to a wanted one that is neither a Saturday nor a Sunday."""
-    near = day.replace(day=min(wanted, last))
+    near = day.replace(day=min(day_of_month, last))
     if near.isoweekday() == 6:  # noqa: PLR2004 - Saturday
         return near.day - 1 if near.day > 1 else near.day + 2
     if near.isoweekday() == 7:  # noqa: PLR2004 - Sunday
@@ -215,9 +215,9 @@ def _working_day(day: date, wanted: int, last: int) -> int:
 
 def _beats(when: str, days: int) -> range:
     """The minutes at which a rate fires, counted from midnight: AWS counts from when the action was made."""
-    found = _RATE.fullmatch(when)
-    assert found is not None  # noqa: S101 - `scheduled` has let it through
-    return range(0, days * MINUTES_A_DAY, int(found[1]) * _UNIT[found[2]])
+    match = _RATE.fullmatch(when)
+    assert match is not None  # noqa: S101 - `scheduled` has let it through
+    return range(0, days * MINUTES_A_DAY, int(match[1]) * _UNIT[match[2]])
 
 
 def _folded(events: Sequence[tuple[int, int, int]], days: int) -> tuple[tuple[Slot, ...], ...]:

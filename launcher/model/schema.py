@@ -117,12 +117,7 @@ workload:
 
 
 def commented_file(name: str, *, serve: bool = False) -> str:
-    """A plan file that works unchanged, with every other key as a comment: default and meaning.
-
-    Args:
-        name: the plan's name.
-        serve: for a serving load; for a training job without.
-    """
+    """A plan file that works unchanged, with every other key as a comment: default and meaning."""
     starter, owner = (_SERVING_STARTER, ServingWorkload) if serve else (_STARTER, TrainingWorkload)
     lines = [f"# yaml-language-server: $schema={SCHEMA_FILE}", starter.format(name=name).rstrip("\n")]
     stated = {"model", "tokens_b"} if not serve else {"model", "input_tokens", "output_tokens", "requests_per_s"}
@@ -151,9 +146,9 @@ def _comments(owner: type, *, depth: int, without: set[str], mark: str = "# ") -
     return lines
 
 
-def _default(each: Field[Any]) -> Any:
+def _default(field_: Field[Any]) -> Any:
     """A key's default as JSON."""
-    kind, value = each.metadata["kind"], each.default
+    kind, value = field_.metadata["kind"], field_.default
     if isinstance(kind, kinds.Open | kinds.AnyOf | kinds.NodeCount):
         return "any"
     if isinstance(kind, kinds.Auto):
@@ -174,8 +169,8 @@ def _yaml(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _words(each: Field[Any]) -> str:
+def _words(field_: Field[Any]) -> str:
     """The closed vocabulary of a key, for its comment."""
-    kind = each.metadata["kind"]
+    kind = field_.metadata["kind"]
     item = getattr(kind, "item", kind)
     return f" ({' | '.join(word.value for word in item.words)})" if isinstance(item, kinds.Choice) else ""

@@ -44,8 +44,8 @@ def hyperpod_groups(old: Properties, new: Properties) -> Iterator[KeyChange]:
 def head_group(properties: Properties) -> str | None:
     """The instance type, as EC2 names it, of a HyperPod cluster's controller or system group."""
     groups = properties["InstanceGroups"]
-    found = (group["InstanceType"] for group in groups if group["InstanceGroupName"] in (CONTROLLER, SYSTEM))
-    return next((str(each).removeprefix("ml.") for each in found), None)
+    types = (group["InstanceType"] for group in groups if group["InstanceGroupName"] in (CONTROLLER, SYSTEM))
+    return next((str(type_name).removeprefix("ml.") for type_name in types), None)
 
 
 def eks_version(old: Properties, new: Properties) -> Iterator[KeyChange]:

@@ -42,8 +42,8 @@ class ServingImages:
 
     def engine(self, target: TargetKind, chip: str, task: ServingTask) -> ServingImage | None:
         """What serves on a chip; None where nothing is pinned for it."""
-        found = (image for image in self.images if target in image.platforms and image.task in (None, task))
-        return next((image for image in found if image.role == "engine" and chip in image.chips), None)
+        images = (image for image in self.images if target in image.platforms and image.task in (None, task))
+        return next((image for image in images if image.role == "engine" and chip in image.chips), None)
 
     def device_plugin(self, chip: str) -> ServingImage | None:
         """What shows a chip to Kubernetes; None where the chip's own operator does."""

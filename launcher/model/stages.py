@@ -27,10 +27,7 @@ class Stage:
     def now(self, words: Words = "", *, share: float | None = None, parts: tuple[Part, ...] = ()) -> None:
         """Show how far it is; each call replaces the one before.
 
-        Args:
-            words: the sum of it, or what says it at any moment.
-            share: how much of it is done, 0 to 1; None where nobody knows.
-            parts: what is in progress.
+        `share` is 0 to 1, None where nobody knows; `parts`: what is in progress.
         """
 
     def detail(self, text: str) -> None:

@@ -309,7 +309,7 @@ def training_targets() -> tuple[TargetKind, ...]:
     >>> [each.value for each in training_targets()]
     ['parallelcluster', 'hyperpod-slurm', 'eks', 'hyperpod-eks', 'sagemaker-training', 'pcs']
     """
-    return tuple(kind for kind, each in TARGETS.items() if each.trains and Runs.TRAINING in each.deployed)
+    return tuple(kind for kind, target in TARGETS.items() if target.trains and Runs.TRAINING in target.deployed)
 
 
 def serving_targets() -> tuple[TargetKind, ...]:
@@ -318,7 +318,7 @@ def serving_targets() -> tuple[TargetKind, ...]:
     >>> [each.value for each in serving_targets()]
     ['sagemaker-endpoint', 'eks']
     """
-    return tuple(kind for kind, each in TARGETS.items() if each.serves)
+    return tuple(kind for kind, target in TARGETS.items() if target.serves)
 
 
 def taking(option: PurchaseOption, kinds: tuple[TargetKind, ...]) -> TargetKind:

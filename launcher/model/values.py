@@ -57,9 +57,9 @@ class ScalarReader:
         self.findings.append(error(code, path, message, hint))
         return FAILED
 
-    def wrong(self, path: str, value: object, wanted: str, hint: str = "") -> object:
+    def wrong(self, path: str, value: object, expected: str, hint: str = "") -> object:
         """Add a finding on a value of the wrong type or form."""
-        return self.refuse("wrong-type", path, f"must be {wanted}, got {describe(value)}", hint)
+        return self.refuse("wrong-type", path, f"must be {expected}, got {describe(value)}", hint)
 
     def scalar(self, kind: kinds.Kind, data: object, path: str) -> object:
         """A value of a kind that holds no other."""

@@ -9,36 +9,36 @@ BILLED = "billed.json"
 """What AWS billed for a run, in its folder, once somebody has asked."""
 
 
-def billed_document(found: BilledRun) -> Json:
+def billed_document(billed: BilledRun) -> Json:
     """A bill beside its quote."""
     return {
         "schema": "slipway.billed/1",
-        **picked(found, "as_of source"),
-        "tag": {"key": found.tag[0], "value": found.tag[1]},
-        **picked(found, "period upfront billed_usd=usd quoted_usd unquoted_usd credits_usd tax_usd arrived_until"),
-        **picked(found, "missing final"),
-        "lines": [_line(line) for line in found.lines],
-        "unquoted": [_unquoted(each) for each in found.unquoted],
-        "notes": list(found.notes),
+        **picked(billed, "as_of source"),
+        "tag": {"key": billed.tag[0], "value": billed.tag[1]},
+        **picked(billed, "period upfront billed_usd=usd quoted_usd unquoted_usd credits_usd tax_usd arrived_until"),
+        **picked(billed, "missing final"),
+        "lines": [_line(line) for line in billed.lines],
+        "unquoted": [_unquoted(line) for line in billed.unquoted],
+        "notes": list(billed.notes),
     }
 
 
-def _line(each: ComparedLine) -> Json:
-    line = each.line
+def _line(compared: ComparedLine) -> Json:
+    line = compared.line
     return {
         **picked(line, "names services"),
         "usage_type": line.usage_type or None,
         "also_usage_types": list(line.also),
         **picked(line, "confirmed unit"),
         "quoted": {"quantity": _number(line.quantity), "usd": plain(line.usd)},
-        "billed": {"quantity": _number(each.quantity), "usd": plain(each.usd)},
-        **picked(each, "difference_usd of_quantity_usd of_rate_usd"),
+        "billed": {"quantity": _number(compared.quantity), "usd": plain(compared.usd)},
+        **picked(compared, "difference_usd of_quantity_usd of_rate_usd"),
     }
 
 
-def _unquoted(each: Unquoted) -> Json:
-    empty = {"service": each.service or None, "usage_type": each.usage_type or None}
-    return {**plain(each), **empty, "quantity": float(each.quantity)}
+def _unquoted(unquoted: Unquoted) -> Json:
+    empty = {"service": unquoted.service or None, "usage_type": unquoted.usage_type or None}
+    return {**plain(unquoted), **empty, "quantity": float(unquoted.quantity)}
 
 
 def _number(value: Decimal | None) -> float | None:

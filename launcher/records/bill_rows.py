@@ -72,7 +72,7 @@ class RowReader:
         """
         try:
             table = csv.reader(lines)
-            header = [_snake(each) for each in next(table, [])]
+            header = [_snake(cell) for cell in next(table, [])]
             take, needs = (_focus, FOCUS_NEEDS) if "billed_cost" in header else (_cur, CUR_NEEDS)
             missing = [need for need in needs if need not in header]
             if missing:
@@ -87,9 +87,9 @@ class RowReader:
     def _of(
         self, table: Iterable[list[str]], header: list[str], take: Callable[[Cells], BilledRow], name: str
     ) -> Iterator[BilledRow]:
-        maps = [index for index, each in enumerate(header) if each in ("tags", "resource_tags")]
+        maps = [index for index, column in enumerate(header) if column in ("tags", "resource_tags")]
         columns = [
-            index for index, each in enumerate(header) if _plain(each.removeprefix("resource_tags_")) == self._key
+            index for index, column in enumerate(header) if _plain(column.removeprefix("resource_tags_")) == self._key
         ]
         own = [index for index in columns if header[index].startswith("resource_tags_")]
         self.knows_tag = self.knows_tag or bool(maps or own)
@@ -115,13 +115,13 @@ class RowReader:
     def _maps(self, text: str) -> bool:
         if text in NULL or self.tag[1] not in text:
             return False
-        found = safe_json.loads(text)
-        if isinstance(found, list):
+        tags = safe_json.loads(text)
+        if isinstance(tags, list):
             # Athena's and some exports' form of a map: pairs.
-            found = dict(found)
-        if not isinstance(found, dict):
+            tags = dict(tags)
+        if not isinstance(tags, dict):
             raise ValueError(f"the tags are no JSON object: {text[:60]}")  # noqa: TRY004 - as of all other cells
-        return any(_plain(key) == self._key and value == self.tag[1] for key, value in found.items())
+        return any(_plain(key) == self._key and value == self.tag[1] for key, value in tags.items())
 
     def _is_own_fee(self, cells: Cells) -> bool:
         if not self.resources:
@@ -183,7 +183,7 @@ def _amortised(cells: Cells) -> Decimal:
         return Decimal(0)
     if kind == "SavingsPlanRecurringFee":
         return usd("savings_plan_total_commitment_to_date") - usd("savings_plan_used_commitment")
-    return sum((usd(each) for each in _AMORTISED.get(kind, ("line_item_unblended_cost",))), Decimal(0))
+    return sum((usd(name) for name in _AMORTISED.get(kind, ("line_item_unblended_cost",))), Decimal(0))
 
 
 _AMORTISED: Mapping[str, Sequence[str]] = {
@@ -205,20 +205,20 @@ def _in_dollars(currency: str) -> None:
 
 def _number(text: str, name: str) -> Decimal:
     try:
-        found = Decimal(text)
+        number = Decimal(text)
     except InvalidOperation as problem:
         raise ValueError(f"{name} is {text!r}, expected a number") from problem
-    if not found.is_finite():
+    if not number.is_finite():
         raise ValueError(f"{name} is {text!r}, expected a number")
-    return found
+    return number
 
 
 def _moment(text: str, name: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError as problem:
         raise ValueError(f"{name} is {text!r}, expected a time such as 2026-11-22T10:00:00Z") from problem
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
 
 
 def _snake(name: str) -> str:

@@ -32,8 +32,10 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
     '/home/me/.cache/slipway/endpoints/f9413619c309/prices'
     """
     own = own_folder(environment)
-    asked = [environment.get(f"AWS_ENDPOINT_URL{each}", "") for each in PRICED_BY]
-    others = [each for each in asked if each and not (urlsplit(each).hostname or "").endswith(OF_AWS)]
+    endpoints = [environment.get(f"AWS_ENDPOINT_URL{service}", "") for service in PRICED_BY]
+    others = [
+        endpoint for endpoint in endpoints if endpoint and not (urlsplit(endpoint).hostname or "").endswith(OF_AWS)
+    ]
     if others:
         from hashlib import sha256  # noqa: PLC0415 - it loads OpenSSL
 

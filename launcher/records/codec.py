@@ -20,9 +20,7 @@ _PLAIN = frozenset((str, int, float, bool, type(None)))
 def plain(value: Any, keys: Keys | None = None) -> Any:
     """A value as JSON: records by their fields, dollars as text, enums by their values, times in ISO form.
 
-    Args:
-        value: what may hold records, mappings and sequences at any depth.
-        keys: the objects that have other keys than the fields of their records.
+    `keys`: the objects that have other keys than the fields of their records.
 
     Raises:
         TypeError: a value has no form in JSON.
@@ -49,12 +47,12 @@ def json_of(values: Mapping[str, Any], keys: Keys | None = None) -> Json:
 
 
 def _object(value: Any, getters: Getters, keys: Keys | None) -> Json:
-    found = {}
+    document = {}
     for key, get in getters:
         item = get(value)
         # Most are plain already, and there are a hundred thousand runs in a long ledger.
-        found[key] = item if type(item) in _PLAIN else plain(item, keys)
-    return found
+        document[key] = item if type(item) in _PLAIN else plain(item, keys)
+    return document
 
 
 @cache

@@ -69,17 +69,17 @@ def read_command(folder: RunFolder) -> CommandRecord | None:
     """The command of a run folder; None for one that no command has noted itself in."""
     if not (folder.path / FILE).is_file():
         return None
-    found = folder.read_json(FILE)
+    document = folder.read_json(FILE)
     try:
-        return read(CommandRecord, found)
+        return read(CommandRecord, document)
     except ValueError:
         return None
 
 
 def goes_on(folder: RunFolder) -> bool:
     """Whether the command that made a run folder is at work on this computer."""
-    found = read_command(folder)
-    return found is not None and found.state == RUNNING
+    record = read_command(folder)
+    return record is not None and record.state == RUNNING
 
 
 def _is_there(pid: int) -> bool:

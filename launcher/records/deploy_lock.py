@@ -19,12 +19,8 @@ from launcher.records.run_folder import RUNS
 def deploying(root: Path, cluster: str, region: str) -> Iterator[None]:
     """Hold the name of a cluster or endpoint in a region, as long as the block lasts.
 
-    The kernel gives the lock back when its process ends, however it does: none is left behind.
-
-    Args:
-        root: the folder whose `.slipway` is used; deployments from another folder or machine are not seen here.
-        cluster: what is deployed.
-        region: where.
+    The kernel gives the lock back when its process ends, however it does: none is left behind. Deployments from another
+    `root` or another machine are not seen.
 
     Raises:
         ImpossibleError: another process holds it, and which.
@@ -56,11 +52,10 @@ def _holder() -> dict[str, str | int]:
 
 
 def _taken(handle: int, cluster: str, region: str) -> ImpossibleError:
-    """Who has the lock; it may not have written that yet."""
     who = "another process"
     with suppress(ValueError, KeyError, TypeError):
-        found = safe_json.loads(os.pread(handle, 4096, 0))
-        who = f"process {found['pid']} of {found['user']} on {found['host']}, since {found['began_at']}"
+        holder = safe_json.loads(os.pread(handle, 4096, 0))
+        who = f"process {holder['pid']} of {holder['user']} on {holder['host']}, since {holder['began_at']}"
     return ImpossibleError(
         f"{cluster} is being deployed to {region} already, from this folder: {who}",
         hint="wait for it, or end it; nothing was changed",

@@ -80,7 +80,6 @@ def candidate(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) -> Js
 
 
 def _price(quoted: Quote) -> Json | None:
-    """The price of one instance-hour with its source."""
     if not isinstance(quoted.price, Price):
         return None
     spread = quoted.price_range
@@ -99,7 +98,7 @@ def _serving(outlook: ServingOutlook | None) -> Json | None:
     if outlook is None:
         return None
     estimate, bedrock = outlook.estimate, outlook.bedrock
-    rests = dict.fromkeys(each.partition("=")[0] for each in ESTIMATE.split())
+    rests = dict.fromkeys(key.partition("=")[0] for key in ESTIMATE.split())
     if estimate is not None:
         rests = picked(estimate, ESTIMATE) | {"source": estimate.source or None}
     return {
@@ -134,19 +133,19 @@ def report_document(report: Report) -> Json:
     }
 
 
-def stopped_document(found: BudgetStop | None) -> Json | None:
+def stopped_document(budget_stop: BudgetStop | None) -> Json | None:
     """That the budget ended a job, what it kept, and how to go on."""
-    if found is None:
+    if budget_stop is None:
         return None
-    return picked(found, "reason checkpoint_step next")
+    return picked(budget_stop, "reason checkpoint_step next")
 
 
-def stored_document(found: StoredCheckpoints | None) -> Json:
+def stored_document(stored_checkpoints: StoredCheckpoints | None) -> Json:
     """What a job has stored of its checkpoints; null where it was to store none."""
     return {
-        "checkpoints_stored": found.count if found is not None else None,
-        "layout": found.layout if found is not None else None,
-        "checkpoint_troubles": list(found.troubles) if found is not None else [],
+        "checkpoints_stored": stored_checkpoints.count if stored_checkpoints is not None else None,
+        "layout": stored_checkpoints.layout if stored_checkpoints is not None else None,
+        "checkpoint_troubles": list(stored_checkpoints.troubles) if stored_checkpoints is not None else [],
     }
 
 
@@ -173,13 +172,13 @@ _REPORT: dict[str, Any] = {
 }
 
 
-def parse_rates(found: Any) -> RunRates:
+def parse_rates(rates: Any) -> RunRates:
     """How the lines of a quote grow, read back; a quote of an endpoint, and of an earlier version, does not say it.
 
     Raises:
         ValueError: it has another form.
     """
-    return NO_RATES if found is None else read(RunRates, found, "rates", whole=True)
+    return NO_RATES if rates is None else read(RunRates, rates, "rates", whole=True)
 
 
 _PRICED: dict[str, Any] = {"usd": ({"mid": str}, None), "usd_per_hour": (str, None), "hours": {"mid": float}}
@@ -219,7 +218,9 @@ def parse_report(document: Mapping[str, Any]) -> Report:
             status=RunStatus(document["status"]),
             scheduler=document["scheduler"],
             simulated=document["simulated"],
-            attempts=tuple(read(Attempt, each, f"attempts[{at}]") for at, each in enumerate(document["attempts"])),
+            attempts=tuple(
+                read(Attempt, attempt, f"attempts[{at}]") for at, attempt in enumerate(document["attempts"])
+            ),
             quoted_usd=amount(quoted["usd"]),
             quoted_hours=quoted["hours"],
             prices_as_of=quoted["prices_as_of"],
@@ -240,8 +241,8 @@ def parse_report(document: Mapping[str, Any]) -> Report:
 
 def _billable(actual: Mapping[str, Any] | None) -> BillableTime | None:
     """What a service bills, read back; reports of earlier versions have none."""
-    found = (actual or {}).get("billable")
-    if found is None:
+    billable = (actual or {}).get("billable")
+    if billable is None:
         return None
-    hold(found, {"seconds": int, "trained_seconds": int})
-    return BillableTime(trained_s=found["trained_seconds"], billed_s=found["seconds"])
+    hold(billable, {"seconds": int, "trained_seconds": int})
+    return BillableTime(trained_s=billable["trained_seconds"], billed_s=billable["seconds"])

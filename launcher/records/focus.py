@@ -48,7 +48,7 @@ _CATEGORIES: Mapping[str, str] = {
     PurchaseOption.RESERVED: "Committed",
 }
 """PricingCategory of a purchase option; what is left (blocks, training plans) is Other."""
-_BELOW_LIST = {each for each, category in _CATEGORIES.items() if category != "Standard"}
+_BELOW_LIST = {category_name for category_name, category in _CATEGORIES.items() if category != "Standard"}
 """Sold below AWS's published list; a block has a list price of its own."""
 
 

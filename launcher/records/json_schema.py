@@ -63,7 +63,7 @@ def _of(shape: Any, forms: Keys) -> dict[str, Any]:
     if isinstance(shape, list):
         return {"type": "array", "items": _of(shape[0], forms)}
     if isinstance(shape, tuple):
-        return {"anyOf": [_of(each, forms) for each in shape]}
+        return {"anyOf": [_of(option, forms) for option in shape]}
     return _simple(shape) if shape in _SIMPLE else _generic(shape, forms) if get_origin(shape) else _type(shape, forms)
 
 
@@ -80,7 +80,7 @@ def _generic(hint: Any, forms: Keys) -> dict[str, Any]:
     if issubclass(origin, Mapping):
         return {"type": "object", "additionalProperties": _of(inside[1], forms)}
     if issubclass(origin, tuple) and inside[-1] is not ...:
-        return {"type": "array", "prefixItems": [_of(each, forms) for each in inside]}
+        return {"type": "array", "prefixItems": [_of(item, forms) for item in inside]}
     if issubclass(origin, Sequence):
         return {"type": "array", "items": _of(inside[0], forms)}
     raise TypeError(f"no JSON Schema is known of {hint}")
@@ -88,7 +88,7 @@ def _generic(hint: Any, forms: Keys) -> dict[str, Any]:
 
 def _type(hint: type, forms: Keys) -> dict[str, Any]:
     if issubclass(hint, Enum):
-        return {"enum": [each.value for each in hint]}
+        return {"enum": [member.value for member in hint]}
     names = forms.get(hint, " ".join(get_type_hints(hint)))
     if is_dataclass(hint) and hint not in forms:
         names = " ".join(field.name for field in fields(hint))
@@ -104,11 +104,11 @@ def _object(shape: Shape, forms: Keys) -> dict[str, Any]:
 
 def _hint(owner: Any, path: str) -> Any:
     first, _, rest = path.partition(".")
-    made = next((vars(each)[first] for each in owner.__mro__ if first in vars(each)), None)
-    if isinstance(made, property | cached_property):
-        found = get_type_hints(made.fget if isinstance(made, property) else made.func).get("return")
+    attribute = next((vars(base)[first] for base in owner.__mro__ if first in vars(base)), None)
+    if isinstance(attribute, property | cached_property):
+        hint = get_type_hints(attribute.fget if isinstance(attribute, property) else attribute.func).get("return")
     else:
-        found = get_type_hints(owner).get(first)
-    if found is None:
+        hint = get_type_hints(owner).get(first)
+    if hint is None:
         raise TypeError(f"{owner.__name__} says nothing of {first}")
-    return _hint(found, rest) if rest else found
+    return _hint(hint, rest) if rest else hint

@@ -36,5 +36,5 @@ def parse_entry(document: Any) -> LedgerEntry:
 
 def shared_document(shared: Shared) -> Json:
     """What a run may share with others, as JSON."""
-    found: Json = plain(shared)
-    return found
+    document: Json = plain(shared)
+    return document

@@ -52,16 +52,13 @@ class LedgerIndex:
             return {}, False
         # The checksum covers everything behind it, so that what has a right one splits into three.
         whole = [text for line in lines if line and (text := line[_MARK:]) and line[:_MARK] == _checksum(text)]
-        found = {key: (stamp, run) for key, stamp, run in (text.decode().split("\t", 2) for text in whole)}
-        return found, len(whole) < sum(map(bool, lines))
+        entries = {key: (stamp, run) for key, stamp, run in (text.decode().split("\t", 2) for text in whole)}
+        return entries, len(whole) < sum(map(bool, lines))
 
     def add(self, new: Mapping[str, tuple[str, LedgerEntry]], known: int, *, anew: bool = False) -> None:
         """Add runs; the file is written anew where most of it is old.
 
-        Args:
-            new: by key, the stamp and the run.
-            known: how many keys the file holds with these.
-            anew: these are all there are, and the file is to hold nothing else.
+        `known`: how many keys the file holds with `new`; `anew`: `new` replaces the whole file.
         """
         lines = [_line(key, stamp, line_of(entry)) for key, (stamp, entry) in new.items()]
         # A folder that may not be written to is read without an index.
@@ -70,7 +67,7 @@ class LedgerIndex:
             if anew:
                 self._write([], lines)
             elif self._lines() + len(lines) > REWRITE * max(known, 1):
-                self._write(self._kept(new.keys()), lines)
+                self._write(self._retained_lines(new.keys()), lines)
             else:
                 # Add lines in one write; the first begins on a line of its own, whatever a killed writer left
                 data = b"\n" + b"\n".join(lines) + b"\n"
@@ -89,7 +86,7 @@ class LedgerIndex:
             return MISSING
         return count if good else MISSING
 
-    def _kept(self, replaced: Collection[str]) -> Iterable[bytes]:
+    def _retained_lines(self, replaced: Collection[str]) -> Iterable[bytes]:
         return [_line(key, stamp, line) for key, (stamp, line) in self.load().items() if key not in replaced]
 
     def _write(self, old: Iterable[bytes], lines: Iterable[bytes]) -> None:
@@ -145,7 +142,7 @@ def entry_of_line(line: str) -> LedgerEntry | None:
          ) = line.split("\t")
         # fmt: on
         # As a tuple: its own way in would take each field by its name once more.
-        found = (
+        values = (
             name,
             run,
             origin,
@@ -172,7 +169,7 @@ def entry_of_line(line: str) -> LedgerEntry | None:
             _usd(used) if used else None,
             _shared(shared) if shared else ALONE,
         )
-        return tuple.__new__(LedgerEntry, found)
+        return tuple.__new__(LedgerEntry, values)
     except (ArithmeticError, TypeError, ValueError):
         return None
 
@@ -202,7 +199,7 @@ _usd = lru_cache(maxsize=65536)(Decimal)
 @lru_cache(maxsize=4096)
 def _tags(text: str) -> Any:
     """Tags; most runs of a folder have the same."""
-    found = safe_json.loads(text)
-    if not isinstance(found, dict):
+    tags = safe_json.loads(text)
+    if not isinstance(tags, dict):
         raise TypeError("no tags")
-    return found
+    return tags

@@ -25,32 +25,32 @@ class PastLoadTest(NamedTuple):
     unfit: str
 
 
-def load_document(found: LoadTest) -> Json:
+def load_document(load: LoadTest) -> Json:
     """A load test as JSON; what is not known of the endpoint is null."""
-    dollars, best = found.usd_per_million_output_tokens, found.best
-    first, each = _latencies(best)
+    dollars, best = load.usd_per_million_output_tokens, load.best
+    first, latency = _latencies(best)
     mean_in, mean_out = best.mean_tokens
     return {
         "schema": SCHEMA,
-        "name": found.name,
-        "date": found.at.isoformat(),
-        **_setting(found.setting),
-        **picked(found, "instances instances_after input_tokens output_tokens"),
-        "steps": [_step(step) for step in found.steps],
+        "name": load.name,
+        "date": load.at.isoformat(),
+        **_setting(load.setting),
+        **picked(load, "instances instances_after input_tokens output_tokens"),
+        "steps": [_step(step) for step in load.steps],
         "measured_tokens_per_s": round(best.tokens_per_s, 3),
         "measured_input_tokens": round(mean_in, 1),
         "measured_output_tokens": round(mean_out, 1),
         "measured_ttft_ms": first,
-        "measured_tpot_ms": each,
+        "measured_tpot_ms": latency,
         "measured_usd_per_million_output_tokens": format(dollars, "f") if dollars is not None else None,
-        "quoted_tokens_per_s": found.quoted_tokens_per_s,
+        "quoted_tokens_per_s": load.quoted_tokens_per_s,
     }
 
 
 def _setting(setting: LoadSetting | None) -> Json:
-    keys = [each.partition("=")[0] for each in SETTING.split()]
-    told = dict.fromkeys(keys) if setting is None else picked(setting, SETTING)
-    return {**told, "simulated": setting is not None and setting.simulated}
+    keys = [pair.partition("=")[0] for pair in SETTING.split()]
+    values = dict.fromkeys(keys) if setting is None else picked(setting, SETTING)
+    return {**values, "simulated": setting is not None and setting.simulated}
 
 
 def _latencies(best: LoadStep) -> tuple[float | None, float | None]:
@@ -64,18 +64,18 @@ def _latencies(best: LoadStep) -> tuple[float | None, float | None]:
     return round(1000 * best.first_s[0], 1), round(1000 * between, 2)
 
 
-def _step(each: LoadStep) -> Json:
+def _step(step: LoadStep) -> Json:
 
     def ms(pair: tuple[float, float] | None) -> dict[str, float] | None:
         return None if pair is None else {"p50": round(1000 * pair[0], 1), "p95": round(1000 * pair[1], 1)}
 
     return {
-        "concurrency": each.concurrency,
-        "seconds": round(each.seconds, 3),
-        **picked(each, "requests failures"),
-        "tokens_per_s": round(each.tokens_per_s, 3),
-        "ttft_ms": ms(each.first_s),
-        "latency_ms": ms(each.whole_s),
+        "concurrency": step.concurrency,
+        "seconds": round(step.seconds, 3),
+        **picked(step, "requests failures"),
+        "tokens_per_s": round(step.tokens_per_s, 3),
+        "ttft_ms": ms(step.first_s),
+        "latency_ms": ms(step.whole_s),
     }
 
 
@@ -91,11 +91,11 @@ def past_load_test(document: Json) -> PastLoadTest | None:
     if document.get("instance_type") is None:
         return None
     read = _Reader(document)
-    batch, copies = (read.count(each) for each in ("batch_size", "copies_per_instance"))
+    batch, copies = (read.count(field) for field in ("batch_size", "copies_per_instance"))
     instances = max(1, read.count("instances", least=0))
     outputs = read.count("output_tokens", least=0)
     steps = [_Reader(step) for step in read.steps()]
-    best = max(steps, key=lambda each: each.number("tokens_per_s", least=0.0))
+    best = max(steps, key=lambda step: step.number("tokens_per_s", least=0.0))
     date = read.moment("date").date().isoformat()
     row = MeasuredServing(
         model=read.text("model"),
@@ -122,16 +122,16 @@ def _unfit(read: "_Reader", best: "_Reader", row: MeasuredServing) -> str:
     """What keeps a load test from standing for anything but itself."""
     if read.document.get("simulated"):
         return "its endpoint was simulated"
-    ran = [read.count(each, least=0) for each in ("instances", "instances_after")]
+    ran = [read.count(field, least=0) for field in ("instances", "instances_after")]
     if ran[0] != ran[1] or not ran[0]:
         return f"{ran[0]} instances ran when it began and {ran[1]} when it ended"
     failures = best.count("failures", least=0)
     if failures:
         return f"{failures} of {best.count('requests')} requests failed"
-    for what, asked in (("input", row.input_tokens), ("output", row.output_tokens)):
+    for what, target in (("input", row.input_tokens), ("output", row.output_tokens)):
         got = read.number(f"measured_{what}_tokens", least=0.0)
-        if abs(got - asked) > NEAR * asked:
-            return f"its requests had {got:.0f} {what} tokens, asked for were {asked}"
+        if abs(got - target) > NEAR * target:
+            return f"its requests had {got:.0f} {what} tokens, requested were {target}"
     return ""
 
 
@@ -179,7 +179,7 @@ class _Reader(NamedTuple):
         Raises:
             UnreadableInputError: they are none.
         """
-        found = self.document.get("steps")
-        if not isinstance(found, list) or not found or not all(isinstance(each, dict) for each in found):
+        listed = self.document.get("steps")
+        if not isinstance(listed, list) or not listed or not all(isinstance(step, dict) for step in listed):
             raise UnreadableInputError("steps must be a list of objects with at least one")
-        return found
+        return listed

@@ -47,26 +47,26 @@ def parse_measurement(document: Any) -> Measurement:
         raise ValueError(f"schema {document.get('schema')!r}, expected {SCHEMA!r}")
     # Lines from before there were any versions have no list of them.
     given = {name: value for name, value in document.items() if value is not None or name != "software"}
-    found = read(Measurement, given)
-    _refuse_impossible(found)
-    return found
+    measurement = read(Measurement, given)
+    _refuse_impossible(measurement)
+    return measurement
 
 
-def _refuse_impossible(found: Measurement) -> None:
+def _refuse_impossible(measurement: Measurement) -> None:
     for name in _NOT_BELOW_0:
-        if (getattr(found, name) or 0) < 0:
-            raise ValueError(f"{name} is {getattr(found, name)}; it must not be below 0")
+        if (getattr(measurement, name) or 0) < 0:
+            raise ValueError(f"{name} is {getattr(measurement, name)}; it must not be below 0")
     for name in _ABOVE_0:
-        if getattr(found, name) is not None and not getattr(found, name) > 0:
-            raise ValueError(f"{name} is {getattr(found, name)}; it must be above 0")
+        if getattr(measurement, name) is not None and not getattr(measurement, name) > 0:
+            raise ValueError(f"{name} is {getattr(measurement, name)}; it must be above 0")
     for name in _SPANS:
-        span = getattr(found, name)
+        span = getattr(measurement, name)
         if span is not None and not span.low > 0:
             raise ValueError(f"{name} is {plain(span)}; it must be above 0")
-    if found.active_params_b > found.params_b:
-        raise ValueError(f"active_params_b is {found.active_params_b}, above params_b {found.params_b}")
-    if any(degree < 1 for _, degree in found.parallelism or ()):
-        raise ValueError(f"parallelism is {dict(found.parallelism or ())}; every degree must be at least 1")
+    if measurement.active_params_b > measurement.params_b:
+        raise ValueError(f"active_params_b is {measurement.active_params_b}, above params_b {measurement.params_b}")
+    if any(degree < 1 for _, degree in measurement.parallelism or ()):
+        raise ValueError(f"parallelism is {dict(measurement.parallelism or ())}; every degree must be at least 1")
 
 
 def load_measurements(path: Path) -> tuple[tuple[Measurement, ...], tuple[Finding, ...]]:
@@ -76,9 +76,9 @@ def load_measurements(path: Path) -> tuple[tuple[Measurement, ...], tuple[Findin
     except FileNotFoundError:
         return (), ()
     except OSError as problem:
-        said = f"{path.name} cannot be read, and no measurement counts: {problem.strerror or problem}"
-        return (), (warning("measurements-unreadable", "", said, f"check {path}"),)
-    found: dict[Measurement, Measurement] = {}
+        message = f"{path.name} cannot be read, and no measurement counts: {problem.strerror or problem}"
+        return (), (warning("measurements-unreadable", "", message, f"check {path}"),)
+    measurements: dict[Measurement, Measurement] = {}
     findings = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -86,13 +86,13 @@ def load_measurements(path: Path) -> tuple[tuple[Measurement, ...], tuple[Findin
         try:
             one = parse_measurement(safe_json.loads(line[:LONGEST]))
         except ValueError as problem:
-            said = f"{path.name}, line {number}, is not a measurement and is ignored: {problem}"
-            findings.append(warning("measurement-unreadable", "", said, "mend the line, or delete it"))
+            message = f"{path.name}, line {number}, is not a measurement and is ignored: {problem}"
+            findings.append(warning("measurement-unreadable", "", message, "correct the line, or delete it"))
             continue
         same = replace(one, idle_tail_h=None)
-        if same not in found or found[same].idle_tail_h is None:
-            found[same] = one
-    return tuple(found.values()), tuple(findings)
+        if same not in measurements or measurements[same].idle_tail_h is None:
+            measurements[same] = one
+    return tuple(measurements.values()), tuple(findings)
 
 
 def add_measurement(path: Path, measured: Measurement) -> None:

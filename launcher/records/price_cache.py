@@ -46,11 +46,11 @@ class PriceCache:
         """
         with self._locked():
             self._write(tables.SOURCES, SOURCE_ROWS)
-            found: dict[Table, list[FileRow]] = {}
+            rows_by_table: dict[Table, list[FileRow]] = {}
             for answer in answers:
                 for table, rows in file_rows(answer, answer.as_of or today).items():
-                    found.setdefault(table, []).extend(rows)
-            for table, rows in found.items():
+                    rows_by_table.setdefault(table, []).extend(rows)
+            for table, rows in rows_by_table.items():
                 self._write(table, merged(table, tables.read_checked(table, self.folder, today), rows, today))
 
     def take(self, folder: Path, today: date) -> int:
@@ -95,7 +95,7 @@ class PriceCache:
             return None, []
         try:
             state = safe_json.load(path)
-            return datetime.fromisoformat(state["begun"]).astimezone(UTC), [str(each) for each in state["answered"]]
+            return datetime.fromisoformat(state["begun"]).astimezone(UTC), [str(name) for name in state["answered"]]
         except (KeyError, TypeError, ValueError):
             return None, []
 
@@ -133,16 +133,16 @@ def merged(table: Table, before: Iterable[Sequence[str]], new: Iterable[Sequence
     dated = table.columns.index("as_of")
     histories: dict[FileRow, dict[str, FileRow]] = {}
     for row in (*before, *new):
-        kept = tuple(row)
-        histories.setdefault(kept[: table.keys], {})[kept[dated]] = kept
+        cells = tuple(row)
+        histories.setdefault(cells[: table.keys], {})[cells[dated]] = cells
     oldest = (today - SPOT_KEPT).isoformat() if table is tables.SPOT else ""
-    found: list[FileRow] = []
+    result: list[FileRow] = []
     for history in histories.values():
         rows = [history[day] for day in sorted(history) if day >= oldest]
         prices = [row[table.keys : dated] for row in rows]
-        found += [
+        result += [
             row
             for index, row in enumerate(rows)
             if index in (0, len(rows) - 1) or not prices[index - 1] == prices[index] == prices[index + 1]
         ]
-    return found
+    return result

@@ -32,10 +32,8 @@ def pack(folder: Path, target: Path) -> str:
 def unpack(path: Path, expected: str | None, folder: Path) -> str:
     """Put the files of a snapshot into a folder, and return its SHA-256.
 
-    Args:
-        path: the ZIP file.
-        expected: its SHA-256 as 64 hexadecimal digits; None: the first word of the file beside it.
-        folder: where the files go; other members of the ZIP file are left out.
+    `expected` is 64 hexadecimal digits; None: the first word of the file beside it. Other members of the ZIP file are
+    left out.
 
     Raises:
         UnreadableInputError: there is no digest or another, or the file is not a snapshot.
@@ -61,7 +59,7 @@ def unpack(path: Path, expected: str | None, folder: Path) -> str:
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as cause:
         raise _refused(path, f"not a ZIP file that can be read: {cause}") from cause
     if not any(member.filename != SOURCES.path for member in members):
-        raise _refused(path, f"no file of prices in it, such as {_PATHS[0]}")
+        raise _refused(path, f"no price file in it, such as {_PATHS[0]}")
     return digest
 
 

@@ -56,8 +56,8 @@ class RunFolder:
     @property
     def attempt_logs(self) -> list[tuple[int, Path]]:
         """Those logs that are there, each with the number of its attempt, the first attempt first."""
-        found = [path for path in self.logs.glob("attempt-*.log") if re.fullmatch("attempt-[0-9]{1,9}", path.stem)]
-        return sorted((int(path.stem.rpartition("-")[2]), path) for path in found)
+        paths = [path for path in self.logs.glob("attempt-*.log") if re.fullmatch("attempt-[0-9]{1,9}", path.stem)]
+        return sorted((int(path.stem.rpartition("-")[2]), path) for path in paths)
 
     @property
     def events(self) -> Path:
@@ -78,14 +78,14 @@ class RunFolder:
         """
         path = self.path / name
         try:
-            found = safe_json.load(path)
+            document = safe_json.load(path)
         except FileNotFoundError as problem:
             raise UnreadableInputError(f"the run folder {self.path} holds no {name}") from problem
         except (OSError, ValueError) as problem:
             raise UnreadableInputError(f"cannot read {path}: {problem}") from problem
-        if not isinstance(found, dict):
-            raise UnreadableInputError(f"cannot read {path}: it must hold a JSON object, got {type(found).__name__}")
-        return found
+        if not isinstance(document, dict):
+            raise UnreadableInputError(f"cannot read {path}: it must hold a JSON object, got {type(document).__name__}")
+        return document
 
     def write_bundle(self, bundle: Bundle) -> None:
         """Write the rendered files."""
@@ -102,7 +102,7 @@ def write_bundle(bundle: Bundle, folder: Path, *, shared: bool = False) -> None:
     """Write the files of a bundle under a folder, each whole; `shared` as for `write_whole`."""
     for file in bundle.files:
         path = folder / file.path
-        for parent in reversed([each for each in path.parents if each == folder or folder in each.parents]):
+        for parent in reversed([above for above in path.parents if above == folder or folder in above.parents]):
             # A mode given to `parents=True` would hold for the last of them alone.
             parent.mkdir(mode=0o777 if shared else 0o700, parents=parent == folder, exist_ok=True)
         write_whole(path, file.text, shared=shared)
@@ -113,10 +113,7 @@ def write_bundle(bundle: Bundle, folder: Path, *, shared: bool = False) -> None:
 def write_whole(path: Path, text: str, *, shared: bool = False) -> None:
     """Write a text file so that a reader sees the old one or the new one and nothing between.
 
-    Args:
-        path: the file.
-        text: its content.
-        shared: whoever the umask lets may read it; else its owner alone.
+    `shared`: readable by whom the umask allows; else by its owner alone.
     """
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     opener = None if shared else _private
@@ -178,7 +175,6 @@ def create(name: str, now: datetime, root: Path, *, dry_run: bool = False) -> Ru
 
 
 def _fresh(parent: Path, now: datetime) -> Path:
-    """A folder named after the moment; when two runs begin in one second, the later takes the next free one."""
     moment = now
     for _ in range(60):
         path = parent / moment.strftime(STAMP)
@@ -207,11 +203,11 @@ def with_report(name: str, root: Path, *, going_on: bool = False) -> RunFolder:
     is looked for that is not known to be over; where the newest is, it is the newest of all again.
     """
     newest = latest(name, root)
-    told = (folder for folder in (newest, *_runs(root / RUNS / name)) if (folder.path / "report.json").is_file())
-    found = next(told, newest)
-    if going_on and found.path != newest.path and found.read_json("report.json").get("status") != "running":
+    reported = (folder for folder in (newest, *_runs(root / RUNS / name)) if (folder.path / "report.json").is_file())
+    chosen = next(reported, newest)
+    if going_on and chosen.path != newest.path and chosen.read_json("report.json").get("status") != "running":
         return newest
-    return found
+    return chosen
 
 
 def earlier_runs(name: str, folder: RunFolder) -> list[RunFolder]:
@@ -231,11 +227,11 @@ def all_runs(root: Path) -> list[tuple[str, RunFolder]]:
 
 
 def _runs(folder: Path) -> list[RunFolder]:
-    found = (path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
-    return [RunFolder(path=path) for path in sorted(found, reverse=True)]
+    folders = (path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
+    return [RunFolder(path=path) for path in sorted(folders, reverse=True)]
 
 
-def runs_document(found: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
+def runs_document(runs: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
     """slipway.runs/1: of every run its plan's name, when it began, and its state."""
-    listed = [{"name": name, "started": at, "status": status} for name, at, status in found]
+    listed = [{"name": name, "started": at, "status": status} for name, at, status in runs]
     return {"schema": "slipway.runs/1", "runs": listed}

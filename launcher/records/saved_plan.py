@@ -34,15 +34,7 @@ class SavedPlan:
 
 
 def write_saved(path: Path, saved: SavedPlan, quoted: Quote, plan: Mapping[str, Any], quote: Mapping[str, Any]) -> None:
-    """Write a saved plan, whole.
-
-    Args:
-        path: where.
-        saved: what it is held against.
-        quoted: the quote that was shown.
-        plan: the resolved plan, as a plan file says it.
-        quote: the quote as a document, for whoever reviews the file.
-    """
+    """Write a saved plan, whole."""
     usd = quoted.usd
     document = {
         "schema": SAVED,
@@ -50,7 +42,7 @@ def write_saved(path: Path, saved: SavedPlan, quoted: Quote, plan: Mapping[str, 
         "digest": saved.digest,
         "saved_at": saved.saved_at.isoformat(),
         "usd": None if usd is None else {"low": money(usd.low), "mid": money(usd.mid), "high": money(usd.high)},
-        "amounts": {name: money(each) for name, each in saved.amounts.items()},
+        "amounts": {name: money(amount) for name, amount in saved.amounts.items()},
         "stacks": dict(saved.stacks),
         "plan": plan,
         "quote": quote,
@@ -68,16 +60,16 @@ def read_saved(path: Path) -> SavedPlan | None:
         UnreadableInputError: it says that it is one, and is not.
     """
     try:
-        found = safe_json.load(path)
+        document = safe_json.load(path)
     except (OSError, ValueError):
         # A plan file is YAML; what is wrong with it, or that there is none, its own parser says.
         return None
-    if not isinstance(found, dict) or found.get("schema") != SAVED:
+    if not isinstance(document, dict) or document.get("schema") != SAVED:
         return None
-    again = "slipway plan FILE -o SAVED writes one anew"
+    again = "slipway plan FILE -o SAVED writes a new one"
     try:
-        hold(found, {"usd": {"high": str}, "plan": {}})
-        saved = read(SavedPlan, {**found, "usd_high": found["usd"]["high"]}, whole=True)
+        hold(document, {"usd": {"high": str}, "plan": {}})
+        saved = read(SavedPlan, {**document, "usd_high": document["usd"]["high"]}, whole=True)
     except ValueError as cause:
         raise UnreadableInputError(f"{path} is not a complete saved plan: {cause}", hint=again) from cause
     for name, usd in (("usd.high", saved.usd_high), *saved.amounts.items()):

@@ -125,15 +125,15 @@ def recorded(folder: RunFolder) -> Submission | None:
     """What a run folder says of a submission that can be asked for; None where there is none any more."""
     if not (folder.path / FILE).is_file():
         return None
-    found = folder.read_json(FILE)
-    if found.get("schema") != SCHEMA:
-        raise UnreadableInputError(f"{folder.path / FILE}: schema {found.get('schema')!r}, expected {SCHEMA!r}")
+    document = folder.read_json(FILE)
+    if document.get("schema") != SCHEMA:
+        raise UnreadableInputError(f"{folder.path / FILE}: schema {document.get('schema')!r}, expected {SCHEMA!r}")
     try:
-        hold(found, {"head_node": dict, "work": _WORK})
-        head_node = read(HeadNode, found["head_node"], "head_node")
+        hold(document, {"head_node": dict, "work": _WORK})
+        head_node = read(HeadNode, document["head_node"], "head_node")
         if head_node.via == SANDBOX and head_node.instance is None:
             return None
-        return read(Submission, {**found, "target": _target(found.get("target"), head_node)})
+        return read(Submission, {**document, "target": _target(document.get("target"), head_node)})
     except (KeyError, TypeError, ValueError) as problem:
         raise UnreadableInputError(f"{folder.path / FILE} is not a submission record: {problem}") from problem
 

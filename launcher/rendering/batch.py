@@ -104,17 +104,19 @@ class NodeView:
 def findings(plan: Plan) -> tuple[Finding, ...]:
     """What a plan asks of its job that a Slurm job of this version does not do."""
     run = plan.request.run
-    found = []
+    problems = []
     if run.image is not None and not _IMAGE.fullmatch(run.image):
         message = f"must name an image as a registry does, or a .sqsh file by its absolute path, got {run.image}"
-        found.append(error("not-an-image", "run.image", message, "registry/team/trainer:tag, or /fsx/trainer.sqsh"))
+        problems.append(error("not-an-image", "run.image", message, "registry/team/trainer:tag, or /fsx/trainer.sqsh"))
     if run.image is not None and run.container == "none":
         message = "nothing may run the image: run.container is none"
-        found.append(error("no-container", "run.container", message, "auto, enroot or docker, or leave out run.image"))
+        problems.append(
+            error("no-container", "run.container", message, "auto, enroot or docker, or leave out run.image")
+        )
     if run.image is None and run.container in ("enroot", "docker"):
         message = f"{run.container} is given no image to run"
-        found.append(error("no-image", "run.image", message, "name the image, or leave out run.container"))
-    return (*found, *secret_findings(run))
+        problems.append(error("no-image", "run.image", message, "name the image, or leave out run.container"))
+    return (*problems, *secret_findings(run))
 
 
 def secret_findings(run: RunSpec) -> Iterator[Finding]:
@@ -221,8 +223,8 @@ def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings, view: NodeVie
             data=tuple(_data(plan, source) for source in run.data),
         )
     except JobSpecError as refusal:
-        found = [error("job-refused", "run", problem) for problem in refusal.problems]
-        raise ImpossibleError(f"{plan.name} makes no job", findings=found) from refusal
+        problems = [error("job-refused", "run", problem) for problem in refusal.problems]
+        raise ImpossibleError(f"{plan.name} makes no job", findings=problems) from refusal
 
 
 def _ends_at(plan: Plan) -> str | None:

@@ -36,8 +36,8 @@ def blank_archive(plan: Plan) -> JobArchive:
 
 def with_names(bundle: Bundle, names: ClusterNames) -> Bundle:
     """The files, with the names of the cluster that they refer to; what it has not is null."""
-    found = {field.name: getattr(names, field.name) for field in fields(names)}
-    return _filled(bundle, {**found, "store_uri": names.store_uri.rstrip("/")})
+    values = {field.name: getattr(names, field.name) for field in fields(names)}
+    return _filled(bundle, {**values, "store_uri": names.store_uri.rstrip("/")})
 
 
 def with_archive(bundle: Bundle, archive: JobArchive) -> Bundle:

@@ -16,19 +16,13 @@ def render(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterN
 
     A plan for a cluster that exists has no cluster configuration, one without a workload no job.
 
-    Args:
-        plan: a plan for a target that trains.
-        instances: the catalog's types, by name.
-        names: what the files refer to.
-        job: the submission.
-
     Raises:
         ImpossibleError: the plan cannot be written as files, with all reasons.
     """
     writer = writer_of(plan.place.target)
-    found = (*writer.findings(plan, instances), *writer.job_findings(plan))
-    if found:
-        raise ImpossibleError(f"{plan.name} cannot be rendered", findings=found)
+    problems = (*writer.findings(plan, instances), *writer.job_findings(plan))
+    if problems:
+        raise ImpossibleError(f"{plan.name} cannot be rendered", findings=problems)
     files: list[RenderedFile] = []
     if plan.request.target.cluster is None:
         files.extend(writer.cluster_files(plan, instances, names))

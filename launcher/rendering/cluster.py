@@ -42,9 +42,9 @@ def queue_name(instance_type: str) -> str:
 
 def notify_findings(plan: Plan) -> Iterator[Finding]:
     """Addresses that nothing can be sent to."""
-    for each in plan.request.guardrails.notify:
-        if each.startswith("arn:") and each.split(":")[2:3] not in (["sns"], ["sqs"], ["lambda"]):
-            message = f"nothing can be sent to {each}"
+    for address in plan.request.guardrails.notify:
+        if address.startswith("arn:") and address.split(":")[2:3] not in (["sns"], ["sqs"], ["lambda"]):
+            message = f"nothing can be sent to {address}"
             hint = "an email address, an https URL, or the ARN of a topic, a queue or a function"
             yield error("notify-unreachable", "guardrails.notify", message, hint)
 

@@ -59,5 +59,5 @@ def neuron_manifest(plugin: str, types: Sequence[str]) -> str:
 
 def neuron_plugin() -> str | None:
     """Neuron's device plugin, which is one for all of its chips; None where none is known."""
-    found = (f"{image.repository}:{image.tag}" for image in load_images().images if image.role == "device-plugin")
-    return next(found, None)
+    image_names = (f"{image.repository}:{image.tag}" for image in load_images().images if image.role == "device-plugin")
+    return next(image_names, None)

@@ -24,13 +24,7 @@ _HYPERPOD = "AWS::SageMaker::Cluster"
 
 
 def document_findings(documents: Iterable[Document], interfaces: int, *, where: str) -> Iterator[Finding]:
-    """What of their nodes' EFA the pods among some documents do not ask for.
-
-    Args:
-        documents: objects of a job.
-        interfaces: how many for EFA its nodes have.
-        where: the file that they are from.
-    """
+    """What of their nodes' EFA the pods among some documents do not ask for."""
     for document in documents if interfaces else ():
         for pod in pod_templates(document):
             yield from _pod_findings(pod, interfaces, where)
@@ -47,14 +41,14 @@ def pod_templates(document: Document) -> list[Document]:
 
 
 def _pod_findings(pod: Document, interfaces: int, where: str) -> Iterator[Finding]:
-    limits = [each.get("resources", {}).get("limits", {}) for each in pod["spec"]["containers"]]
-    asked = sum(int(limit.get(EFA, 0)) for limit in limits)
-    if asked < interfaces:
-        message = f"a pod asks for {asked} of its node's {interfaces} {EFA}: the job would speak TCP"
+    limits = [pod_container.get("resources", {}).get("limits", {}) for pod_container in pod["spec"]["containers"]]
+    requested = sum(int(limit.get(EFA, 0)) for limit in limits)
+    if requested < interfaces:
+        message = f"a pod asks for {requested} of its node's {interfaces} {EFA}: the job would use TCP"
         hint = f'resources: {{limits: {{{EFA}: "{interfaces}"}}}}'
         yield error("efa-not-asked-for", where, message, hint)
-    told = [each for container in pod["spec"]["containers"] for each in container.get("env", ())]
-    without = any((each["name"], each.get("value")) == ("FI_EFA_USE_HUGE_PAGE", "0") for each in told)
+    variables = [variable for container in pod["spec"]["containers"] for variable in container.get("env", ())]
+    without = any((variable["name"], variable.get("value")) == ("FI_EFA_USE_HUGE_PAGE", "0") for variable in variables)
     if not without and not any(str(limit.get(HUGE_PAGES, "0")).rstrip("KMGi") not in ("", "0") for limit in limits):
         message = f"pods with EFA ask for no {HUGE_PAGES}: libfabric sets up its interfaces there"
         yield error("efa-without-pages", where, message, f"resources: {{limits: {{{HUGE_PAGES}: 5120Mi}}}}")
@@ -70,16 +64,10 @@ def plugin_findings(documents: Iterable[Document], facts: InstanceType, *, where
 
 
 def chart_findings(values: Document, facts: InstanceType, *, where: str) -> Iterator[Finding]:
-    """Whether EFA's device plugin runs on the nodes of a type, where HyperPod's chart brings it and is told so.
-
-    Args:
-        values: what the chart is told.
-        facts: the type of its jobs' machines.
-        where: the file that says it.
-    """
-    told, name = values.get(PLUGIN) or {}, ml_name(facts.name)
-    switched_on = (told.get("devicePlugin") or {}).get("enabled")
-    types = (told.get("supportedInstanceLabels") or {}).get("values") or ()
+    """Whether EFA's device plugin runs on the nodes of a type, where HyperPod's chart brings it and is told so."""
+    plugin_values, name = values.get(PLUGIN) or {}, ml_name(facts.name)
+    switched_on = (plugin_values.get("devicePlugin") or {}).get("enabled")
+    types = (plugin_values.get("supportedInstanceLabels") or {}).get("values") or ()
     if facts.efa_interfaces and not (switched_on and name in types):
         yield _not_shown(name, where, f"{PLUGIN}: enabled, with {name} among supportedInstanceLabels.values")
 
@@ -103,26 +91,21 @@ def _runs_on(daemon_set: Document, instance_type: str) -> bool:
 
 
 def stack_findings(template: Document, facts: InstanceType) -> Iterator[Finding]:
-    """What of a type's EFA the machines of a stack would not have.
-
-    Args:
-        template: of CloudFormation, as it was synthesised.
-        facts: the type of its jobs' machines.
-    """
+    """What of a type's EFA the machines of a stack would not have."""
     if not facts.efa_interfaces:
         return
     resources = template.get("Resources", {})
     speaking = _groups_of_themselves(resources)
-    for name, each in resources.items():
-        properties = each.get("Properties", {})
-        if each["Type"] == _TEMPLATE and properties["LaunchTemplateData"].get("InstanceType") == facts.name:
+    for name, resource in resources.items():
+        properties = resource.get("Properties", {})
+        if resource["Type"] == _TEMPLATE and properties["LaunchTemplateData"].get("InstanceType") == facts.name:
             yield from _interface_findings(name, properties["LaunchTemplateData"], facts, speaking)
             users = [(key, one) for key, one in resources.items() if one["Type"] == _NODES]
             for key, one in users:
                 uses = one["Properties"].get("LaunchTemplate", {}).get("Id") == {"Ref": name}
                 if uses:
                     yield from _across_zones(key, one["Properties"]["Subnets"])
-        for group in properties["InstanceGroups"] if each["Type"] == _HYPERPOD else ():
+        for group in properties["InstanceGroups"] if resource["Type"] == _HYPERPOD else ():
             if group["InstanceType"] == ml_name(facts.name):
                 network = group.get("OverrideVpcConfig") or properties["VpcConfig"]
                 yield from _across_zones(name, network["Subnets"])
@@ -137,7 +120,7 @@ def _across_zones(name: str, subnets: Sequence[Any]) -> Iterator[Finding]:
 
 
 def _kept_apart(name: str, whose: str) -> Finding:
-    message = f"{whose} no security group whose members may speak with each other, in and out"
+    message = f"{whose} no security group whose members accept traffic from and to each other"
     return error("efa-kept-apart", name, message, "a rule for all traffic from the group itself, and one to it")
 
 
@@ -155,23 +138,23 @@ def _interface_findings(name: str, data: Document, facts: InstanceType, speaking
 
 
 def _groups_of_themselves(resources: Document) -> frozenset[str]:
-    found: dict[str, set[str]] = {}
-    for name, each in resources.items():
-        properties = each.get("Properties", {})
+    ways_by_group: dict[str, set[str]] = {}
+    for name, resource in resources.items():
+        properties = resource.get("Properties", {})
         for way, other in (("Ingress", "SourceSecurityGroupId"), ("Egress", "DestinationSecurityGroupId")):
-            rules = [properties] if each["Type"] == f"{_GROUP}{way}" else []
+            rules = [properties] if resource["Type"] == f"{_GROUP}{way}" else []
             owners = _named([properties.get("GroupId")])
-            if each["Type"] == _GROUP:
+            if resource["Type"] == _GROUP:
                 rules, owners = properties.get(f"SecurityGroup{way}", []), [name]
             for rule in rules:
                 if str(rule.get("IpProtocol")) == _ALL and set(owners) & set(_named([rule.get(other)])):
-                    found.setdefault(owners[0], set()).add(way)
-    return frozenset(name for name, ways in found.items() if len(ways) == 2)  # noqa: PLR2004 - in and out
+                    ways_by_group.setdefault(owners[0], set()).add(way)
+    return frozenset(name for name, ways in ways_by_group.items() if len(ways) == 2)  # noqa: PLR2004 - in and out
 
 
 def _named(references: Iterable[Any]) -> list[str]:
-    found = []
+    names = []
     for reference in references:
         if isinstance(reference, Mapping):
-            found += [str(reference.get("Ref") or reference.get("Fn::GetAtt", [""])[0])]
-    return found
+            names += [str(reference.get("Ref") or reference.get("Fn::GetAtt", [""])[0])]
+    return names

@@ -31,7 +31,7 @@ def yaml_scalar(value: object) -> str:
     if not isinstance(value, str):
         message = f"a YAML scalar must be text, a number, a flag or null, got {type(value).__name__} {value}"
         raise TypeError(message)
-    return f'"{"".join(_yaml_character(each) for each in value)}"'
+    return f'"{"".join(_yaml_character(character) for character in value)}"'
 
 
 def _yaml_character(character: str) -> str:
@@ -88,10 +88,7 @@ def _environment(folder: Path) -> Environment:
 def rendered(template: str, view: Any = None, /, **values: Any) -> str:
     """The text of a template; its first line names the values that it reads.
 
-    Args:
-        template: path below templates/, such as "slurm/job.sbatch.j2".
-        view: a dataclass instance whose fields are values too.
-        values: the others: a plan, facts of a type, what follows from them.
+    `template` is a path below templates/; the fields of the dataclass instance `view` are values too.
 
     Raises:
         jinja2.UndefinedError: the template names what is not among them.

@@ -34,11 +34,11 @@ def image_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[str, 
     different packages, and where Image Builder has no image of the operating system.
     """
     target = plan.request.target
-    types = [instances[each] for each in (plan.place.instance_type, *target.fallback_types)]
-    wanted = {packages for type_ in types if (packages := node_packages(type_, target.os))}
-    if target.ami is not None or len(wanted) != 1 or target.os not in PARENTS:
+    types = [instances[type_name] for type_name in (plan.place.instance_type, *target.fallback_types)]
+    needed = {packages for type_ in types if (packages := node_packages(type_, target.os))}
+    if target.ami is not None or len(needed) != 1 or target.os not in PARENTS:
         return {}
-    (packages,) = wanted
+    (packages,) = needed
     region, name = plan.place.region, f"slipway-{plan.cluster_name}"
     configuration = rendered(
         "parallelcluster/image.yaml.j2",

@@ -88,15 +88,15 @@ def _efa_findings(plan: Plan, facts: InstanceType) -> Iterator[Finding]:
     if plan.place.nodes > 1 and "efa_interfaces" in facts.unknown:
         message = f"how many EFA interfaces {facts.name} has is not known, and pods get those that they ask for"
         yield error(
-            "efa-unknown", "target.instance_type", message, "take a type whose interfaces are known, or one node"
+            "efa-unknown", "target.instance_type", message, "use a type whose interfaces are known, or one node"
         )
 
 
 def operator_of(plan: Plan) -> Operator:
     """The operator that a plan names, or what its own cluster has: Kubeflow's comes with HyperPod's chart."""
-    asked = plan.request.run.operator
-    if asked is not None:
-        return asked
+    requested = plan.request.run.operator
+    if requested is not None:
+        return requested
     return Operator.PYTORCHJOB if target_of(plan.place.target).resumes_jobs else Operator.JOB
 
 
@@ -114,12 +114,7 @@ def namespace_of(plan: Plan) -> str:
 
 
 def service_account(plan: Plan, *, own: bool) -> str:
-    """Whose rights the pods of a plan's jobs have.
-
-    Args:
-        plan: the plan.
-        own: whether the cluster was made by Slipway: its role goes by the account's name, which is the plan's.
-    """
+    """Whose rights the pods of a plan's jobs have."""
     return plan.name if own else SERVICE_ACCOUNT
 
 
@@ -148,24 +143,17 @@ def job_manifests(
 ) -> JobManifests:
     """The objects of a job.
 
-    Args:
-        plan: a plan with a job.
-        instances: the catalog's types, by name.
-        names: what the files refer to.
-        job: the submission.
-        operator: what the cluster has, where somebody has looked; None: `operator_of`.
-        account: the service account, where somebody has looked whose cluster it is; None: one that exists is not ours.
+    `operator` and `account`: those of the inspected cluster; None: the plan's.
 
     Raises:
         ImpossibleError: as the template is written, the job would run without EFA.
         ValueError: no image is known.
     """
     facts, run = instances[plan.place.instance_type], plan.request.run
-    made, name, retries = operator or operator_of(plan), job_name(plan, job.run), job.retries_of(run)
-    place = {
-        "namespace": namespace_of(plan),
-        "service_account": account or service_account(plan, own=plan.request.target.cluster is None),
-    }
+    operator = operator or operator_of(plan)
+    name, retries = job_name(plan, job.run), job.retries_of(run)
+    account = account or service_account(plan, own=plan.request.target.cluster is None)
+    place = {"namespace": namespace_of(plan), "service_account": account}
     text = rendered(
         "kubernetes/job.yaml.j2",
         **place,
@@ -173,7 +161,7 @@ def job_manifests(
         facts=facts,
         job=job,
         name=name,
-        operator=made.value,
+        operator=operator.value,
         workers_per_node=workers_per_node(facts),
         image=_image(plan, facts),
         selector=pod.selector(plan, facts),
@@ -186,12 +174,12 @@ def job_manifests(
         grace_s=pod.grace_s(plan, job),
         queue=(plan.request.target.queue or "").rpartition("/")[2] or None,
         topology=pod.topology(plan, facts),
-        environment=pod.environment(plan, facts, names, job=job, operator=made.value, meeting=f"{name}-0.{name}"),
+        environment=pod.environment(plan, facts, names, job=job, operator=operator.value, meeting=f"{name}-0.{name}"),
         claims=pod.claims(plan),
         fetch_script=script_text(FETCH_SCRIPT).splitlines(),
         time_limit_s=None if run.time_limit_h is None else math.ceil(run.time_limit_h * 3600),
         retries=retries,
-        backoff=(retries + (0 if made is Operator.JOB else INTERRUPTIONS)) * plan.place.nodes,
+        backoff=(retries + (0 if operator is Operator.JOB else INTERRUPTIONS)) * plan.place.nodes,
         restarts=retries + INTERRUPTIONS,
         auto_resume=target_of(plan.place.target).resumes_jobs,
         log_pattern=LOG_PATTERN,
@@ -217,10 +205,10 @@ def job_files(
     """The files of a plan's job; none of a cluster alone."""
     if plan.request.workload.train is None:
         return []
-    made = job_manifests(plan, instances=instances, names=names, job=job)
+    manifests = job_manifests(plan, instances=instances, names=names, job=job)
     return [
-        RenderedFile(path=NAMESPACE_FILE, text=made.namespace),
-        RenderedFile(path=MANIFEST_FILE, text=made.job),
+        RenderedFile(path=NAMESPACE_FILE, text=manifests.namespace),
+        RenderedFile(path=MANIFEST_FILE, text=manifests.job),
         RenderedFile(path=START_FILE, text=script_text(START_SCRIPT)),
         RenderedFile(path=JOB_FILE, text=pod_spec(plan, names=names, job=job).to_json()),
     ]

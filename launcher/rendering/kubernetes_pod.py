@@ -89,19 +89,19 @@ def grace_s(plan: Plan, job: JobSettings) -> int:
 
 def selector(plan: Plan, facts: InstanceType) -> tuple[Tag, ...]:
     """The labels of the nodes that a job runs on; HyperPod's carry the name that SageMaker bills."""
-    found = [Tag(key="node.kubernetes.io/instance-type", value=plan.place.billed_name)]
+    tags = [Tag(key="node.kubernetes.io/instance-type", value=plan.place.billed_name)]
     if plan.place.az_id is not None:
-        found.append(Tag(key="topology.k8s.aws/zone-id", value=plan.place.az_id))
+        tags.append(Tag(key="topology.k8s.aws/zone-id", value=plan.place.az_id))
     if target_of(plan.place.target).managed and facts.accelerator is not None:
-        found.append(HEALTHY)
-    return tuple(found)
+        tags.append(HEALTHY)
+    return tuple(tags)
 
 
 def tolerated(facts: InstanceType) -> tuple[str, ...]:
     """Taints that a pod passes: nodes with chips, or with EFA, may be kept for pods that ask for them."""
     resource = resource_name(facts)
-    found = () if resource is None else (resource,)
-    return (*found, "vpc.amazonaws.com/efa") if facts.efa_interfaces else found
+    resources = () if resource is None else (resource,)
+    return (*resources, "vpc.amazonaws.com/efa") if facts.efa_interfaces else resources
 
 
 def topology(plan: Plan, facts: InstanceType) -> str | None:
@@ -112,7 +112,7 @@ def topology(plan: Plan, facts: InstanceType) -> str | None:
 def claims(plan: Plan) -> list[tuple[str, str, str]]:
     """The volumes that a plan names."""
     volumes = enumerate(plan.request.run.volumes)
-    return [(f"volume-{number}", each.claim, each.path) for number, each in volumes]
+    return [(f"volume-{number}", volume.claim, volume.path) for number, volume in volumes]
 
 
 def volume_variable(number: int) -> str:
@@ -122,9 +122,9 @@ def volume_variable(number: int) -> str:
 
 def by_volume(plan: Plan, path: str) -> str:
     """A path with the variable of the volume that it lies on; as it is where it lies on none."""
-    for number, each in enumerate(plan.request.run.volumes):
-        if f"{path}/".startswith(f"{each.path}/"):
-            return f"${{{volume_variable(number)}}}{path[len(each.path) :]}"
+    for number, volume in enumerate(plan.request.run.volumes):
+        if f"{path}/".startswith(f"{volume.path}/"):
+            return f"${{{volume_variable(number)}}}{path[len(volume.path) :]}"
     return path
 
 
@@ -133,15 +133,9 @@ def environment(
 ) -> dict[str, str]:
     """Everything that the first process of a pod, and with it the command, is told.
 
-    Args:
-        plan: the plan.
-        facts: its type.
-        names: what the files refer to.
-        job: the submission.
-        operator: a word of `run.operator`.
-        meeting: host name of the first pod of a Job.
+    `operator`: a word of `run.operator`; `meeting`: host name of the first pod of a Job.
     """
-    found = {
+    variables = {
         "AWS_REGION": plan.place.region,
         "SLIPWAY_ROOT": ROOT,
         "SLIPWAY_RUN_KEY": job.run,
@@ -155,10 +149,10 @@ def environment(
         **(ELASTIC_AGENT_ENVIRONMENT if operator == Operator.HYPERPOD_PYTORCHJOB else {}),
         **dict(_of_chips(facts, names)),
     }
-    found |= {volume_variable(number): each.path for number, each in enumerate(plan.request.run.volumes)}
+    variables |= {volume_variable(number): volume.path for number, volume in enumerate(plan.request.run.volumes)}
     if plan.request.run.secrets:
-        found["SLIPWAY_SECRETS"] = json.dumps(dict(plan.request.run.secrets), sort_keys=True)
-    return found
+        variables["SLIPWAY_SECRETS"] = json.dumps(dict(plan.request.run.secrets), sort_keys=True)
+    return variables
 
 
 def _rendezvous(plan: Plan, facts: InstanceType) -> Iterator[tuple[str, str]]:

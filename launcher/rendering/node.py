@@ -55,12 +55,8 @@ def node_arguments(
 ) -> tuple[str, ...]:
     """The arguments of templates/parallelcluster/node.sh for a type; empty when its nodes need nothing.
 
-    Args:
-        facts: the type.
-        os: operating system of the nodes.
-        baked: whether the image has the packages already.
-        cluster: the cluster's name in metrics.
-        metrics_uri: where METRICS_SCRIPT lies in S3; None: nothing is reported.
+    `baked`: whether the image has the packages already; `metrics_uri`: where METRICS_SCRIPT lies in S3, None to report
+    nothing.
     """
     reporting: tuple[str, ...] = ()
     if metrics_uri is not None:
@@ -81,8 +77,8 @@ def script_text(name: str) -> str:
 
 def metrics_script() -> str:
     """The text of METRICS_SCRIPT, one file with what it judges stillness by: the agent's own module."""
-    before, found, after = script_text(METRICS_SCRIPT).partition(_OWN_IMPORT)
-    if not found:
+    before, separator, after = script_text(METRICS_SCRIPT).partition(_OWN_IMPORT)
+    if not separator:
         message = f"{METRICS_SCRIPT} has no line {_OWN_IMPORT!r}"
         raise ValueError(message)
     return before + _STILLNESS.read_text(encoding="utf-8") + after

@@ -28,7 +28,7 @@ _OF_BUCKETS = {"buckets": "", "contents": "/*"}
 """What stands for the data buckets and for all that is in them."""
 _LIST = re.compile(r"\{([a-z]+)\}")
 COMMON = ("base", "guards")
-TARGET_POLICIES = {kind: (*COMMON, *each.policies) for kind, each in TARGETS.items() if each.deployed}
+TARGET_POLICIES = {kind: (*COMMON, *target.policies) for kind, target in TARGETS.items() if target.deployed}
 """What CloudFormation needs for the stacks of each target."""
 
 
@@ -50,16 +50,16 @@ class Account:
 
     def resources(self, facts: StatementFacts) -> list[str]:
         """What a statement is about: its resources filled in, and each list by what it has."""
-        found: list[str] = []
+        arns: list[str] = []
         for resource in facts.resources:
             named = _LIST.fullmatch(resource)
             if named is None:
-                found.append(_filled(resource, self))
+                arns.append(_filled(resource, self))
             elif named[1] in _OF_BUCKETS:
-                found += [f"arn:{self.partition}:s3:::{bucket}{_OF_BUCKETS[named[1]]}" for bucket in self.data_buckets]
+                arns += [f"arn:{self.partition}:s3:::{bucket}{_OF_BUCKETS[named[1]]}" for bucket in self.data_buckets]
             else:
-                found += self.lists.get(named[1], ())
-        return found
+                arns += self.lists.get(named[1], ())
+        return arns
 
     def policy_arn(self, name: str) -> str:
         """The ARN that a policy of ours has in the account."""
@@ -98,8 +98,8 @@ def policy_name(name: str) -> str:
 
 def execution_policies(targets: Iterable[TargetKind] | None = None) -> tuple[str, ...]:
     """The policies that CloudFormation needs for some targets, or for all."""
-    wanted = TARGET_POLICIES if targets is None else {target: TARGET_POLICIES[target] for target in targets}
-    return tuple(dict.fromkeys(name for names in wanted.values() for name in names))
+    policies = TARGET_POLICIES if targets is None else {target: TARGET_POLICIES[target] for target in targets}
+    return tuple(dict.fromkeys(name for names in policies.values() for name in names))
 
 
 def render_policy(permissions: Permissions, name: str, account: Account) -> RenderedPolicy:
@@ -109,9 +109,9 @@ def render_policy(permissions: Permissions, name: str, account: Account) -> Rend
     """
     facts = permissions.policy(name)
     statements = [
-        policy_statement(each, actions, account, facts.name)
-        for each, actions in sorted_actions(permissions, facts)
-        if account.resources(each)
+        policy_statement(statement, actions, account, facts.name)
+        for statement, actions in sorted_actions(permissions, facts)
+        if account.resources(statement)
     ]
     return rendered_policy(name, facts.holds, statements)
 
@@ -127,8 +127,11 @@ def allowed_actions(
 ) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
     """What a policy allows: the actions of each statement, with the resources that they are allowed on."""
     facts = permissions.policy(name)
-    found = ((tuple(actions), tuple(account.resources(each))) for each, actions in sorted_actions(permissions, facts))
-    return tuple((actions, resources) for actions, resources in found if resources)
+    by_statement = (
+        (tuple(actions), tuple(account.resources(statement)))
+        for statement, actions in sorted_actions(permissions, facts)
+    )
+    return tuple((actions, resources) for actions, resources in by_statement if resources)
 
 
 def sorted_actions(permissions: Permissions, facts: PolicyFacts) -> list[tuple[StatementFacts, list[str]]]:
@@ -137,14 +140,14 @@ def sorted_actions(permissions: Permissions, facts: PolicyFacts) -> list[tuple[S
     Raises:
         ValueError: no statement takes an action.
     """
-    found = {statement.sid: set(statement.given) for statement in facts.statements}
+    by_sid = {statement.sid: set(statement.given) for statement in facts.statements}
     for action in {action for resource_type in facts.types for action in permissions.actions(resource_type)}:
         taker = next((statement for statement in facts.statements if statement.takes(action)), None)
         if taker is None:
             message = f"no statement of policy {facts.name} takes {action}"
             raise ValueError(message)
-        found[taker.sid].add(action)
-    return [(statement, sorted(found[statement.sid])) for statement in facts.statements]
+        by_sid[taker.sid].add(action)
+    return [(statement, sorted(by_sid[statement.sid])) for statement in facts.statements]
 
 
 def policy_statement(facts: StatementFacts, actions: list[str], account: Account, policy: str) -> dict[str, Any]:

@@ -42,9 +42,13 @@ def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ..
     """ARNs by the word that stands for them; of a bucket that stacks will make, all that it may be called."""
     uri, serve, key = request.checkpoint.store_uri, request.workload.serve, request.storage.kms_key_arn
     store, objects = _places(account, uri or "s3://slipway-*")
-    models = [] if serve is None else [each for each in (serve.model_uri, serve.artifacts_uri) if each is not None]
+    models = (
+        []
+        if serve is None
+        else [model_place for model_place in (serve.model_uri, serve.artifacts_uri) if model_place is not None]
+    )
     loaded = [_places(account, model) for model in models]
-    made = f"arn:{account.partition}:iam::{account.id}:role/parallelcluster/*"
+    cluster_roles = f"arn:{account.partition}:iam::{account.id}:role/parallelcluster/*"
     return {
         "store": store,
         "objects": objects,
@@ -53,7 +57,7 @@ def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ..
         "files": tuple(arn for _, files in loaded for arn in files),
         "key": () if key is None else (key,),
         **_reached(request, account),
-        "nodes": (request.security.roles.nodes or made,),
+        "nodes": (request.security.roles.nodes or cluster_roles,),
         **{
             name: tuple(sorted({arn for arn in request.run.secrets.values() if arn.split(":")[2] == service}))
             for name, service in _SECRETS.items()
@@ -63,14 +67,14 @@ def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ..
 
 def _reached(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ...]]:
     """The trainer's own place and what nodes fetch: buckets, objects and keys of each."""
-    found = {}
+    values = {}
     for word, writes in (("own", True), ("data", False)):
         places = [reach for reach in reached(request) if reach.writes is writes]
         arns = [_places(account, place.uri) for place in places]
-        found[f"{word}buckets"] = tuple(sorted({arn for buckets, _ in arns for arn in buckets}))
-        found[f"{word}objects"] = tuple(sorted({arn for _, objects in arns for arn in objects}))
-        found[f"{word}keys"] = tuple(sorted({place.kms_key_arn for place in places if place.kms_key_arn is not None}))
-    return found
+        values[f"{word}buckets"] = tuple(sorted({arn for buckets, _ in arns for arn in buckets}))
+        values[f"{word}objects"] = tuple(sorted({arn for _, objects in arns for arn in objects}))
+        values[f"{word}keys"] = tuple(sorted({place.kms_key_arn for place in places if place.kms_key_arn is not None}))
+    return values
 
 
 def _pods(objects: str, *, named: bool) -> Mapping[str, tuple[str, ...]]:
@@ -105,10 +109,10 @@ def render_role(permissions: Permissions, request: PlanRequest, role: NamedRole,
     """The policy of a role, to be attached to it by whoever keeps it."""
     whole = account_of(request, account)
     statements = [
-        policy_statement(each, actions, whole, facts.name)
+        policy_statement(statement, actions, whole, facts.name)
         for facts in map(permissions.policy, needs(request, role))
-        for each, actions in sorted_actions(permissions, facts)
-        if whole.resources(each)
+        for statement, actions in sorted_actions(permissions, facts)
+        if whole.resources(statement)
     ]
     return rendered_policy(f"role_{role.use.key}", f"what role {role.name} needs as {role.path}", statements)
 

@@ -109,13 +109,13 @@ def _mount_options(region: str, prefix: str) -> tuple[str, ...]:
 
 def _arguments(variables: Mapping[str, str]) -> tuple[str, ...]:
     """The options of `vllm serve`, which the image for EC2 does not make of its variables; empty on Neuron."""
-    found: list[str] = []
+    arguments: list[str] = []
     for name, value in variables.items():
         if name == f"{PREFIX}MODEL":
-            found.insert(0, value)
+            arguments.insert(0, value)
         elif name.startswith(PREFIX):
-            found += [f"--{name.removeprefix(PREFIX).lower().replace('_', '-')}", value]
-    return (*found, "--port", str(PORT)) if found else ()
+            arguments += [f"--{name.removeprefix(PREFIX).lower().replace('_', '-')}", value]
+    return (*arguments, "--port", str(PORT)) if arguments else ()
 
 
 ENDPOINT_FILE = "endpoint.json"
@@ -130,15 +130,11 @@ TIMES_STORED = 3
 def render_serving(served: ServingDeployment, facts: ServingFacts) -> Bundle:
     """The files of a serving plan whose layout is decided; nothing is executed.
 
-    Args:
-        served: a plan for a SageMaker endpoint or for EKS.
-        facts: what the time of an answer is estimated by.
-
     Raises:
         ImpossibleError: it cannot be deployed, with all reasons.
     """
-    found = deployment_findings(served, facts)
-    errors = [finding for finding in found if finding.level is Level.ERROR]
+    problems = deployment_findings(served, facts)
+    errors = [finding for finding in problems if finding.level is Level.ERROR]
     if errors:
         raise ImpossibleError(f"{served.plan.name} cannot be rendered", findings=errors)
     files = []

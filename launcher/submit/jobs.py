@@ -70,12 +70,6 @@ class Nodes(Protocol):
     def tunnel(self, node: str, port: int, here: int, ready: Callable[[], None]) -> int:
         """Lead a port of this machine to a port of a node until the user interrupts it.
 
-        Args:
-            node: whose port.
-            port: which.
-            here: the port on this machine's loopback address.
-            ready: called once it leads there.
-
         Raises:
             ImpossibleError: the port of this machine is taken.
         """

@@ -21,7 +21,7 @@ class Revision:
     def files(self) -> tuple[str, ...]:
         """The files at and below the folder."""
         listed = _git(self.folder, self.environment, "ls-tree", "-r", "-z", "--name-only", self.commit)
-        return tuple(os.fsdecode(each) for each in listed.split(b"\0") if each)
+        return tuple(os.fsdecode(name) for name in listed.split(b"\0") if name)
 
     def read(self, path: str) -> str:
         """The text of a file, its path relative to the folder.
@@ -60,6 +60,6 @@ def _git(folder: Path, environment: Mapping[str, str], *words: str) -> bytes:
     except OSError as problem:
         raise UnreadableInputError(f"git cannot be run: {problem.strerror}") from problem
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise UnreadableInputError(f"git {words[0]}: {said[0] if said else 'failed'}")
+        error_lines = done.stderr.decode(errors="replace").strip().splitlines()
+        raise UnreadableInputError(f"git {words[0]}: {error_lines[0] if error_lines else 'failed'}")
     return done.stdout

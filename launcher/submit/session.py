@@ -95,7 +95,7 @@ def refuse_without_programs(target: str, region: str, environment: Mapping[str, 
 def missing_program(environment: Mapping[str, str]) -> str | None:
     """What a session lacks on this machine: the AWS CLI or its plug-in; None where both are there."""
     path = environment.get("PATH")
-    return next((each for each in ("aws", PLUGIN) if shutil.which(each, path=path) is None), None)
+    return next((program for program in ("aws", PLUGIN) if shutil.which(program, path=path) is None), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,14 +203,14 @@ def _heard(session: subprocess.Popen[bytes], deadline: float, frame: Frame) -> t
     assert session.stderr is not None  # noqa: S101
     heard: dict[IO[bytes], bytearray] = {session.stdout: bytearray(), session.stderr: bytearray()}
     with selectors.DefaultSelector() as selector:
-        for each in heard:
-            selector.register(each, selectors.EVENT_READ)
+        for stream in heard:
+            selector.register(stream, selectors.EVENT_READ)
         while selector.get_map():
             ready = selector.select(max(deadline - time.monotonic(), 0))
             if not ready:
                 return None
             for key, _ in ready:
-                output = next(each for each in heard if each is key.fileobj)
+                output = next(readable for readable in heard if readable is key.fileobj)
                 chunk = os.read(key.fd, _CHUNK)
                 heard[output] += chunk
                 if not chunk:
@@ -221,6 +221,5 @@ def _heard(session: subprocess.Popen[bytes], deadline: float, frame: Frame) -> t
 
 
 def _kill(session: subprocess.Popen[bytes]) -> None:
-    """End the AWS CLI and its plug-in, whichever of them still runs."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(session.pid, signal.SIGKILL)

@@ -116,13 +116,13 @@ class Frame:
         Raises:
             CutOffError: it is not whole.
         """
-        found = re.search(rf"(?s)\n{self.mark} begin\n(.*)\n{self.mark} end (\d+)\n", out)
-        if found is None:
+        match = re.search(rf"(?s)\n{self.mark} begin\n(.*)\n{self.mark} end (\d+)\n", out)
+        if match is None:
             began = f"{self.mark} begin" in out
             last = " | ".join(err.strip().splitlines()[-3:])
             what = "the answer was incomplete" if began else "there was no answer"
             raise CutOffError(f"{where}: {what}" + (f": {last}" if last else ""))
-        return Answer(code=int(found[2]), out=found[1], err=err)
+        return Answer(code=int(match[2]), out=match[1], err=err)
 
 
 def unpacking(folder: str, source: str, archive: Path) -> str:

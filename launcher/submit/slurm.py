@@ -92,39 +92,36 @@ class Slurm:
     shell: Shell
     sleep: Callable[[float], None] = time.sleep
 
-    def partition(self, wanted: str, instance_type: str) -> str:
+    def partition(self, name: str, instance_type: str) -> str:
         """The partition for a job: of that name, or of nodes of that type.
 
         Raises:
             SchedulerError: Slurm does not answer.
         """
-        answer = self._asked("sinfo --noheader --format='%R %f'", "the partitions")
-        found = slurm_output.partition_of(answer.out.strip(), wanted, instance_type)
-        if found is None:
+        answer = self._query("sinfo --noheader --format='%R %f'", "the partitions")
+        match = slurm_output.partition_of(answer.out.strip(), name, instance_type)
+        if match is None:
             there = ", ".join(sorted({line.partition(" ")[0] for line in answer.out.split("\n") if line.strip()}))
             raise NoPartitionError(
-                f"{self.shell.name}: no partition {wanted} and no node with the feature {instance_type}, "
+                f"{self.shell.name}: no partition {name} and no node with the feature {instance_type}, "
                 f"available: {there or 'none'}",
-                hint=f"create a partition {wanted}, or set on its nodes Feature={instance_type} in slurm.conf",
+                hint=f"create a partition {name}, or set on its nodes Feature={instance_type} in slurm.conf",
             )
-        return found
+        return match
 
     def submit(self, key: str, folder: str, script: str, *, partition: str | None = None) -> Submitted:
         """Have a job run, once: where the outcome of a try is not known, look for the job before the next.
 
-        Args:
-            key: names this submission and no other.
-            folder: the job folder on the head node, absolute; the batch script lies in it and starts there.
-            script: the batch script's name.
-            partition: replaces that of the script.
+        `key` names this submission and no other; `folder` is absolute, on the head node; `partition` replaces that of
+        the script.
 
         Raises:
             UnreachableError: the last try ended like the first; the job may have been taken.
         """
-        found = self._submission(key, folder, script, partition=partition, only_look=False)
-        if found is None:
+        submitted = self._submission(key, folder, script, partition=partition, only_look=False)
+        if submitted is None:
             raise SchedulerError(f"{self.shell.name}: Slurm neither accepted nor refused the job")
-        return found
+        return submitted
 
     def find(self, key: str, folder: str) -> Submitted | None:
         """The job that an earlier submission of a key has made; None where there is none, and none is made.
@@ -139,7 +136,7 @@ class Slurm:
         self, key: str, folder: str, script: str, *, partition: str | None, only_look: bool
     ) -> Submitted | None:
         """Look for a job and, where that is wanted, have it made; tried until the outcome is known."""
-        asked = _SUBMIT.format(
+        command = _SUBMIT.format(
             folder=shlex.quote(folder),
             key=_check(_KEY, key, "a key"),
             script=shlex.quote(f"./{script}"),
@@ -156,7 +153,7 @@ class Slurm:
                 self.sleep(pause)
                 pause *= _SLOWER
             try:
-                answer = self.shell.run(asked)
+                answer = self.shell.run(command)
             except UnreachableError as error:
                 problem = error
                 continue
@@ -175,18 +172,18 @@ class Slurm:
 
     def facts(self, job: Submitted) -> JobFacts | None:
         """The state of a job; None where Slurm has forgotten it."""
-        source, _, printed = self._asked(_SHOW.format(**self._words(job)), f"job {job.job}").out.partition("\n")
+        source, _, printed = self._query(_SHOW.format(**self._words(job)), f"job {job.job}").out.partition("\n")
         if source == "queue":
             return slurm_output.described(printed)
-        found = slurm_output.accounted(printed)
-        return None if found is None else found[0]
+        accounting = slurm_output.accounted(printed)
+        return None if accounting is None else accounting[0]
 
     def attempts(self, job: Submitted) -> tuple[Attempt, ...]:
         """The attempts that Slurm knows of: all with accounting, else the last alone."""
-        asked = _ACCOUNTING.format(**self._words(job))
-        found = slurm_output.accounted(self._asked(asked, f"job {job.job}").out)
-        if found is not None:
-            return found[1]
+        command = _ACCOUNTING.format(**self._words(job))
+        accounting = slurm_output.accounted(self._query(command, f"job {job.job}").out)
+        if accounting is not None:
+            return accounting[1]
         facts = self.facts(job)
         return () if facts is None or facts.attempt is None else (facts.attempt,)
 
@@ -212,9 +209,7 @@ class Slurm:
     def cancel(self, job: Submitted, *, only_pending: bool = False) -> bool:
         """End a job for good; one that has ended already is left alone. By id and name: an id alone is used again.
 
-        Args:
-            job: the job.
-            only_pending: leave it alone where it runs.
+        `only_pending` leaves a running job alone.
 
         Returns:
             True: Slurm does not say whether there was something to end.
@@ -242,9 +237,9 @@ class Slurm:
         calls = "\n".join(f"chunk {shlex.quote(name)} {int(offset)}" for name, offset in offsets.items())
         share = max(1, self.shell.chunk_bytes // max(1, len(offsets)))
         script = _READ.format(folder=shlex.quote(job.folder), chunk=share, chunks=calls)
-        lines = self._asked(script, f"the folder of job {job.job}").out.splitlines()
+        lines = self._query(script, f"the folder of job {job.job}").out.splitlines()
         if len(lines) != len(offsets):
-            raise UnreachableError(f"{self.shell.name}: {len(offsets)} files were asked for, {len(lines)} came")
+            raise UnreachableError(f"{self.shell.name}: {len(offsets)} files were requested, {len(lines)} came")
         return {name: _chunk(line) for name, line in zip(offsets, lines, strict=True)}
 
     def _words(self, job: Submitted) -> dict[str, str | int]:
@@ -256,7 +251,7 @@ class Slurm:
             "no_controller": _NO_CONTROLLER,
         }
 
-    def _asked(self, script: str, what: str) -> Answer:
+    def _query(self, script: str, what: str) -> Answer:
         """The answer of a script that must not fail and only reads.
 
         Where it was cut off it is asked once more: a session of HyperPod's ends at times without a word (awslabs/

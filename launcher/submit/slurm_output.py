@@ -113,11 +113,11 @@ def accounted(printed: str) -> tuple[JobFacts, tuple[Attempt, ...]] | None:
     if not rows:
         return None
     rows.sort(key=lambda row: -1 if (began := _number(row[1])) is None else began)
-    found: list[Attempt] = []
+    attempts: list[Attempt] = []
     for word, began, ended, code, nodes, _ in rows:
         over = state_of(word) is not JobState.RUNNING
         attempt = _attempt(
-            number=len(found) + 1,
+            number=len(attempts) + 1,
             began=began,
             ended=ended if over else "",
             code=code,
@@ -125,9 +125,9 @@ def accounted(printed: str) -> tuple[JobFacts, tuple[Attempt, ...]] | None:
             word=word.partition(" ")[0],
         )
         if attempt is not None:
-            found.append(attempt)
+            attempts.append(attempt)
     word = rows[-1][0]
-    last = found[-1] if found else None
+    last = attempts[-1] if attempts else None
     facts = JobFacts(
         state=state_of(word),
         word=word.partition(" ")[0],
@@ -136,7 +136,7 @@ def accounted(printed: str) -> tuple[JobFacts, tuple[Attempt, ...]] | None:
         nodes=last.nodes if last is not None and state_of(word) is JobState.RUNNING else (),
         attempt=last,
     )
-    return facts, tuple(found)
+    return facts, tuple(attempts)
 
 
 def _attempt(*, number: int, began: str, ended: str, code: str, nodes: tuple[str, ...], word: str) -> Attempt | None:
@@ -159,7 +159,6 @@ def _attempt(*, number: int, began: str, ended: str, code: str, nodes: tuple[str
 
 
 def _number(text: str) -> int | None:
-    """A whole number as Slurm prints them; None for anything else."""
     return int(text) if re.fullmatch(r"[0-9]{1,15}", text) else None
 
 
@@ -169,20 +168,20 @@ def _moment(text: str) -> datetime | None:
     return datetime.fromtimestamp(seconds, UTC) if seconds is not None and seconds < LAST_S else None
 
 
-def partition_of(printed: str, wanted: str, feature: str) -> str | None:
+def partition_of(printed: str, default: str, feature: str) -> str | None:
     r"""The partition for a job, from the lines of `sinfo --noheader --format="%R %f"`.
 
     Args:
         printed: a partition and the features of some of its nodes, one line each.
-        wanted: the partition of that name is taken where there is one.
+        default: the partition of that name is taken where there is one.
         feature: else the first whose nodes have this feature; ParallelCluster gives every node its instance type.
 
     >>> partition_of("gpu dynamic,p5.48xlarge\ncpu (null)\n", "p5-48xlarge", "p5.48xlarge")
     'gpu'
     """
     rows = [(name, features.split(",")) for name, _, features in (line.partition(" ") for line in printed.splitlines())]
-    if any(name == wanted for name, _ in rows):
-        return wanted
+    if any(name == default for name, _ in rows):
+        return default
     return next((name for name, features in rows if feature in features), None)
 
 

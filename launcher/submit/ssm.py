@@ -89,11 +89,11 @@ class SsmShell:
         end, pause = self.clock() + timeout_s, _FIRST_LOOK_S
         while True:
             self.sleep(pause)
-            found = self.commands.outcome(command)
-            if found is not None and found.status not in ("Pending", "InProgress", "Delayed", "Cancelling"):
-                return self._answer(frame, found)
+            invocation = self.commands.outcome(command)
+            if invocation is not None and invocation.status not in ("Pending", "InProgress", "Delayed", "Cancelling"):
+                return self._answer(frame, invocation)
             if self.clock() > end:
-                state = "not begun" if found is None else found.status
+                state = "not begun" if invocation is None else invocation.status
                 raise UnreachableError(f"{self.name}: command {command} is {state} after {timeout_s:g} s")
             pause = min(pause * _SLOWER, _LONGEST_S)
 
@@ -125,10 +125,10 @@ class SsmShell:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _answer(self, frame: Frame, found: Invocation) -> Answer:
-        if found.details in _NEVER_RAN:
+    def _answer(self, frame: Frame, invocation: Invocation) -> Answer:
+        if invocation.details in _NEVER_RAN:
             hint = "aws ssm describe-instance-information shows whether its agent is online"
-            raise SchedulerError(f"{self.name}: the command did not arrive: {found.details}", hint=hint)
-        if len(found.out) >= OUTPUT_LIMIT:
+            raise SchedulerError(f"{self.name}: the command did not arrive: {invocation.details}", hint=hint)
+        if len(invocation.out) >= OUTPUT_LIMIT:
             raise UnreachableError(f"{self.name}: the answer is longer than {OUTPUT_LIMIT:,} characters")
-        return frame.answer(found.out, found.err or found.details, self.name)
+        return frame.answer(invocation.out, invocation.err or invocation.details, self.name)

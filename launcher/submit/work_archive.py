@@ -47,7 +47,7 @@ PRIVATE = (
 """Names, in any case, that hold credentials as a rule; left out and named wherever they are, tracked or not."""
 PRIVATE_WITHIN = {"huggingface": ("token", "stored_tokens")}
 """Names that hold credentials in a folder of another name: the token cache of huggingface_hub, `.cache/huggingface`."""
-_PRIVATE_NAME = re.compile("|".join(translate(each) for each in PRIVATE), re.IGNORECASE)
+_PRIVATE_NAME = re.compile("|".join(translate(pattern) for pattern in PRIVATE), re.IGNORECASE)
 _PRIVATE_KEY = re.compile(
     rb"""(?m)^-----BEGIN[ ][A-Z0-9 ]*PRIVATE[ ]KEY([ ]BLOCK)?-----\s*$|"private_key"\s*:\s*"-----BEGIN[ ]""", re.VERBOSE
 )
@@ -76,12 +76,8 @@ class ShippingRules:
         """Whether any rule readmits something."""
         return any(rule.readmits for rule in self.rules)
 
-    def asked(self, name: str) -> bool | None:
-        """What the user's own rules say of a file: True it goes, False it stays, None nothing.
-
-        Args:
-            name: the file's path below the folder, with forward slashes.
-        """
+    def explicit_verdict(self, name: str) -> bool | None:
+        """What the user's own rules say of a file: True it goes, False it stays, None nothing."""
         index, verdict = -1, None
         parts = PurePosixPath(name).parts
         for depth in range(1, len(parts) + 1):
@@ -93,7 +89,7 @@ class ShippingRules:
 
     def is_private(self, name: str) -> str | None:
         """The shortest part of a path that is private by its name; None where none is, or the user readmits it."""
-        if self.asked(name) is True:
+        if self.explicit_verdict(name) is True:
             return None
         parts = PurePosixPath(name).parts
         for depth, part in enumerate(parts, start=1):
@@ -104,7 +100,7 @@ class ShippingRules:
 
     def ships(self, name: str, *, tracked: bool) -> bool:
         """Whether a file goes as far as names tell, private ones aside (see `is_private`)."""
-        verdict = self.asked(name)
+        verdict = self.explicit_verdict(name)
         if verdict is not None:
             return verdict
         return tracked or not MADE & set(PurePosixPath(name).parts)
@@ -161,36 +157,36 @@ def _expression(pattern: str) -> str:
     """
     anchored = "/" in pattern
     segments = pattern.removeprefix("/").split("/")
-    found = "" if anchored else "(?:.*/)?"
+    expression = "" if anchored else "(?:.*/)?"
     for number, segment in enumerate(segments):
         last = number == len(segments) - 1
         if segment == "**":
-            found += ".+" if last else "(?:.*/)?"
+            expression += ".+" if last else "(?:.*/)?"
         else:
-            found += _segment(segment) + ("" if last else "/")
-    return f"(?s:{found})"
+            expression += _segment(segment) + ("" if last else "/")
+    return f"(?s:{expression})"
 
 
 def _segment(segment: str) -> str:
-    found, at = "", 0
+    expression, at = "", 0
     while at < len(segment):
         char = segment[at]
         at += 1
         end = segment.find("]", at + 1) if char == "[" else -1
         if char == "*":
-            found += "" if found.endswith("[^/]*") else "[^/]*"
+            expression += "" if expression.endswith("[^/]*") else "[^/]*"
         elif char == "?":
-            found += "[^/]"
+            expression += "[^/]"
         elif char == "[" and end > 0:
             inner = segment[at:end].replace("\\", "\\\\").replace("[", "\\[")
-            found += f"(?!/)[^{inner[1:]}]" if inner[0] in "!^" and len(inner) > 1 else f"(?!/)[{inner}]"
+            expression += f"(?!/)[^{inner[1:]}]" if inner[0] in "!^" and len(inner) > 1 else f"(?!/)[{inner}]"
             at = end + 1
         elif char == "\\" and at < len(segment):
-            found += re.escape(segment[at])
+            expression += re.escape(segment[at])
             at += 1
         else:
-            found += re.escape(char)
-    return found
+            expression += re.escape(char)
+    return expression
 
 
 MAX_BYTES = 512 * 1024 * 1024
@@ -236,10 +232,6 @@ class WorkArchive:
 def work_files(folder: Path, environment: Mapping[str, str]) -> WorkFiles:
     """What of a folder would be shipped, looked at whole.
 
-    Args:
-        folder: the user's folder.
-        environment: for git.
-
     Raises:
         ImpossibleError: there is no such folder, it is too large, or it holds what cannot be shipped.
     """
@@ -252,8 +244,10 @@ def work_files(folder: Path, environment: Mapping[str, str]) -> WorkFiles:
     root = folder.resolve()
     git = git_state(root, environment)
     rules = rules_of(root)
-    found = _listed(root, environment, rules) if git is not None else _found(root, rules)
-    names, left_out = _without_private(root, sorted(name for name in found if os.path.lexists(root / name)), rules)
+    names_listed = _listed(root, environment, rules) if git is not None else _files_below(root, rules)
+    names, left_out = _without_private(
+        root, sorted(name for name in names_listed if os.path.lexists(root / name)), rules
+    )
     _refuse_what_cannot_go(root, names)
     return WorkFiles(root=root, names=tuple(names), left_out=left_out, git=git)
 
@@ -261,10 +255,7 @@ def work_files(folder: Path, environment: Mapping[str, str]) -> WorkFiles:
 def pack(folder: Path, target: Path, environment: Mapping[str, str]) -> WorkArchive:
     """Pack a folder into a tar.gz archive.
 
-    Args:
-        folder: the user's folder.
-        target: the archive to write; not inside the folder.
-        environment: for git.
+    `target` must not be inside the folder.
 
     Raises:
         ImpossibleError: there is no such folder, it is too large, or it holds what cannot be shipped.
@@ -291,7 +282,7 @@ def _without_private(root: Path, names: Iterable[str], rules: ShippingRules) -> 
     going, staying = [], []
     for name in names:
         private = rules.is_private(name)
-        if private is None and rules.asked(name) is None and _holds_key(root / name):
+        if private is None and rules.explicit_verdict(name) is None and _holds_key(root / name):
             private = name
         if private is None:
             going.append(name)
@@ -348,7 +339,7 @@ def _listed(folder: Path, environment: Mapping[str, str], rules: ShippingRules) 
     yield from (name for name, tracked in _shown(folder, environment) if rules.ships(name, tracked=tracked))
     if rules.readmits:
         ignored = _lines(_git(folder, environment, "ls-files", "-z", "--others", "--ignored", "--exclude-standard"))
-        yield from (name for name in ignored if rules.asked(name) is True)
+        yield from (name for name in ignored if rules.explicit_verdict(name) is True)
 
 
 def _shown(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
@@ -363,8 +354,8 @@ def _shown(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, 
             if git_state(inner, environment) is not None:
                 below = _shown(inner, environment)
             else:
-                below = ((each, False) for each in _found(inner, ShippingRules()))
-            yield from ((f"{name.rstrip('/')}/{each}", sure) for each, sure in below)
+                below = ((inner_name, False) for inner_name in _files_below(inner, ShippingRules()))
+            yield from ((f"{name.rstrip('/')}/{inner_name}", sure) for inner_name, sure in below)
         else:
             yield name, name in known
 
@@ -376,15 +367,15 @@ def _lines(done: subprocess.CompletedProcess[bytes] | None) -> list[str]:
     return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
 
 
-def _found(folder: Path, rules: ShippingRules) -> Iterator[str]:
+def _files_below(folder: Path, rules: ShippingRules) -> Iterator[str]:
     for place, folders, files in os.walk(folder):
         below = Path(place).relative_to(folder)
         folders[:] = [
-            each
-            for each in folders
-            if (rules.readmits or each not in MADE) and not (Path(place) / each / "pyvenv.cfg").is_file()
+            child
+            for child in folders
+            if (rules.readmits or child not in MADE) and not (Path(place) / child / "pyvenv.cfg").is_file()
         ]
-        links = [each for each in folders if (Path(place) / each).is_symlink()]
+        links = [child for child in folders if (Path(place) / child).is_symlink()]
         for name in (*files, *links):
             path = (below / name).as_posix()
             if rules.ships(path, tracked=False):
@@ -393,13 +384,13 @@ def _found(folder: Path, rules: ShippingRules) -> Iterator[str]:
 
 def _refuse_what_cannot_go(root: Path, names: Iterable[str]) -> None:
     """Look at every file before the first is packed."""
-    found: list[Finding] = []
+    problems: list[Finding] = []
     sizes: dict[str, int] = {}
     for name in names:
         reason, size = _judged(root, name)
         sizes[name] = size
         if reason:
-            found.append(error("not-shippable", "run.workdir", f"{_printable(name)} {reason[0]}", reason[1]))
+            problems.append(error("not-shippable", "run.workdir", f"{_printable(name)} {reason[0]}", reason[1]))
     total = sum(sizes.values())
     if total > MAX_BYTES or len(sizes) > MAX_FILES:
         largest = sorted(sizes, key=lambda name: -sizes[name])[:_SHOWN]
@@ -411,11 +402,11 @@ def _refuse_what_cannot_go(root: Path, names: Iterable[str]) -> None:
         hint = (
             "keep data in S3 and checkpoints outside the folder; files in .gitignore and .slipwayignore are not shipped"
         )
-        found.append(error("workdir-too-large", "run.workdir", message, hint))
+        problems.append(error("workdir-too-large", "run.workdir", message, hint))
     if not sizes:
-        found.append(error("workdir-empty", "run.workdir", "contains no file to ship"))
-    if found:
-        raise ImpossibleError(f"{root} cannot be shipped", findings=found[: 4 * _SHOWN])
+        problems.append(error("workdir-empty", "run.workdir", "contains no file to ship"))
+    if problems:
+        raise ImpossibleError(f"{root} cannot be shipped", findings=problems[: 4 * _SHOWN])
 
 
 def _judged(root: Path, name: str) -> tuple[tuple[str, str] | None, int]:

@@ -24,15 +24,10 @@ def folder(kind: str) -> str:
 def part(kind: str, name: str, of: type[T]) -> T:
     """One part of a target.
 
-    Args:
-        kind: the target's kind.
-        name: the part's name.
-        of: its type.
-
     Raises:
         TypeError: the module holds something else.
     """
-    found = getattr(import_module(f"launcher.targets.{folder(kind)}.{name}"), name.upper())
-    if not isinstance(found, of):
+    value = getattr(import_module(f"launcher.targets.{folder(kind)}.{name}"), name.upper())
+    if not isinstance(value, of):
         raise TypeError(f"launcher.targets.{folder(kind)}.{name} holds no {of.__name__}")
-    return found
+    return value

@@ -57,11 +57,11 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any] | None
 
 def answer(event: Mapping[str, Any], status: str, reason: str) -> None:
     """Tell CloudFormation what came of it, at the address that it gave."""
-    asked = event["ResourceProperties"]
+    properties = event["ResourceProperties"]
     body = {
         "Status": status,
         "Reason": reason[-REASON:],
-        "PhysicalResourceId": f"{asked['Cluster']}/{asked['Release']}",
+        "PhysicalResourceId": f"{properties['Cluster']}/{properties['Release']}",
         "StackId": event["StackId"],
         "RequestId": event["RequestId"],
         "LogicalResourceId": event["LogicalResourceId"],
@@ -73,36 +73,38 @@ def answer(event: Mapping[str, Any], status: str, reason: str) -> None:
         pass
 
 
-def install(asked: Mapping[str, str], client: Callable[..., Any], pause: Callable[[float], None]) -> None:
+def install(properties: Mapping[str, str], client: Callable[..., Any], pause: Callable[[float], None]) -> None:
     """Install or change the release.
 
     Raises:
         ChartError: the chart is not the one that was pinned, or helm fails.
     """
-    content = client("s3").get_object(Bucket=asked["Bucket"], Key=asked["Key"])["Body"].read()
-    found = hashlib.sha256(content).hexdigest()
-    if found != asked["Sha256"]:
-        raise ChartError(f"s3://{asked['Bucket']}/{asked['Key']} has SHA-256 {found}, pinned is {asked['Sha256']}")
+    content = client("s3").get_object(Bucket=properties["Bucket"], Key=properties["Key"])["Body"].read()
+    actual = hashlib.sha256(content).hexdigest()
+    if actual != properties["Sha256"]:
+        raise ChartError(
+            f"s3://{properties['Bucket']}/{properties['Key']} has SHA-256 {actual}, pinned is {properties['Sha256']}"
+        )
     with tempfile.TemporaryDirectory() as scratch:
         chart, values, authority = (Path(scratch, name) for name in ("chart", "values.yaml", "ca.crt"))
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             archive.extractall(chart)
-        values.write_text(asked["Values"], encoding="utf-8")
-        authority.write_bytes(base64.b64decode(asked["Authority"]))
-        command = [HELM, "upgrade", "--install", asked["Release"], str(chart)]
-        command += ["--namespace", asked["Namespace"], "--values", str(values), "--history-max", "2"]
+        values.write_text(properties["Values"], encoding="utf-8")
+        authority.write_bytes(base64.b64decode(properties["Authority"]))
+        command = [HELM, "upgrade", "--install", properties["Release"], str(chart)]
+        command += ["--namespace", properties["Namespace"], "--values", str(values), "--history-max", "2"]
         own = {
-            "HELM_KUBEAPISERVER": asked["Endpoint"],
+            "HELM_KUBEAPISERVER": properties["Endpoint"],
             "HELM_KUBECAFILE": str(authority),
-            **{f"HELM_{each}_HOME": str(Path(scratch, each)) for each in ("CACHE", "CONFIG", "DATA")},
+            **{f"HELM_{kind}_HOME": str(Path(scratch, kind)) for kind in ("CACHE", "CONFIG", "DATA")},
         }
         for left in reversed(range(TRIES)):
-            token = token_for(asked["Cluster"], client)
-            said = run(command, {**os.environ, **own, "HELM_KUBETOKEN": token})
-            if said is None:
+            token = token_for(properties["Cluster"], client)
+            output = run(command, {**os.environ, **own, "HELM_KUBETOKEN": token})
+            if output is None:
                 return
-            if not left or not any(each in said for each in NOT_YET):
-                raise ChartError(f"helm upgrade --install {asked['Release']}: {said}")
+            if not left or not any(sign in output for sign in NOT_YET):
+                raise ChartError(f"helm upgrade --install {properties['Release']}: {output}")
             pause(PAUSE_S)
 
 

@@ -60,11 +60,11 @@ def counted(ask: Ask, event: Mapping[str, Any], now: datetime) -> dict[str, Any]
     ended = listed(ask, ENDED) if hung_s and at_work - {None} else ()
     words = [(pod, last_word(pod)) for pod in ended if job_of(pod) in at_work]
     words += [(pod, stuck(pod, now, hung_s, whole=whole)) for pod in pods if hung_s]
-    found = {name_of(pod): reason for pod, reason in words if reason}
+    reasons = {name_of(pod): reason for pod, reason in words if reason}
     # The other pods of a job wait for the one that cannot start, or that has failed.
     jobs = {job_of(pod) for pod, reason in words if reason} - {None}
-    working = [pod for pod in pods if name_of(pod) not in found and job_of(pod) not in jobs]
-    named = [f"{name}: {reason}"[:LONGEST] for name, reason in found.items()]
+    working = [pod for pod in pods if name_of(pod) not in reasons and job_of(pod) not in jobs]
+    named = [f"{name}: {reason}"[:LONGEST] for name, reason in reasons.items()]
     others = sum(job_of(pod) is None for pod in working)
     return {"pods": len(working), "others": others, "stuck": named[:MOST]}
 
@@ -93,13 +93,15 @@ def stuck(pod: Mapping[str, Any], now: datetime, hung_s: float, *, whole: bool) 
         return f"{scheduled.get('reason', 'Unschedulable')}: {scheduled.get('message', '')}" if whole else ""
     retries = (pod["metadata"].get("annotations") or {}).get(RETRIES, "")
     most = int(retries) if retries.isdigit() else RESTARTS
-    for each in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
-        waiting = each.get("state", {}).get("waiting") or {}
+    for state in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+        waiting = state.get("state", {}).get("waiting") or {}
         if waiting.get("reason") in CANNOT_START:
-            return f"{waiting['reason']}: container {each['name']}: {waiting.get('message', each.get('image', ''))}"
-        if each.get("restartCount", 0) > most and loops(each, now):
-            code = each["lastState"]["terminated"].get("exitCode")
-            return f"CrashLoopBackOff: container {each['name']} was restarted {each['restartCount']} times, exit {code}"
+            return f"{waiting['reason']}: container {state['name']}: {waiting.get('message', state.get('image', ''))}"
+        if state.get("restartCount", 0) > most and loops(state, now):
+            code = state["lastState"]["terminated"].get("exitCode")
+            return (
+                f"CrashLoopBackOff: container {state['name']} was restarted {state['restartCount']} times, exit {code}"
+            )
     return ""
 
 
@@ -139,10 +141,10 @@ def works(pod: Mapping[str, Any]) -> bool:
     if JOB_LABEL in (pod["metadata"].get("labels") or {}):
         return True
     spec = pod["spec"]
-    for each in (*spec.get("initContainers", ()), *spec.get("containers", ())):
-        resources = each.get("resources", {})
-        for asked in (resources.get("limits") or {}, resources.get("requests") or {}):
-            if any(name.startswith(CHIPS) and str(count) != "0" for name, count in asked.items()):
+    for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
+        resources = container.get("resources", {})
+        for amounts in (resources.get("limits") or {}, resources.get("requests") or {}):
+            if any(name.startswith(CHIPS) and str(count) != "0" for name, count in amounts.items()):
                 return True
     return False
 
@@ -168,7 +170,7 @@ def api(token: str) -> Ask:
             endpoint + path, headers={"Authorization": f"Bearer {token}", "Accept": "application/json"}
         )
         with urllib.request.urlopen(request, timeout=20, context=trusted) as answer:  # noqa: S310 - the same
-            found: Mapping[str, Any] = json.load(answer)
-        return found
+            counts: Mapping[str, Any] = json.load(answer)
+        return counts
 
     return ask

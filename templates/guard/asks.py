@@ -19,21 +19,21 @@ def pods_of(guard: "Guard", function: str, **question: Any) -> Mapping[str, Any]
         ClientError: the function may not be called.
         RefusedError: it failed.
     """
-    asked = {"hung_minutes": guard.settings.hung / timedelta(minutes=1), **question}
-    answer = guard.client("lambda").invoke(FunctionName=function, Payload=json.dumps(asked).encode())
-    said = answer["Payload"].read().decode()
+    question_sent = {"hung_minutes": guard.settings.hung / timedelta(minutes=1), **question}
+    answer = guard.client("lambda").invoke(FunctionName=function, Payload=json.dumps(question_sent).encode())
+    payload = answer["Payload"].read().decode()
     if "FunctionError" in answer:
-        raise RefusedError(f"the function that counts pods failed: {said}")
-    found: Mapping[str, Any] = json.loads(said)
-    if found["stuck"]:
-        tell_stuck(guard, found["stuck"])
-    return found
+        raise RefusedError(f"the function that counts pods failed: {payload}")
+    counts: Mapping[str, Any] = json.loads(payload)
+    if counts["stuck"]:
+        tell_stuck(guard, counts["stuck"])
+    return counts
 
 
 def tell_stuck(guard: "Guard", stuck: list[str]) -> None:
     """Tell people, once a day each, of pods that cannot start."""
     cluster = guard.settings.cluster
-    new = [each for each in stuck if first_within(guard.cloudwatch, cluster, each.partition(": ")[0], guard.now)]
+    new = [pod for pod in stuck if first_within(guard.cloudwatch, cluster, pod.partition(": ")[0], guard.now)]
     if new:
         minutes = f"{guard.settings.hung / timedelta(minutes=1):g}"
         guard.tell(

@@ -103,7 +103,7 @@ def said_at(s3: Any, limit: Sum, spent: float, now: datetime) -> tuple[datetime,
 def moment_of(body: bytes, otherwise: datetime) -> datetime:
     """When the word was given; `otherwise` where the object is not the guard's own."""
     try:
-        found = datetime.fromisoformat(json.loads(body)["at"])
+        moment = datetime.fromisoformat(json.loads(body)["at"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return otherwise
-    return found if found.tzinfo is not None else otherwise
+    return moment if moment.tzinfo is not None else otherwise

@@ -46,12 +46,12 @@ class EndpointGuard(Guard):
     def described(self) -> Mapping[str, Any]:
         """The endpoint as SageMaker describes it; nothing where it does not exist."""
         try:
-            found: Mapping[str, Any] = self.sagemaker.describe_endpoint(EndpointName=self.settings.name)
+            description: Mapping[str, Any] = self.sagemaker.describe_endpoint(EndpointName=self.settings.name)
         except self.sagemaker.exceptions.ClientError as refusal:
             if refusal.response["Error"]["Code"] != MISSING:
                 raise
             return {}
-        return found
+        return description
 
     def all_idle(self, _nodes: list[Node]) -> bool:
         """Never: an hour without a request is a night, not the end of a service."""

@@ -43,13 +43,13 @@ def failure_of(what: str, problem: Exception) -> Failure:
     >>> failure_of("count its nodes", ValueError("no number"))
     Failure(call='count its nodes: ValueError', words='could not count its nodes: no number')
     """
-    said = f"could not {what}: {problem}"[:LONGEST]
+    text = f"could not {what}: {problem}"[:LONGEST]
     if not isinstance(problem, ClientError):
-        return Failure(f"{what}: {type(problem).__name__}"[:MOST_CHARACTERS], said)
+        return Failure(f"{what}: {type(problem).__name__}"[:MOST_CHARACTERS], text)
     code = problem.response.get("Error", {}).get("Code", "")
     right = RIGHT.search(str(problem))
     missing = f"\nMissing right of the guard's role: {right[1]}" if right is not None else ""
-    return Failure(f"{problem.operation_name}: {code}"[:MOST_CHARACTERS], said + missing)
+    return Failure(f"{problem.operation_name}: {code}"[:MOST_CHARACTERS], text + missing)
 
 
 def first_within(cloudwatch: Any, cluster: str, call: str, now: datetime, again: timedelta = AGAIN) -> bool:
@@ -84,4 +84,4 @@ def plain(call: str) -> str:
     >>> plain("UpdateItem: 5 µs")
     'UpdateItem: 5 ?s'
     """
-    return "".join(each if " " <= each <= "~" else "?" for each in call).strip(" :") or "?"
+    return "".join(character if " " <= character <= "~" else "?" for character in call).strip(" :") or "?"

@@ -212,9 +212,11 @@ class Guard:
     def tell_failures(self) -> None:
         """Tell people what this look could not do: each call once a day, since it is tried again at every look."""
         fresh = [failure for failure in self.failures if failure.call not in self.told]
-        self.told |= {each.call for each in fresh}
+        self.told |= {failure.call for failure in fresh}
         words = [
-            each.words for each in fresh if first_within(self.cloudwatch, self.settings.cluster, each.call, self.now)
+            failure.words
+            for failure in fresh
+            if first_within(self.cloudwatch, self.settings.cluster, failure.call, self.now)
         ]
         if words:
             text = "\n".join(
@@ -317,20 +319,20 @@ class Guard:
             if event["PhysicalResourceId"] == event["StackId"]:
                 went_well = went_well or event["ResourceStatus"] in WENT_WELL
                 if went_well and event["ResourceStatus"] in BEGAN:
-                    found: datetime = event["Timestamp"]
-                    return found
+                    moment: datetime = event["Timestamp"]
+                    return moment
         return self.made_at()
 
     def made_at(self) -> datetime:
         """When the stack was made: the sum is counted from there."""
-        made: datetime = self.stack()["CreationTime"]
-        return made
+        created: datetime = self.stack()["CreationTime"]
+        return created
 
     def stack(self) -> Mapping[str, Any]:
         """The cluster's stack as CloudFormation describes it."""
         (stack,) = self.cloudformation.describe_stacks(StackName=self.settings.stack)["Stacks"]
-        found: Mapping[str, Any] = stack
-        return found
+        description: Mapping[str, Any] = stack
+        return description
 
     def figures(self, nodes: list[Node] | None, began: datetime | None) -> dict[str, float]:
         """Node-hours so far and, where the rate is known, what they have cost by it; this look is in them.
@@ -340,8 +342,8 @@ class Guard:
         limit, values = self.settings.sum, {}
         if limit is not None:
             values[DOLLARS] = self.dollars_a_look(limit.nodes if nodes is None else len(nodes))
-            made = self.made_at()
-            self.spent = values[DOLLARS] + self.total(DOLLARS, made) + self.total(DOLLARS_BEFORE, made)
+            created = self.made_at()
+            self.spent = values[DOLLARS] + self.total(DOLLARS, created) + self.total(DOLLARS_BEFORE, created)
         if nodes is not None and began is not None:
             values["NodeHours"] = self.node_hours(began) + len(nodes) * EVERY / HOUR
             if self.settings.usd_per_node_hour is not None:
@@ -367,7 +369,7 @@ class Guard:
 
     def total(self, metric: str, began: datetime) -> float:
         """A metric of the cluster's, its looks added up since a moment."""
-        return sum(each.total for each in counted(self.cloudwatch, self.settings.cluster, metric, began, self.look))
+        return sum(count.total for count in counted(self.cloudwatch, self.settings.cluster, metric, began, self.look))
 
     def dollars_a_look(self, count: int) -> float:
         """What the cluster costs between two looks at the quoted rates."""
@@ -387,14 +389,14 @@ class Guard:
         if limit.uri is None:
             self.attempt("end what serves requests", lambda: self.end_service(reason, count))
             return
-        said = self.attempt("tell the job to stop", lambda: said_at(self.client("s3"), limit, spent, self.now))
-        if said is None:
+        word = self.attempt("tell the job to stop", lambda: said_at(self.client("s3"), limit, spent, self.now))
+        if word is None:
             # The job is not told. Its nodes go when nothing is left but what that takes.
             if limit.reached(spent, rate, count or 0, late=True):
                 why = self.failures[-1].words.partition("\n")[0]
                 self.end(f"{limit.words(spent)}; the guard {why}. {GO_ON}", count)
             return
-        told_at, first = said
+        told_at, first = word
         if first:
             minutes = round(limit.settle.total_seconds() / 60)
             self.tell(
@@ -439,7 +441,7 @@ class Guard:
         if self.samples is None:
             since = self.now - max(self.settings.idle + AFTER_SLURM, self.settings.hung)
             chunks = (nodes[start : start + NODES_A_CALL] for start in range(0, len(nodes), NODES_A_CALL))
-            self.samples = {key: found for chunk in chunks for key, found in self.chunk(chunk, since).items()}
+            self.samples = {key: series for chunk in chunks for key, series in self.chunk(chunk, since).items()}
         return self.samples
 
     def chunk(self, nodes: list[Node], since: datetime) -> Values:
@@ -452,13 +454,13 @@ class Guard:
         pages = self.cloudwatch.get_paginator("get_metric_data").paginate(
             MetricDataQueries=queries, StartTime=since, EndTime=self.now
         )
-        found: Values = {node["InstanceId"]: {metric: [] for metric in STATISTICS} for node in nodes}
+        values: Values = {node["InstanceId"]: {metric: [] for metric in STATISTICS} for node in nodes}
         for page in pages:
             for result in page["MetricDataResults"]:
                 index, _, metric = result["Id"][1:].partition("_")
                 times = zip(result["Timestamps"], result["Values"], strict=True)
-                found[nodes[int(index)]["InstanceId"]][metric].extend(times)
-        return found
+                values[nodes[int(index)]["InstanceId"]][metric].extend(times)
+        return values
 
     def stop(self, reason: str, count: int | None) -> None:
         """Ask ParallelCluster to stop the compute fleet, as `pcluster update-compute-fleet` does; once."""
@@ -518,8 +520,8 @@ class Guard:
         """Tell people of a notice for one of this cluster's nodes; notices come for every instance of the account."""
         instance = event["detail"]["instance-id"]
         answer = self.ec2.describe_instances(Filters=[{"Name": "instance-id", "Values": [instance]}])
-        found = [node for group in answer["Reservations"] for node in group["Instances"]]
-        tags = {tag["Key"]: tag["Value"] for node in found for tag in node.get("Tags", [])}
+        nodes = [node for group in answer["Reservations"] for node in group["Instances"]]
+        tags = {tag["Key"]: tag["Value"] for node in nodes for tag in node.get("Tags", [])}
         if self.is_own(tags):
             self.tell("interruption notice", NOTICES[event["detail-type"]].format(instance=instance))
 
@@ -548,10 +550,10 @@ def moment_of(text: str | None) -> datetime | None:
     (12, None, None)
     """
     try:
-        found = datetime.fromisoformat(text or "")
+        moment = datetime.fromisoformat(text or "")
     except ValueError:
         return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def its(count: int | None, what: str) -> str:

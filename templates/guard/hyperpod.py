@@ -110,22 +110,22 @@ class HyperPodGuard(Guard):
             ClientError: SageMaker does not list them, or refuses them all.
             RefusedError: it refuses some.
         """
-        found = [node["InstanceId"] for node in self.workers() if node["InstanceStatus"]["Status"] not in GOING]
-        if not found:
+        running = [node["InstanceId"] for node in self.workers() if node["InstanceStatus"]["Status"] not in GOING]
+        if not running:
             return
         stay: dict[str, list[str]] = {}
         problem: ClientError | None = None
-        for start in range(0, len(found), NODES_A_CALL):
-            ids = found[start : start + NODES_A_CALL]
+        for start in range(0, len(running), NODES_A_CALL):
+            ids = running[start : start + NODES_A_CALL]
             try:
                 answer = self.sagemaker.batch_delete_cluster_nodes(ClusterName=self.settings.name, NodeIds=ids)
             except ClientError as refusal:
                 problem = refusal
                 stay.setdefault(str(refusal), []).extend(ids)
             else:
-                for each in answer.get("Failed", []):
-                    stay.setdefault(each["Message"], []).append(each["NodeId"])
-        gone = len(found) - sum(map(len, stay.values()))
+                for failure in answer.get("Failed", []):
+                    stay.setdefault(failure["Message"], []).append(failure["NodeId"])
+        gone = len(running) - sum(map(len, stay.values()))
         if gone:
             self.tell(
                 "workers stopped",

@@ -41,10 +41,10 @@ def scheduled_at(event: Mapping[str, Any], now: datetime) -> datetime:
     2
     """
     try:
-        found = datetime.fromisoformat(event["time"])
+        moment = datetime.fromisoformat(event["time"])
     except (KeyError, TypeError, ValueError):
         return now
-    return found if found.tzinfo is not None else now
+    return moment if moment.tzinfo is not None else now
 
 
 def counted(cloudwatch: Any, cluster: str, metric: str, began: datetime, look: datetime) -> list[Period]:

@@ -53,12 +53,12 @@ class PcsGuard(Guard):
         try:
             pages = self.pcs.get_paginator("list_compute_node_groups").paginate(clusterIdentifier=name)
             ids = [group["id"] for page in pages for group in page["computeNodeGroups"] if group["name"] != LOGIN]
-            found = [
+            answers = [
                 self.pcs.get_compute_node_group(clusterIdentifier=name, computeNodeGroupIdentifier=id_) for id_ in ids
             ]
         except self.pcs.exceptions.ResourceNotFoundException:
             return []
-        return [each["computeNodeGroup"] for each in found]
+        return [group["computeNodeGroup"] for group in answers]
 
     def stop(self, reason: str, count: int | None) -> None:
         """Set the groups to no instances, once; what stays after that is ended by its tags.
@@ -66,17 +66,19 @@ class PcsGuard(Guard):
         Raises:
             ClientError: PCS refuses.
         """
-        found = self.groups()
+        groups = self.groups()
         started = [
-            each for each in found if each["scalingConfiguration"]["maxInstanceCount"] and each["status"] not in GOING
+            group
+            for group in groups
+            if group["scalingConfiguration"]["maxInstanceCount"] and group["status"] not in GOING
         ]
         if not started:
-            self.end_what_stays("set to none", max((each["modifiedAt"] for each in found), default=None))
+            self.end_what_stays("set to none", max((group["modifiedAt"] for group in groups), default=None))
             return
-        for each in started:
+        for group in started:
             self.pcs.update_compute_node_group(
                 clusterIdentifier=self.settings.name,
-                computeNodeGroupIdentifier=each["id"],
+                computeNodeGroupIdentifier=group["id"],
                 scalingConfiguration={"minInstanceCount": 0, "maxInstanceCount": 0},
             )
         self.tell(

@@ -33,7 +33,7 @@ class Reserved(NamedTuple):
         if "RESERVED_NODES" not in variables:
             return None
         window = (variables.get(f"RESERVED_{name}") for name in ("FROM", "UNTIL"))
-        begins, ends = (datetime.fromisoformat(each) if each else None for each in window)
+        begins, ends = (datetime.fromisoformat(text) if text else None for text in window)
         return cls(int(variables["RESERVED_NODES"]), begins, ends)
 
     def unused(self, ran_until: datetime, now: datetime, window: timedelta) -> str:

@@ -64,17 +64,17 @@ class TrainingJobGuard(Guard):
     def jobs(self) -> list[Mapping[str, Any]]:
         """The jobs of the plan that are not over, by their tag."""
         pages = self.sagemaker.get_paginator("list_training_jobs").paginate(StatusEquals=RUNNING)
-        found = []
-        for each in (summary for page in pages for summary in page["TrainingJobSummaries"]):
-            tags = self.sagemaker.get_paginator("list_tags").paginate(ResourceArn=each["TrainingJobArn"])
+        jobs = []
+        for summary in (listed for page in pages for listed in page["TrainingJobSummaries"]):
+            tags = self.sagemaker.get_paginator("list_tags").paginate(ResourceArn=summary["TrainingJobArn"])
             if {"Key": TAG, "Value": self.settings.cluster} in [tag for page in tags for tag in page["Tags"]]:
-                found.append(self.sagemaker.describe_training_job(TrainingJobName=each["TrainingJobName"]))
-        return found
+                jobs.append(self.sagemaker.describe_training_job(TrainingJobName=summary["TrainingJobName"]))
+        return jobs
 
     def nodes(self) -> list[Node]:
         """One for each instance that is billed."""
         billed = [job for job in self.jobs() if job["SecondaryStatus"] not in UNBILLED]
-        return [{} for each in billed for _ in range(each["ResourceConfig"]["InstanceCount"])]
+        return [{} for job in billed for _ in range(job["ResourceConfig"]["InstanceCount"])]
 
     def all_idle(self, _nodes: list[Node]) -> bool:
         """Never: the machines go with their job."""

@@ -67,23 +67,23 @@ class Folder:
         Raises:
             ClientError: the store does not answer, or nobody could be told.
         """
-        found = self.said()
-        for event in sorted({each.event for each in found}):
-            self.tell_all([each for each in found if each.event == event], now, tell)
+        words = self.said()
+        for event in sorted({word.event for word in words}):
+            self.tell_all([word for word in words if word.event == event], now, tell)
 
-    def tell_all(self, said: list[Said], now: datetime, tell: Callable[[str, str], None]) -> None:
+    def tell_all(self, words: list[Said], now: datetime, tell: Callable[[str, str], None]) -> None:
         """Tell things of one kind in one message, and remove them.
 
         Raises:
             ClientError: the store does not answer, or nobody could be told.
         """
-        subject, begin = SUBJECTS.get(said[0].event, OTHERWISE)
-        text = "\n".join((f"{begin}:", *(each.words for each in said)))
+        subject, begin = SUBJECTS.get(words[0].event, OTHERWISE)
+        text = "\n".join((f"{begin}:", *(word.words for word in words)))
         # Where the store removes nothing, the mark alone keeps it from being told at every look.
-        name = sha256("\n".join(each.key for each in said).encode()).hexdigest()
+        name = sha256("\n".join(word.key for word in words).encode()).hexdigest()
         self.once(name, now, lambda: tell(subject, text))
-        for each in said:
-            self.s3.delete_object(Bucket=self.bucket, Key=each.key)
+        for word in words:
+            self.s3.delete_object(Bucket=self.bucket, Key=word.key)
 
     def tell_idle(
         self, now: datetime, tell: Callable[[str, str], None], idle: str, usd_per_hour: float | None, cluster: str
@@ -110,9 +110,9 @@ class Folder:
         Raises:
             ClientError: the store does not answer.
         """
-        listed = (each for each in self.left() if not self.is_beat(each["Key"]))
-        found = sorted(listed, key=lambda each: each["LastModified"])[:MOST]
-        return [Said(each["Key"], *parsed(self.text(each["Key"]))) for each in found]
+        listed = (entry for entry in self.left() if not self.is_beat(entry["Key"]))
+        oldest = sorted(listed, key=lambda entry: entry["LastModified"])[:MOST]
+        return [Said(entry["Key"], *parsed(self.text(entry["Key"]))) for entry in oldest]
 
     def beats(self, now: datetime) -> list[Beat]:
         """What the nodes that run a job say of themselves; one that cannot be read is at work.
@@ -120,9 +120,9 @@ class Folder:
         Raises:
             ClientError: the store does not answer.
         """
-        fresh = (each for each in self.left() if self.is_beat(each["Key"]) and now - each["LastModified"] < FRESH)
-        found = (beat_of(self.text(each["Key"])) for each in fresh)
-        return [each for each in found if each is not None]
+        fresh = (entry for entry in self.left() if self.is_beat(entry["Key"]) and now - entry["LastModified"] < FRESH)
+        beats = (beat_of(self.text(entry["Key"])) for entry in fresh)
+        return [beat for beat in beats if beat is not None]
 
     def left(self) -> list[dict[str, Any]]:
         """All that nodes have left, listed once a look."""
@@ -200,4 +200,4 @@ def plain(value: Any) -> str:
 
 
 def _printable(text: str) -> Iterator[str]:
-    return (each if each.isprintable() else " " for each in text)
+    return (character if character.isprintable() else " " for character in text)

@@ -92,7 +92,7 @@ def test_every_reader_sees_the_last_word_of_every_run(endpoint, seed, rounds, tm
             act(chance, one)
             one.looks()
         wanted = {run.identity: run for each in people for run in each.runs}
-        before = len(people[0].store.found())
+        before = len(people[0].store.list_objects())
         for each in people:
             assert {run.identity: run for run in each.looks().entries} == wanted, (number, each.name, each.clock)
-        assert len(people[0].store.found()) == before, number
+        assert len(people[0].store.list_objects()) == before, number

@@ -45,7 +45,7 @@ LAUNCH = {
     "fleet": lambda session: status(session, "slipway-team"),
     "start the fleet": lambda session: request_start(session, "slipway-team", "STOPPED", NOW),
     "ship a job": lambda session: Objects.at(session, f"s3://{BUCKET}/jobs/1").put("work.tar.gz", b"x"),
-    "look at checkpoints": lambda session: Objects.at(session, f"s3://{BUCKET}/jobs/1").found(),
+    "look at checkpoints": lambda session: Objects.at(session, f"s3://{BUCKET}/jobs/1").list_objects(),
     "read a manifest": lambda session: Objects.at(session, f"s3://{BUCKET}/jobs/1").read("work.tar.gz"),
     "prune": lambda session: Objects.at(session, f"s3://{BUCKET}/jobs/1").delete(["step-1"]),
     "EKS": lambda session: eks_cluster.describe(session, "slipway-team"),

@@ -81,7 +81,7 @@ def test_an_example_that_nobody_named_is_shown_and_cannot_be_deployed(run_app, m
     assert len(templates) == 3
     for template in templates:
         (told,) = broken_rules(template, {"BootstrapVersion": "21"})
-        assert told.endswith("nothing of it can be deployed: cdk deploy --all -c plan=FILE")
+        assert told.endswith("is an example and cannot be deployed: cdk deploy --all -c plan=FILE")
     assert run_app(ROOT / "examples/p5-spot.yaml").code == 0
     assert all(
         broken_rules(json.loads(path.read_text()), {"BootstrapVersion": "21"}) == []

@@ -10,7 +10,7 @@ import pytest
 from launcher.catalog.load import load
 from launcher.records import run_folder
 from launcher.sandbox.sandbox import Sandbox
-from launcher.workflow.run.spike import remove_made
+from launcher.workflow.run.spike import remove_clusters
 from tests.sandbox import clients
 
 REGION = "us-east-2"
@@ -329,7 +329,7 @@ class TestSpikeRemoval:
             folder = run_folder.create(name, datetime.now(UTC), tmp_path)
             (folder.path / "plan.json").write_text(json.dumps(SPIKE_PLAN | {"name": name} | changes))
             lines = []
-            left = remove_made([folder], begun, load(), account.sandbox.process_environment({}), lines.append)
+            left = remove_clusters([folder], begun, load(), account.sandbox.process_environment({}), lines.append)
             return left, lines
 
         return run

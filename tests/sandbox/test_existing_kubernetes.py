@@ -186,7 +186,7 @@ def test_a_job_for_another_plans_folder_is_refused_before_anything_is_shipped(ac
 @pytest.mark.parametrize(
     "target,run,said",
     [
-        ({"instance_type": "p4d.24xlarge"}, {}, "0 are there; the cluster has"),
+        ({"instance_type": "p4d.24xlarge"}, {}, "0 found; the cluster has"),
         ({"queue": "team-a/gpus"}, {}, "the cluster has no Kueue"),
         ({}, {"operator": "pytorchjob"}, "the cluster supports job"),
         ({"cluster": "teem"}, {}, "no cluster teem"),

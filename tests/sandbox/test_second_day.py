@@ -24,7 +24,7 @@ from launcher.workflow.deploy.deployment import deploy_quote
 from launcher.workflow.deploy.difference import update_obstacle
 from launcher.workflow.deploy.down import Subject, survey, take_down
 from launcher.workflow.doctor.diagnosis import diagnose, subject_of
-from launcher.workflow.quote.existing_head import kept_head
+from launcher.workflow.quote.existing_head import existing_head_type
 from launcher.workflow.quote.fresh import Picked
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
@@ -216,7 +216,7 @@ class Account:
             options=self.options(),
             candidates=lambda: price(other, datetime.now(UTC), PriceOptions(any_age=True, everything=True)),
             requote=lambda _: picked,
-            asking=lambda _: self.options(),
+            options_for=lambda _: self.options(),
             obstacle=partial(update_obstacle, base=self.root, environment=self.session.environment),
         )
         fallback.tried.append(picked.quoted.plan.place)
@@ -261,7 +261,7 @@ def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
         assert any("in use2-az2 is left out: " in line for line in account.told), "\n".join(account.told)
         assert account.told[-1].endswith("the job continues to wait")
 
-        there = kept_head(account.priced(mended).quoted.plan, account.session)
+        there = existing_head_type(account.priced(mended).quoted.plan, account.session)
         assert there == (None if kind == "eks" else "m6i.xlarge")
 
         refused = [each for each in KEYS[kind] if each[3] == NEW]

@@ -85,7 +85,7 @@ def test_what_the_folder_has_is_sent_once_and_the_sandbox_is_not(store):
     assert read(store, *own, say=said.append).entries == (entry(),)
     assert said == ["sent 1 missing run of this folder"]
     assert read(store, *own, now=NOW + timedelta(hours=1)).entries == (entry(),)
-    assert len(store.found()) == 1
+    assert len(store.list_objects()) == 1
 
 
 def test_a_later_entry_of_a_run_counts(store):
@@ -113,7 +113,7 @@ def test_an_entry_sent_with_a_wrong_clock_hides_nothing_and_can_be_corrected(sto
     for _ in range(2):
         assert billed in read(store, billed, now=wrong()).entries
         assert billed in read(store, billed).entries
-    assert len(store.found()) == 5
+    assert len(store.list_objects()) == 5
     corrected = entry(billed_usd=Decimal(39))
     read(store, corrected, now=wrong())
     shutil.rmtree(tmp_path)

@@ -239,7 +239,7 @@ def test_a_launch_is_followed_left_and_ended_from_other_terminals(own, tmp_path)
     assert dry.returncode == 0, dry.stderr
     for each in ("network", "checkpoints", "training"):
         assert f"  slipway-tiny-gpt-{each}: no change\n" in dry.stderr, dry.stderr
-    assert "a sandbox begins empty" not in dry.stderr
+    assert "a new sandbox is empty" not in dry.stderr
     down = slipway("down", "tiny-gpt", "--sandbox", "--yes", folder=tmp_path, environment=own)
     assert down.returncode == 0, down.stderr
     box = Sandbox.attached(staying.find(own), region="us-east-1")

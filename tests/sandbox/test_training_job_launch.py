@@ -193,8 +193,8 @@ class TestEndings:
         fallback = Fallback(
             options=options,
             candidates=lambda: price(path, datetime.now(UTC), PRICED),
-            requote=lambda digest: gated_quote(path, datetime.now(UTC), PRICED, wanted=digest, say=told.append),
-            asking=lambda _: options,
+            requote=lambda digest: gated_quote(path, datetime.now(UTC), PRICED, selection=digest, say=told.append),
+            options_for=lambda _: options,
             obstacle=partial(update_obstacle, base=tmp_path, environment=sandbox.process_environment({})),
         )
         priced = fallback.candidates()
@@ -231,7 +231,7 @@ class TestEndings:
         script = TRAINER.replace("0.05", "0.2")
         text = plan(["python3", "train.py", "600"], nodes=1)
         with pytest.raises(DeploymentFailedError, match="was cancelled") as refused:
-            launched(tmp_path, text, script, told=told, box=sandbox, enough=lambda _: True)
+            launched(tmp_path, text, script, told=told, box=sandbox, stop_when=lambda _: True)
         assert refused.value.exit_code == 6
         (report,) = tmp_path.glob(".slipway/runs/jobbed/2*/report.json")
         found = json.loads(report.read_text())

@@ -276,8 +276,8 @@ def test_no_document_whatever_gives_anything_but_a_clear_error(data: object) -> 
 @pytest.mark.parametrize(
     "text,words",
     [
-        ("target: &t {nodes: *t}", "line 3, column 9: an alias lies in what it names"),
-        ("run: {command: &c [*c]}", "line 3, column 16: an alias lies in what it names"),
+        ("target: &t {nodes: *t}", "line 3, column 9: an alias is inside the value it names"),
+        ("run: {command: &c [*c]}", "line 3, column 16: an alias is inside the value it names"),
         ("target:\n  <<: {region: any}\n", "line 4, column 3: merge keys (<<) are not taken"),
     ],
 )

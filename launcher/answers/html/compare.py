@@ -23,52 +23,52 @@ Line = Sequence[tuple[float, float]]
 Traffic = Sequence[tuple[str, str, Sequence[tuple[float, float, float, float]]]]
 
 
-def page(found: "Comparison | ServingComparison", traffic: Traffic = ()) -> str:
+def page(comparison: "Comparison | ServingComparison", traffic: Traffic = ()) -> str:
     """The whole file; `traffic` holds a name, a class and requests a second with low, middle and high a month."""
-    verdict, name = found.verdict, found.request.name
+    verdict, name = comparison.verdict, comparison.request.name
     parts: list[str | Plot] = [paragraphs([verdict.text], "lead")]
-    if isinstance(found, Comparison):
-        parts.append(paragraphs(sides(found)))
+    if isinstance(comparison, Comparison):
+        parts.append(paragraphs(sides(comparison)))
     for title, sentences in (("Reasons", verdict.reasons), ("What would change this recommendation", verdict.flips)):
         if sentences:
             parts.append(f"<h2>{title}</h2>{paragraphs(sentences)}")
-    if isinstance(found, Comparison) and found.port is not None:
-        parts.append(_port(found.port))
+    if isinstance(comparison, Comparison) and comparison.port is not None:
+        parts.append(_port(comparison.port))
     if traffic:
         parts.append(_traffic(traffic))
-    quotes: list[tuple[int, Quote]] = list(enumerate(found.priced.quotes, start=1))
-    known = [(rank, each) for rank, each in quotes if each.usd is not None]
-    serves = not isinstance(found, Comparison)
+    quotes: list[tuple[int, Quote]] = list(enumerate(comparison.priced.quotes, start=1))
+    known = [(rank, quoted) for rank, quoted in quotes if quoted.usd is not None]
+    serves = not isinstance(comparison, Comparison)
     if known:
         parts += [SLIDER, plan.ranges(known[:MOST_ROWS], "a month" if serves else "a run")]
-    asked = {(candidate.place.instance_type, candidate.place.option) for candidate in found.pinned.candidates}
+    pinned = {(candidate.place.instance_type, candidate.place.option) for candidate in comparison.pinned.candidates}
 
     def note(quoted: Quote) -> str:
         place = quoted.plan.place
-        outside = "" if (place.instance_type, place.option) in asked else OUTSIDE
-        return "; ".join(each for each in (outside, plan.note(quoted)) if each)
+        outside = "" if (place.instance_type, place.option) in pinned else OUTSIDE
+        return "; ".join(text for text in (outside, plan.note(quoted)) if text)
 
     parts.append(plan.table_of(quotes, serves=serves, note_of=note))
     return document(f"{name}: comparison", parts)
 
 
-def _port(told: Port) -> Plot:
-    paid = told.break_even_run
-    runs = min(MOST_RUNS, max(told.runs, 2 * paid if paid is not None else 0, 2))
-    maintenance = float(told.maintenance_usd_per_month) / told.runs_per_month
+def _port(port: Port) -> Plot:
+    paid = port.break_even_run
+    runs = min(MOST_RUNS, max(port.runs, 2 * paid if paid is not None else 0, 2))
+    maintenance = float(port.maintenance_usd_per_month) / port.runs_per_month
     steps = range(0, runs + 1, max(1, runs // 40))
 
     def gpu(run: int) -> float:
-        return run * float(told.gpu_run.mid)
+        return run * float(port.gpu_run.mid)
 
     def ported(run: int) -> float:
-        return float(told.usd) + run * (float(told.trainium_run.mid) + maintenance)
+        return float(port.usd) + run * (float(port.trainium_run.mid) + maintenance)
 
-    marks = [(float(told.runs), "", f"the plan's {told.runs:,} run{'s' if told.runs > 1 else ''}")]
+    marks = [(float(port.runs), "", f"the plan's {port.runs:,} run{'s' if port.runs > 1 else ''}")]
     if paid is not None and paid <= runs:
         marks.append((float(paid), "bad", f"paid back after {paid:,}"))
     back = "never pays off" if paid is None else f"is paid back after {paid:,} runs"
-    band = [(float(run), run * float(told.gpu_run.low), run * float(told.gpu_run.high)) for run in steps]
+    band = [(float(run), run * float(port.gpu_run.low), run * float(port.gpu_run.high)) for run in steps]
     return lines_plot(
         "port",
         "The port to Trainium over its runs",
@@ -86,7 +86,7 @@ def _port(told: Port) -> Plot:
 
 def _traffic(traffic: Traffic) -> Plot:
     """A month against requests a second, with where the cheaper side changes and between what it may."""
-    told = [f"{name}: " + ", ".join(f"{x:g}/s ${mid:,.0f}" for x, _, mid, _ in rows) for name, _, rows in traffic]
+    texts = [f"{name}: " + ", ".join(f"{x:g}/s ${mid:,.0f}" for x, _, mid, _ in rows) for name, _, rows in traffic]
     marks = []
     for (name, _, own), (other, _, rows) in combinations(traffic, 2):
         for x in crossings(_part(own, MID), _part(rows, MID)):
@@ -94,13 +94,13 @@ def _traffic(traffic: Traffic) -> Plot:
             below, above = [edge for edge in edges if edge < x], [edge for edge in edges if edge > x]
             span = f" ({max(below):.3g} to {min(above):.3g})" if below and above else ""
             marks.append((x, "bad", f"{name} = {other} at {x:.3g}/s{span}"))
-            told.append(marks[-1][2])
+            texts.append(marks[-1][2])
     return lines_plot(
         "traffic",
         "A month against traffic",
         [(name, kind, [(x, mid) for x, _, mid, _ in rows]) for name, kind, rows in traffic],
         x_title="requests a second, mean over the day",
-        words="; ".join(told),
+        words="; ".join(texts),
         marks=marks,
         bands=[(kind, [(x, low, high) for x, low, _, high in rows]) for _, kind, rows in traffic],
         caption="Bands are low to high. A red line is where two sides cost the same, in brackets where they may: "

@@ -32,48 +32,52 @@ UNITS = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0))
 """Of an axis, and their seconds: the largest that the runs fill once."""
 
 
-def page(found: Ledger, by: Grouping | None) -> str:
+def page(ledger: Ledger, by: Grouping | None) -> str:
     """The whole file."""
-    parts: list[str | Plot] = [paragraphs(answer(total(found.entries)) if found.entries else ["No runs here."], "lead")]
-    real = [entry for entry in found.entries if not entry.simulated]
-    drawn = [each for each in real or found.entries if _measures(each)]
+    parts: list[str | Plot] = [
+        paragraphs(answer(total(ledger.entries)) if ledger.entries else ["No runs here."], "lead")
+    ]
+    real = [entry for entry in ledger.entries if not entry.simulated]
+    drawn = [entry for entry in real or ledger.entries if _measures(entry)]
     if drawn:
         parts += [_beside(drawn[:MOST_ROWS], simulated=not real), *_over_time(drawn)]
-    if by is not None and found.entries:
-        groups = grouped(found.entries, by)
+    if by is not None and ledger.entries:
+        groups = grouped(ledger.entries, by)
         parts.append(table(f"Added up by {by.value}", group_columns(by)[:7], groups, key="groups"))
-    if found.entries:
-        parts.append(_runs(found.entries[:MOST_RUNS]))
-    hidden = len(found.entries) - MOST_RUNS
+    if ledger.entries:
+        parts.append(_runs(ledger.entries[:MOST_RUNS]))
+    hidden = len(ledger.entries) - MOST_RUNS
     parts.append(paragraphs([f"{hidden:,} older runs are not shown: --csv has them all."] * (hidden > 0), "soft"))
-    parts.append(paragraphs([found.source, *(f"{run}: {reason}" for run, reason in found.unread)], "soft"))
+    parts.append(paragraphs([ledger.source, *(f"{run}: {reason}" for run, reason in ledger.unread)], "soft"))
     return document("Results of the runs", parts)
 
 
-def _measures(each: LedgerEntry) -> bool:
+def _measures(entry: LedgerEntry) -> bool:
     """Whether there is something to set beside a quote; a month's quote is not of a run."""
-    return each.quoted_usd is not None and not each.monthly and each.usd_used is not None
+    return entry.quoted_usd is not None and not entry.monthly and entry.usd_used is not None
 
 
 def _beside(shown: Sequence[LedgerEntry], *, simulated: bool) -> Plot:
     height = TOP + ROW * len(shown) + BOTTOM
-    scale = scale_of([usd for each in shown for usd in _dollars(each)], START, END)
+    scale = scale_of([usd for entry in shown for usd in _dollars(entry)], START, END)
     parts = [across(scale, TOP, height - BOTTOM, "dollars a run", "$")]
-    told = []
-    for number, each in enumerate(shown):
+    texts = []
+    for number, drawn_entry in enumerate(shown):
         y = TOP + ROW * number + 24
-        low, mid, high, used, *billed = _dollars(each)
-        said = f"{each.name}, {each.started_at:%Y-%m-%d}: quoted ${mid:,.2f} (${low:,.2f} to ${high:,.2f}), "
-        said += f"used ${used:,.2f}"
-        said += f", billed ${billed[0]:,.2f}" if billed else ", no bill yet"
-        told.append(said)
-        data = f' data-run="{escape(each.name)}/{escape(each.run)}"'
-        parts.append(text_at(START, y - 12, f"{each.name}, {each.started_at:%Y-%m-%d %H:%M}", "tick"))
+        low, mid, high, used, *billed = _dollars(drawn_entry)
+        text = (
+            f"{drawn_entry.name}, {drawn_entry.started_at:%Y-%m-%d}: quoted ${mid:,.2f} (${low:,.2f} to ${high:,.2f}), "
+        )
+        text += f"used ${used:,.2f}"
+        text += f", billed ${billed[0]:,.2f}" if billed else ", no bill yet"
+        texts.append(text)
+        data = f' data-run="{escape(drawn_entry.name)}/{escape(drawn_entry.run)}"'
+        parts.append(text_at(START, y - 12, f"{drawn_entry.name}, {drawn_entry.started_at:%Y-%m-%d %H:%M}", "tick"))
         parts.append(line(scale.at(low), y, scale.at(high), y, "bar"))
-        parts.append(dot(scale.at(mid), y, "dot", data=f'{data} data-kind="quoted" data-usd="{mid}"', label=said))
-        parts.append(dot(scale.at(used), y, "front", data=f'{data} data-kind="used" data-usd="{used}"', label=said))
+        parts.append(dot(scale.at(mid), y, "dot", data=f'{data} data-kind="quoted" data-usd="{mid}"', label=text))
+        parts.append(dot(scale.at(used), y, "front", data=f'{data} data-kind="used" data-usd="{used}"', label=text))
         parts += [
-            dot(scale.at(usd), y, "refused", data=f'{data} data-kind="billed" data-usd="{usd}"', label=said)
+            dot(scale.at(usd), y, "refused", data=f'{data} data-kind="billed" data-usd="{usd}"', label=text)
             for usd in billed
         ]
     spent = "Runs of the sandbox: nothing was spent. " if simulated else ""
@@ -81,7 +85,7 @@ def _beside(shown: Sequence[LedgerEntry], *, simulated: bool) -> Plot:
     return Plot(
         key="beside",
         title="Quoted, used and billed",
-        words="; ".join(told),
+        words="; ".join(texts),
         body="".join(parts),
         height=height,
         caption=caption,
@@ -89,23 +93,23 @@ def _beside(shown: Sequence[LedgerEntry], *, simulated: bool) -> Plot:
     )
 
 
-def _dollars(each: LedgerEntry) -> list[float]:
-    quoted = each.quoted_usd
+def _dollars(entry: LedgerEntry) -> list[float]:
+    quoted = entry.quoted_usd
     if quoted is None:
         return []
-    every = [quoted.low, quoted.mid, quoted.high, each.usd_used or Decimal(0), each.billed_usd]
+    every = [quoted.low, quoted.mid, quoted.high, entry.usd_used or Decimal(0), entry.billed_usd]
     return [float(usd) for usd in every if usd is not None]
 
 
 def _over_time(drawn: Sequence[LedgerEntry]) -> list[Plot]:
-    ordered = sorted(drawn, key=lambda each: each.started_at)
+    ordered = sorted(drawn, key=lambda entry: entry.started_at)
     first, last_at = ordered[0].started_at, ordered[-1].started_at
-    unit, seconds = next((each for each in UNITS if (last_at - first).total_seconds() >= each[1]), UNITS[-1])
+    unit, seconds = next((step for step in UNITS if (last_at - first).total_seconds() >= step[1]), UNITS[-1])
     series: dict[str, list[tuple[float, float]]] = {"quoted, middle": [], "used": [], "billed": []}
     sums = dict.fromkeys(series, 0.0)
-    for each in ordered:
-        passed = (each.started_at - first).total_seconds() / seconds
-        _, mid, _, used, *billed = _dollars(each)
+    for listed_entry in ordered:
+        passed = (listed_entry.started_at - first).total_seconds() / seconds
+        _, mid, _, used, *billed = _dollars(listed_entry)
         for name, usd in (("quoted, middle", mid), ("used", used), *(("billed", usd) for usd in billed)):
             sums[name] += usd
             series[name].append((passed, sums[name]))
@@ -117,15 +121,15 @@ def _over_time(drawn: Sequence[LedgerEntry]) -> list[Plot]:
         for (name, points), kind in zip(series.items(), ("a", "b", "c"), strict=True)
         if points
     ]
-    told = ", ".join(f"{name} ${sums[name]:,.2f}" for name, _, _ in lines)
+    totals = ", ".join(f"{name} ${sums[name]:,.2f}" for name, _, _ in lines)
     title, axis = "Added up over time", f"{unit} since {first.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     caption = "Billed counts the runs whose bill was read."
-    return [lines_plot("sums", title, lines, x_title=axis, words=f"{len(ordered)} runs: {told}", caption=caption)]
+    return [lines_plot("sums", title, lines, x_title=axis, words=f"{len(ordered)} runs: {totals}", caption=caption)]
 
 
 def _runs(entries: Sequence[LedgerEntry]) -> str:
     *shown, lost = RUNS
     stopped = Column[LedgerEntry](
-        "stopped", lambda each: f"{each.interruptions or ''}", "right", value=lambda each: each.interruptions
+        "stopped", lambda entry: f"{entry.interruptions or ''}", "right", value=lambda entry: entry.interruptions
     )
     return table("Every run; click a column title to sort", [*shown, stopped, lost], entries, key="runs")

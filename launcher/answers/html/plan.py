@@ -49,7 +49,7 @@ def page(priced: Priced, every: Priced | None) -> str:
             wide = priced if every is None else every
             points = [(rank, wide.quote(rank)) for rank in range(1, len(wide.candidates) + 1)]
             parts.append(
-                _times([(rank, each) for rank, each in points if each.usd is not None], whole=every is not None)
+                _times([(rank, quoted) for rank, quoted in points if quoted.usd is not None], whole=every is not None)
             )
     parts.append(table_of(quotes, serves=serves))
     parts.append(paragraphs([price_ages(priced.candidates), "Nothing was called and nothing was spent."], "soft"))
@@ -74,23 +74,23 @@ def ranges(known: Ranked, unit: str, names: Mapping[int, str] | None = None) -> 
     spans = [quoted.usd for _, quoted in known if quoted.usd is not None]
     scale = scale_of([float(usd) for span in spans for usd in (span.low, span.high)], START, END)
     parts = [across(scale, TOP, bottom, f"dollars {unit}", "$")]
-    told = []
+    texts = []
     for number, ((rank, quoted), span) in enumerate(zip(known, spans, strict=True)):
         y = TOP + ROW * number + 24
         low, mid, high = (scale.at(float(usd)) for usd in (span.low, span.mid, span.high))
         name = f"{rank}. {name_of(quoted)}" if names is None else names[rank]
         what, usd = name_of(quoted) if names is None else name, words.dollars(span.mid)
-        said = f"{what}: ${usd} (${words.dollars(span.low)} to ${words.dollars(span.high)})"
-        told.append(said)
+        text = f"{what}: ${usd} (${words.dollars(span.low)} to ${words.dollars(span.high)})"
+        texts.append(text)
         data = f' data-rank="{rank}" data-low="{span.low}" data-mid="{span.mid}" data-high="{span.high}"'
         data += f' data-xlow="{low:.2f}" data-xmid="{mid:.2f}" data-xhigh="{high:.2f}"'
         kind = "dot" if quoted.gate.allowed else "refused"
         parts += [text_at(START, y - 12, name, "tick")]
-        parts += [line(low, y, high, y, "bar"), dot(mid, y, kind, data=data, label=said)]
+        parts += [line(low, y, high, y, "bar"), dot(mid, y, kind, data=data, label=text)]
     return Plot(
         key="ranges",
         title=f"Total dollars {unit}, low to high",
-        words="; ".join(told),
+        words="; ".join(texts),
         body="".join(parts),
         height=height,
         caption="The dot is the middle estimate; a ring is a candidate whose launch would be refused now.",
@@ -106,9 +106,9 @@ def _times(known: Ranked, *, whole: bool) -> Plot:
     wide = scale_of([x for x, *_ in points], LEFT, END)
     tall = scale_of([y for _, y, *_ in points], bottom, TOP)
     front: list[tuple[float, float, int, Quote]] = []
-    for each in sorted(points, key=lambda point: (point[1], point[0], point[2])):
-        if not front or each[0] < front[-1][0] * SOONER:
-            front.append(each)
+    for option in sorted(points, key=lambda point: (point[1], point[0], point[2])):
+        if not front or option[0] < front[-1][0] * SOONER:
+            front.append(option)
     parts = [across(wide, TOP, bottom, "hours to finish"), upright(tall, "$")]
     parts.append(paths(height, [([(wide.at(x), tall.at(y)) for x, y, *_ in front], "line b")]))
     best = {rank for *_, rank, _ in front}
@@ -117,12 +117,12 @@ def _times(known: Ranked, *, whole: bool) -> Plot:
         label = f"{name_of(quoted)}: {x:,.1f} h, ${y:,.2f}"
         data = f' data-rank="{rank}" data-h="{x:.4f}" data-usd="{y}"'
         parts.append(dot(wide.at(x), tall.at(y), "front" if rank in best else "dot", data=data, label=label))
-    told = "; ".join(f"{x:,.1f} h for ${y:,.2f} ({name_of(quoted)})" for x, y, _, quoted in reversed(front))
+    texts = "; ".join(f"{x:,.1f} h for ${y:,.2f} ({name_of(quoted)})" for x, y, _, quoted in reversed(front))
     what = "every size and place" if whole else "the best of each type and purchase option"
     return Plot(
         key="times",
         title="Dollars against finishing time",
-        words=f"No option is both cheaper and as fast, within 1 %, as: {told}",
+        words=f"No option is both cheaper and as fast, within 1 %, as: {texts}",
         body="".join(parts),
         height=height,
         caption=f"Shown: {what}. On the dashed line nothing is both cheaper and as soon, to 1 %.",
@@ -163,4 +163,4 @@ def note(quoted: Quote) -> str:
         return quoted.unpriced or ""
     refused = "" if quoted.gate.allowed else f"refused: {quoted.gate.reason}"
     incomplete = incomplete_note(quoted) if quoted.incomplete else ""
-    return "; ".join(each for each in (quoted.note, incomplete, refused) if each)
+    return "; ".join(text for text in (quoted.note, incomplete, refused) if text)

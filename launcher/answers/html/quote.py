@@ -37,19 +37,19 @@ def _money(quoted: Quote) -> Plot:
     height = TOP + ROW * len(lines) + BOTTOM
     scale = scale_of([float(line.usd or 0) for line in lines], START, END - 10, zero=True)
     parts = [across(scale, TOP, height - BOTTOM, "dollars", "$")]
-    for number, each in enumerate(lines):
-        y, usd = TOP + ROW * number, each.usd or Decimal(0)
-        parts.append(text_at(START, y + 12, each.name, "tick"))
-        parts.append(bar(y + 18, scale.at(float(usd)), 12, f"box g-{each.group}", usd))
+    for number, cost_line in enumerate(lines):
+        y, usd = TOP + ROW * number, cost_line.usd or Decimal(0)
+        parts.append(text_at(START, y + 12, cost_line.name, "tick"))
+        parts.append(bar(y + 18, scale.at(float(usd)), 12, f"box g-{cost_line.group}", usd))
     ordered = sorted(priced, key=lambda component: GROUPS.index(component.group))
     sums = {
         group: sum((member.usd or Decimal(0) for member in members), Decimal(0))
         for group, members in groupby(ordered, key=lambda component: component.group)
     }
-    told = "; ".join(f"{group} ${words.dollars(usd)}" for group, usd in sums.items())
+    totals = "; ".join(f"{group} ${words.dollars(usd)}" for group, usd in sums.items())
     rest = len(priced) - len(lines)
-    caption = f"{told}." + (f" {rest} smaller lines are in the table." if rest > 0 else "")
-    return Plot(key="money", title="Cost by line", words=told, body="".join(parts), height=height, caption=caption)
+    caption = f"{totals}." + (f" {rest} smaller lines are in the table." if rest > 0 else "")
+    return Plot(key="money", title="Cost by line", words=totals, body="".join(parts), height=height, caption=caption)
 
 
 def _spot(quoted: Quote, curve: Curve) -> Plot:
@@ -62,13 +62,13 @@ def _spot(quoted: Quote, curve: Curve) -> Plot:
             marks.append((edge / nodes, "bad", "break-even"))
     points = [(rate, mid) for rate, _, mid, _ in curve]
     band = [(rate, low, high) for rate, low, _, high in curve]
-    told = "; ".join(f"{rate:.2g} an hour: ${mid:,.2f}" for rate, mid in points)
+    texts = "; ".join(f"{rate:.2g} an hour: ${mid:,.2f}" for rate, mid in points)
     return lines_plot(
         "spot",
         "Spot cost against interruptions",
         [("total, middle", "a", points)],
         x_title="interruptions of a node per hour",
-        words=told,
+        words=texts,
         marks=[mark for mark in marks if points[0][0] <= mark[0] <= points[-1][0]],
         bands=[("a", band)],
         x_zero=False,

@@ -21,20 +21,19 @@ ROW = 52.0
 MOST = 12
 
 
-def section(found: BilledRun) -> list[str | Plot]:
+def section(billed: BilledRun) -> list[str | Plot]:
     """The answer, a plot of the largest lines, every line in a table, and what has to be known of it."""
-    parts: list[str | Plot] = ["<h2>Quote against billed</h2>", paragraphs(answer(found), "lead")]
-    if found.usd is not None:
-        parts += [_plot(found), _lines(found)]
-    parts.append(paragraphs(list(found.notes), "soft"))
+    parts: list[str | Plot] = ["<h2>Quote against billed</h2>", paragraphs(answer(billed), "lead")]
+    if billed.usd is not None:
+        parts += [_plot(billed), _lines(billed)]
+    parts.append(paragraphs(list(billed.notes), "soft"))
     return parts
 
 
-def _plot(found: BilledRun) -> Plot:
-    """Two bars a line, quoted above and billed below, the largest lines first."""
-    rows = [(line.line.names[0], line.line.usd or Decimal(0), line.usd) for line in found.lines]
-    rows += [(f"not quoted: {name_of(each)}", Decimal(0), each.usd) for each in found.unquoted]
-    rows = sorted((row for row in rows if row[1] or row[2]), key=lambda each: -max(each[1], each[2]))[:MOST]
+def _plot(billed_run: BilledRun) -> Plot:
+    rows = [(line.line.names[0], line.line.usd or Decimal(0), line.usd) for line in billed_run.lines]
+    rows += [(f"not quoted: {name_of(line)}", Decimal(0), line.usd) for line in billed_run.unquoted]
+    rows = sorted((row for row in rows if row[1] or row[2]), key=lambda row: -max(row[1], row[2]))[:MOST]
     height = TOP + ROW * len(rows) + BOTTOM
     scale = scale_of([float(max(row[1:])) for row in rows], START, END - 10, zero=True)
     parts = [across(scale, TOP, height - BOTTOM, "dollars", "$")]
@@ -43,18 +42,18 @@ def _plot(found: BilledRun) -> Plot:
         parts.append(text_at(START, y + 12, name, "tick"))
         parts.append(bar(y + 18, scale.at(float(quoted)), 11, "box", quoted))
         parts.append(bar(y + 31, scale.at(float(billed)), 11, "box g-network", billed))
-    told = f"quoted ${words.dollars(found.quoted_usd)}, billed ${words.dollars(found.usd)}"
+    totals = f"quoted ${words.dollars(billed_run.quoted_usd)}, billed ${words.dollars(billed_run.usd)}"
     return Plot(
         key="billed",
         title="Quoted and billed, by line",
-        words=told,
+        words=totals,
         body="".join(parts),
         height=height,
         caption="Of two bars the upper is the quote, the lower the bill.",
     )
 
 
-def _lines(found: BilledRun) -> str:
+def _lines(billed: BilledRun) -> str:
     titles = ("quoted", "billed", "unit", "quoted $", "billed $", "change $", "of quantity $", "of rate $")
     columns: list[Column[Sequence[Any]]] = [Column("line", itemgetter(0)), Column("usage type", itemgetter(1))]
     for index, title in enumerate(titles, start=2):
@@ -73,9 +72,9 @@ def _lines(found: BilledRun) -> str:
             line.of_quantity_usd,
             line.of_rate_usd,
         )
-        for line in found.lines
+        for line in billed.lines
     ]
-    for bare in found.unquoted:
+    for bare in billed.unquoted:
         name = f"not quoted: {bare.service} {bare.what}".strip()
         rows.append((name, bare.usage_type, None, bare.quantity, bare.unit, None, bare.usd, bare.usd, None, None))
     return table("Every line; click a column title to sort", columns, rows, key="quoted-billed")
@@ -109,9 +108,9 @@ def page(report: Report, timeline: RunTimeline, billed: BilledRun | None = None)
 
 
 def _plots(report: Report, timeline: RunTimeline) -> list[str | Plot]:
-    marks = [(each / MINUTE_S, "save", "") for each in timeline.saved]
-    marks += [(each / MINUTE_S, "bad", "interrupted") for each in timeline.broken]
-    told = f"{len(timeline.saved)} checkpoints were stored, {len(timeline.broken)} interruptions"
+    marks = [(moment / MINUTE_S, "save", "") for moment in timeline.saved]
+    marks += [(moment / MINUTE_S, "bad", "interrupted") for moment in timeline.broken]
+    counts = f"{len(timeline.saved)} checkpoints were stored, {len(timeline.broken)} interruptions"
     plots: list[str | Plot] = []
     for key, title, rows in (("loss", "Loss", timeline.losses), ("rate", "Tokens a second", timeline.rates)):
         if len(rows) > 1:
@@ -123,7 +122,7 @@ def _plots(report: Report, timeline: RunTimeline) -> list[str | Plot]:
                     title,
                     [(title.lower(), "a", points)],
                     x_title="minutes since the first attempt",
-                    words=f"From {first:,.4g} to {last:,.4g}; {told}",
+                    words=f"From {first:,.4g} to {last:,.4g}; {counts}",
                     unit="",
                     marks=marks,
                     zero=key == "rate",
@@ -152,6 +151,6 @@ def _attempts(report: Report) -> str:
 
 
 def _checked(report: Report) -> str:
-    rows = [*report.verified_resources, *(f"not emulated: {each}" for each in report.not_emulated)]
+    rows = [*report.verified_resources, *(f"not emulated: {resource}" for resource in report.not_emulated)]
     caption = f"{len(report.verified_resources)} facts as planned"
     return "<h2>Read back</h2>" + table(caption, [Column("fact", str)], rows, key="facts")

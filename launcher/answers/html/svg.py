@@ -48,13 +48,13 @@ class Scale:
         if self.log:
             first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
             every = [digit * 10.0**power for power in range(first, last + 1) for digit in (1, 2, 5)]
-            inside = [each for each in every if self.low <= each <= self.high]
+            inside = [tick for tick in every if self.low <= tick <= self.high]
             return (
-                inside if len(inside) <= WANTED_TICKS + 2 else [each for each in inside if f"{each:e}".startswith("1")]
+                inside if len(inside) <= WANTED_TICKS + 2 else [tick for tick in inside if f"{tick:e}".startswith("1")]
             )
         step = _step((self.high - self.low) / WANTED_TICKS)
         count = math.floor(self.high / step + 1e-9)
-        return [round(step * each, 10) for each in range(math.ceil(self.low / step - 1e-9), count + 1)]
+        return [round(step * index, 10) for index in range(math.ceil(self.low / step - 1e-9), count + 1)]
 
 
 def _step(rough: float) -> float:
@@ -66,7 +66,7 @@ def _step(rough: float) -> float:
     if rough <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(rough))
-    return float(next(each * power for each in (1, 2, 5, 10) if each * power >= rough * (1 - 1e-9)))
+    return float(next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9)))
 
 
 def scale_of(values: Iterable[float], start: float, end: float, *, zero: bool = False) -> Scale:
@@ -206,7 +206,7 @@ def lines_plot(
     drawn += [([(wide.at(x), high.at(y)) for x, y in points], f"line {kind}") for _, kind, points in series]
     upright_marks = [line(wide.at(x), TOP, wide.at(x), bottom, f"mark {kind}") for x, kind, _ in marks]
     keys = [(f"line {kind}", name) for name, kind, _ in series]
-    keys += dict.fromkeys((f"mark {kind}", said) for _, kind, said in marks if said)
+    keys += dict.fromkeys((f"mark {kind}", label) for _, kind, label in marks if label)
     return Plot(
         key=key,
         title=title,

@@ -16,53 +16,57 @@ from launcher.workflow.quote.sweep import words as point_words
 COLOURS = ("a", "b", "c", "d")
 
 
-def page(found: Sweep) -> str:
+def page(sweep: Sweep) -> str:
     """The whole file."""
-    serves = found.request.workload.serve is not None
+    serves = sweep.request.workload.serve is not None
     unit = "a month" if serves else "a run"
-    known = [(number, each, each.best) for number, each in enumerate(found.points, start=1) if each.best is not None]
-    priced = next((point.priced for point in found.points if point.priced is not None), None)
-    lead = [plan_table.headline(priced)] if priced is not None and not serves else [found.request.name]
-    parts: list[str | Plot] = [paragraphs(lead, "soft"), paragraphs([cheapest_line(found)], "lead")]
-    parts += _lines(found, unit, times=not serves)
+    known = [
+        (number, point, point.best) for number, point in enumerate(sweep.points, start=1) if point.best is not None
+    ]
+    priced = next((point.priced for point in sweep.points if point.priced is not None), None)
+    lead = [plan_table.headline(priced)] if priced is not None and not serves else [sweep.request.name]
+    parts: list[str | Plot] = [paragraphs(lead, "soft"), paragraphs([cheapest_line(sweep)], "lead")]
+    parts += _lines(sweep, unit, times=not serves)
     rows = [(number, best) for number, _, best in known if best.usd is not None]
     if rows:
-        names = {number: point_words(each.values) for number, each, _ in known}
+        names = {number: point_words(point.values) for number, point, _ in known}
         parts += [SLIDER, ranges(rows, unit, names)]
-    parts.append(_table(found, times=not serves))
-    parts.append(paragraphs([f"{point_words(point.values)}: {point.reason}" for point in found.points if point.reason]))
+    parts.append(_table(sweep, times=not serves))
+    parts.append(paragraphs([f"{point_words(point.values)}: {point.reason}" for point in sweep.points if point.reason]))
     parts.append(paragraphs(["Nothing was called and nothing was spent."], "soft"))
-    return document(f"{found.request.name}: the sweep", parts)
+    return document(f"{sweep.request.name}: the sweep", parts)
 
 
-def _lines(found: Sweep, unit: str, *, times: bool) -> list[Plot]:
+def _lines(sweep: Sweep, unit: str, *, times: bool) -> list[Plot]:
     """Dollars, and hours, over the first key whose values are numbers; one line for each value of the others."""
-    axis = next((each for each in found.axes if _numbers(each)), None)
+    axis = next((candidate_axis for candidate_axis in sweep.axes if _numbers(candidate_axis)), None)
     if axis is None:
         return []
-    rest = [each.key for each in found.axes if each is not axis]
+    rest = [other.key for other in sweep.axes if other is not axis]
     series: dict[str, list[tuple[float, Quote]]] = {}
-    for each in found.points:
-        if each.best is not None and each.best.usd is not None:
-            others = {key: each.values[key] for key in rest}
+    for point in sweep.points:
+        if point.best is not None and point.best.usd is not None:
+            others = {key: point.values[key] for key in rest}
             series.setdefault(point_words(others) or "total, middle", []).append(
-                (float(each.values[axis.key]), each.best)
+                (float(point.values[axis.key]), point.best)
             )
     shown = [(name, sorted(points, key=lambda pair: pair[0])) for name, points in series.items() if len(points) > 1]
     if not shown or len(shown) > len(COLOURS):
         return []
     named = [(name, kind, points) for (name, points), kind in zip(shown, COLOURS, strict=False)]
     title = axis.key.rpartition(".")[2].replace("_", " ")
-    bands = [(kind, [_span(x, each) for x, each in points]) for _, kind, points in named]
+    bands = [(kind, [_span(x, at_point) for x, at_point in points]) for _, kind, points in named]
     dollars = [(name, kind, [_middle(*pair) for pair in points]) for name, kind, points in named]
-    told = "; ".join(f"{name}: " + ", ".join(f"{x:g} ${usd:,.2f}" for x, usd in points) for name, _, points in dollars)
+    texts = "; ".join(f"{name}: " + ", ".join(f"{x:g} ${usd:,.2f}" for x, usd in points) for name, _, points in dollars)
     caption = "Bands are low to high."
     total = f"Total dollars {unit}"
-    plots = [lines_plot("swept", total, dollars, x_title=title, words=told, bands=bands, caption=caption)]
+    plots = [lines_plot("swept", total, dollars, x_title=title, words=texts, bands=bands, caption=caption)]
     if times:
-        lines = [(name, kind, [(x, each.hours.mid) for x, each in points]) for name, kind, points in named]
-        said = "; ".join(f"{name}: " + ", ".join(f"{x:g} {h:,.1f} h" for x, h in points) for name, _, points in lines)
-        plots.append(lines_plot("swept-hours", "Hours to finish", lines, x_title=title, words=said, unit=""))
+        lines = [(name, kind, [(x, at_point.hours.mid) for x, at_point in points]) for name, kind, points in named]
+        hours_words = "; ".join(
+            f"{name}: " + ", ".join(f"{x:g} {h:,.1f} h" for x, h in points) for name, _, points in lines
+        )
+        plots.append(lines_plot("swept-hours", "Hours to finish", lines, x_title=title, words=hours_words, unit=""))
     return plots
 
 
@@ -81,10 +85,10 @@ def _middle(x: float, quoted: Quote) -> tuple[float, float]:
     return x, float(quoted.usd.mid) if quoted.usd is not None else 0.0
 
 
-def _table(found: Sweep, *, times: bool) -> str:
+def _table(sweep: Sweep, *, times: bool) -> str:
     columns: list[Column[Point]] = [
         Column(axis.key.rpartition(".")[2], partial(value_of, axis.key), "right" if _numbers(axis) else "left")
-        for axis in found.axes
+        for axis in sweep.axes
     ]
     columns += [
         Column("machines", lambda point: words.machines(point.best.plan.place) if point.best else "impossible"),
@@ -95,7 +99,7 @@ def _table(found: Sweep, *, times: bool) -> str:
         columns.append(hours("hours", lambda point: point.best.hours.mid if point.best else None))
     columns += totals(_usd)
     caption = "Every point; click a column title to sort"
-    return table(caption, columns, found.points, key="points", spans={TOTAL: _usd}, below=_note)
+    return table(caption, columns, sweep.points, key="points", spans={TOTAL: _usd}, below=_note)
 
 
 def _usd(point: Point) -> UsdRange | None:

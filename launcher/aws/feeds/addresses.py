@@ -45,6 +45,6 @@ class Addresses:
 
 def addresses(environment: Mapping[str, str]) -> Addresses:
     """The addresses of an environment; an empty variable counts as none."""
-    found = {name: environment.get(name) or standard for name, standard in SETTINGS.items()}
-    price_list, spot_page, advisor = found.values()
+    urls = {name: environment.get(name) or standard for name, standard in SETTINGS.items()}
+    price_list, spot_page, advisor = urls.values()
     return Addresses(price_list=price_list, spot_page=spot_page, spot_advisor=advisor)

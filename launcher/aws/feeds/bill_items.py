@@ -20,12 +20,7 @@ def bill_answer(
 ) -> Answer:
     """The quantity bands of each item, and the items that the products hold no price of, or several that differ.
 
-    Args:
-        products: of one service in one region.
-        known: the usage types of that service.
-        units: the catalog's unit by item.
-        region: where they are.
-        now: terms that have begun by then count, of them the newest.
+    `units`: the catalog's unit by item. Of terms that have begun by `now`, the newest counts.
     """
     every = list(products)
     items: list[FetchedItem] = []
@@ -44,7 +39,7 @@ def bill_answer(
 
 def _one(products: Collection[Product], usage: UsageType, unit: str, region: str, now: datetime) -> Bands:
     """The bands that all products of a usage type agree on; products that are free to all quantities say nothing."""
-    found: dict[Bands, None] = {}
+    candidates: dict[Bands, None] = {}
     reason = NONE
     for product in products:
         try:
@@ -53,30 +48,25 @@ def _one(products: Collection[Product], usage: UsageType, unit: str, region: str
             reason = str(problem)
             continue
         if bands:
-            found[bands] = None
-    if not found:
+            candidates[bands] = None
+    if not candidates:
         raise RefusedPriceError(reason)
     if usage.dearest:
-        return max(found, key=lambda bands: bands[0].usd)
-    if len(found) > 1:
-        prices = ", ".join(sorted({f"${bands[0].usd.normalize():f}" for bands in found}))
-        raise RefusedPriceError(f"{len(found)} products that differ, at {prices}")
-    return next(iter(found))
+        return max(candidates, key=lambda bands: bands[0].usd)
+    if len(candidates) > 1:
+        prices = ", ".join(sorted({f"${bands[0].usd.normalize():f}" for bands in candidates}))
+        raise RefusedPriceError(f"{len(candidates)} products that differ, at {prices}")
+    return next(iter(candidates))
 
 
 def _bands(product: Product, usage: UsageType, unit: str, region: str, now: datetime) -> Bands:
-    found = [
+    bands = [
         _band(price, usage, unit, region)
         for term in holding(product.terms_of("OnDemand"), now)
         for price in term.get("priceDimensions", {}).values()
-        if not _free(price)
+        if dollars(price.get("pricePerUnit", {}).get("USD"), free=True) != 0
     ]
-    return tuple(sorted(found, key=lambda fetched_item: fetched_item.start))
-
-
-def _free(price: Mapping[str, Any]) -> bool:
-    """Whether a band is given away: it is left out, so that the next begins where charges do."""
-    return dollars(price.get("pricePerUnit", {}).get("USD"), free=True) == 0
+    return tuple(sorted(bands, key=lambda fetched_item: fetched_item.start))
 
 
 def _band(price: Mapping[str, Any], usage: UsageType, unit: str, region: str) -> FetchedItem:

@@ -91,8 +91,8 @@ class Downloads:
                 if left and isinstance(problem, HTTPError):
                     continue
                 raise _failure(url, problem) from problem
-            kept = _note(note)
-            return Download(path=part, tag=kept.get("tag", ""), changed=_day(kept.get("changed")))
+            noted = _note(note)
+            return Download(path=part, tag=noted.get("tag", ""), changed=_day(noted.get("changed")))
         raise AwsError(f"{url}: no answer")
 
     def forget(self, file: Download) -> None:
@@ -101,16 +101,16 @@ class Downloads:
         file.path.with_suffix(".json").unlink(missing_ok=True)
 
     def _read(self, url: str, part: Path, note: Path, known: str, progress: Progress) -> bool:
-        kept = _note(note)
-        there = part.stat().st_size if part.exists() and kept.get("tag") else 0
-        whole = bool(there) and there == kept.get("length")
+        noted = _note(note)
+        there = part.stat().st_size if part.exists() and noted.get("tag") else 0
+        whole = bool(there) and there == noted.get("length")
         # A coded answer of some bytes may stand for any number of them.
         headers = {"Accept-Encoding": "identity"}
         if there and not whole:
-            headers |= {"Range": f"bytes={there}-", "If-Range": kept["tag"]}
+            headers |= {"Range": f"bytes={there}-", "If-Range": noted["tag"]}
         elif whole or known:
-            headers |= {"If-None-Match": kept["tag"] if whole else known}
-        with self._asked(url, headers) as answer:
+            headers |= {"If-None-Match": noted["tag"] if whole else known}
+        with self._request(url, headers) as answer:
             if answer.status == HTTPStatus.NOT_MODIFIED:
                 if "If-None-Match" not in headers:
                     raise AwsError(f"{url}: the server answers 304, and nothing was there to be unchanged", hint=_AGAIN)
@@ -120,7 +120,7 @@ class Downloads:
                 raise AwsError(f"{url}: the server answers {answer.status}", hint=_HINTS.get(answer.status, ""))
             coding = answer.headers.get("Content-Encoding", "identity")
             if coding != "identity":
-                raise AwsError(f"{url}: the file comes as {coding[:40]}, expected it as it is", hint=_AGAIN)
+                raise AwsError(f"{url}: the file comes as {coding[:40]}, expected no encoding", hint=_AGAIN)
             begin = there if answer.status == HTTPStatus.PARTIAL_CONTENT else 0
             stated = answer.headers.get("Content-Length")
             length = begin + int(stated) if stated and stated.isdecimal() and len(stated) < _DIGITS else None
@@ -130,7 +130,7 @@ class Downloads:
             return True
 
     @contextmanager
-    def _asked(self, url: str, headers: dict[str, str]) -> Iterator[Any]:
+    def _request(self, url: str, headers: dict[str, str]) -> Iterator[Any]:
         # What came before a cut is kept, and the length is held against the promise here.
         pool = self._pools.setdefault(proxy := _proxy(url), _pool(proxy))
         answer = pool.request("GET", url, headers=headers, preload_content=False, enforce_content_length=False)
@@ -151,7 +151,6 @@ _HINTS = {
 
 
 def _write(answer: Any, url: str, part: Path, *, begin: int, length: int | None, progress: Progress) -> None:
-    """Write what an answer holds behind the first bytes of a file."""
     came = begin
     with part.open("ab" if begin else "wb") as file:
         for chunk in answer.stream(CHUNK, decode_content=False):
@@ -168,10 +167,10 @@ def _write(answer: Any, url: str, part: Path, *, begin: int, length: int | None,
 def _note(path: Path) -> dict[str, Any]:
     """What is known of a file; nothing where its note is missing or unreadable."""
     try:
-        found = safe_json.load(path)
+        note = safe_json.load(path)
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return note if isinstance(note, dict) else {}
 
 
 def _day(stamp: str | None) -> date | None:
@@ -188,13 +187,11 @@ def _day(stamp: str | None) -> date | None:
 
 
 def _proxy(url: str) -> str:
-    """The proxy that the environment names for an address; empty for none."""
     parts = urlsplit(url)
     return "" if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme, "")
 
 
 def _pool(proxy: str) -> urllib3.PoolManager:
-    """Connections to AWS, or to a proxy, with the name and password that its address holds."""
     timeout = urllib3.Timeout(connect=CONNECT_S, read=READ_S)
     if not proxy:
         return urllib3.PoolManager(maxsize=AT_ONCE, timeout=timeout, retries=False)
@@ -205,19 +202,19 @@ def _pool(proxy: str) -> urllib3.PoolManager:
 
 def _failure(url: str, problem: Exception) -> AwsError:
     """What to say of a file that did not come; a host that is out of reach is named without the file."""
-    again = "run it again: what came is kept"
+    again = "run it again: the download continues where it stopped"
     if isinstance(problem, _NO_WAY):
         proxy = _proxy(url)
         way = f" through the proxy {urllib3.util.parse_url(proxy).netloc}" if proxy else ""
         hint = f"{again}; https_proxy and no_proxy of the environment are heeded"
-        return AwsError(f"{urlsplit(url).netloc} cannot be reached{way}: {_said(problem)}", hint=hint)
-    return AwsError(f"{url}: {_said(problem)}", hint=again)
+        return AwsError(f"{urlsplit(url).netloc} cannot be reached{way}: {_reason(problem)}", hint=hint)
+    return AwsError(f"{url}: {_reason(problem)}", hint=again)
 
 
-def _said(problem: Exception) -> str:
+def _reason(problem: Exception) -> str:
     """An error in one line: the system's own words where it has them.
 
-    >>> _said(OSError("HTTPSConnection(host='x', port=443): Failed to resolve 'x' ([Errno -2] Name not known)"))
+    >>> _reason(OSError("HTTPSConnection(host='x', port=443): Failed to resolve 'x' ([Errno -2] Name not known)"))
     'Name not known'
     """
     line = str(problem).partition("\n")[0]

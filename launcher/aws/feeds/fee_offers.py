@@ -48,9 +48,9 @@ def fee_offer(folder: Path, where: Addresses, pattern: str, region: str, now: da
             return None
         file = downloads.fetch(where.offer(codes[0], region))
         assert file is not None  # noqa: S101 - the same
-        found = products(file.path, f"{codes[0]} in {region}", lambda _: True)
+        listed = products(file.path, f"{codes[0]} in {region}", lambda _: True)
         downloads.forget(file)
-    return FeeOffer(codes[0], tuple(sorted({fee for product in found for fee in _fees(product, now)})))
+    return FeeOffer(codes[0], tuple(sorted({fee for product in listed for fee in _fees(product, now)})))
 
 
 def _fees(product: Product, now: datetime) -> Iterator[Fee]:

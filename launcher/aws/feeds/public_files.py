@@ -47,7 +47,7 @@ Wanted = Callable[[dict[str, str]], bool]
 """Whether a product of some attributes is wanted."""
 
 
-def products(path: Path, what: str, wanted: Wanted) -> list[Product]:
+def products(path: Path, what: str, selects: Wanted) -> list[Product]:
     """The wanted products of an offer file with their terms.
 
     Raises:
@@ -60,32 +60,35 @@ def products(path: Path, what: str, wanted: Wanted) -> list[Product]:
             for kind, sku, piece in _pieces(_Reader(file)):
                 if kind == "products":
                     stated = stated_attributes(piece) if "attributes" in piece else {}
-                    if wanted(stated):
+                    if selects(stated):
                         attributes[sku] = stated
                 elif sku in attributes:
                     terms.setdefault(sku, {})[kind] = piece
     except (ValueError, AttributeError, EOFError) as problem:
-        raise AwsError(f"{what}: not the shape of an offer file, so no price is taken from it") from problem
-    return [Product(attributes=found, terms=terms.get(sku, {})) for sku, found in attributes.items()]
+        raise AwsError(f"{what}: not the format of an offer file, so no price is read from it") from problem
+    return [
+        Product(attributes=product_attributes, terms=terms.get(sku, {}))
+        for sku, product_attributes in attributes.items()
+    ]
 
 
 def _pieces(reader: "_Reader") -> Iterator[tuple[str, str, Any]]:
-    seen = set()
+    parts_read = set()
     for part in reader.members():
         if part == "products":
-            seen.add(part)
+            parts_read.add(part)
             for sku in reader.members():
                 yield part, sku, reader.value()
         elif part == "terms":
-            if "products" not in seen:
+            if "products" not in parts_read:
                 raise ValueError("terms before products")
-            seen.add(part)
+            parts_read.add(part)
             for kind in reader.members():
                 for sku in reader.members():
                     yield kind, sku, reader.value()
         else:
             reader.skip()
-    if seen != {"products", "terms"}:
+    if parts_read != {"products", "terms"}:
         raise ValueError("products or terms are missing")
 
 
@@ -142,9 +145,9 @@ class _Reader:
             self.value()
 
     def _take(self, expected: str) -> None:
-        found = self._next()
-        if found != expected:
-            raise ValueError(f"{found!r} where {expected!r} should be")
+        actual = self._next()
+        if actual != expected:
+            raise ValueError(f"{actual!r} where {expected!r} should be")
         self._at += 1
 
     def _next(self) -> str:
@@ -158,7 +161,6 @@ class _Reader:
                 raise EOFError
 
     def _fill(self) -> bool:
-        """Read on, and forget what was passed; whether anything came."""
         if self._ended:
             return False
         chunk = self._file.read(CHUNK)
@@ -227,7 +229,7 @@ def bands(path: Path, names: Collection[str], regions: Collection[str], day: dat
     """The advisor's bands for Linux of some types in some regions, as of a day."""
     what = "the Spot Instance Advisor's data"
     document = _document(path, what)
-    found = []
+    parsed_bands = []
     try:
         known = document["spot_advisor"]
         for region in sorted(set(known) & set(regions)):
@@ -236,25 +238,26 @@ def bands(path: Path, names: Collection[str], regions: Collection[str], day: dat
                 if band not in _BANDS or not isinstance(saving, int):
                     raise _other_shape(what)
                 if name in names:
-                    found.append(FetchedBand(name=name, region=region, band=band, savings_percent=saving, as_of=day))
+                    parsed_bands.append(
+                        FetchedBand(name=name, region=region, band=band, savings_percent=saving, as_of=day)
+                    )
     except (AttributeError, KeyError, TypeError) as problem:
         raise _other_shape(what) from problem
-    return tuple(found)
+    return tuple(parsed_bands)
 
 
 def _document(path: Path, what: str) -> dict[str, Any]:
-    """A file of some megabytes, read whole."""
     try:
-        found = safe_json.load(path)
+        document = safe_json.load(path)
     except (OSError, ValueError) as problem:
         raise _other_shape(what) from problem
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise _other_shape(what)
-    return found
+    return document
 
 
 def _other_shape(what: str) -> AwsError:
-    return AwsError(f"{what}: not the shape that is known, so nothing is taken from it")
+    return AwsError(f"{what}: unknown format, so nothing is read from it")
 
 
 EC2, SAGEMAKER = "AmazonEC2", "AmazonSageMaker"
@@ -286,7 +289,7 @@ class Interest:
         return tuple(
             usage_type
             for usage_type in self.usage_types
-            if usage_type.service == service and usage_type.is_asked_in(region)
+            if usage_type.service == service and usage_type.is_listed_in(region)
         )
 
 
@@ -310,14 +313,14 @@ class PublicFiles:
             AwsError: the file cannot be had or is not of the shape.
         """
         interest, regions = self._interest, (region,)
-        found = self._products(service, region, progress)
+        listed = self._products(service, region, progress)
         answer = Answer()
         if service == EC2:
-            answer = _of_file(ec2_answer(found, interest.types, regions, now, reserved=True), "aws-price-file-ec2")
+            answer = _of_file(ec2_answer(listed, interest.types, regions, now, reserved=True), "aws-price-file-ec2")
         if service == SAGEMAKER:
-            machines = (product for product in found if is_managed(product.attributes, interest.ml_types, regions))
+            machines = (product for product in listed if is_managed(product.attributes, interest.ml_types, regions))
             answer = _of_file(sagemaker_answer(machines, now), "aws-price-file-sagemaker")
-        bill = bill_answer(found, interest.of(service, region), interest.units, region, now)
+        bill = bill_answer(listed, interest.of(service, region), interest.units, region, now)
         return Answer(rates=answer.rates, refusals=answer.refusals, items=bill.items, unmatched=bill.unmatched)
 
     def spot(self, regions: tuple[str, ...], today: date, progress: Progress) -> Answer:
@@ -347,21 +350,21 @@ class PublicFiles:
 
     def _products(self, service: str, region: str, progress: Progress) -> list[Product]:
         url = self._where.offer(service, region)
-        kept = self._folder / f"{service}-{'all' if region == EVERYWHERE else region}.json"
-        tag, before = _kept(kept, self._interest.mark)
+        stored = self._folder / f"{service}-{'all' if region == EVERYWHERE else region}.json"
+        tag, before = _stored(stored, self._interest.mark)
         file = self._downloads.fetch(url, known=tag, progress=progress)
         if file is None:
             return before
-        found = products(file.path, f"{service} in {region}", self._wanted(service, region))
+        read = products(file.path, f"{service} in {region}", self._filter(service, region))
         if file.tag:
-            _keep(kept, file.tag, self._interest.mark, found)
+            _store(stored, file.tag, self._interest.mark, read)
         self._downloads.forget(file)
-        return found
+        return read
 
-    def _wanted(self, service: str, region: str) -> Callable[[dict[str, str]], bool]:
+    def _filter(self, service: str, region: str) -> Callable[[dict[str, str]], bool]:
         usage_types, interest = self._interest.of(service, region), self._interest
 
-        def wanted(attributes: dict[str, str]) -> bool:
+        def selects(attributes: dict[str, str]) -> bool:
             if service == EC2 and attributes.get("instanceType") in interest.types:
                 return is_plain(attributes)
             if service == SAGEMAKER and is_managed(attributes, interest.ml_types, (region,)):
@@ -369,7 +372,7 @@ class PublicFiles:
             elsewhere = service == DATA_TRANSFER and begins_in(attributes) not in ("", region)
             return not elsewhere and any(usage_type.matches(attributes) for usage_type in usage_types)
 
-        return wanted
+        return selects
 
 
 def _of_file(answer: Answer, source: str) -> Answer:
@@ -377,7 +380,7 @@ def _of_file(answer: Answer, source: str) -> Answer:
     return Answer(rates=rates, refusals=answer.refusals)
 
 
-def _kept(path: Path, mark: str) -> tuple[str, list[Product]]:
+def _stored(path: Path, mark: str) -> tuple[str, list[Product]]:
     """What was kept of an offer file, with its ETag; nothing where it was for another interest."""
     try:
         state = safe_json.load(path)
@@ -388,10 +391,10 @@ def _kept(path: Path, mark: str) -> tuple[str, list[Product]]:
         return "", []
 
 
-def _keep(path: Path, tag: str, mark: str, found: list[Product]) -> None:
+def _store(path: Path, tag: str, mark: str, listed: list[Product]) -> None:
     pairs = [
         ({name: text for name, text in product.attributes.items() if name not in LEFT_OUT}, product.terms)
-        for product in found
+        for product in listed
     ]
     new = path.with_suffix(".new")
     new.write_text(json.dumps({"tag": tag, "mark": mark, "products": pairs}), encoding="utf-8")

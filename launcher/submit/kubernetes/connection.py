@@ -63,20 +63,13 @@ class Connection:
     ) -> dict[str, Any]:
         """One request.
 
-        Args:
-            method: of HTTP.
-            path: of the API.
-            query: what the address asks for.
-            body: what is sent.
-            form: its media type.
-
         Raises:
             UnreachableError: no whole answer came.
         """
         with self._translated(path):
             answer = self._called(method, path, query=query, body=body, form=form, timeout_s=TIMEOUT_S)
-            found: dict[str, Any] = safe_json.loads(answer.data, most_bytes=_MOST_BYTES)
-            return found
+            document: dict[str, Any] = safe_json.loads(answer.data, most_bytes=_MOST_BYTES)
+            return document
 
     def find(self, path: str, *, query: Mapping[str, str] | None = None) -> dict[str, Any] | None:
         """An object or a list, None where there is none."""
@@ -93,8 +86,8 @@ class Connection:
         Raises:
             UnreachableError: no connection came about.
         """
-        asked = {"command": list(words), "stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty}
-        return self._streamed("stream", "exec", namespace, pod, binary=True, **asked)
+        stream_options = {"command": list(words), "stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty}
+        return self._streamed("stream", "exec", namespace, pod, binary=True, **stream_options)
 
     def forward(self, namespace: str, pod: str, port: int) -> tuple[Any, Callable[[], str]]:
         """A socket that leads to a port of a pod, and what the kubelet says of it, known when it is closed.
@@ -105,14 +98,14 @@ class Connection:
         streamed = self._streamed("portforward", "portforward", namespace, pod, ports=str(port))
         return streamed.socket(port), lambda: streamed.error(port) or ""
 
-    def _streamed(self, way: str, part: str, namespace: str, pod: str, **asked: Any) -> Any:
+    def _streamed(self, way: str, part: str, namespace: str, pod: str, **stream_options: Any) -> Any:
         from kubernetes import client, stream  # noqa: PLC0415 - only where a cluster is asked
 
         # The client replaces a method of what it calls through for as long as it connects: others may use this one.
         own = client.ApiClient(self._client.configuration)
         call = getattr(client.CoreV1Api(own), f"connect_get_namespaced_pod_{part}")
         with self._translated(f"pods/{pod}/{part}"):
-            return getattr(stream, way)(call, pod, namespace, _preload_content=False, **asked)
+            return getattr(stream, way)(call, pod, namespace, _preload_content=False, **stream_options)
 
     def close(self) -> None:
         """Let go of its connections."""

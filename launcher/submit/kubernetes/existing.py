@@ -74,17 +74,12 @@ def describe(
 ) -> DescribedCluster:
     """Read a cluster.
 
-    Args:
-        connection: to its API.
-        instance_type: of the nodes, as its label says it.
-        namespace: of the job.
-        priority: a priority class of Kueue's, None for none.
-        account: the job's service account.
+    `priority`: a priority class of Kueue; `account`: the job's service account.
     """
     version = str(connection.ask("GET", "/version").get("gitVersion", ""))
     query = {"labelSelector": f"{INSTANCE_TYPE}={instance_type}"}
-    found = _read(connection, "/api/v1/nodes", query)
-    nodes = None if found is None else tuple(_node(item) for item in found.get("items", ()))
+    listing = _read(connection, "/api/v1/nodes", query)
+    nodes = None if listing is None else tuple(_node(item) for item in listing.get("items", ()))
     return DescribedCluster(
         version=version,
         nodes=nodes,
@@ -108,15 +103,15 @@ def _read(connection: Connection, path: str, query: Mapping[str, str] | None = N
         raise
 
 
-def _node(found: Mapping[str, Any]) -> Node:
-    labels, spec, status = found["metadata"].get("labels", {}), found.get("spec", {}), found.get("status", {})
+def _node(node: Mapping[str, Any]) -> Node:
+    labels, spec, status = node["metadata"].get("labels", {}), node.get("spec", {}), node.get("status", {})
     ready = any(
         condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions", ())
     )
     taints = tuple(taint["key"] for taint in spec.get("taints", ()) if taint["effect"] in ("NoSchedule", "NoExecute"))
-    bought = next((str(labels[each]) for each in _BOUGHT if each in labels), "")
+    bought = next((str(labels[label]) for label in _BOUGHT if label in labels), "")
     return Node(
-        name=found["metadata"]["name"],
+        name=node["metadata"]["name"],
         instance_type=labels.get(INSTANCE_TYPE, ""),
         zone_id=labels.get(ZONE_ID),
         bought=bought.lower().replace("_", "-"),
@@ -128,10 +123,9 @@ def _node(found: Mapping[str, Any]) -> Node:
 
 
 def _types(connection: Connection) -> dict[str, int]:
-    """How many nodes there are of each type, of the first few hundred."""
-    found = _read(connection, "/api/v1/nodes", {"limit": _PAGE}) or {}
+    listing = _read(connection, "/api/v1/nodes", {"limit": _PAGE}) or {}
     counts: dict[str, int] = {}
-    for item in found.get("items", ()):
+    for item in listing.get("items", ()):
         name = item["metadata"].get("labels", {}).get(INSTANCE_TYPE, "another type")
         counts[name] = counts.get(name, 0) + 1
     return counts
@@ -139,21 +133,21 @@ def _types(connection: Connection) -> dict[str, int]:
 
 def _pools(connection: Connection, instance_type: str) -> tuple[str, ...] | None:
     """Karpenter's node pools whose requirements leave room for a type."""
-    found = _read(connection, "/apis/karpenter.sh/v1/nodepools")
-    if found is None:
+    listing = _read(connection, "/apis/karpenter.sh/v1/nodepools")
+    if listing is None:
         return None
-    return tuple(item["metadata"]["name"] for item in found.get("items", ()) if _may_make(item, instance_type))
+    return tuple(item["metadata"]["name"] for item in listing.get("items", ()) if _may_make(item, instance_type))
 
 
 def _may_make(pool: Mapping[str, Any], instance_type: str) -> bool:
     family = instance_type.removeprefix("ml.").partition(".")[0]
     labels = {INSTANCE_TYPE: instance_type, "karpenter.k8s.aws/instance-family": family}
     for requirement in pool.get("spec", {}).get("template", {}).get("spec", {}).get("requirements", ()):
-        wanted, values = labels.get(requirement["key"]), requirement.get("values", ())
-        if wanted is None:
+        label_value, values = labels.get(requirement["key"]), requirement.get("values", ())
+        if label_value is None:
             continue
-        if (requirement["operator"] == "In" and wanted not in values) or (
-            requirement["operator"] == "NotIn" and wanted in values
+        if (requirement["operator"] == "In" and label_value not in values) or (
+            requirement["operator"] == "NotIn" and label_value in values
         ):
             return False
     return True
@@ -162,17 +156,17 @@ def _may_make(pool: Mapping[str, Any], instance_type: str) -> bool:
 def _drains(connection: Connection) -> bool | None:
     """Whether AWS Node Termination Handler is installed: a DaemonSet, or a Deployment that reads a queue."""
     query = {"labelSelector": f"{NAME_LABEL}={_TERMINATION_HANDLER}"}
-    found = [_read(connection, f"/apis/apps/v1/{each}", query) for each in ("daemonsets", "deployments")]
-    if any(each and each.get("items") for each in found):
+    answers = [_read(connection, f"/apis/apps/v1/{kind}", query) for kind in ("daemonsets", "deployments")]
+    if any(answer and answer.get("items") for answer in answers):
         return True
-    return None if any(each is None for each in found) else False
+    return None if any(answer is None for answer in answers) else False
 
 
 def _queues(connection: Connection, namespace: str) -> dict[str, str] | None:
     for version in KUEUE_VERSIONS:
-        found = _read(connection, f"/apis/kueue.x-k8s.io/{version}/namespaces/{namespace}/localqueues")
-        if found:
-            return {item["metadata"]["name"]: _stopped(item) for item in found.get("items", ())}
+        listing = _read(connection, f"/apis/kueue.x-k8s.io/{version}/namespaces/{namespace}/localqueues")
+        if listing:
+            return {item["metadata"]["name"]: _stopped(item) for item in listing.get("items", ())}
     return None
 
 
@@ -180,45 +174,43 @@ def _stopped(queue: Mapping[str, Any]) -> str:
     if queue.get("spec", {}).get("stopPolicy", _STOPPED) != _STOPPED:
         return f"its stopPolicy is {queue['spec']['stopPolicy']}"
     conditions = queue.get("status", {}).get("conditions", ())
-    found = (condition for condition in conditions if condition["type"] == "Active" and condition["status"] == "False")
-    return next((str(each.get("message") or each.get("reason") or "it is not active") for each in found), "")
+    inactive = (
+        condition for condition in conditions if condition["type"] == "Active" and condition["status"] == "False"
+    )
+    return next(
+        (str(condition.get("message") or condition.get("reason") or "it is not active") for condition in inactive), ""
+    )
 
 
 def _priority(connection: Connection, name: str | None) -> bool | None:
     """Whether a priority class of Kueue's is there; None where none is wanted, or nobody may look."""
     if name is None:
         return None
-    found = [
+    answers = [
         _read(connection, f"/apis/kueue.x-k8s.io/{version}/workloadpriorityclasses/{name}")
         for version in KUEUE_VERSIONS
     ]
-    return None if all(each is None for each in found) else any(found)
+    return None if all(answer is None for answer in answers) else any(answers)
 
 
 def missing_rights(connection: Connection, namespace: str, operator: Operator, account: str) -> tuple[str, ...]:
     """What of a launch, of following it and of taking it back the caller may not do, in words."""
     job = JOB_KINDS[operator]
-    needed = [(job.group, job.plural, each) for each in ("create", "get", "delete")]
+    needed = [(job.group, job.plural, verb) for verb in ("create", "get", "delete")]
     needed += [("", "services", "create"), ("", "services", "delete"), ("", "pods", "list"), ("", "events", "list")]
     if not _read(connection, f"/api/v1/namespaces/{namespace}"):
         needed += [("", "namespaces", "create"), ("", "serviceaccounts", "create")]
     elif not _read(connection, f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}"):
         needed.append(("", "serviceaccounts", "create"))
-    return tuple(_words(each, namespace) for each in needed if not may(connection, each, namespace))
+    return tuple(_words(right, namespace) for right in needed if not may(connection, right, namespace))
 
 
 def may(connection: Connection, action: tuple[str, str, str], namespace: str) -> bool:
-    """Whether the caller may do something, as the cluster itself says it (SelfSubjectAccessReview).
-
-    Args:
-        connection: to the API.
-        action: API group, plural and verb.
-        namespace: where.
-    """
+    """Whether the caller may do something, as the cluster itself says it (SelfSubjectAccessReview)."""
     group, plural, verb = action
-    asked = {"group": group, "resource": plural, "verb": verb, "namespace": namespace}
+    attributes = {"group": group, "resource": plural, "verb": verb, "namespace": namespace}
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
-    body = {**review, "spec": {"resourceAttributes": asked}}
+    body = {**review, "spec": {"resourceAttributes": attributes}}
     answer = connection.ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=body)
     return bool(answer.get("status", {}).get("allowed"))
 
@@ -230,11 +222,11 @@ def _words(action: tuple[str, str, str], namespace: str) -> str:
 
 def _role_of(connection: Connection, namespace: str, account: str) -> str | None:
     """The role that the jobs' service account names (IAM roles for service accounts); None where it names none."""
-    found = _read(connection, f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}") or {}
-    role = found.get("metadata", {}).get("annotations", {}).get("eks.amazonaws.com/role-arn")
+    document = _read(connection, f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}") or {}
+    role = document.get("metadata", {}).get("annotations", {}).get("eks.amazonaws.com/role-arn")
     return None if role is None else str(role)
 
 
-def short(nodes: Iterable[Node], resource: str, wanted: int) -> tuple[str, ...]:
+def short(nodes: Iterable[Node], resource: str, count: int) -> tuple[str, ...]:
     """The nodes that show less of a device than is wanted."""
-    return tuple(node.name for node in nodes if int(node.allocatable.get(resource, "0")) < wanted)
+    return tuple(node.name for node in nodes if int(node.allocatable.get(resource, "0")) < count)

@@ -65,7 +65,7 @@ def of_job(condition: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], even
     last = of_pods(pods) or of_events(events)
     if not (last or pods or judged):
         last = "no pod is left that shows the reason"
-    return "; ".join(each for each in (own, last) if each)
+    return "; ".join(part for part in (own, last) if part)
 
 
 def of_code(code: int) -> str:
@@ -94,19 +94,19 @@ def of_pods(pods: Sequence[Mapping[str, Any]]) -> str:
 
     A pod that saved and left because another one failed is no reason, unless there is no other.
     """
-    found = [end for pod in pods for end in _ends(pod)]
-    if not found:
+    ends = [end for pod in pods for end in _ends(pod)]
+    if not ends:
         return ""
-    _, _, said = max(found)
-    return said
+    _, _, last = max(ends)
+    return last
 
 
 def of_events(events: Iterable[Mapping[str, Any]]) -> str:
     """The newest word on the end of a pod that is gone; empty where there is none."""
-    found = [event for event in events if event.get("reason") in _EVENTS]
-    if not found:
+    relevant = [event for event in events if event.get("reason") in _EVENTS]
+    if not relevant:
         return ""
-    last = max(found, key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""))
+    last = max(relevant, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
     return f"pod {last['involvedObject']['name']}: {last['reason']}: {str(last.get('message', '')).strip()}"
 
 
@@ -126,7 +126,6 @@ def _ends(pod: Mapping[str, Any]) -> Iterator[tuple[bool, str, str]]:
 
 
 def _whole(status: Mapping[str, Any], node: str) -> str:
-    """What ended a pod as a whole; empty where its containers have to say it."""
     disrupted: Mapping[str, Any] = next(
         (
             condition
@@ -145,12 +144,12 @@ def _whole(status: Mapping[str, Any], node: str) -> str:
 def _containers(status: Mapping[str, Any]) -> Iterator[tuple[str, int, str]]:
     """Each bad end of a container: when, with what, and in words. One that was started again has the end before."""
     for part in ("initContainerStatuses", "containerStatuses"):
-        for each in status.get(part, ()):
-            for state in (each.get("state", {}), each.get("lastState", {})):
+        for container in status.get(part, ()):
+            for state in (container.get("state", {}), container.get("lastState", {})):
                 ended = state.get("terminated") or {}
                 code = int(ended.get("exitCode", 0))
                 if code:
-                    yield str(ended.get("finishedAt", "")), code, f"container {each['name']} {_end(ended, code)}"
+                    yield str(ended.get("finishedAt", "")), code, f"container {container['name']} {_end(ended, code)}"
 
 
 def _end(ended: Mapping[str, Any], code: int) -> str:
@@ -166,7 +165,7 @@ def _end(ended: Mapping[str, Any], code: int) -> str:
         return f"was ended by {Signals(code - _LARGEST).name} (exit {code})"
     if code == INTERRUPTED:
         return f"received a stop signal, saved and ended (exit {code})"
-    more = ", ".join(each for each in ("" if reason == "Error" else reason, message) if each)
+    more = ", ".join(detail for detail in ("" if reason == "Error" else reason, message) if detail)
     return f"ended with exit {code}" + (f" ({more})" if more else "")
 
 
@@ -219,18 +218,16 @@ class KubernetesJobs:
     def submit(self, documents: Sequence[Mapping[str, Any]], key: str) -> Submitted:
         """Have the cluster take a job's objects, once: their names are the submission's own.
 
-        Args:
-            documents: what the job needs, itself last.
-            key: names this submission and no other; the job says it in an annotation.
+        `documents` end with the job itself, whose annotation has `key`, which names this submission and no other.
 
         Raises:
             UnreachableError: the last try ended like the first; the job may have been taken.
         """
         for document in documents:
-            self._patiently(lambda each=document: self._create(each))  # type: ignore[misc]  # called at once
+            self._patiently(lambda single=document: self._create(single))  # type: ignore[misc]  # called at once
         name = str(documents[-1]["metadata"]["name"])
-        found = self.connection.ask("GET", f"{self._path()}/{name}")
-        if found["metadata"].get("annotations", {}).get(RUN_ANNOTATION) != key:
+        existing = self.connection.ask("GET", f"{self._path()}/{name}")
+        if existing["metadata"].get("annotations", {}).get(RUN_ANNOTATION) != key:
             text = f"{self.connection.name}: there is a {self.kind} {name} that belongs to another submission"
             raise SchedulerError(text, hint="launch again: a new submission has its own name")
         return Submitted(job=name, key=key, folder=f"{self.namespace}/{name}")
@@ -238,18 +235,18 @@ class KubernetesJobs:
     def find(self, key: str, folder: str) -> Submitted | None:
         """The job that an earlier submission has made, by its `namespace/name`; None where there is none."""
         name = folder.rpartition("/")[2]
-        found = self.connection.find(f"{self._path()}/{name}")
-        return None if found is None else Submitted(job=name, key=key, folder=folder)
+        existing = self.connection.find(f"{self._path()}/{name}")
+        return None if existing is None else Submitted(job=name, key=key, folder=folder)
 
     def facts(self, job: Submitted) -> JobFacts | None:
         """How a job is doing; None where it is not there any more."""
-        found = self.connection.find(f"{self._path()}/{job.job}")
-        if found is None:
+        current = self.connection.find(f"{self._path()}/{job.job}")
+        if current is None:
             return None
         pods = self.pods(job.job)
-        ended = _ended(found, _ENDS)
+        ended = _ended(current, _ENDS)
         running = [pod for pod in pods if pod.get("status", {}).get("phase") == "Running"]
-        nodes = tuple(sorted({str(each["spec"]["nodeName"]) for each in running}))
+        nodes = tuple(sorted({str(pod["spec"]["nodeName"]) for pod in running}))
         given_up = last_word(pods)
         code = self._failed_for_good() if ended is not None or given_up else None
         if code is not None or given_up:
@@ -262,13 +259,13 @@ class KubernetesJobs:
         else:
             all_run = bool(running) and not any(words.waiting(pod) for pod in pods)
             state = JobState.RUNNING if all_run else JobState.PENDING
-            word, reason = ("Running", "") if all_run else ("Pending", self._why(found, pods))
+            word, reason = ("Running", "") if all_run else ("Pending", self._why(current, pods))
         attempt = _attempt(pods)
         return JobFacts(
             state=state,
             word=word,
             reason=reason,
-            restarts=_restarts(found, pods),
+            restarts=_restarts(current, pods),
             nodes=nodes,
             attempt=attempt,
             keeps_nodes=ended is None and bool(given_up),
@@ -277,8 +274,8 @@ class KubernetesJobs:
     def pods(self, job: str) -> list[dict[str, Any]]:
         """The pods of a job of that name that are there, by their own names."""
         query = {"labelSelector": f"{JOB_LABEL}={job}"}
-        found = self.connection.ask("GET", f"/api/v1/namespaces/{self.namespace}/pods", query=query)
-        return sorted(found["items"], key=lambda each: str(each["metadata"]["name"]))
+        listing = self.connection.ask("GET", f"/api/v1/namespaces/{self.namespace}/pods", query=query)
+        return sorted(listing["items"], key=lambda pod: str(pod["metadata"]["name"]))
 
     def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
         """What the files of a job hold from an offset on, as its pods have kept them."""
@@ -295,7 +292,7 @@ class KubernetesJobs:
         """The nodes of a job that runs, reached through its pods."""
         running_on(self.facts(job), job.job)
         pods = [pod for pod in self.pods(job.job) if pod.get("status", {}).get("phase") == "Running"]
-        pods.sort(key=lambda each: [int(part) if part.isdigit() else 0 for part in each["metadata"]["name"].split("-")])
+        pods.sort(key=lambda pod: [int(part) if part.isdigit() else 0 for part in pod["metadata"]["name"].split("-")])
         places = tuple((str(pod["spec"]["nodeName"]), str(pod["metadata"]["name"])) for pod in pods)
         return PodNodes(connection=self.connection, namespace=self.namespace, pods=places)
 
@@ -305,9 +302,7 @@ class KubernetesJobs:
     def cancel(self, job: Submitted, *, only_pending: bool = False) -> bool:
         """End a job for good, with all that belongs to it; one that has ended keeps its object, and how it ended.
 
-        Args:
-            job: the job.
-            only_pending: leave it alone where it runs.
+        `only_pending` leaves a running job alone.
 
         Returns:
             Whether it was ended; False where it had ended before, or runs.
@@ -318,11 +313,11 @@ class KubernetesJobs:
         if only_pending and (facts := self.facts(job)) is not None and facts.state is not JobState.PENDING:
             return False
         for _ in range(TRIES):
-            found = self.connection.find(f"{self._path()}/{job.job}")
-            if found is None or _ended(found, _DONE) is not None:
+            current = self.connection.find(f"{self._path()}/{job.job}")
+            if current is None or _ended(current, _DONE) is not None:
                 return False
             # A job that completes in this moment has another version than the one that was read.
-            version = {each: found["metadata"][each] for each in ("uid", "resourceVersion")}
+            version = {name: current["metadata"][name] for name in ("uid", "resourceVersion")}
             try:
                 self.remove(job, version)
             except RefusedError as refused:
@@ -336,9 +331,7 @@ class KubernetesJobs:
     def remove(self, job: Submitted, version: Mapping[str, str] | None = None) -> None:
         """Delete a job's objects, whether it has ended or not; one that is not there is left alone.
 
-        Args:
-            job: the job.
-            version: the only `uid` and `resourceVersion` that may be deleted.
+        `version`: the only `uid` and `resourceVersion` that may be deleted.
 
         Raises:
             SchedulerError: the cluster does not answer, or refuses; with code 409 where it has another version.
@@ -351,11 +344,11 @@ class KubernetesJobs:
 
     def left(self, job: Submitted) -> tuple[str, ...]:
         """What is still there of a job that was cancelled: names of pods and of what holds the job back."""
-        found = self.connection.find(f"{self._path()}/{job.job}")
+        current = self.connection.find(f"{self._path()}/{job.job}")
         pods = self.pods(job.job)
-        holding = found["metadata"].get("finalizers", ()) if found is not None else ()
+        holding = current["metadata"].get("finalizers", ()) if current is not None else ()
         names = [f"pod {pod['metadata']['name']}" for pod in pods]
-        return (*names, *(f"{self.kind} {job.job}: finalizer {each}" for each in holding))
+        return (*names, *(f"{self.kind} {job.job}: finalizer {finalizer}" for finalizer in holding))
 
     def _create(self, document: Mapping[str, Any]) -> None:
         """Create an object; one of that name is looked at afterwards.
@@ -396,7 +389,7 @@ class KubernetesJobs:
 
     def _failed_for_good(self) -> int | None:
         """The exit code with which the job has failed by its agents' own count; None where they say no such thing."""
-        if self.kept is None or not any(piece.key == LIFE for piece in self.kept.found(below=LIFE)):
+        if self.kept is None or not any(piece.key == LIFE for piece in self.kept.list_objects(below=LIFE)):
             return None
         life = parse_attempt_state(self.kept.read(LIFE).decode(errors="replace"))
         return None if life is None else life.failed
@@ -410,15 +403,15 @@ class KubernetesJobs:
         if words.held(job):
             return words.held(job, self._workload(job))
         query = {"fieldSelector": f"involvedObject.name={job['metadata']['name']}"}
-        found = self.connection.ask("GET", f"/api/v1/namespaces/{self.namespace}/events", query=query)
-        return words.of_events(found["items"]) or ("its pods are being created" if not pods else "")
+        listing = self.connection.ask("GET", f"/api/v1/namespaces/{self.namespace}/events", query=query)
+        return words.of_events(listing["items"]) or ("its pods are being created" if not pods else "")
 
     def _why_failed(self, name: str, condition: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
         events = []
         if not of_pods(pods):
             query = {"fieldSelector": "involvedObject.kind=Pod"}
-            found = self.connection.ask("GET", f"/api/v1/namespaces/{self.namespace}/events", query=query)
-            events = [item for item in found["items"] if str(item["involvedObject"]["name"]).startswith(f"{name}-")]
+            listing = self.connection.ask("GET", f"/api/v1/namespaces/{self.namespace}/events", query=query)
+            events = [item for item in listing["items"] if str(item["involvedObject"]["name"]).startswith(f"{name}-")]
         return of_job(condition, pods, events)
 
     def _workload(self, job: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -427,13 +420,13 @@ class KubernetesJobs:
         for version in words.KUEUE_VERSIONS:
             path = f"/apis/kueue.x-k8s.io/{version}/namespaces/{self.namespace}/workloads"
             try:
-                found = self.connection.find(path, query=query)
+                listing = self.connection.find(path, query=query)
             except RefusedError as refused:
                 if refused.code == _FORBIDDEN:
                     return None
                 raise
-            if found is not None and found["items"]:
-                return dict(found["items"][0])
+            if listing is not None and listing["items"]:
+                return dict(listing["items"][0])
         return None
 
     def _path(self) -> str:
@@ -442,13 +435,13 @@ class KubernetesJobs:
 
 def served(connection: Connection) -> tuple[Operator, ...]:
     """The operators whose jobs a cluster takes, the most able first; a Job every cluster takes."""
-    found = []
+    available = []
     for operator in (Operator.HYPERPOD_PYTORCHJOB, Operator.PYTORCHJOB):
         kind = JOB_KINDS[operator]
         there = connection.find(f"/apis/{kind.group}/{kind.version}") or {}
         if any(resource["name"] == kind.plural for resource in there.get("resources", ())):
-            found.append(operator)
-    return (*found, Operator.JOB)
+            available.append(operator)
+    return (*available, Operator.JOB)
 
 
 def _ended(job: Mapping[str, Any], types: Collection[str]) -> Mapping[str, Any] | None:
@@ -477,7 +470,7 @@ def _attempt(pods: Sequence[Mapping[str, Any]]) -> Attempt | None:
     ]
     if not runs:
         return None
-    pod, state = max(runs, key=lambda each: str((each[1].get("terminated") or each[1]["running"]).get("startedAt", "")))
+    pod, state = max(runs, key=lambda run: str((run[1].get("terminated") or run[1]["running"]).get("startedAt", "")))
     ended = state.get("terminated")
     code = None if ended is None else int(ended["exitCode"])
     return Attempt(

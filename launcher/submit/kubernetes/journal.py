@@ -21,7 +21,7 @@ class Piece(Protocol):
 class Pieces(Protocol):
     """The objects of one place in S3."""
 
-    def found(self, *, below: str = "", after: str = "") -> Sequence[Piece]:
+    def list_objects(self, *, below: str = "", after: str = "") -> Sequence[Piece]:
         """All whose keys begin so, by their keys, the later ones alone where a key is given."""
 
     def read(self, key: str) -> bytes:
@@ -31,12 +31,6 @@ class Pieces(Protocol):
 def read(pieces: Pieces, name: str, offset: int, most: int) -> Chunk | None:
     """What a file holds from an offset on.
 
-    Args:
-        pieces: the run's own place.
-        name: the file's.
-        offset: bytes that are known already.
-        most: bytes that are read at once.
-
     Returns:
         The next bytes; `size` is the whole file's. None where there is no such file.
 
@@ -44,15 +38,15 @@ def read(pieces: Pieces, name: str, offset: int, most: int) -> Chunk | None:
         UnreachableError: a part of the journal is missing.
     """
     # The piece that holds the offset begins before it: it is the last one that is not later.
-    listed = [(int(piece.key.rpartition("/")[2]), piece) for piece in pieces.found(below=f"{name}/")]
+    listed = [(int(piece.key.rpartition("/")[2]), piece) for piece in pieces.list_objects(below=f"{name}/")]
     if not listed:
         return None
     begin, last = listed[-1]
     size, data = begin + last.bytes, b""
-    for start, each in listed:
-        if start + each.bytes <= offset + len(data) or len(data) >= most:
+    for start, stored_piece in listed:
+        if start + stored_piece.bytes <= offset + len(data) or len(data) >= most:
             continue
         if start > offset + len(data):
             raise UnreachableError(f"{name}: nothing from {offset + len(data)} to {start} is in the store")
-        data += pieces.read(each.key)[offset + len(data) - start :]
+        data += pieces.read(stored_piece.key)[offset + len(data) - start :]
     return Chunk(data=data[:most], size=size)

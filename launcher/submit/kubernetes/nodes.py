@@ -56,8 +56,8 @@ class PodNodes:
         return next(pod for name, pod in self.pods if name == node)
 
     def _executed(self, node: str, words: Sequence[str], *, tty: bool, stdin: bool) -> int:
-        asked = {"tty": tty, "stdin": stdin}
-        channels = self.connection.execute(self.namespace, self._pod(node), words, **asked)
+        stream_options = {"tty": tty, "stdin": stdin}
+        channels = self.connection.execute(self.namespace, self._pod(node), words, **stream_options)
         try:
             _exchange(channels, tty=tty, stdin=stdin)
             return self._code(channels.read_channel(_ERROR))
@@ -65,14 +65,14 @@ class PodNodes:
             channels.close()
             channels.sock.shutdown()  # where the other side closed it, the client leaves it open
 
-    def _code(self, said: bytes) -> int:
+    def _code(self, status_bytes: bytes) -> int:
         try:
-            status = safe_json.loads(said)
+            status = safe_json.loads(status_bytes)
             if status["status"] == "Success":
                 return 0
             return next(int(cause["message"]) for cause in status["details"]["causes"] if cause["reason"] == "ExitCode")
         except (KeyError, TypeError, ValueError, StopIteration) as problem:
-            why = message(said) or "the session was interrupted"
+            why = message(status_bytes) or "the session was interrupted"
             hint = "slipway status NAME shows its state"
             if why.startswith("exec: "):
                 hint = "the pod runs programs of its image; shell built-ins need: slipway exec NAME -- sh -c COMMAND"

@@ -48,10 +48,10 @@ def waiting(pod: Mapping[str, Any]) -> str:
     )
     if scheduled is not None and scheduled["status"] == "False":
         return unplaced(str(scheduled.get("message", "")))
-    for each in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
-        found = _container(each)
-        if found:
-            return found
+    for container in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+        reason = _container(container)
+        if reason:
+            return reason
     if status.get("phase") == "Running":
         return ""
     return ON_ITS_WAY[0] if scheduled is None else ON_ITS_WAY[1]
@@ -71,7 +71,7 @@ def unplaced(message: str) -> str:
     if total is None:
         return "no capacity: the cluster has no nodes yet" if "no nodes available" in message else message
     nodes = total[1]
-    found = [
+    reasons = [
         f"too few free {_DEVICES.get(name, name)} on {count} of {nodes} nodes"
         for count, name in _INSUFFICIENT.findall(message)
     ]
@@ -79,15 +79,17 @@ def unplaced(message: str) -> str:
     for count, key, _ in taints:
         if key == UNHEALTHY:
             return f"{CHECKED}HyperPod tests {count} of {nodes} nodes before they accept jobs"
-    found += [f"taint {key}{f'={value}' if value else ''} on {count} of {nodes}" for count, key, value in taints]
-    found += [f"{count} of {nodes} nodes do not match the job's node selector" for count in _SELECTOR.findall(message)]
-    found += [f"{count} of {nodes} nodes accept no pods (cordoned)" for count in _CORDONED.findall(message)]
-    return f"no capacity: {'; '.join(found)}" if found else message
+    reasons += [f"taint {key}{f'={value}' if value else ''} on {count} of {nodes}" for count, key, value in taints]
+    reasons += [
+        f"{count} of {nodes} nodes do not match the job's node selector" for count in _SELECTOR.findall(message)
+    ]
+    reasons += [f"{count} of {nodes} nodes accept no pods (cordoned)" for count in _CORDONED.findall(message)]
+    return f"no capacity: {'; '.join(reasons)}" if reasons else message
 
 
 def _container(status: Mapping[str, Any]) -> str:
-    found = status.get("state", {}).get("waiting") or {}
-    reason, message = found.get("reason", ""), str(found.get("message", ""))
+    waiting_state = status.get("state", {}).get("waiting") or {}
+    reason, message = waiting_state.get("reason", ""), str(waiting_state.get("message", ""))
     if reason in _IMAGE:
         return f"image: {status.get('image')} cannot be pulled: {message or reason}"
     if reason == "CrashLoopBackOff":
@@ -100,12 +102,7 @@ def _container(status: Mapping[str, Any]) -> str:
 
 
 def held(job: Mapping[str, Any], workload: Mapping[str, Any] | None = None) -> str:
-    """Why a job has no pods at all: its queue has not let it in; empty where nothing holds it.
-
-    Args:
-        job: the job.
-        workload: what Kueue has made of it, where that was looked at.
-    """
+    """Why a job has no pods at all: its queue has not let it in; empty where nothing holds it."""
     spec = job.get("spec", {})
     queue = job.get("metadata", {}).get("labels", {}).get("kueue.x-k8s.io/queue-name")
     if spec.get("suspend") or spec.get("runPolicy", {}).get("suspend"):
@@ -138,10 +135,10 @@ def _unadmitted(workload: Mapping[str, Any]) -> str:
 
 def of_events(events: Iterable[Mapping[str, Any]]) -> str:
     """The newest warning among a job's events: why no pod could be made, empty where there is none."""
-    wanted = ("FailedCreate", "FailedMount", "FailedAttachVolume", "Evicted")
-    found = [event for event in events if event.get("reason") in wanted]
-    found.sort(key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""))
-    if not found:
+    reasons = ("FailedCreate", "FailedMount", "FailedAttachVolume", "Evicted")
+    relevant = [event for event in events if event.get("reason") in reasons]
+    relevant.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
+    if not relevant:
         return ""
-    message = str(found[-1].get("message", ""))
+    message = str(relevant[-1].get("message", ""))
     return f"quota: {message}" if "exceeded quota" in message else message

@@ -26,7 +26,7 @@ def by_hand(plan: Plan) -> str:
 
 def words(plan: Plan, head: str, machines: str) -> str:
     """What a deployment makes of the cluster, in a line."""
-    when = "up once the block has begun" if plan.place.option in PREPAID else "up from the start"
+    when = "up once the block has started" if plan.place.option in PREPAID else "up from the start"
     return f"EKS cluster {plan.cluster_name}: control plane, system node {head}, nodes {machines}, {when}"
 
 
@@ -42,9 +42,7 @@ def refuse_job(plan: Plan, _environment: Mapping[str, str]) -> None:
         return
     network = plan.request.network
     if network.vpc_id is None and network.name is None and not network.api_cidrs:
-        message = (
-            f"network.api_cidrs: the API of {plan.cluster_name} would be private, and its network new: nobody is in it"
-        )
+        message = f"network.api_cidrs: the API of {plan.cluster_name} is private in a new network: nothing can reach it"
         hint = (
             "name the addresses that reach it: network: {api_cidrs: [YOUR.ADDRESS/32]}, as"
             " curl https://checkip.amazonaws.com shows it where no VPN is in between; or slipway deploy FILE and"
@@ -72,7 +70,7 @@ def where_it_answers(plan: Plan, way: str, job: str) -> str:
     """From where an API answers: the ranges that the plan names, or its network alone, to which there is a way."""
     if plan.request.network.api_cidrs:
         ranges = ", ".join(plan.request.network.api_cidrs)
-        return f"network.api_cidrs ({ranges}) must hold this machine's address: curl https://checkip.amazonaws.com"
+        return f"network.api_cidrs ({ranges}) must contain this computer's address: curl https://checkip.amazonaws.com"
     return f"its API is private: launch from within its network, or by hand: {way}, then {job}"
 
 
@@ -110,17 +108,17 @@ def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def ways(plan: Plan, outputs: Mapping[str, str], tunnelled: str, job: str) -> list[tuple[str, str]]:
     """The same, of the command of a tunnel and the commands that put a job there."""
-    found = [("kubectl", outputs["Connect"])]
+    commands = [("kubectl", outputs["Connect"])]
     if not plan.request.network.api_cidrs:
-        found.append(("its API is private: a tunnel, left open", tunnelled))
-        found.append(("kubectl through it, once", through_tunnel(outputs)))
+        commands.append(("its API is private: a tunnel, left open", tunnelled))
+        commands.append(("kubectl through it, once", through_tunnel(outputs)))
     if plan.request.workload.train is not None:
-        found.append(("the job", f"{job}   (slipway render FILE -o DIR writes them)"))
+        commands.append(("the job", f"{job}   (slipway render FILE -o DIR writes them)"))
     if plan.place.option is PurchaseOption.CAPACITY_BLOCK:
-        found.append((f"{WORKERS}, once the block has begun, as a launch does", outputs["StartFleet"]))
+        commands.append((f"{WORKERS}, once the block has started, as a launch does", outputs["StartFleet"]))
     elif plan.place.option not in PREPAID:
-        found.append((f"{WORKERS} again after a stop", outputs["StartFleet"]))
-    return found
+        commands.append((f"{WORKERS} again after a stop", outputs["StartFleet"]))
+    return commands
 
 
 DEPLOY = Cluster(

@@ -44,12 +44,12 @@ def templates(reading: Reading) -> None:
     checks.holds("node group has a launch template", state.template is not None)
     if state.template is None:
         return
-    found = node_groups.describe_template(reading.session, state.template)
+    template = node_groups.describe_template(reading.session, state.template)
     facts, reserved = load().instance_types[plan.place.instance_type], plan.request.purchase.reservation
     planned = Counter(interface.kind for interface in eks.interfaces(facts, plan.request.target.efa_layout))
-    checks.equal("machines", plan.place.instance_type, found.instance_type)
-    checks.equal("network interfaces", planned, Counter(found.interfaces))
-    checks.equal("reservation", reserved.id if reserved is not None else None, found.reservation_id)
+    checks.equal("machines", plan.place.instance_type, template.instance_type)
+    checks.equal("network interfaces", planned, Counter(template.interfaces))
+    checks.equal("reservation", reserved.id if reserved is not None else None, template.reservation_id)
 
 
 def addons(reading: Reading) -> None:
@@ -57,23 +57,23 @@ def addons(reading: Reading) -> None:
     hyperpod = bool(reading.ids("AWS::SageMaker::Cluster"))
     governed = team_queue(reading.plan.request.target.queue) is not None
     for name, version in eks.hyperpod_addons(governed=governed) if hyperpod else eks.ADDONS:
-        found = access.addon_version(reading.session, reading.main.outputs["ClusterName"], name)
-        reading.checks.equal(f"add-on {name}", (ACTIVE, version), found)
+        status_and_version = access.addon_version(reading.session, reading.main.outputs["ClusterName"], name)
+        reading.checks.equal(f"add-on {name}", (ACTIVE, version), status_and_version)
 
 
 def entries(reading: Reading) -> None:
     """Who is let in: the role that the launcher takes on."""
     outputs = reading.main.outputs
-    found = access.access_policies(reading.session, outputs["ClusterName"], outputs["AccessRoleArn"])
-    reading.checks.equal("access entry of the jobs' role", ("AmazonEKSClusterAdminPolicy",), found)
+    policies = access.access_policies(reading.session, outputs["ClusterName"], outputs["AccessRoleArn"])
+    reading.checks.equal("access entry of the jobs' role", ("AmazonEKSClusterAdminPolicy",), policies)
 
 
 def pod_roles(reading: Reading) -> None:
     """The role granted to the jobs' pods, in each namespace."""
     for namespace in namespaces_of(reading.plan):
         name = reading.main.outputs["ClusterName"]
-        found = access.granted_roles(reading.session, name, namespace, reading.plan.name)
-        reading.checks.equal(f"role granted to pods in {namespace}", 1, len(found))
+        roles = access.granted_roles(reading.session, name, namespace, reading.plan.name)
+        reading.checks.equal(f"role granted to pods in {namespace}", 1, len(roles))
 
 
 def _machines(properties: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[Machines]:

@@ -47,7 +47,7 @@ class NodeGroupContext:
     capacity_type: str
     minimum: int
     count: int
-    wanted: int
+    desired: int
     volume_gib: int
     volume_key_arn: str | None
     group_ids: tuple[str, ...]
@@ -82,8 +82,8 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
         return (error("not-eks", "target.kind", f"{place.target} is not an EKS cluster with node groups"),)
     if unknown := unknown_types(plan, instances):
         return unknown
-    found = (*refusals(plan.request, place, instances), *unnamed_capacity(plan), *notify_findings(plan))
-    return found if plan.request.workload.train is None else (*found, *kubernetes_job.findings(plan, instances))
+    problems = (*refusals(plan.request, place, instances), *unnamed_capacity(plan), *notify_findings(plan))
+    return problems if plan.request.workload.train is None else (*problems, *kubernetes_job.findings(plan, instances))
 
 
 def eks_context(plan: Plan, instances: Mapping[str, InstanceType]) -> EksContext:
@@ -92,9 +92,9 @@ def eks_context(plan: Plan, instances: Mapping[str, InstanceType]) -> EksContext
     Raises:
         ImpossibleError: no cluster can be made, with all reasons.
     """
-    found = findings(plan, instances)
-    if found:
-        raise ImpossibleError(f"{plan.name} does not create an EKS cluster", findings=found)
+    problems = findings(plan, instances)
+    if problems:
+        raise ImpossibleError(f"{plan.name} does not create an EKS cluster", findings=problems)
     workers = _workers(plan, instances[plan.place.instance_type])
     return cluster_context(plan, groups=(system_group(plan), workers))
 
@@ -125,7 +125,7 @@ def system_group(plan: Plan) -> NodeGroupContext:
         capacity_type="ON_DEMAND",
         minimum=1,
         count=1,
-        wanted=1,
+        desired=1,
         volume_gib=sizing.HEAD_ROOT_GIB,
         volume_key_arn=plan.request.storage.kms_key_arn,
         group_ids=plan.request.network.security_group_ids,
@@ -143,9 +143,9 @@ def _workers(plan: Plan, facts: InstanceType) -> NodeGroupContext:
 
     EKS user guide, create a managed node group with Capacity Blocks: the desired size is 0 until the block is active.
     """
-    place, reservation, wanted = plan.place, plan.request.purchase.reservation, plan.request.target.placement_group
+    place, reservation, placement = plan.place, plan.request.purchase.reservation, plan.request.target.placement_group
     # With a reservation a placement group makes EC2 answer "insufficient capacity" (terraform-aws-eks#3730).
-    together = facts.efa_interfaces > 0 and place.nodes > 1 if wanted is None else wanted
+    together = facts.efa_interfaces > 0 and place.nodes > 1 if placement is None else placement
     return NodeGroupContext(
         name=eks.WORKERS,
         instance_type=facts.name,
@@ -153,7 +153,7 @@ def _workers(plan: Plan, facts: InstanceType) -> NodeGroupContext:
         capacity_type=eks.CAPACITY_TYPES[place.option],
         minimum=0,
         count=place.nodes,
-        wanted=0 if place.option in PREPAID else place.nodes,
+        desired=0 if place.option in PREPAID else place.nodes,
         volume_gib=sizing.COMPUTE_ROOT_GIB,
         volume_key_arn=plan.request.storage.kms_key_arn,
         group_ids=plan.request.network.security_group_ids,

@@ -42,12 +42,12 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
     """Why a plan makes neither a HyperPod cluster with EKS nor a job for one; empty when it does."""
     if plan.place.target is not TargetKind.HYPERPOD_EKS:
         return (error("not-hyperpod-eks", "target.kind", f"{plan.place.target} is not a HyperPod cluster with EKS"),)
-    found = machine_findings(plan, instances, refusals)
+    problems = machine_findings(plan, instances, refusals)
     if plan.place.instance_type not in instances:
-        return found
+        return problems
     if plan.request.target.cluster is None:
-        found = (*found, *notify_findings(plan))
-    return found if plan.request.workload.train is None else (*found, *kubernetes_job.findings(plan, instances))
+        problems = (*problems, *notify_findings(plan))
+    return problems if plan.request.workload.train is None else (*problems, *kubernetes_job.findings(plan, instances))
 
 
 def control_context(plan: Plan) -> EksContext:
@@ -72,9 +72,9 @@ def nodes_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: Clus
         ImpossibleError: no cluster can be made, with all reasons.
         ValueError: a name that only HyperPod has is missing.
     """
-    found = findings(plan, instances)
-    if found:
-        raise ImpossibleError(f"{plan.name} does not create a HyperPod cluster with EKS", findings=found)
+    problems = findings(plan, instances)
+    if problems:
+        raise ImpossibleError(f"{plan.name} does not create a HyperPod cluster with EKS", findings=problems)
     if names.role_arn is None or names.lifecycle_uri is None or names.eks_arn is None:
         message = "role, lifecycle script and control plane of a HyperPod cluster must have names"
         raise ValueError(message)

@@ -134,8 +134,8 @@ def _governance(request: PlanRequest, place: Place) -> Iterator[Finding]:
     target, classes = request.target, tuple(priority_class(name) for name, _ in PRIORITIES)
     if target.queue is None:
         return
-    made = team_queue(target.queue)
-    if made is None or not _TEAM.fullmatch(made.team):
+    team = team_queue(target.queue)
+    if team is None or not _TEAM.fullmatch(team.team):
         message = f"the cluster that Slipway creates for the job has the queue of 1 team, got {target.queue}"
         hint = (
             "hyperpod-ns-TEAM-localqueue, TEAM of up to 40 lower-case letters, digits and hyphens; or set "

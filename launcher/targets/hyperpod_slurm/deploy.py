@@ -47,10 +47,10 @@ def controller(_plan: Plan, outputs: Mapping[str, str], session: Session) -> Hea
         DeploymentFailedError: no controller runs.
         AwsError: it cannot be asked for.
     """
-    found = hyperpod.instances(session, outputs["ClusterName"], CONTROLLER)
-    if not found:
+    running = hyperpod.instances(session, outputs["ClusterName"], CONTROLLER)
+    if not running:
         raise DeploymentFailedError(f"the controller of {outputs['ClusterName']} is not running")
-    target = f"sagemaker-cluster:{outputs['ClusterId']}_{CONTROLLER}-{found[0]}"
+    target = f"sagemaker-cluster:{outputs['ClusterId']}_{CONTROLLER}-{running[0]}"
     return HeadNode(via="session", instance=target, region=outputs["Region"], user=USER)
 
 
@@ -61,7 +61,7 @@ def words(plan: Plan, head: str, machines: str) -> str:
 
 def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     """Commands into the cluster, each with what it is for: its machines are reached by sessions alone."""
-    found = [
+    ways = [
         ("shell on the controller", f"{outputs['Connect']}, there: sudo su - {USER}"),
         (
             "a shell on a worker, from the controller",
@@ -69,15 +69,15 @@ def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
         ),
     ]
     if plan.request.workload.train is not None:
-        found.append(
+        ways.append(
             (
                 "the job, there",
                 f"sbatch {BATCH_FILE}   (in a folder of {SHARED_HOME}; slipway render FILE -o DIR writes it)",
             )
         )
     if plan.place.option not in PREPAID:
-        found.append(("start the workers again after a stop", "the command in StartFleet, above"))
-    return found
+        ways.append(("start the workers again after a stop", "the command in StartFleet, above"))
+    return ways
 
 
 def start(outputs: Mapping[str, str], session: Session, tell: Callable[[str], None]) -> None:

@@ -47,10 +47,10 @@ def _nodes(reading: Reading, state: PodState) -> None:
     checks.equal("its nodes join", reading.main.outputs["EksArn"], state.eks_arn)
     checks.equal("instance groups", frozenset((eks.SYSTEM, eks.WORKERS)), frozenset(state.groups))
     nodes = (ml_name(place.instance_type), _nodes_now(state, place.nodes))
-    for name, wanted in ((eks.SYSTEM, system), (eks.WORKERS, nodes)):
+    for name, expected in ((eks.SYSTEM, system), (eks.WORKERS, nodes)):
         group = state.groups.get(name)
         if group is not None:
-            checks.equal(f"group {name}", wanted, (group.instance_type, group.wanted))
+            checks.equal(f"group {name}", expected, (group.instance_type, group.desired))
     workers = state.groups.get(eks.WORKERS)
     if workers is not None:
         checks.equal("workers on spot", place.option is PurchaseOption.SPOT, workers.spot)
@@ -60,14 +60,14 @@ def _nodes(reading: Reading, state: PodState) -> None:
 def _nodes_now(state: PodState, planned: int) -> int:
     """The workers that there are to be: a guard may have deleted them, and a launch makes them again."""
     workers = state.groups.get(WORKERS)
-    return 0 if workers is not None and not workers.wanted else planned
+    return 0 if workers is not None and not workers.desired else planned
 
 
 def quotas(reading: Reading) -> None:
     """What the team of the plan's queue has: every instance of the jobs' type."""
     checks, place, queue = reading.checks, reading.plan.place, team_queue(reading.plan.request.target.queue)
-    for each in reading.ids("AWS::SageMaker::ComputeQuota"):
-        state = hyperpod.describe_quota(reading.session, each)
+    for quota_id in reading.ids("AWS::SageMaker::ComputeQuota"):
+        state = hyperpod.describe_quota(reading.session, quota_id)
         checks.holds("quota is in force", state.status in QUOTA_IN_FORCE)
         checks.equal("quota's cluster", reading.main.outputs["ClusterArn"], state.cluster_arn)
         checks.equal("quota's team", None if queue is None else queue.team, state.team)
@@ -78,15 +78,15 @@ def _slurm(reading: Reading, state: PodState) -> None:
     checks, plan, outputs = reading.checks, reading.plan, reading.main.outputs
     place, storage = plan.place, plan.request.storage
     workers, nodes = state.groups.get(WORKERS), _nodes_now(state, place.nodes)
-    wanted = {
+    expected = {
         CONTROLLER: (ml_name(head_node(place.nodes, storage.head_node)), 1, "Controller"),
         WORKERS: (ml_name(place.instance_type), nodes, "Compute"),
     }
     if storage.login_nodes:
-        wanted[LOGIN] = (ml_name(LOGIN_NODE), storage.login_nodes, "Login")
-    checks.equal("instance groups", frozenset(wanted), frozenset(state.groups))
+        expected[LOGIN] = (ml_name(LOGIN_NODE), storage.login_nodes, "Login")
+    checks.equal("instance groups", frozenset(expected), frozenset(state.groups))
     for name, group in state.groups.items():
-        checks.equal(f"group {name}", wanted.get(name), (group.instance_type, group.wanted, group.node_type))
+        checks.equal(f"group {name}", expected.get(name), (group.instance_type, group.desired, group.node_type))
     if workers is not None:
         bought = plan.request.purchase.training_plan
         checks.equal("workers' partition", (queue_name(place.instance_type),), workers.partitions)
@@ -100,8 +100,8 @@ def _slurm(reading: Reading, state: PodState) -> None:
 def file_systems(reading: Reading) -> None:
     """The file system's size, speed and key, in the machines' subnet."""
     checks, storage = reading.checks, reading.plan.request.storage
-    for each in reading.ids("AWS::FSx::FileSystem"):
-        state = hyperpod.describe_file_system(reading.session, each)
+    for file_system_id in reading.ids("AWS::FSx::FileSystem"):
+        state = hyperpod.describe_file_system(reading.session, file_system_id)
         checks.equal("file system", AVAILABLE, state.lifecycle)
         if storage.kms_key_arn is not None:
             checks.equal("file system's key", storage.kms_key_arn, state.kms_key_arn)
@@ -115,8 +115,8 @@ def file_systems(reading: Reading) -> None:
 def data_links(reading: Reading) -> None:
     """The training data, shown in the cluster's own file system and kept as its bucket is."""
     checks, train = reading.checks, reading.plan.request.workload.train
-    for each in reading.ids("AWS::FSx::DataRepositoryAssociation"):
-        state = hyperpod.describe_link(reading.session, each)
+    for link_id in reading.ids("AWS::FSx::DataRepositoryAssociation"):
+        state = hyperpod.describe_link(reading.session, link_id)
         checks.equal("link to the training data", AVAILABLE, state.lifecycle)
         checks.equal("training data", None if train is None else train.data.uri, state.uri)
         checks.equal("training data's folder", DATA_FOLDER, state.path)

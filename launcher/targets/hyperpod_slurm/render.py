@@ -42,8 +42,8 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
     """Why a plan does not create a HyperPod cluster; empty when it does."""
     if plan.place.target is not TargetKind.HYPERPOD_SLURM:
         return (error("not-hyperpod", "target.kind", f"{plan.place.target} is not a HyperPod cluster with Slurm"),)
-    found = machine_findings(plan, instances, refusals)
-    return found if plan.place.instance_type not in instances else (*found, *notify_findings(plan))
+    problems = machine_findings(plan, instances, refusals)
+    return problems if plan.place.instance_type not in instances else (*problems, *notify_findings(plan))
 
 
 def machine_findings(
@@ -51,13 +51,7 @@ def machine_findings(
     instances: Mapping[str, InstanceType],
     refused: Callable[[PlanRequest, Place, Mapping[str, InstanceType]], Iterable[Finding]],
 ) -> tuple[Finding, ...]:
-    """Why HyperPod has no such machines, whatever schedules the jobs on them.
-
-    Args:
-        plan: a plan for HyperPod.
-        instances: the catalog's types, by name.
-        refused: what the kind of target refuses of a request at a place.
-    """
+    """Why HyperPod has no such machines, whatever schedules the jobs on them."""
     unknown = unknown_types(plan, instances)
     return unknown or (*refused(plan.request, plan.place, instances), *unnamed_capacity(plan))
 
@@ -65,18 +59,13 @@ def machine_findings(
 def cluster_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> str:
     """The text of the request that makes a plan's cluster.
 
-    Args:
-        plan: a plan for HyperPod with Slurm.
-        instances: the catalog's types, by name.
-        names: what the cluster refers to, HyperPod's own names among them.
-
     Raises:
         ImpossibleError: no cluster can be made, with all reasons.
         ValueError: a name that only HyperPod has is missing.
     """
-    found = findings(plan, instances)
-    if found:
-        raise ImpossibleError(f"{plan.name} does not create a HyperPod cluster", findings=found)
+    problems = findings(plan, instances)
+    if problems:
+        raise ImpossibleError(f"{plan.name} does not create a HyperPod cluster", findings=problems)
     if None in (names.role_arn, names.lifecycle_uri, names.lustre_dns_name, names.lustre_mount_name):
         message = "role, lifecycle scripts and file system of a HyperPod cluster must have names"
         raise ValueError(message)
@@ -170,7 +159,7 @@ def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: Clus
     text = cluster_text(plan, instances=instances, names=names)
     scripts = lifecycle_files(plan, instances).items()
     files = [RenderedFile(path=CLUSTER_FILE, text=text)]
-    files += [RenderedFile(path=f"{LIFECYCLE_FOLDER}/{name}", text=each, executable=True) for name, each in scripts]
+    files += [RenderedFile(path=f"{LIFECYCLE_FOLDER}/{name}", text=script, executable=True) for name, script in scripts]
     return files
 
 

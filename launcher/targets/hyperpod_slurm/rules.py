@@ -38,7 +38,7 @@ def locations(
     name, overrides = _ROW.billed_name(facts.name), request.purchase.price_overrides
     own = any(key.startswith(f"{name}/{option.value}") for key in overrides)
     ec2, ml = catalog.store.on_demand, catalog.store.sagemaker
-    alone = (each for each in whole if (name, each[0]) in ml and (facts.name, each[0]) not in ec2)
+    alone = (row for row in whole if (name, row[0]) in ml and (facts.name, row[0]) not in ec2)
     return whole if own else tuple(alone)
 
 
@@ -55,15 +55,15 @@ def refusals(request: PlanRequest, place: Place, instances: Mapping[str, Instanc
 
 def remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """What holds for a place on HyperPod and is not confirmed, or costs what nobody asked for."""
-    found = []
+    notes = []
     if place.option is PurchaseOption.SPOT:
         message = (
             "AWS documents spot on HyperPod only with EKS; spot with Slurm is not confirmed, and the quota "
             "of spot instances is 0 until AWS raises it"
         )
-        found.append(warning("hyperpod-spot-unconfirmed", "purchase.option", message, "on-demand is confirmed"))
+        notes.append(warning("hyperpod-spot-unconfirmed", "purchase.option", message, "on-demand is confirmed"))
     shared = shared_folder("hyperpod-shared-folder", "HyperPod", request, place)
-    return (*found, *unknown_end(request, place), *shared, *health_checks(place, instances))
+    return (*notes, *unknown_end(request, place), *shared, *health_checks(place, instances))
 
 
 def shared_folder(code: str, service: str, request: PlanRequest, place: Place) -> Iterator[Finding]:

@@ -74,8 +74,10 @@ def described(session: Session, stack: StackState) -> ClusterState:
     Raises:
         ImpossibleError: the stack holds no ParallelCluster.
     """
-    made = stacks.template(session, stack.name).get("Resources", {}).values()
-    configurations = [each["Properties"]["ClusterConfiguration"] for each in made if each["Type"] == CLUSTER_TYPE]
+    resources = stacks.template(session, stack.name).get("Resources", {}).values()
+    configurations = [
+        resource["Properties"]["ClusterConfiguration"] for resource in resources if resource["Type"] == CLUSTER_TYPE
+    ]
     if not configurations:
         raise ImpossibleError(f"target.cluster: stack {stack.name} holds no ParallelCluster")
     queues = [
@@ -103,28 +105,21 @@ def start_fleet(
 
     Where it does not run in time the job is submitted all the same: it waits in the queue.
 
-    Args:
-        session: of the cluster's region.
-        cluster: ParallelCluster's name for it.
-        tell: told of what is done.
-        sleep: waits some seconds.
-        patience_s: how long to wait for it.
-
     Raises:
         AwsError: a call failed for another reason than that these credentials may not make it.
     """
     for _ in range(FLEET_TRIES):
         try:
-            found = compute_fleet.status(session, cluster)
+            status = compute_fleet.status(session, cluster)
         except AwsError as problem:
             if not forbidden(problem):
                 raise
             tell(f"whether the compute fleet of {cluster} runs is unknown: these credentials cannot read it")
             return
-        if found is None or found not in compute_fleet.STARTABLE:
+        if status is None or status not in compute_fleet.STARTABLE:
             break
-        tell(f"the compute fleet of {cluster} is {found}: starting it")
-        if compute_fleet.request_start(session, cluster, found, datetime.now(UTC)):
+        tell(f"the compute fleet of {cluster} is {status}: starting it")
+        if compute_fleet.request_start(session, cluster, status, datetime.now(UTC)):
             tell("its guard stops it again after guardrails.ttl_h; slipway deploy FILE restarts that period")
             break
     waited = 0.0
@@ -154,25 +149,18 @@ def stop_fleet(
 ) -> None:
     """Stop a compute fleet and wait until it is stopped.
 
-    Args:
-        session: of the cluster's region.
-        cluster: ParallelCluster's name for it.
-        tell: told of what is done.
-        sleep: waits some seconds.
-        patience_s: how long to wait for it.
-
     Raises:
         DeploymentFailedError: it is not stopped in that time.
     """
     waited = 0.0
     with stage(tell, f"stopping the compute fleet of {cluster}"):
-        while (found := compute_fleet.status(session, cluster)) not in (None, compute_fleet.STOPPED):
-            if found not in ("STOP_REQUESTED", "STOPPING"):
-                compute_fleet.request_stop(session, cluster, str(found), datetime.now(UTC))
+        while (status := compute_fleet.status(session, cluster)) not in (None, compute_fleet.STOPPED):
+            if status not in ("STOP_REQUESTED", "STOPPING"):
+                compute_fleet.request_stop(session, cluster, str(status), datetime.now(UTC))
                 continue
             if waited >= patience_s:
                 raise DeploymentFailedError(
-                    f"the compute fleet of {cluster} is {found} after {spoken(patience_s)}: nothing was deployed",
+                    f"the compute fleet of {cluster} is {status} after {spoken(patience_s)}: nothing was deployed",
                     hint=f"pcluster describe-compute-fleet --region {session.region} --cluster-name {cluster}",
                 )
             sleep(FLEET_LOOK_S)

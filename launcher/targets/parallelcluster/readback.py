@@ -16,13 +16,17 @@ def cluster(reading: Reading) -> None:
         name = reading.main.outputs["ClusterName"]
         state = stacks.find(reading.session, name)
         reading.checks.holds(f"ParallelCluster's stack {name}", state is not None and state.status in COMPLETE)
-        wanted = head_node(reading.plan.place.nodes, reading.plan.request.storage.head_node)
-        reading.checks.holds(f"head node {wanted} runs", wanted in instances.running(reading.session, name))
+        head_type = head_node(reading.plan.place.nodes, reading.plan.request.storage.head_node)
+        reading.checks.holds(f"head node {head_type} runs", head_type in instances.running(reading.session, name))
         return
     running = reading.cluster(reading.main.outputs["ClusterName"])
     types = (place.instance_type, *reading.plan.request.target.fallback_types)
-    checks.equal("cluster queues", frozenset(types), frozenset(each.instance_type for each in running.queues))
-    queue = next((each for each in running.queues if each.instance_type == place.instance_type), None)
+    checks.equal(
+        "cluster queues", frozenset(types), frozenset(running_queue.instance_type for running_queue in running.queues)
+    )
+    queue = next(
+        (running_queue for running_queue in running.queues if running_queue.instance_type == place.instance_type), None
+    )
     if queue is not None:
         checks.equal("cluster nodes at most", place.nodes, queue.maximum)
         checks.equal("cluster buys", BOUGHT_AS.get(place.option, ON_DEMAND), queue.capacity_type)

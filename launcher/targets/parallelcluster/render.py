@@ -50,18 +50,20 @@ _CAPACITY_TYPES = {
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """Why no ParallelCluster configuration can be written for a plan; empty when it can."""
     place, purchase = plan.place, plan.request.purchase
-    found: list[Finding] = []
+    problems: list[Finding] = []
     if place.target is not TargetKind.PARALLELCLUSTER:
-        found.append(error("not-parallelcluster", "target.kind", f"{place.target} cannot be built from these stacks"))
+        problems.append(
+            error("not-parallelcluster", "target.kind", f"{place.target} cannot be built from these stacks")
+        )
     if place.option not in _CAPACITY_TYPES:
         allowed = ", ".join(_CAPACITY_TYPES)
         message = f"{place.option} buys no ParallelCluster nodes, allowed: {allowed}"
-        found.append(error("option-without-nodes", "purchase.option", message))
-    found += unnamed_capacity(plan)
+        problems.append(error("option-without-nodes", "purchase.option", message))
+    problems += unnamed_capacity(plan)
     if place.option is PurchaseOption.SPOT and purchase.reservation is not None:
         message = "spot instances cannot use a reservation"
-        found.append(error("spot-with-reservation", "purchase.reservation", message, "remove one of the two"))
-    return (*found, *unknown_types(plan, instances), *repeated_types(plan), *notify_findings(plan))
+        problems.append(error("spot-with-reservation", "purchase.reservation", message, "remove one of the two"))
+    return (*problems, *unknown_types(plan, instances), *repeated_types(plan), *notify_findings(plan))
 
 
 def agent_findings(plan: Plan) -> Iterator[Finding]:
@@ -81,17 +83,14 @@ def agent_findings(plan: Plan) -> Iterator[Finding]:
 def cluster_yaml(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> str:
     """The text of a plan's cluster configuration.
 
-    Args:
-        plan: a plan for ParallelCluster.
-        instances: the catalog's types, by name.
-        names: what the cluster refers to: ids, or CDK tokens in their place.
+    `names` are ids, or CDK tokens in their place.
 
     Raises:
         ImpossibleError: no configuration can be written, with all reasons.
     """
-    found = findings(plan, instances)
-    if found:
-        raise ImpossibleError(f"{plan.name} does not create a ParallelCluster configuration", findings=found)
+    problems = findings(plan, instances)
+    if problems:
+        raise ImpossibleError(f"{plan.name} does not create a ParallelCluster configuration", findings=problems)
     request = plan.request
     queues = [_queue(plan, instances[plan.place.instance_type], names)]
     queues += [_fallback_queue(plan, instances[name], names) for name in request.target.fallback_types]
@@ -129,9 +128,11 @@ def cluster_yaml(plan: Plan, *, instances: Mapping[str, InstanceType], names: Cl
 def _queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> dict[str, Any]:
     place, reservation = plan.place, plan.request.purchase.reservation
     block = place.option is PurchaseOption.CAPACITY_BLOCK
-    wanted = plan.request.target.placement_group
+    placement_wanted = plan.request.target.placement_group
     # With a reservation a placement group makes EC2 answer "insufficient capacity" (terraform-aws-eks#3730).
-    placement = False if reservation is not None else facts.efa_interfaces > 0 if wanted is None else wanted
+    placement = (
+        False if reservation is not None else facts.efa_interfaces > 0 if placement_wanted is None else placement_wanted
+    )
     return _of_type(
         plan,
         facts,
@@ -147,7 +148,7 @@ def _queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> dict[str, An
 
 def _fallback_queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> dict[str, Any]:
     """A further queue: spot where the plan's own type is on spot, else on demand; empty until a job asks for it."""
-    wanted = plan.request.target.placement_group
+    placement_wanted = plan.request.target.placement_group
     return _of_type(
         plan,
         facts,
@@ -155,7 +156,7 @@ def _fallback_queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> dic
         capacity_type="SPOT" if plan.place.option is PurchaseOption.SPOT else "ONDEMAND",
         min_count=0,
         max_count=plan.place.nodes,
-        placement_group=facts.efa_interfaces > 0 if wanted is None else wanted,
+        placement_group=facts.efa_interfaces > 0 if placement_wanted is None else placement_wanted,
         reservation_id=None,
     )
 

@@ -59,7 +59,7 @@ class Difference:
     @property
     def of_queue(self) -> bool:
         """Whether it is within a queue."""
-        return any(each.startswith(f"{_QUEUES}[") for each in self.path)
+        return any(word.startswith(f"{_QUEUES}[") for word in self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +76,9 @@ class Patch:
         """Every key that differs."""
         return tuple(_compared(self.old, self.new, "", ()))
 
-    def allows(self, found: Difference) -> bool:
+    def allows(self, difference: Difference) -> bool:
         """Whether `pcluster` updates the key now; where it does not, it refuses the whole update."""
-        strategy, stopped = (not self.fleet or (found.of_queue and self._drains)), not self.fleet
+        strategy, stopped = (not self.fleet or (difference.of_queue and self._drains)), not self.fleet
         allowed = {
             "SUPPORTED": True,
             "IGNORED": True,
@@ -86,16 +86,19 @@ class Patch:
             "SUPPORTED_UNLESS_ADC": True,
             "COMPUTE_FLEET_STOP": stopped,
             "QUEUE_UPDATE_STRATEGY": strategy,
-            "RESIZE_UPDATE_STRATEGY_ON_REMOVE": stopped or self._resizes(found),
-            "MANAGED_PLACEMENT_GROUP": strategy and (stopped or not self._drops_group(found)),
+            "RESIZE_UPDATE_STRATEGY_ON_REMOVE": stopped or self._resizes(difference),
+            "MANAGED_PLACEMENT_GROUP": strategy and (stopped or not self._drops_group(difference)),
             "MANAGED_FSX": not self._keeps_file_system
-            and (strategy or (isinstance(found.old, list) and all(each in found.new for each in found.old))),
+            and (
+                strategy
+                or (isinstance(difference.old, list) and all(item in difference.new for item in difference.old))
+            ),
             "SHARED_STORAGE_UPDATE_POLICY": not self.logins and (stopped or self._drains),
-            "LOGIN_NODES_POOLS_UPDATE_POLICY": not self.logins or _is_added(found),
+            "LOGIN_NODES_POOLS_UPDATE_POLICY": not self.logins or _is_added(difference),
             "LOGIN_NODES_STOP": not self.logins,
             "LOGIN_NODES_POOL_STOP": not self.logins,
         }
-        return allowed.get(found.policy, False)
+        return allowed.get(difference.policy, False)
 
     @property
     def _strategy(self) -> str:
@@ -105,33 +108,37 @@ class Patch:
     def _drains(self) -> bool:
         return self._strategy != _DEFAULT_STRATEGY
 
-    def _resizes(self, found: Difference) -> bool:
+    def _resizes(self, change: Difference) -> bool:
         """Whether nothing is taken away: a queue is added, there are more nodes, or nodes may be ended for it."""
-        if (found.of_queue or found.key == _QUEUES) and (self._strategy == "TERMINATE" or _is_added(found)):
+        if (change.of_queue or change.key == _QUEUES) and (self._strategy == "TERMINATE" or _is_added(change)):
             return True
-        if found.key == "MaxCount":
-            return _number(found.new) >= _number(found.old)
-        if found.key == "MinCount":
+        if change.key == "MaxCount":
+            return _number(change.new) >= _number(change.old)
+        if change.key == "MinCount":
             beside = (
                 difference
                 for difference in self.differences
-                if difference.path == found.path and difference.key == "MaxCount"
+                if difference.path == change.path and difference.key == "MaxCount"
             )
             return any(
-                _number(difference.new) - _number(difference.old) >= _number(found.new) - _number(found.old)
+                _number(difference.new) - _number(difference.old) >= _number(change.new) - _number(change.old)
                 for difference in beside
             )
         return False
 
-    def _drops_group(self, found: Difference) -> bool:
+    def _drops_group(self, difference: Difference) -> bool:
         """Whether a placement group of ParallelCluster's own goes."""
-        name = next((each for each in found.path if each.startswith(f"{_QUEUES}[")), "")
+        name = next((word for word in difference.path if word.startswith(f"{_QUEUES}[")), "")
         return _has_group(self.old, name) and not _has_group(self.new, name)
 
     @property
     def _keeps_file_system(self) -> bool:
         own = [
-            {each["Name"] for each in side.get("SharedStorage", ()) if "FileSystemId" not in each["FsxLustreSettings"]}
+            {
+                volume["Name"]
+                for volume in side.get("SharedStorage", ())
+                if "FileSystemId" not in volume["FsxLustreSettings"]
+            }
             for side in (self.old, self.new)
         ]
         return bool(own[0] & own[1])
@@ -141,14 +148,14 @@ def _number(value: Any) -> int:
     return int(value or 0)
 
 
-def _is_added(found: Difference) -> bool:
-    return found.listed and found.old is None and found.new is not None
+def _is_added(difference: Difference) -> bool:
+    return difference.listed and difference.old is None and difference.new is not None
 
 
 def _has_group(configuration: Mapping[str, Any], queue: str) -> bool:
-    for each in configuration["Scheduling"][_QUEUES]:
-        if f"{_QUEUES}[{each['Name']}]" == queue:
-            return str(each["Networking"].get("PlacementGroup", {}).get("Enabled")).lower() == "true"
+    for queue_section in configuration["Scheduling"][_QUEUES]:
+        if f"{_QUEUES}[{queue_section['Name']}]" == queue:
+            return str(queue_section["Networking"].get("PlacementGroup", {}).get("Enabled")).lower() == "true"
     return False
 
 
@@ -173,8 +180,8 @@ def _of_lists(old: list[Any], new: list[Any], place: str, change: Difference) ->
     """The items of two lists, told apart by the key that the schema names."""
     name, key = load_cluster_updates()[place].update_key, change.key
     # In a template it may be a reference.
-    before = {json.dumps(each.get(name)).strip('"'): each for each in old}
-    after = {json.dumps(each.get(name)).strip('"'): each for each in new}
+    before = {json.dumps(entry.get(name)).strip('"'): entry for entry in old}
+    after = {json.dumps(entry.get(name)).strip('"'): entry for entry in new}
     for item, becomes in after.items():
         if item in before:
             yield from _compared(before[item], becomes, place, (*change.path, f"{key}[{item}]"))
@@ -188,7 +195,7 @@ def _of_lists(old: list[Any], new: list[Any], place: str, change: Difference) ->
 def changes(old: Properties, new: Properties) -> Iterator[KeyChange]:
     """What differs between two clusters, each with what it needs; login nodes count as running where there are some."""
     was, becomes = old["ClusterConfiguration"], new["ClusterConfiguration"]
-    logins = any(_number(each["Count"]) for each in was.get("LoginNodes", {}).get(_POOLS, ()))
+    logins = any(_number(pool["Count"]) for pool in was.get("LoginNodes", {}).get(_POOLS, ()))
     running = Patch(old=was, new=becomes, fleet=True, logins=logins)
     stopped = Patch(old=was, new=becomes, fleet=False, logins=logins)
     for difference in running.differences:
@@ -206,9 +213,9 @@ def changes(old: Properties, new: Properties) -> Iterator[KeyChange]:
         )
 
 
-def _plan_key(found: Difference) -> str:
+def _plan_key(difference: Difference) -> str:
     """The key of a plan that decides a key of the configuration, by the nearest name on the way to it."""
-    words = [each.partition("[")[0] for each in (*found.path, found.key)]
+    words = [word.partition("[")[0] for word in (*difference.path, difference.key)]
     names = ("/".join(words[:count]) for count in range(len(words), 0, -1))
     return next((_PLAN_KEYS[name] for name in names if name in _PLAN_KEYS), "")
 

@@ -37,7 +37,7 @@ def login_node(
         DeploymentFailedError: none runs in time.
     """
     waited, group = 0.0, outputs["LoginGroupId"]
-    while (found := pcs.machine(session, group)) is None:
+    while (instance := pcs.machine(session, group)) is None:
         if waited >= LOGIN_S:
             message = f"no login node of {outputs['ClusterName']} is running after {spoken(LOGIN_S)}"
             command = f"aws pcs get-compute-node-group --region {session.region} --cluster-identifier"
@@ -45,7 +45,7 @@ def login_node(
             raise DeploymentFailedError(message, hint=hint)
         sleep(LOOK_S)
         waited += LOOK_S
-    return HeadNode(via="ssm", instance=found, region=outputs["Region"], user=USER)
+    return HeadNode(via="ssm", instance=instance, region=outputs["Region"], user=USER)
 
 
 def ways_in(plan: Plan, outputs: Outputs) -> list[tuple[str, str]]:
@@ -79,7 +79,7 @@ def start(outputs: Outputs, session: Session, tell: Tell) -> None:
         for command in outputs["StartFleet"].split(" && "):
             given = dict(zip(*[iter(command.split()[3:])] * 2, strict=True))
             name = given["--compute-node-group-identifier"]
-            counts = dict(each.split("=") for each in given["--scaling-configuration"].split(","))
+            counts = dict(pair.split("=") for pair in given["--scaling-configuration"].split(","))
             if name in stopped:
                 tell(f"node group {name} of {cluster} was stopped: its nodes can start again")
                 pcs.scale(session, cluster, name, int(counts["minInstanceCount"]), int(counts["maxInstanceCount"]))
@@ -92,8 +92,8 @@ def start(outputs: Outputs, session: Session, tell: Tell) -> None:
 def described(session: Session, stack: StackState) -> ClusterState:
     """A cluster by its queues, each with its one node group."""
     cluster = stack.outputs["ClusterName"]
-    known = {each.id: each for each in pcs.groups(session, cluster)}
-    found = [(queue, known[queue.groups[0]]) for queue in pcs.queues(session, cluster)]
+    known = {compute_group.id: compute_group for compute_group in pcs.groups(session, cluster)}
+    pairs = [(queue, known[queue.groups[0]]) for queue in pcs.queues(session, cluster)]
     return ClusterState(
         name=cluster,
         queues=tuple(
@@ -103,7 +103,7 @@ def described(session: Session, stack: StackState) -> ClusterState:
                 capacity_type=group.purchase,
                 maximum=group.maximum,
             )
-            for queue, group in found
+            for queue, group in pairs
         ),
     )
 

@@ -33,22 +33,22 @@ def cluster(reading: Reading) -> None:
 def groups(reading: Reading) -> None:
     """The node groups: type, purchase option, how many; the guard may have set those of jobs to none."""
     checks, plan = reading.checks, reading.plan
-    place, found = plan.place, _groups(reading)
+    place, running = plan.place, _groups(reading)
     own = queue_name(place.instance_type)
     names = {LOGIN, own, *(queue_name(fallback_type) for fallback_type in plan.request.target.fallback_types)}
-    checks.equal("node groups", names, set(found))
-    checks.equal("states of the node groups", {pcs.ACTIVE}, {group.status for group in found.values()})
+    checks.equal("node groups", names, set(running))
+    checks.equal("states of the node groups", {pcs.ACTIVE}, {group.status for group in running.values()})
     checks.holds(
-        "profiles are PCS's", all(f":instance-profile{ROLE_PATH}" in group.profile for group in found.values())
+        "profiles are PCS's", all(f":instance-profile{ROLE_PATH}" in group.profile for group in running.values())
     )
-    checks.equal("images", 1, len({group.image for group in found.values()}))
-    if LOGIN in found:
-        login, head = found[LOGIN], head_node(place.nodes, plan.request.storage.head_node)
+    checks.equal("images", 1, len({group.image for group in running.values()}))
+    if LOGIN in running:
+        login, head = running[LOGIN], head_node(place.nodes, plan.request.storage.head_node)
         checks.equal("login node", (head, 1, 1), (login.instance_type, login.minimum, login.maximum))
-    if own in found:
-        wanted = (place.instance_type, PURCHASES[place.option])
-        checks.equal("nodes", wanted, (found[own].instance_type, found[own].purchase))
-        checks.holds(f"at most {place.nodes} nodes", found[own].maximum in (0, place.nodes))
+    if own in running:
+        bought = (place.instance_type, PURCHASES[place.option])
+        checks.equal("nodes", bought, (running[own].instance_type, running[own].purchase))
+        checks.holds(f"at most {place.nodes} nodes", running[own].maximum in (0, place.nodes))
 
 
 def _groups(reading: Reading) -> dict[str, pcs.GroupState]:
@@ -61,22 +61,22 @@ def templates(reading: Reading) -> None:
     group = _groups(reading).get(queue_name(plan.place.instance_type))
     if group is None:
         return
-    found = node_groups.describe_template(reading.session, group.template)
+    template = node_groups.describe_template(reading.session, group.template)
     facts, reserved = load().instance_types[plan.place.instance_type], plan.request.purchase.reservation
     planned = Counter(interface.kind for interface in interfaces(facts))
-    checks.equal("machines", plan.place.instance_type, found.instance_type)
-    checks.equal("network interfaces", planned, Counter(found.interfaces))
-    checks.equal("reservation", reserved.id if reserved is not None else None, found.reservation_id)
+    checks.equal("machines", plan.place.instance_type, template.instance_type)
+    checks.equal("network interfaces", planned, Counter(template.interfaces))
+    checks.equal("reservation", reserved.id if reserved is not None else None, template.reservation_id)
 
 
 def queues(reading: Reading) -> None:
     """Each queue has the node group of its type, and the login node is in none."""
     names = {group.id: group.name for group in _groups(reading).values()}
-    found = pcs.queues(reading.session, reading.main.outputs["PcsClusterId"])
-    reading.checks.equal("states of the queues", {pcs.ACTIVE}, {queue.status for queue in found})
-    shown = {queue.name: tuple(names.get(one, one) for one in queue.groups) for queue in found}
+    states = pcs.queues(reading.session, reading.main.outputs["PcsClusterId"])
+    reading.checks.equal("states of the queues", {pcs.ACTIVE}, {queue.status for queue in states})
+    shown = {queue.name: tuple(names.get(one, one) for one in queue.groups) for queue in states}
     planned = (reading.plan.place.instance_type, *reading.plan.request.target.fallback_types)
-    reading.checks.equal("queues", {queue_name(each): (queue_name(each),) for each in planned}, shown)
+    reading.checks.equal("queues", {queue_name(name): (queue_name(name),) for name in planned}, shown)
     if reading.cluster is not None:
         running = reading.cluster(reading.main.outputs["ClusterName"]).queues
         reading.checks.equal("Slurm's partitions", set(shown), {queue.name for queue in running})

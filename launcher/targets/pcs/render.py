@@ -103,18 +103,15 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
 def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> PcsContext:
     """Every decision of a plan's cluster.
 
-    Args:
-        plan: a plan for PCS.
-        instances: the catalog's types, by name.
-        names: what the cluster refers to: ids, or CDK tokens in their place.
+    `names` are ids, or CDK tokens in their place.
 
     Raises:
         ImpossibleError: no cluster can be made, with all reasons.
     """
-    found = findings(plan, instances)
+    problems = findings(plan, instances)
     size = pcs.size_of(plan.request, plan.place.nodes)
-    if found or size is None:
-        raise ImpossibleError(f"{plan.name} does not create a PCS cluster", findings=found)
+    if problems or size is None:
+        raise ImpossibleError(f"{plan.name} does not create a PCS cluster", findings=problems)
     request, place = plan.request, plan.place
     own = _compute(plan, instances[place.instance_type], names, pcs.PURCHASES[place.option])
     fallback = "SPOT" if place.option is PurchaseOption.SPOT else "ONDEMAND"
@@ -158,7 +155,7 @@ def _compute(plan: Plan, facts: InstanceType, names: ClusterNames, purchase: str
     """Machines of one type: a Capacity Block's are up all the time, all others come with jobs."""
     place, target, reservation = plan.place, plan.request.target, plan.request.purchase.reservation
     held = reservation if facts.name == place.instance_type else None
-    wanted = target.placement_group
+    placement_wanted = target.placement_group
     chips = f"--chips={'nvidia' if is_nvidia(facts) else 'neuron'}:{facts.accelerators}"
     return GroupContext(
         name=queue_name(facts.name),
@@ -168,7 +165,7 @@ def _compute(plan: Plan, facts: InstanceType, names: ClusterNames, purchase: str
         minimum=place.nodes if purchase == pcs.PURCHASES[PurchaseOption.CAPACITY_BLOCK] else 0,
         maximum=place.nodes,
         interfaces=pcs.interfaces(facts),
-        placement_group=held is None and (facts.efa_interfaces > 0 if wanted is None else wanted),
+        placement_group=held is None and (facts.efa_interfaces > 0 if placement_wanted is None else placement_wanted),
         reservation_id=None if held is None else held.id,
         volume_gib=sizing.COMPUTE_ROOT_GIB,
         machine=(

@@ -32,44 +32,44 @@ def _planned(reading: Reading) -> Endpoint:
 def model(reading: Reading) -> None:
     """The image, where the model is loaded from, the container's environment, and whether it reaches a network."""
     checks, planned = reading.checks, _planned(reading)
-    found = model_state(reading.session, reading.main.outputs["ModelName"])
+    state = model_state(reading.session, reading.main.outputs["ModelName"])
     uri = None if planned.model_uri is None else f"{planned.model_uri.rstrip('/')}/"
-    checks.equal("image", planned.image, found.image)
-    checks.equal("model is loaded from", uri, found.uri)
-    checks.equal("container environment", dict(planned.environment), dict(found.environment))
-    checks.equal("container is isolated from the network", planned.isolated, found.isolated)
+    checks.equal("image", planned.image, state.image)
+    checks.equal("model is loaded from", uri, state.uri)
+    checks.equal("container environment", dict(planned.environment), dict(state.environment))
+    checks.equal("container is isolated from the network", planned.isolated, state.isolated)
 
 
 def config(reading: Reading) -> None:
     """The instances: type, how many, their image and volume, and how requests are spread or queued."""
     checks, planned, plan = reading.checks, _planned(reading), reading.plan
-    found = config_state(reading.session, reading.main.outputs["EndpointConfigName"])
+    state = config_state(reading.session, reading.main.outputs["EndpointConfigName"])
     queued, shared = planned.mode is EndpointMode.ASYNCHRONOUS, planned.mode is EndpointMode.COMPONENTS
-    checks.equal("instance type", planned.instance_type, found.instance_type)
-    checks.equal("initial instances", max(1, planned.least), found.instances)
-    checks.equal("instances' image", planned.ami, found.ami)
-    checks.equal("volume, GiB", planned.volume_gib, found.volume_gib)
+    checks.equal("instance type", planned.instance_type, state.instance_type)
+    checks.equal("initial instances", max(1, planned.least), state.instances)
+    checks.equal("instances' image", planned.ami, state.ami)
+    checks.equal("volume, GiB", planned.volume_gib, state.volume_gib)
     key = plan.request.storage.kms_key_arn if planned.volume_gib is not None else None
-    checks.equal("volumes' own key", key, found.kms_key_arn)
+    checks.equal("volumes' own key", key, state.kms_key_arn)
     if shared:
-        checks.equal("instances are kept between", (planned.least, planned.most), (found.least, found.most))
+        checks.equal("instances are kept between", (planned.least, planned.most), (state.least, state.most))
     else:
-        checks.equal("configuration's model", reading.main.outputs["ModelName"], found.model)
+        checks.equal("configuration's model", reading.main.outputs["ModelName"], state.model)
     if queued:
-        checks.equal("requests taken from the queue at once", planned.concurrency * planned.copies, found.queue)
-        checks.equal("answers are stored in", reading.main.outputs["AnswersUri"], found.answers_uri)
+        checks.equal("requests taken from the queue at once", planned.concurrency * planned.copies, state.queue)
+        checks.equal("answers are stored in", reading.main.outputs["AnswersUri"], state.answers_uri)
     else:
-        checks.equal("requests are stored in", SPREAD, found.routing)
+        checks.equal("requests are stored in", SPREAD, state.routing)
     captures = plan.request.workload.serve is not None and plan.request.workload.serve.data_capture
-    checks.equal("requests are copied", captures, found.captured_uri is not None)
+    checks.equal("requests are copied", captures, state.captured_uri is not None)
 
 
 def endpoint(reading: Reading) -> None:
     """In service, with the requested configuration, and alarms of its own that take an update back."""
     checks, outputs, planned = reading.checks, reading.main.outputs, _planned(reading)
-    found = described(reading.session, outputs["EndpointName"])
-    checks.equal("endpoint", IN_SERVICE, found.status)
-    checks.equal("endpoint's configuration", outputs["EndpointConfigName"], found.config)
+    state = described(reading.session, outputs["EndpointName"])
+    checks.equal("endpoint", IN_SERVICE, state.status)
+    checks.equal("endpoint's configuration", outputs["EndpointConfigName"], state.config)
     component = outputs.get("InferenceComponentName")
     named = rollback_alarms(reading.session, outputs["EndpointName"], component)
     own = set(reading.ids("AWS::CloudWatch::Alarm"))
@@ -79,34 +79,34 @@ def endpoint(reading: Reading) -> None:
 def component(reading: Reading) -> None:
     """The copies: how many, on how many chips, with how much memory, of the model that was asked for."""
     checks, outputs, planned = reading.checks, reading.main.outputs, _planned(reading)
-    found = component_state(reading.session, outputs["InferenceComponentName"])
-    checks.equal("component", IN_SERVICE, found.status)
-    checks.equal("component's model", outputs["ModelName"], found.model)
-    checks.equal("chips of a copy", planned.chips, found.chips)
-    checks.equal("memory of a copy, MiB", planned.memory_mb, found.memory_mb)
+    state = component_state(reading.session, outputs["InferenceComponentName"])
+    checks.equal("component", IN_SERVICE, state.status)
+    checks.equal("component's model", outputs["ModelName"], state.model)
+    checks.equal("chips of a copy", planned.chips, state.chips)
+    checks.equal("memory of a copy, MiB", planned.memory_mb, state.memory_mb)
     # An endpoint that ran before has as many as its traffic wants.
-    checks.holds("copies are within the range", found.copies <= planned.most * planned.unit)
+    checks.holds("copies are within the range", state.copies <= planned.most * planned.unit)
 
 
 def scaling(reading: Reading) -> None:
     """The range, the clock, and the target that the number follows; the wake-up where it may be none."""
     checks, planned = reading.checks, _planned(reading)
     resource = _scaled(planned)
-    found = scaling_state(reading.session, resource)
-    if found is None:
+    state = scaling_state(reading.session, resource)
+    if state is None:
         checks.holds(f"{resource} is scaled", fact=False)
         return
     unit = planned.unit
     clock = frozenset((range_.when, range_.least * unit, range_.most * unit) for range_ in planned.schedule)
-    checks.equal("schedule", clock, frozenset(found.schedule))
+    checks.equal("schedule", clock, frozenset(state.schedule))
     # The clock changes the range itself.
     ranges = {(planned.least * unit, planned.most * unit), *((least, most) for _, least, most in clock)}
-    checks.holds(f"range is one of the plan's, {found.least} to {found.most}", (found.least, found.most) in ranges)
+    checks.holds(f"range is one of the plan's, {state.least} to {state.most}", (state.least, state.most) in ranges)
     held = planned.concurrency * (1 if planned.mode is EndpointMode.COMPONENTS else planned.copies)
     queued = planned.mode is EndpointMode.ASYNCHRONOUS
     target = float(held) if queued else round(max(1.0, FILLED * held), 1)
-    wanted = {("TargetTrackingScaling", target), *({("StepScaling", None)} if planned.scales_to_zero else set())}
-    checks.equal("policies", wanted, {(kind, value) for _, kind, value in found.policies})
+    policies = {("TargetTrackingScaling", target), *({("StepScaling", None)} if planned.scales_to_zero else set())}
+    checks.equal("policies", policies, {(kind, value) for _, kind, value in state.policies})
 
 
 def _scaled(planned: Endpoint) -> str:
@@ -117,27 +117,27 @@ def _scaled(planned: Endpoint) -> str:
 def request_bucket(reading: Reading) -> None:
     """The bucket of requests and answers: closed, and its objects expire."""
     checks = reading.checks
-    for each in reading.ids("AWS::S3::Bucket"):
-        found = buckets.describe(reading.session, each)
-        checks.holds("bucket of requests blocks public access", found.public_access_blocked)
-        checks.holds("bucket of requests is encrypted", found.encryption is not None)
-        checks.holds("bucket of requests accepts TLS only", found.tls_only)
-        checks.equal("bucket's own key", reading.plan.request.storage.kms_key_arn, found.kms_key)
-        days = {rule["ID"]: rule.get("Expiration", {}).get("Days") for rule in found.lifecycle}.get("expire")
+    for bucket_id in reading.ids("AWS::S3::Bucket"):
+        state = buckets.describe(reading.session, bucket_id)
+        checks.holds("bucket of requests blocks public access", state.public_access_blocked)
+        checks.holds("bucket of requests is encrypted", state.encryption is not None)
+        checks.holds("bucket of requests accepts TLS only", state.tls_only)
+        checks.equal("bucket's own key", reading.plan.request.storage.kms_key_arn, state.kms_key)
+        days = {rule["ID"]: rule.get("Expiration", {}).get("Days") for rule in state.lifecycle}.get("expire")
         checks.equal("days that requests are kept", KEPT_DAYS, days)
 
 
 def metric_alarms(reading: Reading) -> None:
     """The endpoint's own alarms and those of every target, each of this endpoint; one that wakes it starts a policy."""
     checks, planned = reading.checks, _planned(reading)
-    found = alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))
-    own = [alarm for alarm in found if alarm.metric not in GUARD_METRICS]
-    wanted = endpoint_alarms(
+    states = alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))
+    own = [alarm for alarm in states if alarm.metric not in GUARD_METRICS]
+    expected_alarms = endpoint_alarms(
         planned.mode,
         scales_to_zero=planned.scales_to_zero,
         tells_idle=idle_minutes(reading.plan.request) is not None,
     )
-    checks.equal("alarms of the endpoint", len(wanted), len(own))
+    checks.equal("alarms of the endpoint", len(expected_alarms), len(own))
     names = {alarm.dimensions.get("InferenceComponentName") or alarm.dimensions.get("EndpointName") for alarm in own}
     checks.equal("endpoint's alarms watch", {planned.name}, names)
     policies = {alarm.actions for alarm in own if any(":scalingPolicy:" in action for action in alarm.actions)}
@@ -145,13 +145,13 @@ def metric_alarms(reading: Reading) -> None:
         state = scaling_state(reading.session, _scaled(planned))
         known = state.policy_arns if state is not None else frozenset()
         checks.holds("an alarm scales it up from zero", policies and all(policy <= known for policy in policies))
-    told = {alarm.actions for alarm in own} - policies
-    checks.equal("endpoint's alarms notify", {guards.told(reading)}, told)
+    notified = {alarm.actions for alarm in own} - policies
+    checks.equal("endpoint's alarms notify", {guards.notified_topics(reading)}, notified)
     limit = reading.plan.request.budget.max_usd
     expected = {"RunningNodes", FAILED_CALLS} | (
         {"EstimatedSpend"} if limit is not None and reading.usd_per_hour else set()
     )
-    checks.equal("alarms on", expected, {alarm.metric for alarm in found} & set(GUARD_METRICS))
+    checks.equal("alarms on", expected, {alarm.metric for alarm in states} & set(GUARD_METRICS))
 
 
 def overview(reading: Reading) -> None:
@@ -168,7 +168,7 @@ def callers(reading: Reading) -> None:
     statements = roles.policy_statements(reading.session, reading.main.outputs["InvokePolicyArn"])
     action = "InvokeEndpointAsync" if planned.mode is EndpointMode.ASYNCHRONOUS else "InvokeEndpoint"
     invoked = [statement for statement in statements if f"sagemaker:{action}" in _listed(statement["Action"])]
-    targets = {resource.rpartition("/")[2] for each in invoked for resource in _listed(each["Resource"])}
+    targets = {resource.rpartition("/")[2] for statement in invoked for resource in _listed(statement["Resource"])}
     checks.equal("callers may invoke", {planned.name}, targets)
 
 

@@ -64,14 +64,14 @@ def submit_training_job(asked: JobRequest) -> Submission:
     channel = f"{STAGED_FOLDER}/{name}"
     with job_archive(bundle, shipment) as (path, agent):
         asked.store.send(path, f"{channel}/job.tar.gz")
-    for each in (ENTRY_FILE, ENVIRONMENT_FILE):
-        asked.store.put(f"{channel}/{each.rpartition('/')[2]}", bundle.file(each).text.encode())
+    for file in (ENTRY_FILE, ENVIRONMENT_FILE):
+        asked.store.put(f"{channel}/{file.rpartition('/')[2]}", bundle.file(file).text.encode())
     place = f"{asked.store.uri}/{channel}"
     asked.folder.append_event("job-folder-put", where=asked.head_node.words(), folder=place, agent_sha256=agent)
-    wanted = submission_of(asked, asked.head_node, shipment, name)
-    wanted.write(asked.folder)
+    submission = submission_of(asked, asked.head_node, shipment, name)
+    submission.write(asked.folder)
     _create(session, request, asked.key)
-    done = wanted.taken(Submitted(job=name, key=asked.key, folder=name))
+    done = submission.taken(Submitted(job=name, key=asked.key, folder=name))
     done.write(asked.folder)
     asked.folder.append_event("submitted", job=name, key=asked.key)
     asked.tell(f"created: training job {name}")
@@ -84,10 +84,12 @@ def refuse_bad_request(request: Mapping[str, Any]) -> None:
     Raises:
         ImpossibleError: it does not, with every complaint.
     """
-    found = [error("training-job-request", "", complaint) for complaint in training_jobs.request_complaints(request)]
-    if found:
+    complaints = [
+        error("training-job-request", "", complaint) for complaint in training_jobs.request_complaints(request)
+    ]
+    if complaints:
         message = f"{request['TrainingJobName']}: CreateTrainingJob would refuse the request"
-        raise ImpossibleError(message, findings=found)
+        raise ImpossibleError(message, findings=complaints)
 
 
 def _create(session: Session, request: Mapping[str, Any], key: str) -> None:
@@ -99,8 +101,8 @@ def _create(session: Session, request: Mapping[str, Any], key: str) -> None:
     except AwsError as problem:
         code = error_code(problem)
         if code == NAME_TAKEN:
-            found = training_jobs.describe(session, name)
-            if found is not None and training_jobs.run_of(session, found["TrainingJobArn"]) == key:
+            description = training_jobs.describe(session, name)
+            if description is not None and training_jobs.run_of(session, description["TrainingJobArn"]) == key:
                 return
             message = f"training job {name} exists already and belongs to another submission"
             raise DeploymentFailedError(message, hint="launch again: each launch has its own name") from problem
@@ -116,15 +118,15 @@ def _create(session: Session, request: Mapping[str, Any], key: str) -> None:
 
 def machines(session: Session, outputs: Outputs) -> Mapping[str, int]:
     """The instances of jobs that run, by type."""
-    found: Counter[str] = Counter()
-    for each in _running(session, outputs):
-        found[str(each["ResourceConfig"]["InstanceType"])] += int(each["ResourceConfig"]["InstanceCount"])
-    return found
+    counts: Counter[str] = Counter()
+    for job in _running(session, outputs):
+        counts[str(job["ResourceConfig"]["InstanceType"])] += int(job["ResourceConfig"]["InstanceCount"])
+    return counts
 
 
 def end_jobs(session: Session, outputs: Outputs, tell: Tell, pause: Callable[[float], None]) -> None:
     """Stop jobs before the role goes that they store their checkpoints with."""
-    names = [str(each["TrainingJobName"]) for each in _running(session, outputs)]
+    names = [str(job["TrainingJobName"]) for job in _running(session, outputs)]
     for name in names:
         tell(f"stopping training job {name}: it saves and ends within 2 minutes")
         training_jobs.stop(session, name)

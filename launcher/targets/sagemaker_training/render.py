@@ -78,14 +78,7 @@ def image_of(plan: Plan, facts: InstanceType) -> str | None:
 def request_of(
     plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings
 ) -> dict[str, Any]:
-    """The request of CreateTrainingJob.
-
-    Args:
-        plan: a plan with a job.
-        instances: the catalog's types, by name.
-        names: what it refers to; the role among them.
-        job: the submission.
-    """
+    """The request of CreateTrainingJob."""
     facts, run, request = instances[plan.place.instance_type], plan.request.run, plan.request
     name, key_arn = job_name(plan, job.run), request.storage.kms_key_arn
     source = {
@@ -98,7 +91,7 @@ def request_of(
         "S3OutputPath": f"{journal_uri(checkpoint_uri(plan, names), job.run)}/output/",
         "CompressionType": "NONE",
     }
-    found: dict[str, Any] = {
+    body: dict[str, Any] = {
         "TrainingJobName": name,
         "RoleArn": names.role_arn,
         "AlgorithmSpecification": {
@@ -116,27 +109,27 @@ def request_of(
     retries = job.retries_of(run)
     if retries:
         # SageMaker's own retries, after its own errors alone; those of the command are the agent's.
-        found["RetryStrategy"] = {"MaximumRetryAttempts": min(retries, MOST_RETRIES)}
+        body["RetryStrategy"] = {"MaximumRetryAttempts": min(retries, MOST_RETRIES)}
     if request.network.vpc_id is not None:
         groups = [names.security_group_id, *request.network.security_group_ids]
-        found["VpcConfig"] = {"SecurityGroupIds": groups, "Subnets": list(request.network.subnet_ids)}
-    return found
+        body["VpcConfig"] = {"SecurityGroupIds": groups, "Subnets": list(request.network.subnet_ids)}
+    return body
 
 
 def _resources(plan: Plan, facts: InstanceType) -> dict[str, Any]:
     """The machines. Types with NVMe disks get no volume, and take no key of one."""
-    found: dict[str, Any] = {
+    resources: dict[str, Any] = {
         "InstanceType": plan.place.billed_name,
         "InstanceCount": plan.place.nodes,
         "VolumeSizeInGB": sizing.COMPUTE_ROOT_GIB,
     }
     if plan.request.storage.kms_key_arn is not None and not facts.nvme_gb:
-        found["VolumeKmsKeyId"] = plan.request.storage.kms_key_arn
+        resources["VolumeKmsKeyId"] = plan.request.storage.kms_key_arn
     if warm_minutes(plan.request):
-        found["KeepAlivePeriodInSeconds"] = math.ceil(warm_minutes(plan.request) * 60)
+        resources["KeepAlivePeriodInSeconds"] = math.ceil(warm_minutes(plan.request) * 60)
     if plan.place.option is PurchaseOption.TRAINING_PLAN and plan.request.purchase.training_plan is not None:
-        found["TrainingPlanArn"] = plan.request.purchase.training_plan.arn
-    return found
+        resources["TrainingPlanArn"] = plan.request.purchase.training_plan.arn
+    return resources
 
 
 def run_limit_s(plan: Plan, job: JobSettings) -> int:
@@ -150,20 +143,20 @@ def run_limit_s(plan: Plan, job: JobSettings) -> int:
 def _stopping(plan: Plan, facts: InstanceType, job: JobSettings) -> dict[str, int]:
     """How long it may run and wait. Managed spot waits again after each interruption, as long as it may run."""
     run_s, wait_s = run_limit_s(plan, job), math.ceil(plan.request.purchase.wait_for_capacity_minutes * 60)
-    found = {"MaxRuntimeInSeconds": run_s}
+    condition = {"MaxRuntimeInSeconds": run_s}
     if plan.place.option is PurchaseOption.SPOT:
-        found["MaxWaitTimeInSeconds"] = 2 * run_s + wait_s
+        condition["MaxWaitTimeInSeconds"] = 2 * run_s + wait_s
     elif facts.accelerator is not None:
-        found["MaxPendingTimeInSeconds"] = min(max(wait_s, SHORTEST_PENDING_S), LONGEST_PENDING_S)
-    return found
+        condition["MaxPendingTimeInSeconds"] = min(max(wait_s, SHORTEST_PENDING_S), LONGEST_PENDING_S)
+    return condition
 
 
 def environment_of(plan: Plan, facts: InstanceType, names: ClusterNames, job: JobSettings) -> dict[str, str]:
     """What the first process of every node is told; the request's own Environment takes 512 characters a value."""
-    found = kubernetes_pod.environment(plan, facts, names, job=job, operator="job", meeting="")
-    found["SLIPWAY_ROOT"] = ROOT
-    del found["SLIPWAY_MEETING"], found["SLIPWAY_PARTS"]  # resourceconfig.json says both
-    return found
+    variables = kubernetes_pod.environment(plan, facts, names, job=job, operator="job", meeting="")
+    variables["SLIPWAY_ROOT"] = ROOT
+    del variables["SLIPWAY_MEETING"], variables["SLIPWAY_PARTS"]  # resourceconfig.json says both
+    return variables
 
 
 def cluster_files(_plan: Plan, _instances: Mapping[str, InstanceType], _names: ClusterNames) -> list[RenderedFile]:
@@ -179,11 +172,11 @@ def job_files(
         return []
     facts = instances[plan.place.instance_type]
     spec = pod_spec(plan, names=names, job=job)
-    told = environment_of(plan, facts, names, job)
+    environment = environment_of(plan, facts, names, job)
     return [
         RenderedFile(path=REQUEST_FILE, text=_json(request_of(plan, instances=instances, names=names, job=job))),
         RenderedFile(path=ENTRY_FILE, text=script_text(ENTRY_SCRIPT)),
-        RenderedFile(path=ENVIRONMENT_FILE, text=_json(told)),
+        RenderedFile(path=ENVIRONMENT_FILE, text=_json(environment)),
         RenderedFile(path=START_FILE, text=script_text(START_SCRIPT)),
         RenderedFile(path=JOB_FILE, text=replace(spec, grace_s=min(GRACE_S, spec.grace_s or GRACE_S)).to_json()),
     ]

@@ -43,23 +43,23 @@ def refusals(request: PlanRequest, place: Place, instances: Mapping[str, Instanc
 
 def remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """What holds for training jobs and costs what nobody expects, or is not published."""
-    found, facts = [*unknown_end(request, place)], instances[place.instance_type]
+    notes, facts = [*unknown_end(request, place)], instances[place.instance_type]
     if request.run.image is None and training_image(facts, place.region, service="sagemaker") is None:
         message = f"Slipway knows no AWS training image for {facts.name} in {place.region}: a launch is refused"
         hint = "set run.image to your own image in ECR, preferably by digest"
-        found.append(warning("image-missing", "run.image", message, hint))
+        notes.append(warning("image-missing", "run.image", message, hint))
     if place.option is PurchaseOption.SPOT:
         message = (
             "AWS publishes no rate for managed spot: the middle estimate is an assumption; the high "
             "estimate, which is compared with the budget, is the on-demand rate"
         )
         hint = "set your own rate in purchase.price_overrides: BillableTimeInSeconds of past jobs shows it"
-        found.append(info("managed-spot-rate", "purchase.option", message, hint))
+        notes.append(info("managed-spot-rate", "purchase.option", message, hint))
     minutes = warm_minutes(request)
     if minutes:
         message = f"the warm pool keeps all nodes for {minutes:g} minutes after the job, billed in full"
-        found.append(warning("warm-pool", "guardrails.idle_minutes", message, "set it to auto for no warm pool"))
-    return tuple(found)
+        notes.append(warning("warm-pool", "guardrails.idle_minutes", message, "set it to auto for no warm pool"))
+    return tuple(notes)
 
 
 def _type(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
@@ -126,7 +126,7 @@ def _limits(request: PlanRequest, place: Place) -> Iterator[Finding]:
         message = f"a training job runs for at most {LONGEST_H:g} hours (28 days), got {hours:g}"
         yield error("training-job-time", "run.time_limit_h", message, "for a longer job, launch it again: it resumes")
     if minutes > LONGEST_WARM_MINUTES:
-        message = f"a warm pool stays for at most {LONGEST_WARM_MINUTES:g} minutes, got {minutes:g}"
+        message = f"a warm pool lasts at most {LONGEST_WARM_MINUTES:g} minutes, got {minutes:g}"
         yield error("warm-pool-time", "guardrails.idle_minutes", message, "auto: no warm pool")
     if minutes and place.option is PurchaseOption.SPOT:
         message = f"managed spot has no warm pool, got idle_minutes {minutes:g}"

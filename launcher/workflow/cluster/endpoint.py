@@ -41,11 +41,11 @@ def served(name: str, session: Session) -> ServedEndpoint:
         ImpossibleError: it is not deployed in the region.
     """
     stack = serving_stack(name)
-    found = stacks.find(session, stack)
-    if found is None or "EndpointName" not in found.outputs:
+    stack_state = stacks.find(session, stack)
+    if stack_state is None or "EndpointName" not in stack_state.outputs:
         message = f"{name} has no endpoint in {session.region}: stack {stack} does not exist"
         raise ImpossibleError(message, hint="slipway deploy FILE, or another --region")
-    outputs = found.outputs
+    outputs = stack_state.outputs
     return ServedEndpoint(
         name=outputs["EndpointName"],
         region=session.region,
@@ -86,14 +86,14 @@ def state_of(endpoint: ServedEndpoint, session: Session) -> EndpointState:
     for what, status, runs, deployed, reason in running:
         if status == IN_SERVICE and runs == deployed:
             continue
-        told = "".join(f"; {each}" for each in (reason, *troubles(endpoint, session)) if each)
+        details = "".join(f"; {detail}" for detail in (reason, *troubles(endpoint, session)) if detail)
         name = f"{what}endpoint {endpoint.name}"
         if status != IN_SERVICE:
-            raise DeploymentFailedError(f"{name} is {status}{told}")
+            raise DeploymentFailedError(f"{name} is {status}{details}")
         message = f"{name} runs {runs}, deployed was {deployed}: the update was rolled back"
         changed = "deploy a changed plan: to CloudFormation, the same plan contains no change"
         hint = f"{changed}; the containers' log: see the dashboard of {endpoint.stack}"
-        raise DeploymentFailedError(message + told, hint=hint)
+        raise DeploymentFailedError(message + details, hint=hint)
     return state
 
 
@@ -102,7 +102,7 @@ def troubles(endpoint: ServedEndpoint, session: Session) -> tuple[str, ...]:
     names = (resource.physical_id for resource in stacks.resources(session, endpoint.stack) if resource.type == ALARM)
     kind = "InferenceComponents" if endpoint.component is not None else "Endpoints"
     line = trouble_line(session, f"/aws/sagemaker/{kind}/{endpoint.component or endpoint.name}")
-    alarms = tuple(f"alarm: {each}" for each in going_off(session, tuple(names)))
+    alarms = tuple(f"alarm: {alarm}" for alarm in going_off(session, tuple(names)))
     return alarms if line is None else (*alarms, f"log: {line}")
 
 
@@ -117,25 +117,19 @@ def settled(
 ) -> EndpointState:
     """The endpoint's state once it no longer changes, told of at every change; see `state_of`.
 
-    Args:
-        endpoint: the endpoint.
-        session: its region.
-        tell: is told its state.
-        limit_s: how long it is waited for.
-        clock: seconds.
-        wait: lets seconds pass.
+    `limit_s`: seconds to wait at most.
 
     Raises:
         DeploymentFailedError: it is still changing after that time, or is not as it was deployed.
     """
-    begun, seen = clock(), ""
+    begun, reported = clock(), ""
     with stage(tell) as changing:
         while (state := _changing(endpoint, session)) is not None:
             words = f"endpoint {endpoint.name}: {state.status}, {state.instances} instances"
-            if words != seen:
+            if words != reported:
                 tell(words)
                 changing.now(f"{state.status}, waited for {spoken(limit_s)} at most")
-            seen = words
+            reported = words
             if clock() - begun > limit_s:
                 raise DeploymentFailedError(f"{words}, still, after {spoken(limit_s)}")
             wait(SETTLE_POLL_S)

@@ -31,14 +31,8 @@ _MOST_NAMED = 3
 
 
 def checks(plan: Plan, facts: InstanceType, inspection: Inspection) -> tuple[Check, ...]:
-    """Everything that a plan's job needs of the cluster that it names.
-
-    Args:
-        plan: names a cluster.
-        facts: of its type.
-        inspection: what was read of the cluster.
-    """
-    found = (
+    """Everything that a plan's job needs of the cluster that it names."""
+    results = (
         *_rights(plan, inspection),
         *_nodes(plan, facts, inspection),
         *_devices(plan, facts, inspection),
@@ -47,30 +41,30 @@ def checks(plan: Plan, facts: InstanceType, inspection: Inspection) -> tuple[Che
         *_notices(plan, inspection),
         *_role(plan, inspection),
     )
-    return tuple(found)
+    return tuple(results)
 
 
-def refuse_unless_well(plan: Plan, found: Sequence[Check], tell: Callable[[str], None]) -> None:
+def refuse_unless_well(plan: Plan, results: Sequence[Check], tell: Callable[[str], None]) -> None:
     """Go on where nothing is known that the job would fail on; what is not well is told.
 
     Raises:
         ImpossibleError: a check failed, with all that did.
     """
-    wrong = [check for check in found if check.result is Outcome.FAILED]
+    wrong = [check for check in results if check.result is Outcome.FAILED]
     if wrong:
         errors = [error(check.name.replace(" ", "-"), "", f"{check.asked}: {check.got}", check.fix) for check in wrong]
         message = f"target.cluster: {plan.cluster_name} lacks what the job needs"
         raise ImpossibleError(message, findings=errors)
-    for check in found:
+    for check in results:
         if check.result is not Outcome.OK:
             tell(f"  {'!' if check.result is Outcome.ADVICE else '?'} {check.name}: {check.asked}: {check.got}")
 
 
 def _rights(plan: Plan, inspection: Inspection) -> Iterator[Check]:
     namespace = namespace_of(plan)
-    asked = f"the caller may create, follow and delete jobs in namespace {namespace}"
+    requirement = f"the caller may create, follow and delete jobs in namespace {namespace}"
     if not inspection.missing_rights:
-        yield ok("cluster rights", asked, "the cluster allows it")
+        yield ok("cluster rights", requirement, "the cluster allows it")
         return
     fix = (
         "aws eks associate-access-policy --policy-arn"
@@ -78,56 +72,56 @@ def _rights(plan: Plan, inspection: Inspection) -> Iterator[Check]:
         f" type=namespace,namespaces={namespace} --cluster-name {inspection.existing.eks or 'CLUSTER'}"
         " --principal-arn YOUR_ROLE; if the namespace does not exist, an administrator must create it"
     )
-    yield failed("cluster rights", asked, f"not allowed: {', '.join(inspection.missing_rights)}", fix)
+    yield failed("cluster rights", requirement, f"not allowed: {', '.join(inspection.missing_rights)}", fix)
 
 
 def _nodes(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterator[Check]:
     place, cluster = plan.place, inspection.cluster
     zone = f" in {place.az_id}" if place.az_id is not None else ""
-    asked = f"{place.nodes} x {place.billed_name}{zone}, {place.option.value.replace('-', ' ')}"
+    requirement = f"{place.nodes} x {place.billed_name}{zone}, {place.option.value.replace('-', ' ')}"
     if cluster.nodes is None:
-        yield unknown("cluster nodes", asked, _NOT_READ)
+        yield unknown("cluster nodes", requirement, _NOT_READ)
         return
     fitting = [node for node in cluster.nodes if node.zone_id in (None, place.az_id) or place.az_id is None]
     fitting = [node for node in fitting if _bought_so(node, place.option)]
     if fitting and not any(set(node.taints) <= set(pod.tolerated(facts)) for node in fitting if node.takes_pods):
-        kept = ", ".join(sorted({taint for node in fitting for taint in node.taints})) or "not ready, or cordoned"
+        taints = ", ".join(sorted({taint for node in fitting for taint in node.taints})) or "not ready, or cordoned"
         fix = (
             "free the nodes, or use only taints that pods with accelerators tolerate: nvidia.com/gpu, "
             "aws.amazon.com/neuron"
         )
         if not inspection.cluster.pools:
             yield failed(
-                "cluster nodes", asked, f"none of the {len(fitting)} nodes accepts the job's pods: {kept}", fix
+                "cluster nodes", requirement, f"none of the {len(fitting)} nodes accepts the job's pods: {taints}", fix
             )
             return
     if len(fitting) >= place.nodes:
-        yield ok("cluster nodes", asked, f"{len(fitting)} are there")
+        yield ok("cluster nodes", requirement, f"{len(fitting)} found")
     elif cluster.pools:
-        got = f"{len(fitting)} are there; node pool {', '.join(cluster.pools[:_MOST_NAMED])} of Karpenter may add more"
-        yield ok("cluster nodes", asked, got)
+        got = f"{len(fitting)} found; node pool {', '.join(cluster.pools[:_MOST_NAMED])} of Karpenter may add more"
+        yield ok("cluster nodes", requirement, got)
     elif _makes_again(plan, inspection):
         got = f"{len(fitting)} are running; the node group adds the others when the job starts"
-        yield ok("cluster nodes", asked, got)
+        yield ok("cluster nodes", requirement, got)
     else:
         there = _there(cluster.nodes, cluster.types)
         fix = "set what the cluster has: target.instance_type, target.nodes, target.az_id, purchase.option"
-        yield failed("cluster nodes", asked, f"{len(fitting)} are there; the cluster has {there}", fix)
+        yield failed("cluster nodes", requirement, f"{len(fitting)} found; the cluster has {there}", fix)
 
 
 def _makes_again(plan: Plan, inspection: Inspection) -> bool:
     """Whether the node group of a cluster of Slipway's own has as many such machines, though a guard stopped them."""
     if inspection.group is None:
         return False
-    state, made = inspection.group
+    state, instance_type = inspection.group
     bought = state.capacity_type == eks.CAPACITY_TYPES.get(plan.place.option)
-    return bought and made == plan.place.instance_type and state.maximum >= plan.place.nodes
+    return bought and instance_type == plan.place.instance_type and state.maximum >= plan.place.nodes
 
 
 def _bought_so(node: Node, option: PurchaseOption) -> bool:
     """Whether a node is bought as a plan says, as far as its labels tell."""
-    wanted = eks.CAPACITY_TYPES.get(option, "ON_DEMAND").lower().replace("_", "-")
-    return node.bought in ("", wanted, _TO_KARPENTER.get(wanted, wanted))
+    capacity_type = eks.CAPACITY_TYPES.get(option, "ON_DEMAND").lower().replace("_", "-")
+    return node.bought in ("", capacity_type, _TO_KARPENTER.get(capacity_type, capacity_type))
 
 
 def _there(nodes: Sequence[Node], types: Mapping[str, int]) -> str:
@@ -142,38 +136,42 @@ def _devices(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterato
     if not nodes or (inspection.existing.own and not target_of(plan.place.target).managed):
         # What is not there cannot be inspected; on a cluster of Slipway's own the plugins come with the job.
         return
-    wanted = {}
+    devices = {}
     resource = pod.resource_name(facts)
     if resource is not None:
-        wanted[resource] = facts.accelerators
+        devices[resource] = facts.accelerators
     if facts.efa_interfaces:
-        wanted[EFA] = facts.efa_interfaces
-    for name, count in wanted.items():
-        asked = f"each node shows {count} x {name}"
+        devices[EFA] = facts.efa_interfaces
+    for name, count in devices.items():
+        requirement = f"each node shows {count} x {name}"
         less = short(nodes, name, count)
         if not less:
-            yield ok("node devices", asked, f"{len(nodes)} do")
+            yield ok("node devices", requirement, f"all {len(nodes)} nodes")
         elif len(nodes) - len(less) >= plan.place.nodes:
-            yield advice("node devices", asked, f"{len(nodes) - len(less)} do, {len(less)} do not", _PLUGINS[name])
+            yield advice(
+                "node devices", requirement, f"{len(nodes) - len(less)} nodes do, {len(less)} do not", _PLUGINS[name]
+            )
         else:
             why = ": pods would use TCP instead of EFA" if name == EFA else ""
             got = f"{', '.join(less[:_MOST_NAMED])} show{'s' if len(less) == 1 else ''} fewer{why}"
-            yield failed("node devices", asked, got, _PLUGINS[name])
+            yield failed("node devices", requirement, got, _PLUGINS[name])
     if pod.huge_pages_mib(facts) and all(node.allocatable.get(HUGE_PAGES, "0") == "0" for node in nodes):
         fix = "use EKS's accelerated images, or set vm.nr_hugepages=5128 on the nodes before the kubelet starts"
         yield failed("node devices", f"nodes have huge pages ({HUGE_PAGES})", "none has", fix)
 
 
 def _operator(plan: Plan, inspection: Inspection) -> Iterator[Check]:
-    asked = f"run.operator: {plan.request.run.operator or 'auto'}"
+    requirement = f"run.operator: {plan.request.run.operator or 'auto'}"
     served = ", ".join(operator.value for operator in inspection.cluster.operators)
     if inspection.operator in inspection.cluster.operators:
         yield ok(
-            "operator", asked, f"the job is a {JOB_KINDS[inspection.operator].kind}; the cluster supports {served}"
+            "operator",
+            requirement,
+            f"the job is a {JOB_KINDS[inspection.operator].kind}; the cluster supports {served}",
         )
     else:
         fix = "install the operator there, or run.operator: job, which every cluster has"
-        yield failed("operator", asked, f"the cluster supports {served}", fix)
+        yield failed("operator", requirement, f"the cluster supports {served}", fix)
 
 
 def _queue(plan: Plan, inspection: Inspection) -> Iterator[Check]:
@@ -181,27 +179,30 @@ def _queue(plan: Plan, inspection: Inspection) -> Iterator[Check]:
     if target.queue is None:
         return
     name, queues = target.queue.rpartition("/")[2], inspection.cluster.queues
-    asked = f"queue {name} in namespace {namespace}"
+    requirement = f"queue {name} in namespace {namespace}"
     if queues is None:
         fix = "install Kueue (on HyperPod: task governance), or remove target.queue"
-        yield failed("queue", asked, f"the cluster has no Kueue, or {_NOT_READ}", fix)
+        yield failed("queue", requirement, f"the cluster has no Kueue, or {_NOT_READ}", fix)
     elif name not in queues:
         near = nearest_name(name, queues) or f"queues there: {', '.join(sorted(queues)) or 'none'}"
-        yield failed("queue", asked, "it is missing", f"target.queue: {near}")
+        yield failed("queue", requirement, "it is missing", f"target.queue: {near}")
     elif queues[name]:
         yield advice(
-            "queue", asked, f"the queue admits no jobs now: {queues[name]}", "the queue's administrator resumes it"
+            "queue",
+            requirement,
+            f"the queue admits no jobs now: {queues[name]}",
+            "the queue's administrator resumes it",
         )
     else:
-        yield ok("queue", asked, "it is there")
+        yield ok("queue", requirement, "it exists")
     if target.priority is not None:
-        asked = f"priority class {target.priority}"
+        requirement = f"priority class {target.priority}"
         if inspection.cluster.priority is False:
-            yield failed("priority", asked, "it is missing", "kubectl get workloadpriorityclasses lists them")
+            yield failed("priority", requirement, "it is missing", "kubectl get workloadpriorityclasses lists them")
         elif inspection.cluster.priority is None:
-            yield unknown("priority", asked, _NOT_READ)
+            yield unknown("priority", requirement, _NOT_READ)
         else:
-            yield ok("priority", asked, "it is there")
+            yield ok("priority", requirement, "it exists")
 
 
 def _notices(plan: Plan, inspection: Inspection) -> Iterator[Check]:
@@ -209,14 +210,14 @@ def _notices(plan: Plan, inspection: Inspection) -> Iterator[Check]:
     nodes, option = inspection.cluster.nodes or (), plan.place.option
     if option is not PurchaseOption.SPOT or not nodes:
         return
-    asked = "a component drains nodes on a spot notice (pods receive no notice)"
+    requirement = "a component drains nodes on a spot notice (pods receive no notice)"
     alone = [node.name for node in nodes if not node.keeper]
     if not alone:
         keepers = ", ".join(sorted({node.keeper for node in nodes}))
         also = "; Karpenter does if its interruption queue is configured" if "Karpenter" in keepers else ""
-        yield ok("spot notices", asked, f"{keepers}{also}")
+        yield ok("spot notices", requirement, f"{keepers}{also}")
     elif inspection.cluster.drains:
-        yield ok("spot notices", asked, "AWS Node Termination Handler is installed")
+        yield ok("spot notices", requirement, "AWS Node Termination Handler is installed")
     else:
         got = (
             f"{len(alone)} nodes are not managed ({', '.join(alone[:_MOST_NAMED])}): each lost node costs the "
@@ -224,36 +225,35 @@ def _notices(plan: Plan, inspection: Inspection) -> Iterator[Check]:
         )
         fix = "install AWS Node Termination Handler (helm repo eks), or let Karpenter create the nodes"
         if inspection.cluster.drains is None:
-            yield unknown("spot notices", asked, f"{got}, unless Node Termination Handler is installed", fix)
+            yield unknown("spot notices", requirement, f"{got}, unless Node Termination Handler is installed", fix)
         else:
-            yield advice("spot notices", asked, got, fix)
+            yield advice("spot notices", requirement, got, fix)
 
 
 def _role(plan: Plan, inspection: Inspection) -> Iterator[Check]:
-    """Whether the job's pods have a role that reads and writes its store."""
     namespace, existing = namespace_of(plan), inspection.existing
     account = existing.account(plan)
-    asked = f"pods of {namespace}/{account} have a role for {existing.names.store_uri}"
+    requirement = f"pods of {namespace}/{account} have a role for {existing.names.store_uri}"
     if existing.pod_identity is not None:
-        yield _bound_role(plan, inspection, asked)
+        yield _bound_role(plan, inspection, requirement)
         return
     if inspection.granted:
-        yield ok("pods' role", asked, "a role is granted; its permissions are checked only when the pods start")
+        yield ok("pods' role", requirement, "a role is granted; its permissions are checked only when the pods start")
         return
     fix = by_hand(existing.eks or "CLUSTER", namespace, account, "ROLE")
     if inspection.granted is None:
-        yield unknown("pods' role", asked, "the EKS API could not be read", fix)
+        yield unknown("pods' role", requirement, "the EKS API could not be read", fix)
     else:
-        yield advice("pods' role", asked, "no role is granted: the pods have only the nodes' role", fix)
+        yield advice("pods' role", requirement, "no role is granted: the pods have only the nodes' role", fix)
 
 
-def _bound_role(plan: Plan, inspection: Inspection, asked: str) -> Check:
+def _bound_role(plan: Plan, inspection: Inspection, requirement: str) -> Check:
     names, title = inspection.existing.names, "pods' role"
-    own, wanted = f"{names.store_uri}/{plan.name}", checkpoint_uri(plan, names)
-    if f"{wanted}/".startswith(f"{own}/"):
+    own, checkpoints = f"{names.store_uri}/{plan.name}", checkpoint_uri(plan, names)
+    if f"{checkpoints}/".startswith(f"{own}/"):
         state = "the role is granted" if inspection.granted else "a launch grants the role to the pods"
-        return ok(title, asked, f"{state}, for {own} only")
-    got = f"the role may write to {own} only, but the job writes to {wanted}"
-    if f"{wanted}/".startswith(f"{names.store_uri}/"):
-        return failed(title, asked, got, "remove checkpoint.uri, or name the plan like that folder")
-    return advice(title, asked, got, "remove checkpoint.uri, or allow the pods' role to write there")
+        return ok(title, requirement, f"{state}, for {own} only")
+    got = f"the role may write to {own} only, but the job writes to {checkpoints}"
+    if f"{checkpoints}/".startswith(f"{names.store_uri}/"):
+        return failed(title, requirement, got, "remove checkpoint.uri, or name the plan like that folder")
+    return advice(title, requirement, got, "remove checkpoint.uri, or allow the pods' role to write there")

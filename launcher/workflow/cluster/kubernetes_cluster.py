@@ -74,9 +74,7 @@ class Inspection:
 def find(plan: Plan, session: Session) -> ExistingCluster:
     """The cluster that a plan names: one that Slipway deployed, else one of EKS, or what a context leads to.
 
-    Args:
-        plan: names a cluster, and perhaps a context; in a sandbox that is not used, for it leads out of it.
-        session: of the cluster's region.
+    In a sandbox the plan's context is not used: it leads out of the sandbox.
 
     Raises:
         ImpossibleError: there is none, it is not whole, or nothing says where the job writes.
@@ -108,18 +106,14 @@ def _pod_identity(stack: StackState) -> PodIdentity | None:
 def refuse_without_store(plan: Plan, *, sandbox: bool = False) -> None:
     """Go on where a plan says where its job writes; a cluster that Slipway has not deployed has no store of its own.
 
-    Args:
-        plan: names the cluster.
-        sandbox: whether it was looked for in one, which begins without any.
-
     Raises:
         ImpossibleError: it does not say so.
     """
     if plan.request.checkpoint.foreign_store_uri is None:
         hint = "set a URI that its nodes may write to: checkpoint: {uri: s3://bucket/prefix}"
         if sandbox:
-            made = f"slipway sandbox start, then slipway deploy FILE --sandbox of the plan of {plan.cluster_name}"
-            hint = f"{made}; or {hint}"
+            fix = f"slipway sandbox start, then slipway deploy FILE --sandbox of the plan of {plan.cluster_name}"
+            hint = f"{fix}; or {hint}"
         raise ImpossibleError(
             f"checkpoint.uri: {plan.request.checkpoint.uri or 'auto'} gives no S3 location for the job's files; "
             "only a cluster that Slipway deployed has its own bucket",
@@ -129,17 +123,19 @@ def refuse_without_store(plan: Plan, *, sandbox: bool = False) -> None:
 
 def _stack(plan: Plan, session: Session) -> StackState | None:
     try:
-        found = stacks.find(session, stack_name(plan, "training"))
+        stack_state = stacks.find(session, stack_name(plan, "training"))
     except AwsError as problem:
         if forbidden(problem):
             return None
         raise
-    if found is None or ROLE not in found.outputs:
+    if stack_state is None or ROLE not in stack_state.outputs:
         return None
-    if found.status not in COMPLETE:
+    if stack_state.status not in COMPLETE:
         hint = f"wait, or repair it with slipway deploy FILE of the plan of {plan.cluster_name}"
-        raise ImpossibleError(f"target.cluster: cluster {plan.cluster_name} is not ready: {found.status}", hint=hint)
-    return found
+        raise ImpossibleError(
+            f"target.cluster: cluster {plan.cluster_name} is not ready: {stack_state.status}", hint=hint
+        )
+    return stack_state
 
 
 def _eks_name(plan: Plan, session: Session, *, sure: bool = True) -> str:
@@ -147,17 +143,19 @@ def _eks_name(plan: Plan, session: Session, *, sure: bool = True) -> str:
     if not sure:
         return named
     below = hyperpod.eks_cluster(session, named) if target_of(plan.place.target).managed else None
-    found = eks.describe(session, below or named)
-    if found is None:
+    cluster = eks.describe(session, below or named)
+    if cluster is None:
         there = eks.names(session)
         hint = nearest_name(named, there) or f"clusters in the region: {', '.join(sorted(there)) or 'none'}"
         raise ImpossibleError(
             f"target.cluster: no cluster {named} in {session.region}",
             hint=f"{hint}; without target.cluster the plan gets its own cluster",
         )
-    if found.status != _ACTIVE:
-        raise ImpossibleError(f"target.cluster: {found.name} is {found.status.lower()}", hint="wait until it is active")
-    return found.name
+    if cluster.status != _ACTIVE:
+        raise ImpossibleError(
+            f"target.cluster: {cluster.name} is {cluster.status.lower()}", hint="wait until it is active"
+        )
+    return cluster.name
 
 
 def look(plan: Plan, existing: ExistingCluster, connection: Connection, session: Session) -> Inspection:
@@ -188,19 +186,19 @@ def _group(existing: ExistingCluster, session: Session) -> tuple[NodeGroupState,
     """The node group of jobs, and the type of its machines; None where nobody may look."""
     try:
         state = node_groups.describe_group(session, str(existing.eks), WORKERS)
-        made = node_groups.describe_template(session, state.template) if state.template is not None else None
+        template = node_groups.describe_template(session, state.template) if state.template is not None else None
     except AwsError as problem:
         if forbidden(problem):
             return None
         raise
-    return state, made.instance_type if made is not None else ""
+    return state, template.instance_type if template is not None else ""
 
 
 def chosen(plan: Plan, served: tuple[Operator, ...]) -> Operator:
     """What runs a plan's job: the operator that it names, or the most able one that the cluster has for it."""
-    asked = plan.request.run.operator
-    if asked is not None:
-        return asked
+    requested = plan.request.run.operator
+    if requested is not None:
+        return requested
     command = plan.request.run.command
     words = (script_of_shell(command) or "").split() or command[:1]
     speaks = any(word.rpartition("/")[2] == ELASTIC_AGENT for word in words)

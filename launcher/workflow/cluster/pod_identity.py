@@ -50,14 +50,6 @@ def grant(
 ) -> None:
     """Grant the pods' role to a service account, and wait until pods get it; one that has it already is left alone.
 
-    Args:
-        pod_identity: of the cluster.
-        namespace: of the account.
-        account: its name.
-        session: of the cluster's region.
-        tell: is told what is done.
-        wait: waits some seconds.
-
     Raises:
         ImpossibleError: these credentials may not; the hint has the command for who may.
         AwsError: a call failed otherwise.
@@ -82,7 +74,7 @@ def grant(
 def revoke(pod_identity: PodIdentity, namespace: str, account: str, session: Session) -> bool:
     """Revoke a service account's role; whether it had one."""
     own = eks.assumed(session, pod_identity.access_role)
-    found = eks.granted_roles(own, pod_identity.cluster, namespace, account)
-    for each in found:
-        eks.revoke(own, pod_identity.cluster, each)
-    return bool(found)
+    grants = eks.granted_roles(own, pod_identity.cluster, namespace, account)
+    for granted in grants:
+        eks.revoke(own, pod_identity.cluster, granted)
+    return bool(grants)

@@ -35,109 +35,108 @@ from launcher.workflow.cluster.shipping import job_archive, job_settings, ship_w
 from launcher.workflow.cluster.targets import JobRequest
 
 
-def submit_pods(asked: JobRequest) -> Submission:
+def submit_pods(request: JobRequest) -> Submission:
     """Ship a job and have the cluster take its objects; said only when it has.
 
     Raises:
         DeploymentFailedError: the cluster refuses it, or that is not known.
         ImpossibleError: its API cannot be reached, or it lacks the operator.
     """
-    plan, bundle = asked.quoted.plan, with_names(_for_cluster(asked), asked.names)
-    asked.folder.write_bundle(with_archive(bundle, PENDING))
-    place = f"{namespace_of(plan)}/{job_name(plan, asked.key)}"
-    head_node = replace(asked.head_node, kind=JOB_KINDS[_operator(asked)].kind)
+    plan, bundle = request.quoted.plan, with_names(_for_cluster(request), request.names)
+    request.folder.write_bundle(with_archive(bundle, PENDING))
+    place = f"{namespace_of(plan)}/{job_name(plan, request.key)}"
+    head_node = replace(request.head_node, kind=JOB_KINDS[_operator(request)].kind)
     connection, jobs = jobs_at(
-        head_node, asked.environment, place=place, checkpoints=checkpoint_uri(plan, asked.names), key=asked.key
+        head_node, request.environment, place=place, checkpoints=checkpoint_uri(plan, request.names), key=request.key
     )
     try:
         # Cheap questions first: a cluster that cannot be reached needs nothing shipped.
-        _refuse_unless_able(asked, jobs)
-        _start_nodes(asked)
-        documents = list(_plugins(asked, bundle))
-        wanted, shipped = _shipped(asked, bundle, head_node, place)
+        _refuse_unless_able(request, jobs)
+        _start_nodes(request)
+        documents = list(_plugins(request, bundle))
+        submission, shipped = _shipped(request, bundle, head_node, place)
         for path in (NAMESPACE_FILE, MANIFEST_FILE):
             documents += safe_yaml.documents(shipped.file(path).text)
-        wanted.write(asked.folder)
-        done = wanted.taken(jobs.submit(documents, asked.key))
+        submission.write(request.folder)
+        done = submission.taken(jobs.submit(documents, request.key))
     except SchedulerError as problem:
         raise DeploymentFailedError(problem.message, hint=problem.hint) from problem
     finally:
         connection.close()
-    done.write(asked.folder)
-    asked.folder.append_event("submitted", job=done.job, key=done.key)
-    asked.tell(f"submitted: {head_node.kind} {place} on {head_node.words()}")
+    done.write(request.folder)
+    request.folder.append_event("submitted", job=done.job, key=done.key)
+    request.tell(f"submitted: {head_node.kind} {place} on {head_node.words()}")
     return done
 
 
-def _operator(asked: JobRequest) -> Operator:
-    """What runs the job: what somebody has found on the cluster, else the plan's."""
-    return asked.operator or operator_of(asked.quoted.plan)
+def _operator(request: JobRequest) -> Operator:
+    return request.operator or operator_of(request.quoted.plan)
 
 
-def _for_cluster(asked: JobRequest) -> Bundle:
+def _for_cluster(request: JobRequest) -> Bundle:
     """The plan's files, with the job's objects as the cluster's operator has them, under the account that it is."""
-    plan = asked.quoted.plan
-    if _operator(asked) is operator_of(plan) and asked.account is None:
-        return asked.bundle
-    made = job_manifests(
+    plan = request.quoted.plan
+    if _operator(request) is operator_of(plan) and request.account is None:
+        return request.bundle
+    manifests = job_manifests(
         plan,
-        instances=asked.instances,
+        instances=request.instances,
         names=blank_names(plan),
-        job=job_settings(asked.quoted, asked.key),
-        operator=_operator(asked),
-        account=asked.account,
+        job=job_settings(request.quoted, request.key),
+        operator=_operator(request),
+        account=request.account,
     )
-    return asked.bundle.with_text(MANIFEST_FILE, made.job).with_text(NAMESPACE_FILE, made.namespace)
+    return request.bundle.with_text(MANIFEST_FILE, manifests.job).with_text(NAMESPACE_FILE, manifests.namespace)
 
 
-def _refuse_unless_able(asked: JobRequest, jobs: KubernetesJobs) -> None:
+def _refuse_unless_able(request: JobRequest, jobs: KubernetesJobs) -> None:
     """Go on only where the API answers and serves the operator's kind."""
     try:
         jobs.connection.ask("GET", "/version")
     except UnreachableError as problem:
-        raise ImpossibleError(f"{problem.message}; nothing was submitted", hint=asked.unreached) from problem
-    if _operator(asked) not in served(jobs.connection):
+        raise ImpossibleError(f"{problem.message}; nothing was submitted", hint=request.unreached) from problem
+    if _operator(request) not in served(jobs.connection):
         raise ImpossibleError(
-            f"run.operator: {asked.head_node.words()} has no {_operator(asked).value}",
+            f"run.operator: {request.head_node.words()} has no {_operator(request).value}",
             hint="install the operator there, or run.operator: job, which every cluster has",
         )
 
 
-def _start_nodes(asked: JobRequest) -> None:
+def _start_nodes(request: JobRequest) -> None:
     """Have the nodes made that are not there: a guard has stopped them, or their block has just begun."""
-    if not asked.own:
+    if not request.own:
         return
-    cluster = str(asked.head_node.host)
-    session = Session(environment=asked.environment, region=str(asked.head_node.region))
-    waits = asked.head_node.via != SANDBOX
-    Beginning(plan=asked.quoted.plan, session=session, cluster=cluster, tell=asked.tell, waits=waits).check()
+    cluster = str(request.head_node.host)
+    session = Session(environment=request.environment, region=str(request.head_node.region))
+    waits = request.head_node.via != SANDBOX
+    Beginning(plan=request.quoted.plan, session=session, cluster=cluster, tell=request.tell, waits=waits).check()
 
 
-def _plugins(asked: JobRequest, bundle: Bundle) -> Iterator[dict[str, Any]]:
+def _plugins(request: JobRequest, bundle: Bundle) -> Iterator[dict[str, Any]]:
     """What shows chips and interfaces to Kubernetes: once a cluster, left alone where it is there."""
-    plan = asked.quoted.plan
+    plan = request.quoted.plan
     files = bundle.files
     if plan.request.target.cluster is not None:
         # A job for a cluster that exists brings no plugins, but for one whose own plan has not run a job yet.
-        lacking = asked.own and not target_of(plan.place.target).managed
-        files = tuple(plugin_files(asked.instances[plan.place.instance_type])) if lacking else ()
+        lacking = request.own and not target_of(plan.place.target).managed
+        files = tuple(plugin_files(request.instances[plan.place.instance_type])) if lacking else ()
     for file in files:
         if file.path in (PLUGINS_FILE, NEURON_FILE):
             yield from safe_yaml.documents(file.text)
 
 
-def _shipped(asked: JobRequest, bundle: Bundle, head_node: HeadNode, place: str) -> tuple[Submission, Bundle]:
+def _shipped(request: JobRequest, bundle: Bundle, head_node: HeadNode, place: str) -> tuple[Submission, Bundle]:
     """The job folder in S3; the submission as it is about to be made, and its files, which name the folder."""
-    store = asked.store
-    shipment = ship_work(asked.workdir, store, asked.here, datetime.now(UTC), asked.tell)
-    asked.tell(shipment.words())
+    store = request.store
+    shipment = ship_work(request.workdir, store, request.here, datetime.now(UTC), request.tell)
+    request.tell(shipment.words())
     with job_archive(with_archive(bundle, PENDING), shipment) as (path, agent):
         content = path.read_bytes()
         sha256 = hashlib.sha256(content).hexdigest()
         key = f"{STAGED_FOLDER}/{sha256}.tar.gz"
         store.send(path, key)
     archive = JobArchive(uri=f"{store.uri}/{key}", sha256=sha256, size=str(len(content)))
-    asked.folder.append_event("job-folder-put", where=head_node.words(), folder=archive.uri, agent_sha256=agent)
+    request.folder.append_event("job-folder-put", where=head_node.words(), folder=archive.uri, agent_sha256=agent)
     shipped = with_archive(bundle, archive)
-    asked.folder.write_bundle(shipped)
-    return submission_of(asked, head_node, shipment, place), shipped
+    request.folder.write_bundle(shipped)
+    return submission_of(request, head_node, shipment, place), shipped

@@ -39,18 +39,14 @@ ASKED_TIMES, ASK_AGAIN_S = 19, 10.0
 def connection_to(head_node: HeadNode, environment: Mapping[str, str]) -> Connection:
     """The API of a cluster: as the role that its stack has made for that, or as a context of the kubeconfig says.
 
-    Args:
-        head_node: where it is.
-        environment: with AWS credentials, a sandbox's in a sandbox.
-
     Raises:
         ImpossibleError: there is no such cluster any more, or the client is not installed.
     """
     if head_node.via == CONTEXT:
         return to_context(str(head_node.host), environment.get("KUBECONFIG"))
     name, session = str(head_node.host), Session(environment=environment, region=str(head_node.region))
-    found = eks.describe(session, name)
-    if found is None:
+    cluster = eks.describe(session, name)
+    if cluster is None:
         raise ImpossibleError(
             f"EKS cluster {name} in {session.region} no longer exists",
             hint="slipway report NAME shows the run",
@@ -60,8 +56,8 @@ def connection_to(head_node: HeadNode, environment: Mapping[str, str]) -> Connec
         signs = session if head_node.role is None else eks.assumed(session, head_node.role)
         return eks.token(signs, name)
 
-    authority = found.authority or None
-    return to_endpoint(Endpoint(name=f"EKS cluster {name}", address=found.endpoint, authority=authority, token=token))
+    authority = cluster.authority or None
+    return to_endpoint(Endpoint(name=f"EKS cluster {name}", address=cluster.endpoint, authority=authority, token=token))
 
 
 def refuse_unless_answered(
@@ -75,12 +71,6 @@ def refuse_unless_answered(
 
     A new name takes a while to be known, and a new role to be let in: it is asked again meanwhile.
 
-    Args:
-        plan: the plan.
-        outputs: of the stack that made the control plane.
-        environment: with AWS credentials, a sandbox's in a sandbox.
-        tell: takes a line.
-        wait: waits so many seconds.
 
     Raises:
         ImpossibleError: it does not answer; the control plane is there, and no machine.
@@ -108,21 +98,18 @@ def jobs_at(
 ) -> tuple[Connection, KubernetesJobs]:
     """The jobs of a namespace, and the connection to be closed.
 
-    Args:
-        head_node: where the API is.
-        environment: with AWS credentials, a sandbox's in a sandbox.
-        place: `namespace/name` of the job.
-        checkpoints: where the job's checkpoints go, among which pods keep what they write.
-        key: the submission's.
+    `place` is the job's `namespace/name`; `checkpoints` the URI below which pods keep what they write.
 
     Raises:
         SlipwayError: the API cannot be spoken to.
     """
     connection = connection_to(head_node, environment)
     session = Session(environment=environment, region=str(head_node.region))
-    kept = Objects.at(session, journal_uri(checkpoints, key))
+    journal = Objects.at(session, journal_uri(checkpoints, key))
     namespace = place.partition("/")[0]
-    return connection, KubernetesJobs(connection=connection, namespace=namespace, kind=str(head_node.kind), kept=kept)
+    return connection, KubernetesJobs(
+        connection=connection, namespace=namespace, kind=str(head_node.kind), kept=journal
+    )
 
 
 def reached(submission: Submission, environment: Mapping[str, str]) -> Reached:
@@ -160,7 +147,6 @@ def gone_where_removed(submission: Submission, environment: Mapping[str, str]) -
 
 
 def _removed(submission: Submission, environment: Mapping[str, str]) -> bool:
-    """Whether AWS says that a cluster is not there any more; False where it does not say so."""
     head_node = submission.head_node
     if head_node.via not in (SANDBOX, EKS, "ssm", "session"):
         return False
@@ -207,20 +193,15 @@ def environment_of_run(folder: RunFolder, environment: Mapping[str, str]) -> Map
     command = read_command(folder)
     if command is None or not command.sandbox:
         return environment
-    found = attached(environment, environment.get("AWS_REGION", "us-east-1"))
-    if found is None:
+    sandbox = attached(environment, environment.get("AWS_REGION", "us-east-1"))
+    if sandbox is None:
         message = "the sandbox of this run has ended, with everything in it"
         raise GoneError(message, hint="slipway report NAME and slipway logs NAME show what the run folder contains")
-    return found.process_environment(environment)
+    return sandbox.process_environment(environment)
 
 
 def environment_of_newest(name: str, root: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
     """The environment whose AWS a plan's newest run went to; the account's where no run is known.
-
-    Args:
-        name: the plan's.
-        root: the folder with the run folders.
-        environment: this process's.
 
     Raises:
         GoneError: it went to a sandbox that has ended.
@@ -230,8 +211,8 @@ def environment_of_newest(name: str, root: Path, environment: Mapping[str, str])
 
 def region_in_sandbox(cluster: str, environment: Mapping[str, str]) -> str | None:
     """The region of a cluster's or an endpoint's stacks in the sandbox that stays; None where it has none of them."""
-    found = attached(environment, "us-east-1")
-    stacks = found.stacks() if found is not None else ()
+    sandbox = attached(environment, "us-east-1")
+    stacks = sandbox.stacks() if sandbox is not None else ()
     return next((stack["region"] for stack in stacks if stack["name"].rpartition("-")[0] == f"slipway-{cluster}"), None)
 
 
@@ -244,11 +225,7 @@ def attached(environment: Mapping[str, str], region: str) -> Sandbox | None:
 def connect(head_node: HeadNode, environment: Mapping[str, str], *, key: str, store: Objects | None) -> Shell:
     """The way to a head node.
 
-    Args:
-        head_node: where it is.
-        environment: of ssh, of commands on this machine, or with AWS credentials.
-        key: the submission's.
-        store: the place in S3 through which files go where only commands do; None where none will go.
+    `store`: the place in S3 through which files go to a node that only takes commands; None where no file will go.
 
     Raises:
         SchedulerError: the way cannot be taken from here.
@@ -293,8 +270,8 @@ def sandbox_of(head_node: HeadNode, environment: Mapping[str, str]) -> Sandbox:
     Raises:
         GoneError: it has ended.
     """
-    found = attached(environment, str(head_node.region))
-    if found is None or found.stays is None or found.stays.mark != head_node.instance:
+    sandbox = attached(environment, str(head_node.region))
+    if sandbox is None or sandbox.stays is None or sandbox.stays.mark != head_node.instance:
         message = f"the sandbox of {head_node.host} has ended, with everything that ran in it"
         raise GoneError(message, hint="slipway report NAME and slipway logs NAME show what the run folder contains")
-    return found
+    return sandbox

@@ -116,12 +116,8 @@ def left_out_words(names: Sequence[str]) -> str:
 def ship_work(folder: Path, store: Objects, environment: Mapping[str, str], now: datetime, tell: Tell) -> Shipment:
     """Bring the user's folder to S3.
 
-    Args:
-        folder: `run.workdir`.
-        store: the cluster's store; the archive goes below `.work/`, where no plan's name leads.
-        environment: for git.
-        now: UTC; an archive that has lain there for long is sent anew, before it expires.
-        tell: shows how far it is, where it can.
+    The archive goes below `.work/` of the store, where no plan's name leads; one that would soon expire at `now` (UTC)
+    is sent again.
 
     Raises:
         ImpossibleError: the folder cannot be shipped.
@@ -130,9 +126,9 @@ def ship_work(folder: Path, store: Objects, environment: Mapping[str, str], now:
         shipping.now("packing run.workdir")
         archive = pack(folder, Path(temporary) / "work.tar.gz", environment)
         key = f"{STAGED_FOLDER}/{archive.sha256}.tar.gz"
-        found = store.find(key)
-        fresh = found is not None and now - found.modified < timedelta(days=RESENT_DAYS)
-        there = fresh and found is not None and found.bytes == archive.bytes
+        stored = store.find(key)
+        fresh = stored is not None and now - stored.modified < timedelta(days=RESENT_DAYS)
+        there = fresh and stored is not None and stored.bytes == archive.bytes
         if not there:
             store.send(archive.path, key, _Sent(shipping, archive.bytes))
     return Shipment(uri=f"{store.uri}/{key}", archive=archive, sent=not there)
@@ -176,16 +172,16 @@ def job_archive(bundle: Bundle, shipment: Shipment) -> Iterator[tuple[Path, str]
         yield target, agent
 
 
-def submission_of(asked: JobRequest, head_node: HeadNode, shipment: Shipment, folder: str = "") -> Submission:
+def submission_of(request: JobRequest, head_node: HeadNode, shipment: Shipment, folder: str = "") -> Submission:
     """A submission as it is about to be made."""
     return Submission(
-        key=asked.key,
-        target=asked.quoted.plan.place.target,
+        key=request.key,
+        target=request.quoted.plan.place.target,
         head_node=head_node,
-        cluster=asked.quoted.plan.cluster_name,
+        cluster=request.quoted.plan.cluster_name,
         folder=folder,
-        store_uri=asked.names.store_uri,
-        checkpoint_uri=f"{checkpoint_uri(asked.quoted.plan, asked.names)}{asked.below}",
+        store_uri=request.names.store_uri,
+        checkpoint_uri=f"{checkpoint_uri(request.quoted.plan, request.names)}{request.below}",
         work=shipment.document(),
         asked_at=datetime.now(UTC),
     )

@@ -42,34 +42,34 @@ def reach_batch(_submission: Submission, _environment: Mapping[str, str], shell:
     return Reached(source=Slurm(shell=way), look_s=way.look_s, close=way.close)
 
 
-def submit_batch(asked: JobRequest) -> Submission:
+def submit_batch(request: JobRequest) -> Submission:
     """Ship and submit; said only when Slurm has given the job an id.
 
     Raises:
         DeploymentFailedError: it was not taken, or that is not known.
         SchedulerError: the head node cannot be asked, or has no such nodes.
     """
-    plan, folder = asked.quoted.plan, asked.folder
-    bundle = with_names(asked.bundle, asked.names)
+    plan, folder = request.quoted.plan, request.folder
+    bundle = with_names(request.bundle, request.names)
     folder.write_bundle(bundle)
-    session = Session(environment=asked.environment, region=plan.place.region)
+    session = Session(environment=request.environment, region=plan.place.region)
     target = cluster_of(plan)
-    if asked.outputs is not None:
-        target.start(asked.outputs, session, asked.tell)
-    with closing(asked.shell()) as shell:
+    if request.outputs is not None:
+        target.start(request.outputs, session, request.tell)
+    with closing(request.shell()) as shell:
         slurm = Slurm(shell=shell)
         # Cheap questions first: a cluster without such nodes needs nothing shipped.
         partition = slurm.partition(queue_name(plan.place.instance_type), plan.place.instance_type)
-        shipment = ship_work(asked.workdir, asked.store, asked.here, datetime.now(UTC), asked.tell)
-        asked.tell(shipment.words())
-        if asked.cluster is not None:
-            target.start_fleet(session, asked.cluster, asked.tell)
-        wanted = submission_of(asked, asked.head_node, shipment)
+        shipment = ship_work(request.workdir, request.store, request.here, datetime.now(UTC), request.tell)
+        request.tell(shipment.words())
+        if request.cluster is not None:
+            target.start_fleet(session, request.cluster, request.tell)
+        submission = submission_of(request, request.head_node, shipment)
         try:
-            done = submit(slurm, bundle, shipment, wanted, folder=folder, partition=partition)
+            done = submit(slurm, bundle, shipment, submission, folder=folder, partition=partition)
         except SchedulerError as problem:
             raise DeploymentFailedError(problem.message, hint=problem.hint) from problem
-    asked.tell(f"submitted: job {done.job} on {asked.head_node.words()}, partition {partition}")
+    request.tell(f"submitted: job {done.job} on {request.head_node.words()}, partition {partition}")
     return done
 
 
@@ -88,9 +88,9 @@ def submit(
     with job_archive(bundle, shipment) as (archive, agent):
         place = _put(slurm.shell, archive, f"{FOLDER}/{submission.key}")
     folder.append_event("job-folder-put", where=submission.head_node.words(), folder=place, agent_sha256=agent)
-    asked = replace(submission, folder=place)
-    asked.write(folder)
-    done = asked.taken(slurm.submit(asked.key, place, BATCH_FILE, partition=partition))
+    placed = replace(submission, folder=place)
+    placed.write(folder)
+    done = placed.taken(slurm.submit(placed.key, place, BATCH_FILE, partition=partition))
     done.write(folder)
     folder.append_event("submitted", job=done.job, key=done.key)
     return done

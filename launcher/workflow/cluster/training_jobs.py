@@ -86,14 +86,14 @@ class TrainingJobs:
         Raises:
             UnreachableError: SageMaker does not answer.
         """
-        found = self._described(job)
-        return None if found is None else facts_of(found)
+        description = self._described(job)
+        return None if description is None else facts_of(description)
 
     def find(self, key: str, folder: str) -> Submitted | None:
         """The job that an earlier submission has created, by its name; None where there is none of the submission."""
         job = Submitted(job=folder, key=key, folder=folder)
-        found = self._described(job)
-        ours = found is not None and training_jobs.run_of(self.session, found["TrainingJobArn"]) == key
+        description = self._described(job)
+        ours = description is not None and training_jobs.run_of(self.session, description["TrainingJobArn"]) == key
         return job if ours else None
 
     def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
@@ -109,11 +109,11 @@ class TrainingJobs:
         if name != LOG:
             return journal.read(self.kept, name, offset, _CHUNK)
         logs = self.logs.setdefault(job.job, NodeLogs(session=self.session, job=job.job, settle_s=self.settle_s))
-        found = training_jobs.describe(self.session, job.job)
-        if found is None:
+        description = training_jobs.describe(self.session, job.job)
+        if description is None:
             return None
-        over = facts_of(found).state.final
-        text = logs.read(found["CreationTime"], whole=over)
+        over = facts_of(description).state.final
+        text = logs.read(description["CreationTime"], whole=over)
         return Chunk(data=text[offset : offset + _CHUNK], size=len(text)) if text else None
 
     def log_name(self, job: Submitted) -> str:
@@ -148,8 +148,8 @@ class TrainingJobs:
             raise UnreachableError(problem.message, hint=problem.hint) from problem
         end = self.clock() + STOPPED_WITHIN_S
         while only_pending and self.clock() < end:
-            found = self.facts(job)
-            if found is None or found.state.final:
+            facts = self.facts(job)
+            if facts is None or facts.state.final:
                 break
             self.sleep(1.0)
         return stopped
@@ -163,18 +163,18 @@ class TrainingJobs:
             raise UnreachableError(problem.message, hint=problem.hint) from problem
 
 
-def facts_of(found: Mapping[str, Any]) -> JobFacts:
+def facts_of(description: Mapping[str, Any]) -> JobFacts:
     """A training job as SageMaker describes it, in the words of every other scheduler."""
-    status, secondary = str(found["TrainingJobStatus"]), str(found["SecondaryStatus"])
-    transitions = found.get("SecondaryStatusTransitions", ())
-    said = next((str(transition.get("StatusMessage") or "") for transition in reversed(transitions)), "")
+    status, secondary = str(description["TrainingJobStatus"]), str(description["SecondaryStatus"])
+    transitions = description.get("SecondaryStatusTransitions", ())
+    last_message = next((str(transition.get("StatusMessage") or "") for transition in reversed(transitions)), "")
     restarts = sum(transition["Status"] == "Interrupted" for transition in transitions)
     reason = ""
     nodes: tuple[str, ...] = ()
     if status == "Completed":
         state, word = JobState.COMPLETED, "completed"
     elif status == "Failed":
-        state, word, reason = JobState.FAILED, "failed", str(found.get("FailureReason") or said)
+        state, word, reason = JobState.FAILED, "failed", str(description.get("FailureReason") or last_message)
     elif status == "Stopped":
         reason = _LIMITS.get(secondary, "")
         state, word = (JobState.FAILED if reason else JobState.CANCELLED), "stopped"
@@ -185,37 +185,37 @@ def facts_of(found: Mapping[str, Any]) -> JobFacts:
         reason = "it was interrupted; SageMaker is looking for other instances"
     else:
         state, word = JobState.RUNNING, _RUNNING.get(secondary, secondary)
-        count = int(found.get("ResourceConfig", {}).get("InstanceCount", 1))
+        count = int(description.get("ResourceConfig", {}).get("InstanceCount", 1))
         nodes = tuple(f"algo-{number}" for number in range(1, count + 1))
-    billable = _billable(found) if state.final else None
+    billable = _billable(description) if state.final else None
     return JobFacts(
         state=state,
         word=word if billable is None else f"{word}; {billable.words}",
         reason=reason,
         restarts=restarts,
         nodes=nodes,
-        attempt=_attempt(found, state, restarts, nodes),
+        attempt=_attempt(description, state, restarts, nodes),
         billable=billable,
     )
 
 
-def _billable(found: Mapping[str, Any]) -> BillableTime | None:
+def _billable(description: Mapping[str, Any]) -> BillableTime | None:
     """What SageMaker bills of the time that it trained: of managed spot less, in seconds at the rate on demand."""
-    trained, billed = found.get("TrainingTimeInSeconds"), found.get("BillableTimeInSeconds")
+    trained, billed = description.get("TrainingTimeInSeconds"), description.get("BillableTimeInSeconds")
     return None if trained is None or billed is None else BillableTime(trained_s=int(trained), billed_s=int(billed))
 
 
-def _attempt(found: Mapping[str, Any], state: JobState, restarts: int, nodes: tuple[str, ...]) -> Attempt | None:
+def _attempt(description: Mapping[str, Any], state: JobState, restarts: int, nodes: tuple[str, ...]) -> Attempt | None:
     """The last attempt that is known; None for a job that has had no instances."""
-    begun = found.get("TrainingStartTime")
+    begun = description.get("TrainingStartTime")
     if begun is None:
         return None
-    code = _EXIT_CODE.search(str(found.get("FailureReason", "")))
+    code = _EXIT_CODE.search(str(description.get("FailureReason", "")))
     codes = {JobState.COMPLETED: 0, JobState.FAILED: int(code[1]) if code else 1}
     return Attempt(
         number=restarts + 1,
         started_at=begun,
-        ended_at=found.get("TrainingEndTime") if state.final else None,
+        ended_at=description.get("TrainingEndTime") if state.final else None,
         exit_code=codes.get(state),
         signal=0,
         nodes=nodes,

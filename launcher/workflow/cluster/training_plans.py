@@ -28,9 +28,9 @@ def refuse_unless_training_plan_fits(plan: Plan, session: Session, now: datetime
     bought = plan.request.purchase.training_plan
     if plan.place.option is not PurchaseOption.TRAINING_PLAN or bought is None:
         return
-    found = tuple(training_plan_findings(plan, hyperpod.describe_training_plan(session, bought.arn), now))
-    if found:
-        raise ImpossibleError(f"{bought.arn} does not fit {plan.name}", findings=found)
+    findings = tuple(training_plan_findings(plan, hyperpod.describe_training_plan(session, bought.arn), now))
+    if findings:
+        raise ImpossibleError(f"{bought.arn} does not fit {plan.name}", findings=findings)
 
 
 def training_plan_findings(plan: Plan, state: TrainingPlanState, now: datetime) -> Iterator[Finding]:
@@ -53,9 +53,9 @@ def training_plan_findings(plan: Plan, state: TrainingPlanState, now: datetime) 
             message,
             f"buy a training plan with target {target}: the target cannot be changed",
         )
-    wanted = ml_name(place.instance_type)
-    if state.types and wanted not in state.types:
-        message = f"the training plan has {', '.join(sorted(state.types))}, the plan file asks for {wanted}"
+    instance_type = ml_name(place.instance_type)
+    if state.types and instance_type not in state.types:
+        message = f"the training plan has {', '.join(sorted(state.types))}, the plan file asks for {instance_type}"
         yield error(
             "training-plan-type", "target.instance_type", message, "set target.instance_type to the purchased type"
         )

@@ -58,7 +58,7 @@ def verify(
         AwsError: a call failed for another reason than that it is not allowed.
     """
     states = tuple(stacks.describe(session, name) for name in names)
-    found = tuple(resource for state in states for resource in stacks.resources(session, state.name))
+    resources = tuple(resource for state in states for resource in stacks.resources(session, state.name))
     reading = Reading(
         plan=plan,
         session=session,
@@ -66,7 +66,7 @@ def verify(
         usd_per_hour=usd_per_hour,
         deployed_now=deployed_now,
         main=next(stack for stack in states if stack.name.endswith((TRAINING_STACK, SERVING_STACK))),
-        found=found,
+        found=resources,
         cluster=cluster,
         endpoint=endpoint,
     )
@@ -103,7 +103,7 @@ def verify_joined(plan: Plan, session: Session, stack: StackState) -> Verificati
 
 def _refuse(reading: Reading) -> None:
     if reading.checks.wrong:
-        listed = "\n".join(f"  {each}" for each in reading.checks.wrong)
+        listed = "\n".join(f"  {check}" for check in reading.checks.wrong)
         raise DeploymentFailedError(f"the deployment differs from the plan:\n{listed}")
 
 

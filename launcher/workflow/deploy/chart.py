@@ -16,7 +16,7 @@ NAMED = "SLIPWAY_HYPERPOD_CHART"
 Tell = Callable[[str], None]
 
 
-def kept_in(environment: Mapping[str, str]) -> Path:
+def chart_cache(environment: Mapping[str, str]) -> Path:
     """Where fetched files are kept; whose AWS is asked makes no difference."""
     return own_folder(environment) / "hyperpod-chart"
 
@@ -24,14 +24,10 @@ def kept_in(environment: Mapping[str, str]) -> Path:
 def chart_and_layer(environment: Mapping[str, str], tell: Tell) -> dict[str, bytes]:
     """Both, by their names in an assembly; fetched where they are not there yet.
 
-    Args:
-        environment: where the cache is, and the folder that is taken in its place.
-        tell: is told what is fetched.
-
     Raises:
         ImpossibleError: a file cannot be had or is not the one that is pinned, with the command that fetches all.
     """
-    pins, named, cache = chart_pins(), environment.get(NAMED), kept_in(environment)
+    pins, named, cache = chart_pins(), environment.get(NAMED), chart_cache(environment)
     folder = cache if named is None else Path(named)
     content = {file.name: (folder / file.name).read_bytes() for file in pins.files if (folder / file.name).is_file()}
     missing = [file for file in pins.files if file.name not in content]
@@ -39,10 +35,10 @@ def chart_and_layer(environment: Mapping[str, str], tell: Tell) -> dict[str, byt
         message = f"{NAMED}: {folder} lacks {', '.join(pinned_file.name for pinned_file in missing)}"
         raise ImpossibleError(message, hint=fetch_command(pins, folder))
     content |= _fetched(missing, cache, pins, tell)
-    made = {pins.chart_name: packed_chart(pins, content), pins.layer_name: unpacked_layer(pins, content)}
+    contents = {pins.chart_name: packed_chart(pins, content), pins.layer_name: unpacked_layer(pins, content)}
     for pinned_file in missing:
         _keep(cache / pinned_file.name, content[pinned_file.name])
-    return made
+    return contents
 
 
 def there(environment: Mapping[str, str]) -> dict[str, bytes] | None:
@@ -52,7 +48,7 @@ def there(environment: Mapping[str, str]) -> dict[str, bytes] | None:
         ImpossibleError: one is not the one that is pinned.
     """
     named = environment.get(NAMED)
-    folder = kept_in(environment) if named is None else Path(named)
+    folder = chart_cache(environment) if named is None else Path(named)
     if not all((folder / file.name).is_file() for file in chart_pins().files):
         return None
     return chart_and_layer(environment, lambda _: None)
@@ -68,20 +64,20 @@ def fetch_command(pins: ChartPins, folder: Path) -> str:
 def _fetched(missing: list[PinnedFile], cache: Path, pins: ChartPins, tell: Tell) -> dict[str, bytes]:
     if not missing:
         return {}
-    downloads, found = Downloads(cache / "parts"), {}
+    downloads, contents = Downloads(cache / "parts"), {}
     try:
         for pinned_file in missing:
             tell(f"fetching {pinned_file.name} from {pinned_file.url.split('/')[2]}: once, verified by its digest")
             file = downloads.fetch(pinned_file.url)
             if file is not None:
-                found[pinned_file.name] = file.path.read_bytes()
+                contents[pinned_file.name] = file.path.read_bytes()
                 downloads.forget(file)
     except AwsError as problem:
         message = f"cannot fetch HyperPod's Helm chart: {problem.message}; nothing was deployed"
         raise ImpossibleError(message, hint=fetch_command(pins, Path("hyperpod-chart"))) from problem
     finally:
         downloads.close()
-    return found
+    return contents
 
 
 def _keep(path: Path, content: bytes) -> None:

@@ -36,9 +36,9 @@ from launcher.workflow.deploy.steps import (
     synthesise,
 )
 from launcher.workflow.doctor.diagnosis import JOB_EXAMINATIONS, PLAN_EXAMINATIONS, refuse_unless_ready, subject_of
-from launcher.workflow.doctor.left_running import telling_what_is_left
+from launcher.workflow.doctor.left_running import report_running_costs
 from launcher.workflow.quote.commands import command
-from launcher.workflow.quote.existing_head import kept_head
+from launcher.workflow.quote.existing_head import existing_head_type
 
 
 def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOptions) -> Mapping[str, Mapping[str, str]]:
@@ -71,16 +71,18 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         difference = difference_of(assembly, session, quoted.plan.place.target)
         around = stack.enter_context(agreed(difference, quoted, context, plan_words(quoted.plan)))
         if not ends_with_it(options, quoted.plan.place.region):
-            told = telling_what_is_left(quoted.plan, context.environment, priced.catalog, tell, sandbox=options.sandbox)
-            stack.enter_context(told)
+            cost_notice = report_running_costs(
+                quoted.plan, context.environment, priced.catalog, tell, sandbox=options.sandbox
+            )
+            stack.enter_context(cost_notice)
         now = datetime.now(UTC)
-        made = bring_up(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now, around=around)
+        deployed_stacks = bring_up(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now, around=around)
         if quoted.plan.place.option in PREPAID:
-            cluster, waits = made.cluster_name, not options.sandbox
+            cluster, waits = deployed_stacks.cluster_name, not options.sandbox
             Beginning(plan=quoted.plan, session=session, cluster=cluster, tell=tell, waits=waits).check()
         # The same files, which refer to the cluster that is there now.
-        folder.write_bundle(with_archive(with_names(bundle, deployed_names(made.training)), PENDING))
-        return made.outputs
+        folder.write_bundle(with_archive(with_names(bundle, deployed_names(deployed_stacks.training)), PENDING))
+        return deployed_stacks.outputs
 
 
 def ends_with_it(options: DeployOptions, region: str) -> bool:
@@ -117,7 +119,7 @@ def show_deployment(
     region = quoted.plan.place.region
     looked_at = account_shown(options, region)
     if looked_at is None:
-        for line in difference_lines(all_new(assembly, "a sandbox begins empty"), context, region, words):
+        for line in difference_lines(all_new(assembly, "a new sandbox is empty"), context, region, words):
             options.tell(line)
     else:
         shown_only(assembly, Session(environment=looked_at, region=region), context, words, quoted.plan)
@@ -132,7 +134,7 @@ def head_there(options: DeployOptions, plan: Plan) -> str | None:
     if environment is None:
         return None
     try:
-        return kept_head(plan, Session(environment=environment, region=plan.place.region))
+        return existing_head_type(plan, Session(environment=environment, region=plan.place.region))
     except SlipwayError:
         # A dry run needs no account; a deployment meets the same trouble at its next call.
         return None
@@ -162,8 +164,8 @@ def target_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: Exi
         where = plan.place.region
         box = stack.enter_context(sandbox_for(where, options.scheduler, options.box, options.tell, options.environment))
         stand_ins = stand_ins_for(box, plan)
-        for each in stand_ins:
-            options.tell(f"{each} is emulated; your own is not read")
+        for stand_in in stand_ins:
+            options.tell(f"{stand_in} is emulated; your own is not read")
         context = context_in(box, priced, plan, options)
         return DeployTarget(context=context, box=box, stand_ins=stand_ins)
     if not options.dry_run and options.account is None:

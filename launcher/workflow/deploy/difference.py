@@ -73,33 +73,33 @@ class Difference:
         return (key for change in self.changes for key in change.keys)
 
 
-def change_words(found: KeyChange) -> str:
+def change_words(change: KeyChange) -> str:
     """The change of a key, in a line.
 
     >>> change_words(KeyChange(path="MaxCount", old=2, new=4, needs=Needs.NOTHING, plan_key="target.nodes"))
     'MaxCount: 2 -> 4 (target.nodes)'
     """
     # The plan's key says where it is.
-    name = found.path.rpartition(".")[2] if found.plan_key else found.path
-    if found.old == found.new:
-        words = f"{name}: {found.old} stays"
-    elif found.old is None or found.new is None:
-        words = f"{name}: {'added' if found.old is None else 'removed'}"
-    elif isinstance(found.old, Mapping | list) or isinstance(found.new, Mapping | list):
+    name = change.path.rpartition(".")[2] if change.plan_key else change.path
+    if change.old == change.new:
+        words = f"{name}: {change.old} stays"
+    elif change.old is None or change.new is None:
+        words = f"{name}: {'added' if change.old is None else 'removed'}"
+    elif isinstance(change.old, Mapping | list) or isinstance(change.new, Mapping | list):
         words = f"{name}: changed"
     else:
-        words = f"{name}: {found.old} -> {found.new}"
-    return f"{words} ({found.plan_key})" if found.plan_key else words
+        words = f"{name}: {change.old} -> {change.new}"
+    return f"{words} ({change.plan_key})" if change.plan_key else words
 
 
-def refuse_update(found: Difference, cluster: str) -> None:
+def refuse_update(difference: Difference, cluster: str) -> None:
     """Go on only with changes that CloudFormation and the cluster's service carry out.
 
     Raises:
         ImpossibleError: the deployment would be rolled back, with every change that is in the way.
     """
-    _refuse_broken_exports(found)
-    refused = [_refusal(key) for key in found.keys if key.needs is Needs.NEW_CLUSTER]
+    _refuse_broken_exports(difference)
+    refused = [_refusal(key) for key in difference.keys if key.needs is Needs.NEW_CLUSTER]
     if refused:
         raise ImpossibleError(
             f"cluster {cluster} cannot be changed in this way: the deployment would be rolled back",
@@ -108,19 +108,19 @@ def refuse_update(found: Difference, cluster: str) -> None:
         )
 
 
-def _refusal(found: KeyChange) -> Finding:
-    keep = f"{found.plan_key}: {found.old}" if found.plan_key and isinstance(found.old, str | int) else ""
-    message = f"{change_words(found)}: {found.why or 'an existing cluster keeps it'}"
-    return error("needs-new-cluster", found.plan_key, message, f"{keep} keeps the cluster" if keep else "")
+def _refusal(change: KeyChange) -> Finding:
+    keep = f"{change.plan_key}: {change.old}" if change.plan_key and isinstance(change.old, str | int) else ""
+    message = f"{change_words(change)}: {change.why or 'an existing cluster keeps it'}"
+    return error("needs-new-cluster", change.plan_key, message, f"{keep} keeps the cluster" if keep else "")
 
 
-def _refuse_broken_exports(found: Difference) -> None:
+def _refuse_broken_exports(difference: Difference) -> None:
     """Go on only with changes that CloudFormation can carry out."""
-    for change in found.stacks:
+    for change in difference.stacks:
         if change.new:
             continue
-        broken = broken_exports(found.before[change.name], found.after[change.name], change)
-        for user, template in found.before.items():
+        broken = broken_exports(difference.before[change.name], difference.after[change.name], change)
+        for user, template in difference.before.items():
             used = sorted(set(imports(template)) & broken.keys()) if user != change.name else []
             if used:
                 cluster = user.removeprefix("slipway-").rpartition("-")[0]
@@ -140,9 +140,9 @@ class Fleet:
     cluster: Cluster
 
 
-def fleet_to_stop(found: Difference, plan: Plan, session: Session, tell: Tell) -> Fleet | None:
+def fleet_to_stop(difference: Difference, plan: Plan, session: Session, tell: Tell) -> Fleet | None:
     """The fleet that an update needs stopped, told with what is lost; None where it needs none, or none runs."""
-    needing = [key for key in found.keys if key.needs is Needs.STOPPED_FLEET]
+    needing = [key for key in difference.keys if key.needs is Needs.STOPPED_FLEET]
     if not needing:
         return None
     cluster, name = cluster_of(plan), f"slipway-{plan.cluster_name}"
@@ -202,10 +202,7 @@ STATEFUL = frozenset(
 def difference_of(assembly: Assembly, session: Session, kind: str | None = None) -> Difference:
     """Look at the stacks of an assembly and what would change in them.
 
-    Args:
-        assembly: what would be deployed.
-        session: AWS.
-        kind: the target whose rules of updates hold; None for an endpoint.
+    `kind` is None for an endpoint.
 
     Raises:
         QuoteMismatchError: the assembly is not what was synthesised.
@@ -214,8 +211,8 @@ def difference_of(assembly: Assembly, session: Session, kind: str | None = None)
     assembly.refuse_if_changed()
     states = {name: stacks.find(session, name) for name in assembly.stacks}
     _refuse_in_progress(states)
-    made = [name for name, state in states.items() if state is not None and state.status not in NOT_MADE]
-    return compared(assembly, states, {name: stacks.template(session, name) for name in made}, kind=kind)
+    existing = [name for name, state in states.items() if state is not None and state.status not in NOT_MADE]
+    return compared(assembly, states, {name: stacks.template(session, name) for name in existing}, kind=kind)
 
 
 def all_new(assembly: Assembly, unasked: str) -> Difference:
@@ -234,8 +231,10 @@ def compared(
     """An assembly held against the templates of the stacks that are there."""
     after = {name: safe_json.load(path) for name, path in assembly.templates.items()}
     replacing, judges = load_replacing(), {} if kind is None else part(kind, "updates", Updates).judge
-    found = tuple(stack_change(name, before.get(name), template, replacing, judges) for name, template in after.items())
-    return Difference(states=states, before=before, after=after, stacks=found, unasked=unasked)
+    changes = tuple(
+        stack_change(name, before.get(name), template, replacing, judges) for name, template in after.items()
+    )
+    return Difference(states=states, before=before, after=after, stacks=changes, unasked=unasked)
 
 
 def _refuse_in_progress(states: Mapping[str, StackState | None]) -> None:
@@ -255,7 +254,7 @@ def _refuse_in_progress(states: Mapping[str, StackState | None]) -> None:
 
 @contextmanager
 def agreed(
-    found: Difference, quoted: Quote, context: DeployContext, words: Iterable[str]
+    difference: Difference, quoted: Quote, context: DeployContext, words: Iterable[str]
 ) -> Iterator[AbstractContextManager[None]]:
     """Show what a deployment changes and have it approved; the block deploys, and no other deployment comes between.
 
@@ -268,14 +267,14 @@ def agreed(
     place, plan = quoted.plan.place, quoted.plan
     with _held(context, plan.cluster_name, place.region):
         session = Session(environment=context.environment, region=place.region)
-        for line in difference_lines(found, context, place.region, words):
+        for line in difference_lines(difference, context, place.region, words):
             context.tell(line)
-        refuse_update(found, plan.cluster_name)
-        fleet = fleet_to_stop(found, plan, session, context.tell)
+        refuse_update(difference, plan.cluster_name)
+        fleet = fleet_to_stop(difference, plan, session, context.tell)
         context.approve()
-        states = {name: stacks.find(session, name) for name in found.states}
+        states = {name: stacks.find(session, name) for name in difference.states}
         _refuse_in_progress(states)
-        moved = [name for name, state in states.items() if state != found.states[name]]
+        moved = [name for name, state in states.items() if state != difference.states[name]]
         if moved:
             raise ImpossibleError(
                 f"stack {moved[0]} changed since the difference was shown: nothing is deployed",
@@ -300,37 +299,32 @@ def shown_only(assembly: Assembly, session: Session, context: DeployContext, wor
         ImpossibleError: the deployment would be refused.
     """
     try:
-        found = difference_of(assembly, session, plan.place.target)
+        difference = difference_of(assembly, session, plan.place.target)
     except ImpossibleError:
         raise
     except SlipwayError as problem:
-        found = all_new(assembly, problem.message)
-    for line in difference_lines(found, context, session.region, words):
+        difference = all_new(assembly, problem.message)
+    for line in difference_lines(difference, context, session.region, words):
         context.tell(line)
-    refuse_update(found, plan.cluster_name)
-    fleet_to_stop(found, plan, session, context.tell)
+    refuse_update(difference, plan.cluster_name)
+    fleet_to_stop(difference, plan, session, context.tell)
 
 
 def update_obstacle(quoted: Quote, *, base: Path, environment: Mapping[str, str]) -> str | None:
     """Why a plan cannot be deployed to the stacks that are there; None where it can, or none is there.
-
-    Args:
-        quoted: the plan with its quote.
-        base: the folder that paths of its file are relative to.
-        environment: the credentials.
 
     Raises:
         SlipwayError: it cannot be synthesised, or AWS cannot be asked.
     """
     plan = quoted.plan
     session = Session(environment=environment, region=plan.place.region)
-    if not any(stacks.find(session, stack_name(plan, each)) for each in (NETWORK_STACK, TRAINING_STACK)):
+    if not any(stacks.find(session, stack_name(plan, stack)) for stack in (NETWORK_STACK, TRAINING_STACK)):
         return None
-    with TemporaryDirectory() as kept:
-        folder = Path(kept)
-        wanted = document(plan.request)
-        wanted["run"]["workdir"] = str(base / plan.request.run.workdir)
-        (folder / "plan.json").write_text(json.dumps(wanted), encoding="utf-8")
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        plan_document = document(plan.request)
+        plan_document["run"]["workdir"] = str(base / plan.request.run.workdir)
+        (folder / "plan.json").write_text(json.dumps(plan_document), encoding="utf-8")
         cdk = Cdk(runner=SubprocessRunner(), environment=environment)
         assembly = cdk.synth(folder / "plan.json", quoted.digest, folder / "cdk.out", quoted.amounts(None))
         try:
@@ -340,28 +334,30 @@ def update_obstacle(quoted: Quote, *, base: Path, environment: Mapping[str, str]
     return None
 
 
-def difference_lines(found: Difference, context: DeployContext, region: str, words: Iterable[str]) -> Iterator[str]:
+def difference_lines(
+    difference: Difference, context: DeployContext, region: str, words: Iterable[str]
+) -> Iterator[str]:
     """The difference in the plan's words, then stack by stack, then in dollars an hour."""
     first, *more = words
     yield f"changes: {first}"
     yield from (f"  {line}" for line in more)
-    if found.unasked is not None:
-        yield f"  Slipway cannot read what exists in AWS ({found.unasked}): all resources are listed as new"
-    if not found.before:
-        count = sum(len(change.resources) for change in found.stacks)
-        stacks_words = f"{len(found.stacks)} new stack{'s' if len(found.stacks) > 1 else ''}"
-        after = hourly_rate(found.after.values(), context.catalog, region)
+    if difference.unasked is not None:
+        yield f"  Slipway cannot read what exists in AWS ({difference.unasked}): all resources are listed as new"
+    if not difference.before:
+        count = sum(len(change.resources) for change in difference.stacks)
+        stacks_words = f"{len(difference.stacks)} new stack{'s' if len(difference.stacks) > 1 else ''}"
+        after = hourly_rate(difference.after.values(), context.catalog, region)
         yield f"  {count} resources in {stacks_words}; {after.sentence}"
         return
-    for stack in found.stacks:
+    for stack in difference.stacks:
         yield f"  {stack.name}: {_counts(stack)}"
         if not stack.new:
             yield from (f"    {line}" for line in _listed(stack.resources))
-    before = hourly_rate(found.before.values(), context.catalog, region)
-    after = hourly_rate(found.after.values(), context.catalog, region)
+    before = hourly_rate(difference.before.values(), context.catalog, region)
+    after = hourly_rate(difference.after.values(), context.catalog, region)
     same = before == after
     yield f"  {after.sentence}" + (", as before" if same else f"; before: {before.words}")
-    replaced = [change for change in found.changes if change.change in REPLACING and change.type in STATEFUL]
+    replaced = [change for change in difference.changes if change.change in REPLACING and change.type in STATEFUL]
     if replaced or not same:
         parts = [f"{change.change}: {change.logical_id} ({change.type})" for change in replaced]
         parts += [] if same else [f"${before.usd:,.2f} an hour becomes ${after.usd:,.2f}"]

@@ -67,12 +67,6 @@ class Survey:
 def subject(text: str, region: str | None, root: Path, environment: Mapping[str, str]) -> Subject:
     """The cluster that a name or a plan file means.
 
-    Args:
-        text: a cluster's name or the path of a plan file.
-        region: the region that was asked for, None where none was.
-        root: the folder whose run folders say where a cluster was deployed last.
-        environment: may name a region.
-
     Raises:
         UnreadableInputError: the file cannot be read, or nothing says which region.
         ImpossibleError: the plan's jobs go to a cluster that is not its own.
@@ -89,14 +83,14 @@ def subject(text: str, region: str | None, root: Path, environment: Mapping[str,
         for plan_request in known
         if plan_request.target.region and len(plan_request.target.region) == 1
     ]
-    asked = region or next(iter(regions), None)
-    if asked is None and MARK in environment:
-        asked = region_in_sandbox(cluster, environment)
-    asked = asked or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
-    if asked is None:
+    wanted_region = region or next(iter(regions), None)
+    if wanted_region is None and MARK in environment:
+        wanted_region = region_in_sandbox(cluster, environment)
+    wanted_region = wanted_region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    if wanted_region is None:
         raise UnreadableInputError(f"the region of {cluster} is unknown", hint="add --region")
     network = next((plan_request.network.name for plan_request in known if plan_request.network.name), None)
-    return Subject(cluster=cluster, region=asked, network=network)
+    return Subject(cluster=cluster, region=wanted_region, network=network)
 
 
 def _last_deployed(cluster: str, root: Path) -> PlanRequest | None:
@@ -106,47 +100,43 @@ def _last_deployed(cluster: str, root: Path) -> PlanRequest | None:
         return None
 
 
-def survey(asked: Subject, session: Session, catalog: Catalog, *, erase: bool) -> Survey:
+def survey(target: Subject, session: Session, catalog: Catalog, *, erase: bool) -> Survey:
     """Look at what is there, and decide what goes and what stays.
 
-    Args:
-        asked: whose end it is.
-        session: AWS, in the cluster's region.
-        catalog: for the prices of what stays.
-        erase: whether the checkpoints go too.
+    `erase`: whether the checkpoints go too.
 
     Raises:
         ImpossibleError: there is nothing of that name, or a stack is protected by hand.
     """
-    name = asked.parallelcluster
+    name = target.parallelcluster
     training = stacks.find(session, f"{name}-{TRAINING_STACK}")
     serving = stacks.find(session, f"{name}-{SERVING_STACK}")
     network = stacks.find(session, f"{name}-{NETWORK_STACK}")
     store = stacks.find(session, f"{name}-{STORE_STACK}")
-    shared, users = _shared_network(asked, session)
+    shared, users = _shared_network(target, session)
     going = [stack for stack in (serving, training, network, None if users else shared) if stack is not None]
     if not going and store is None:
-        raise _nothing_there(asked, session)
-    _refuse_protected(going, asked.region)
-    kept = [*leftovers.foreign(training, network=not (network or shared), store=store is None)]
-    kept += leftovers.requests(session, catalog, asked.region, serving)
+        raise _nothing_there(target, session)
+    _refuse_protected(going, target.region)
+    retained = [*leftovers.foreign(training, network=not (network or shared), store=store is None)]
+    retained += leftovers.requests(session, catalog, target.region, serving)
     if shared is not None and users:
-        kept.append(leftovers.used_network(session, catalog, asked.region, shared, users))
+        retained.append(leftovers.used_network(session, catalog, target.region, shared, users))
     if store is not None and erase:
         going.append(store)
     kind = _kind_of(training)
-    found = Survey(
-        subject=asked,
+    result = Survey(
+        subject=target,
         going=tuple(going),
         buckets=leftovers.bucket_names(session, store) if store is not None else (),
         erase=erase,
-        kept=tuple(kept),
+        kept=tuple(retained),
         provider_log=leftovers.provider_log(session, training),
         # Of one whose own stack is gone already, nothing says what it was.
         pods=network is not None if training is None else kind is not None and TARGETS[kind].pods,
         removal=Removal(
-            cluster=asked.cluster,
-            region=asked.region,
+            cluster=target.cluster,
+            region=target.region,
             done=False,
             stacks=tuple((stack.name, stack.status) for stack in going),
             instances=(
@@ -158,53 +148,46 @@ def survey(asked: Subject, session: Session, catalog: Catalog, *, erase: bool) -
             endpoint=serving is not None,
         ),
     )
-    left = _left_behind(found, session, catalog) if training is None else ()
-    return replace(found, removal=replace(found.removal, kept=(*_staying(found, session, catalog), *left)))
+    left = _left_behind(result, session, catalog) if training is None else ()
+    return replace(result, removal=replace(result.removal, kept=(*_staying(result, session, catalog), *left)))
 
 
 def _kind_of(stack: StackState | None) -> TargetKind | None:
     """The target of a cluster's own stack, by its outputs; None where its removal is CloudFormation's alone."""
     outputs = set() if stack is None else set(stack.outputs)
-    known = [kind for kind, each in TARGETS.items() if each.own_outputs and outputs.issuperset(each.own_outputs)]
+    known = [kind for kind, target in TARGETS.items() if target.own_outputs and outputs.issuperset(target.own_outputs)]
     return max(known, key=lambda kind: len(TARGETS[kind].own_outputs), default=None)
 
 
-def _left_behind(found: Survey, session: Session, catalog: Catalog) -> tuple[Retained, ...]:
+def _left_behind(surveyed: Survey, session: Session, catalog: Catalog) -> tuple[Retained, ...]:
     """What is there though the cluster's own stack is gone."""
-    name, region = found.subject.parallelcluster, found.subject.region
-    logs = leftovers.control_plane_log(session, catalog, region, name) if found.pods else ()
+    name, region = surveyed.subject.parallelcluster, surveyed.subject.region
+    logs = leftovers.control_plane_log(session, catalog, region, name) if surveyed.pods else ()
     return (*leftovers.stranded_cluster(session, region, name), *logs)
 
 
 def _serving_instances(session: Session, serving: StackState | None) -> tuple[tuple[str, int], ...]:
     if serving is None or "EndpointName" not in serving.outputs:
         return ()
-    found = endpoints.find(session, serving.outputs["EndpointName"])
-    if found is None or not found.instances:
+    endpoint = endpoints.find(session, serving.outputs["EndpointName"])
+    if endpoint is None or not endpoint.instances:
         return ()
     config = serving.outputs["EndpointConfigName"]
-    return ((config_state(session, config).instance_type, found.instances),)
+    return ((config_state(session, config).instance_type, endpoint.instances),)
 
 
 def take_down(
-    found: Survey, session: Session, catalog: Catalog, tell: Tell, pause: Callable[[float], None] | None = None
+    surveyed: Survey, session: Session, catalog: Catalog, tell: Tell, pause: Callable[[float], None] | None = None
 ) -> Removal:
     """Remove what a survey says, in its order; what came of it.
-
-    Args:
-        found: the survey.
-        session: AWS, in the cluster's region.
-        catalog: for the prices of what stays.
-        tell: takes progress.
-        pause: waits for some seconds; None: the clock's own way.
 
     Raises:
         DeploymentFailedError: a stack could not be removed; run again, it goes on from there.
         KeyboardInterrupt: the user does not wait; CloudFormation goes on with the stack it has begun.
     """
-    for stack in found.going:
+    for stack in surveyed.going:
         if stack.name.endswith(f"-{STORE_STACK}"):
-            _erase(found, stack, session, tell)
+            _erase(surveyed, stack, session, tell)
         kind = _kind_of(stack)
         if kind is not None:
             cluster_at(kind).empty(session, stack.outputs, tell, pause or stacks.wait)
@@ -214,9 +197,9 @@ def take_down(
         except KeyboardInterrupt:
             tell(f"CloudFormation continues with {stack.name}; run the same command to follow it")
             raise
-    kept = (*_staying(found, session, catalog), *_left_behind(found, session, catalog))
-    gone = tuple((each.name, stacks.REMOVED) for each in found.going)
-    return replace(found.removal, done=True, stacks=gone, kept=kept)
+    retained = (*_staying(surveyed, session, catalog), *_left_behind(surveyed, session, catalog))
+    gone = tuple((removed.name, stacks.REMOVED) for removed in surveyed.going)
+    return replace(surveyed.removal, done=True, stacks=gone, kept=retained)
 
 
 def record_removal(removal: Removal, root: Path, environment: Mapping[str, str], tell: Tell) -> None:
@@ -232,39 +215,42 @@ def record_removal(removal: Removal, root: Path, environment: Mapping[str, str],
             tell(problem.message)
             continue
         if report.simulated == simulated and removal.region in regions:
-            states = tuple((each, gone.get(each, state)) for each, state in report.stacks)
+            states = tuple((stack_name, gone.get(stack_name, state)) for stack_name, state in report.stacks)
             folder.write_json("report.json", report_document(replace(report, stacks=states)))
 
 
-def _erase(found: Survey, store: StackState, session: Session, tell: Tell) -> None:
+def _erase(surveyed: Survey, store: StackState, session: Session, tell: Tell) -> None:
     """Delete the buckets before their stack, whose list of resources is all that names them."""
-    for bucket in found.buckets:
+    for bucket in surveyed.buckets:
         with stage(tell, f"deleting bucket {bucket}") as erasure:
             buckets.delete(session, bucket, lambda count: erasure.now(f"{count:,} objects are gone"))
     if store.protected:
         stacks.unprotect(session, store)
 
 
-def _staying(found: Survey, session: Session, catalog: Catalog) -> tuple[Retained, ...]:
-    """Everything that stays, with its size and price as they are now."""
-    asked = found.subject
-    names = () if found.erase else found.buckets
-    made = leftovers.made_in_kubernetes(session, catalog, asked.region, asked.parallelcluster) if found.pods else ()
+def _staying(surveyed: Survey, session: Session, catalog: Catalog) -> tuple[Retained, ...]:
+    target = surveyed.subject
+    names = () if surveyed.erase else surveyed.buckets
+    volumes = (
+        leftovers.created_in_kubernetes(session, catalog, target.region, target.parallelcluster)
+        if surveyed.pods
+        else ()
+    )
     return (
-        *leftovers.kept_store(session, catalog, asked.region, names, asked.cluster),
-        *found.kept,
-        *made,
-        *leftovers.kept_logs(session, catalog, asked.region, asked.parallelcluster, found.provider_log),
+        *leftovers.retained_store(session, catalog, target.region, names, target.cluster),
+        *surveyed.kept,
+        *volumes,
+        *leftovers.retained_logs(session, catalog, target.region, target.parallelcluster, surveyed.provider_log),
     )
 
 
-def _shared_network(asked: Subject, session: Session) -> tuple[StackState | None, frozenset[str]]:
+def _shared_network(target: Subject, session: Session) -> tuple[StackState | None, frozenset[str]]:
     """The stack of the network that the cluster shares, and who else is in it; None where it shares none.
 
     The cluster's own imports name it; once the training stack is gone, only the plan does.
     """
-    training = f"{asked.parallelcluster}-{TRAINING_STACK}"
-    by_plan = f"slipway-{asked.network}-shared-{NETWORK_STACK}:VpcId" if asked.network is not None else None
+    training = f"{target.parallelcluster}-{TRAINING_STACK}"
+    by_plan = f"slipway-{target.network}-shared-{NETWORK_STACK}:VpcId" if target.network is not None else None
     for export, stack in stacks.exports(session).items():
         if SHARED_VPC.fullmatch(export) is None:
             continue
@@ -283,7 +269,7 @@ def _refuse_protected(going: list[StackState], region: str) -> None:
             raise ImpossibleError(message, hint=f"{command} --no-enable-termination-protection")
 
 
-def _nothing_there(asked: Subject, session: Session) -> ImpossibleError:
+def _nothing_there(target: Subject, session: Session) -> ImpossibleError:
     suffixes = (f"-{TRAINING_STACK}", f"-{SERVING_STACK}")
     there = [
         name.removeprefix("slipway-").removesuffix(suffix)
@@ -291,8 +277,8 @@ def _nothing_there(asked: Subject, session: Session) -> ImpossibleError:
         for suffix in suffixes
         if name.startswith("slipway-") and name.endswith(suffix)
     ]
-    hint = nearest_name(asked.cluster, there) or f"found: {', '.join(sorted(there)) or 'nothing'}"
-    message = f"{asked.region} has no resources of a cluster or an endpoint {asked.cluster}"
+    hint = nearest_name(target.cluster, there) or f"found: {', '.join(sorted(there)) or 'nothing'}"
+    message = f"{target.region} has no resources of a cluster or an endpoint {target.cluster}"
     return ImpossibleError(message, hint=f"{hint}; slipway cost lists every region, --region names one")
 
 

@@ -37,7 +37,7 @@ from launcher.workflow.deploy.steps import DeployOptions, carry_out, record, syn
 from launcher.workflow.history.run_story import LaunchLog
 
 ROLLOUTS: Mapping[Rollout, str] = {
-    Rollout.ALL_AT_ONCE: "all at once, beside the old version for 15 minutes",
+    Rollout.ALL_AT_ONCE: "all at once; the old version stays for 15 minutes",
     Rollout.CANARY: "with part of the requests first",
     Rollout.ROLLING: "in steps",
 }
@@ -123,8 +123,8 @@ def endpoint_words(served: ServingDeployment) -> Iterator[str]:
         yield "scales to 0 without requests, and up again with the first request"
     if keeps_requests(served.serve, decided.mode):
         name = served.plan.name
-        kept = f"stays after slipway down {name}; its objects expire after {KEPT_DAYS} days"
-        yield f"requests: a new bucket, which {kept}"
+        retention = f"stays after slipway down {name}; its objects expire after {KEPT_DAYS} days"
+        yield f"requests: a new bucket, which {retention}"
     yield f"a new version comes {ROLLOUTS[decided.rollout]}; its alarms roll it back"
 
 
@@ -163,7 +163,7 @@ def _run(
         bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
         options.tell(f"run folder {folder.path.relative_to(options.root)}")
         with ExitStack() as stack:
-            _tell_story(story, priced, bundle, options, stack, ask=ask)
+            _report_launch(story, priced, bundle, options, stack, ask=ask)
         story.status = RunStatus.SUCCEEDED
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
@@ -178,7 +178,7 @@ def _run(
     return EndpointRun(folder=folder, report=report, outputs=story.live.outputs if story.live else {})
 
 
-def _tell_story(
+def _report_launch(
     story: "_EndpointLog", priced: Priced, bundle: Bundle, options: DeployOptions, stack: ExitStack, *, ask: bool
 ) -> None:
     quoted, tell = story.quoted, options.tell
@@ -211,13 +211,12 @@ def _in_service(
     outputs: Mapping[str, Mapping[str, str]],
     tell: Tell,
 ) -> LiveEndpoint:
-    """Wait until the endpoint runs what was asked for, and read it back."""
     folder, quoted, plan = story.folder, story.quoted, story.quoted.plan
-    found = served(plan.name, session)
-    folder.append_event("deployed", endpoint=found.name, config=found.config)
-    state = settled(found, session, tell)
-    folder.append_event("in-service", endpoint=found.name, config=state.config, instances=state.instances)
-    tell(f"endpoint {found.name}: {state.status}, {_instances(state)}, with the requested configuration")
+    endpoint = served(plan.name, session)
+    folder.append_event("deployed", endpoint=endpoint.name, config=endpoint.config)
+    state = settled(endpoint, session, tell)
+    folder.append_event("in-service", endpoint=endpoint.name, config=state.config, instances=state.instances)
+    tell(f"endpoint {endpoint.name}: {state.status}, {_instances(state)}, with the requested configuration")
     checked = verify(
         plan,
         session,
@@ -228,7 +227,7 @@ def _in_service(
         endpoint=decided,
     )
     tell(f"read back and as planned: {len(checked.verified)} facts of {len(checked.stacks)} stack")
-    return LiveEndpoint(outputs=outputs, endpoint=found, state=state, verification=checked)
+    return LiveEndpoint(outputs=outputs, endpoint=endpoint, state=state, verification=checked)
 
 
 def ask_once(endpoint: ServedEndpoint, session: Session, tell: Tell) -> Reply:
@@ -247,11 +246,11 @@ def ask_once(endpoint: ServedEndpoint, session: Session, tell: Tell) -> Reply:
 def _with_troubles(failure: DeploymentFailedError, plan: Plan, session: Session) -> DeploymentFailedError:
     """A failure with what the alarms and the containers of an endpoint that runs already say of it."""
     try:
-        told = troubles(served(plan.name, session), session)
+        troubles_there = troubles(served(plan.name, session), session)
     except SlipwayError:
         # There is no endpoint, or AWS cannot be asked: the failure itself is the news.
         return failure
-    more = "".join(f"\n{each}" for each in told)
+    more = "".join(f"\n{trouble}" for trouble in troubles_there)
     return DeploymentFailedError(failure.message + more, hint=failure.hint)
 
 
@@ -270,17 +269,17 @@ class _EndpointLog(LaunchLog):
 
     def write(self) -> Report:
         if self.live is not None:
-            checked, found, state = self.live.verification, self.live.endpoint, self.live.state
+            checked, endpoint, state = self.live.verification, self.live.endpoint, self.live.state
             self.stacks = tuple((stack.name, stack.status) for stack in checked.stacks)
             self.verified = checked.verified
             self.endpoint = EndpointReport(
-                name=found.name,
-                region=found.region,
-                mode=found.mode,
+                name=endpoint.name,
+                region=endpoint.region,
+                mode=endpoint.mode,
                 status=state.status,
                 config=state.config,
                 instances=state.instances,
-                url=found.base_url,
+                url=endpoint.base_url,
                 reply=self.reply,
             )
         elif self.left is not None and self.left.stack is not None:

@@ -42,12 +42,12 @@ def cluster_for(folder: RunFolder, quoted: Quote, bundle: Bundle, context: Deplo
     if plan.request.target.cluster is not None:
         return _joined(folder, quoted, context, session)
     cdk, assembly = synthesise(folder, quoted, context)
-    found = difference_of(assembly, session, plan.place.target)
-    if found.none:
+    difference = difference_of(assembly, session, plan.place.target)
+    if difference.none:
         tell(f"cluster {plan.cluster_name} exists as planned: nothing is deployed")
         context.approve()
-        return _kept(folder, quoted, context, session, assembly)
-    with agreed(found, quoted, context, plan_words(plan)) as around:
+        return _reused(folder, quoted, context, session, assembly)
+    with agreed(difference, quoted, context, plan_words(plan)) as around:
         now = datetime.now(UTC)
         return bring_up(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now, around=around)
 
@@ -66,7 +66,7 @@ def _joined(folder: RunFolder, quoted: Quote, context: DeployContext, session: S
     return _read_back(folder, context, checked)
 
 
-def _kept(folder: RunFolder, quoted: Quote, context: DeployContext, session: Session, assembly: Assembly) -> Deployed:
+def _reused(folder: RunFolder, quoted: Quote, context: DeployContext, session: Session, assembly: Assembly) -> Deployed:
     checked = verify(
         quoted.plan,
         session,
@@ -93,8 +93,8 @@ def find(session: Session, cluster: str) -> StackState:
         ImpossibleError: there is none of that name, or it is not whole.
     """
     suffix = f"-{TRAINING_STACK}"
-    found = stacks.find(session, f"slipway-{cluster}{suffix}")
-    if found is None:
+    stack_state = stacks.find(session, f"slipway-{cluster}{suffix}")
+    if stack_state is None:
         there = [
             name.removeprefix("slipway-").removesuffix(suffix)
             for name in stacks.names(session)
@@ -105,10 +105,10 @@ def find(session: Session, cluster: str) -> StackState:
             f"target.cluster: no cluster {cluster} in {session.region}",
             hint=f"{hint}; without target.cluster the plan gets its own cluster",
         )
-    if found.status not in COMPLETE:
+    if stack_state.status not in COMPLETE:
         hint = f"wait, or repair it with slipway deploy FILE of the plan of {cluster}"
-        raise ImpossibleError(f"target.cluster: cluster {cluster} is not ready: {found.status}", hint=hint)
-    return found
+        raise ImpossibleError(f"target.cluster: cluster {cluster} is not ready: {stack_state.status}", hint=hint)
+    return stack_state
 
 
 def refuse_unless_fits(plan: Plan, cluster: ClusterState) -> None:
@@ -124,9 +124,9 @@ def refuse_unless_fits(plan: Plan, cluster: ClusterState) -> None:
         f"{queue.name} ({queue.maximum} x {queue.instance_type}, {queue.capacity_type.lower().replace('_', ' ')})"
         for queue in cluster.queues
     )
-    asked = f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}"
+    request_text = f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}"
     raise ImpossibleError(
-        f"target.cluster: no queue of {plan.cluster_name} has {asked}; available: {there or 'none'}",
+        f"target.cluster: no queue of {plan.cluster_name} has {request_text}; available: {there or 'none'}",
         hint="set what the cluster has: target.instance_type, target.nodes, purchase.option",
     )
 
@@ -137,9 +137,9 @@ def refuse_unless_in_zone(plan: Plan, session: Session, subnet_id: str) -> None:
     Raises:
         ImpossibleError: it is of another.
     """
-    found = networks.subnets(session, (subnet_id,))[0].az_id
-    if plan.place.az_id not in (None, found):
+    zone_id = networks.subnets(session, (subnet_id,))[0].az_id
+    if plan.place.az_id not in (None, zone_id):
         raise ImpossibleError(
-            f"target.cluster: {plan.cluster_name} is in {found}, and the price is of {plan.place.az_id}",
-            hint=f"target.az_id: {found}",
+            f"target.cluster: {plan.cluster_name} is in {zone_id}, and the price is of {plan.place.az_id}",
+            hint=f"target.az_id: {zone_id}",
         )

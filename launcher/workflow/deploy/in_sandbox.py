@@ -145,10 +145,10 @@ def context_in(box: Sandbox, priced: Priced, plan: Plan, options: DeployOptions)
 
 def _chart_in_sandbox(options: DeployOptions) -> Mapping[str, bytes]:
     """HyperPod's chart and the layer with helm where they are there, else small ones of the sandbox's own."""
-    found = there(options.environment)
-    if found is not None:
+    files = there(options.environment)
+    if files is not None:
         options.tell("the cache contains HyperPod's chart: the sandbox renders it")
-        return found
+        return files
     options.tell("the cache does not contain HyperPod's chart: the sandbox uses its own small chart")
     return stand_ins()
 

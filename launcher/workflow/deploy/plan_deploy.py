@@ -16,19 +16,19 @@ from launcher.workflow.quote.options import PriceOptions
 
 
 def deploy_plan(
-    path: Path, now: datetime, asked: PriceOptions, *, wanted: str | None, options: DeployOptions, person: Person
+    path: Path,
+    now: datetime,
+    price_options: PriceOptions,
+    *,
+    selection: str | None,
+    options: DeployOptions,
+    person: Person,
 ) -> tuple[Quote, Mapping[str, Mapping[str, str]]]:
     """Deploy a plan's cluster without a job, or its endpoint: what was quoted, and the outputs of the stacks.
 
-    In AWS on the prices of the moment; in the sandbox, and where nothing is done, on those that are there.
+    In AWS on the prices of the moment; in the sandbox, and where nothing is done, on those that are there. A saved plan
+    is deployed unchanged or not at all. `selection` is a rank or a digest; None selects the best candidate.
 
-    Args:
-        path: the plan file, or a saved plan, which is carried out as it is or not at all.
-        now: the moment.
-        asked: how it is priced.
-        wanted: the rank or digest that is picked; None: the best.
-        options: where and how it is deployed.
-        person: is shown everything and asked.
 
     Raises:
         SlipwayError: it was refused, or a step failed.
@@ -36,16 +36,16 @@ def deploy_plan(
 
     def quoted(how: PriceOptions, pick: str | None) -> Picked:
         if options.sandbox or options.dry_run:
-            return gated_quote(path, now, how, wanted=pick, say=person.say, head=head)
-        return fresh_quote(path, now, how, wanted=pick, environment=options.environment, say=person.say, head=head)
+            return gated_quote(path, now, how, selection=pick, say=person.say, head=head)
+        return fresh_quote(path, now, how, selection=pick, environment=options.environment, say=person.say, head=head)
 
-    saved = saved_plan_of(path, asked, wanted)
+    saved = saved_plan_of(path, price_options, selection)
     # A saved plan is carried out as it is.
     head = partial(head_there, options) if saved is None else no_head
     if saved is None:
-        picked = quoted(asked, wanted)
+        picked = quoted(price_options, selection)
     else:
-        every_zone = replace(asked, everything=True)
+        every_zone = replace(price_options, everything=True)
         picked = quoted_as_saved(saved, lambda digest: quoted(every_zone, digest), options.environment)
     plan = picked.quoted.plan
     where = "the sandbox" if options.sandbox else f"AWS, {plan.place.region}"

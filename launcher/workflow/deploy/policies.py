@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from launcher.catalog.permissions import Permissions, load_permissions
+from launcher.catalog.permissions import load_permissions
 from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.named_role import NamedRole, named_roles
@@ -54,15 +54,15 @@ class AccountPolicies:
         return (self.boundary, *self.execution, *self.person, *self.roles.values())
 
 
-def policies_of(asked: Asked, request: PlanRequest | None = None) -> AccountPolicies:
+def policies_of(request_options: Asked, request: PlanRequest | None = None) -> AccountPolicies:
     """The policies for all that slipway deploys, or for what one plan asks for.
 
     Raises:
         ImpossibleError: nothing of the plan is deployed by CloudFormation.
     """
-    targets, buckets = None, set(asked.buckets)
+    targets, buckets = None, set(request_options.buckets)
     named: dict[str, NamedRole] = {}
-    qualifier, boundary = asked.qualifier, asked.boundary_arn
+    qualifier, boundary = request_options.qualifier, request_options.boundary_arn
     if request is not None:
         targets = _targets(request)
         kinds = TARGET_POLICIES if targets is None else targets
@@ -73,8 +73,8 @@ def policies_of(asked: Asked, request: PlanRequest | None = None) -> AccountPoli
         if train is not None and train.data.uri is not None:
             buckets.add(train.data.uri.removeprefix("s3://").partition("/")[0])
     account = Account(
-        id=asked.account,
-        partition=_partition(asked.region),
+        id=request_options.account,
+        partition=_partition(request_options.region),
         qualifier=qualifier or DEFAULT_QUALIFIER,
         boundary_arn=boundary,
         data_buckets=tuple(sorted(buckets)),
@@ -92,27 +92,23 @@ def policies_of(asked: Asked, request: PlanRequest | None = None) -> AccountPoli
         execution=tuple(render_policy(permissions, name, account) for name in names),
         person=(*person, *([] if store is None else [store])),
         boundary=render_policy(permissions, BOUNDARY, account),
-        bootstrap=bootstrap_command(account, asked.region, names, qualified=qualifier is not None),
-        roles={} if request is None else _of_roles(permissions, request, named, account),
+        bootstrap=bootstrap_command(account, request_options.region, names, qualified=qualifier is not None),
+        roles={}
+        if request is None
+        else {name: render_role(permissions, request, role, account) for name, role in named.items()},
     )
-
-
-def _of_roles(
-    permissions: Permissions, request: PlanRequest, named: Mapping[str, NamedRole], account: Account
-) -> dict[str, RenderedPolicy]:
-    return {name: render_role(permissions, request, role, account) for name, role in named.items()}
 
 
 def _targets(request: PlanRequest) -> tuple[TargetKind, ...] | None:
     kinds = request.target.kind
     if not kinds:
         return None
-    found = tuple(kind for kind in kinds if kind in TARGET_POLICIES)
-    if not found:
+    kinds_there = tuple(kind for kind in kinds if kind in TARGET_POLICIES)
+    if not kinds_there:
         named = ", ".join(kind.value for kind in kinds)
         allowed = ", ".join(policy.value for policy in TARGET_POLICIES)
         raise ImpossibleError(f"target.kind: {named} has no stacks here", hint=f"CloudFormation makes {allowed}")
-    return found
+    return kinds_there
 
 
 def _partition(region: str) -> str:

@@ -34,12 +34,8 @@ def render_quote(
     """The files of a quoted plan for a cluster, at the checkpoint interval it was priced at.
 
     The names of the cluster and the archive of the job's folder are blanks, to be filled in when they are known.
+    `quoted` is what the agent knows of the quote (launcher/agent/forecast.py); None: nothing.
 
-    Args:
-        quote: the quote.
-        instances: the catalog's types.
-        run: the id of the run.
-        quoted: what its agent is to know of the quote (launcher/agent/forecast.py); None where nobody is told of it.
 
     Raises:
         ImpossibleError: the plan cannot be written as files.
@@ -65,7 +61,7 @@ def render_any(
         return render_quote(quote, catalog.instance_types, run=run, quoted=quoted)
     if quote.plan.place.option is PurchaseOption.BEDROCK:
         raise ImpossibleError(
-            f"{quote.plan.name} on Bedrock has no files: nothing is deployed", hint="--pick a candidate with machines"
+            f"{quote.plan.name} on Bedrock has no files: nothing is deployed", hint="--pick a candidate with instances"
         )
     served = ServingDeployment(plan=quote.plan, catalog=catalog, images=load_images())
     return render_serving(served, load_serving())

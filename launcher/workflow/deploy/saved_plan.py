@@ -29,13 +29,6 @@ AGAIN = "slipway plan FILE -o SAVED shows and saves the current one"
 def save_plan(path: Path, priced: Priced, rank: int, quoted: Quote, environment: Mapping[str, str]) -> SavedPlan:
     """Keep one candidate of what was shown: its plan, its money, and the hash of its stacks.
 
-    Args:
-        path: where.
-        priced: the candidates.
-        rank: the one that is kept.
-        quoted: its quote.
-        environment: for the synthesis; nothing is called.
-
     Raises:
         ImpossibleError: it has no price, its stacks cannot be synthesised, or the file cannot be written.
     """
@@ -59,15 +52,15 @@ def save_plan(path: Path, priced: Priced, rank: int, quoted: Quote, environment:
     return saved
 
 
-def saved_plan_of(path: Path, options: PriceOptions, wanted: str | None) -> SavedPlan | None:
+def saved_plan_of(path: Path, options: PriceOptions, selection: str | None) -> SavedPlan | None:
     """The saved plan that a file is, None for a plan file; nothing about it is chosen on the command line any more.
 
     Raises:
         UnreadableInputError: it is damaged, or the command line picks something else.
     """
     saved = read_saved(path)
-    if saved is not None and (wanted is not None or options.region is not None):
-        flag = "--pick" if wanted is not None else "--region"
+    if saved is not None and (selection is not None or options.region is not None):
+        flag = "--pick" if selection is not None else "--region"
         raise UnreadableInputError(
             f"{path} is a saved plan, which is deployed unchanged: {flag} is not allowed with it"
         )
@@ -107,8 +100,8 @@ def refuse_if_moved(saved: SavedPlan, picked: Picked, environment: Mapping[str, 
         raise OverBudgetError(message, hint=AGAIN)
     if not saved.stacks:
         return
-    found = _stack_hashes(quoted, saved.amounts, environment)
-    moved = sorted(name for name in saved.stacks.keys() | found.keys() if saved.stacks.get(name) != found.get(name))
+    current = _stack_hashes(quoted, saved.amounts, environment)
+    moved = sorted(name for name in saved.stacks.keys() | current.keys() if saved.stacks.get(name) != current.get(name))
     if moved:
         message = f"the stacks are not the ones that were saved: {', '.join(moved)} differ"
         raise QuoteMismatchError(message, hint=f"another version of Slipway creates other stacks; {AGAIN}")
@@ -124,8 +117,8 @@ def _stack_hashes(quoted: Quote, amounts: Mapping[str, Decimal], environment: Ma
         plan = Path(scratch) / "saved.json"
         write_whole(plan, json.dumps(document(quoted.plan.request)))
         cdk = Cdk(runner=SubprocessRunner(), environment=environment)
-        made: Assembly = cdk.synth(plan, quoted.digest, Path(scratch) / "cdk.out", amounts)
-        return {name: _hash(path) for name, path in made.templates.items()}
+        assembly: Assembly = cdk.synth(plan, quoted.digest, Path(scratch) / "cdk.out", amounts)
+        return {name: _hash(path) for name, path in assembly.templates.items()}
 
 
 def _hash(template: Path) -> str:

@@ -144,13 +144,13 @@ class StackEvents:
         if stack != self._stack or self._stage is None:
             self._begin(stack, int(counted[2]) if counted else 0)
         # The CDK adds CloudFormation's reason: "Network/Vpc (NetworkVpc1A2B) Resource creation Initiated".
-        found = _ID.search(path)
-        name = path[: found.start()] if found else path.partition(" ")[0]
+        match = _ID.search(path)
+        name = path[: match.start()] if match else path.partition(" ")[0]
         if state.endswith(ENDINGS):
             self._doing.pop(name, None)
             self._over(state, kind, name)
         else:
-            self._began(state, kind, name, found[1] if found else name, now)
+            self._began(state, kind, name, match[1] if match else name, now)
         if self._stage is not None:
             share = int(counted[1]) / int(counted[2]) if counted and int(counted[2]) else None
             self._stage.now(partial(self._words, count), share=share, parts=tuple(self._doing.values()))
@@ -183,7 +183,7 @@ class StackEvents:
     def _words(self, count: str) -> str:
         """How far the stack is, and what has been paid so far at most: it is counted from each creation's beginning."""
         paid = sum((rate * Decimal(repr(self._clock() - begun)) for begun, rate in self._paid), Decimal(0)) / HOUR_S
-        rate = sum((each for _, each in self._paid), Decimal(0))
+        rate = sum((price for _, price in self._paid), Decimal(0))
         far = count.replace("/", " of ")
         return far + (f", at most ${small(paid)} so far at ${small(rate)} an hour" if rate else "")
 
@@ -193,7 +193,7 @@ WITH_MACHINES = "NotifyTopicArn"
 """An output that a stack of Kubernetes has not before its machines (launcher/cdk/control_part.py)."""
 
 
-def nobody_asked() -> None:
+def no_confirmation() -> None:
     """Go on: what would happen was approved before, or nobody has to be asked."""
 
 
@@ -217,7 +217,7 @@ class DeployContext:
     cluster: Callable[[str], ClusterState] | None
     tell: Tell
     max_usd: Decimal | None = None
-    approve: Approve = nobody_asked
+    approve: Approve = no_confirmation
     root: Path | None = None
     pinned: Callable[[], Mapping[str, bytes]] | None = None
     reach: Callable[[Mapping[str, str]], None] | None = None
@@ -249,7 +249,7 @@ class DeployOptions:
     scheduler: str = "local"
     account: str | None = None
     cluster: Callable[[str], ClusterState] | None = None
-    approve: Approve = nobody_asked
+    approve: Approve = no_confirmation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,15 +292,7 @@ def record(
     """Write what was decided into the run folder: the plan, its quote and the files.
 
     The files that are returned are those that are deployed and submitted, with blanks for what is known only then.
-
-    Args:
-        folder: the run folder.
-        quoted: the quote that was picked.
-        rank: its rank.
-        catalog: what exists.
-        base: the folder that paths of the plan file are relative to.
-        run: the id of the run.
-        figures: what the job's agent is told of the quote, by the run folder; None where nobody is told of it.
+    `figures` computes what the agent knows of the quote (launcher/agent/forecast.py); None: nothing.
     """
     plan = document(quoted.plan.request)
     plan["run"]["workdir"] = str((base / quoted.plan.request.run.workdir).resolve())
@@ -353,8 +345,8 @@ def plan_words(plan: Plan) -> list[str]:
         lines.append(f"network {request.network.cidr}: one private subnet, a NAT gateway, an S3 endpoint")
     else:
         lines.append(f"network {request.network.vpc_id}, unchanged")
-    kept = request.checkpoint.store_uri or f"a bucket of the cluster, which stays after slipway down {request.name}"
-    lines.append(f"checkpoints: {kept}")
+    location = request.checkpoint.store_uri or f"a bucket of the cluster, which stays after slipway down {request.name}"
+    lines.append(f"checkpoints: {location}")
     return lines
 
 

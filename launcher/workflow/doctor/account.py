@@ -32,16 +32,16 @@ def cost_tags(subject: Subject) -> Iterator[Check]:
     """Each tag: active, not active, or never seen by billing, which knows none before its first use."""
     states = tag_states(subject.session("ce", region=HOME), COST_TAGS)
     for key in COST_TAGS:
-        asked = f"{key} is a cost allocation tag"
+        requirement = f"{key} is a cost allocation tag"
         fix = f"aws ce update-cost-allocation-tags-status --cost-allocation-tags-status TagKey={key},Status=Active"
         state = states.get(key)
         if state == ACTIVE:
-            yield ok("cost tag", asked, "active")
+            yield ok("cost tag", requirement, "active")
         elif state is None:
             got = "billing has not registered the tag: you can activate it about 1 day after its first use"
-            yield unknown("cost tag", asked, got, fix)
+            yield unknown("cost tag", requirement, got, fix)
         else:
-            yield failed("cost tag", asked, f"{state}: the bill cannot be split by it", fix)
+            yield failed("cost tag", requirement, f"{state}: the bill cannot be split by it", fix)
 
 
 TABLES = ("COST_AND_USAGE_REPORT", "FOCUS_1_0", "FOCUS_1_2")
@@ -56,26 +56,31 @@ NEW_EXPORT = "aws bcm-data-exports create-export: table COST_AND_USAGE_REPORT, F
 
 def exports(subject: Subject) -> Iterator[Check]:
     """Whether the bill is exported in a form that can be read; nothing depends on it: Cost Explorer answers, too."""
-    asked = "the bill is exported as CUR 2.0 or FOCUS"
-    found = data_exports.data_exports(subject.session("bcm-data-exports", region=HOME))
-    bills = [each for each in found if any(table in each.query for table in TABLES)]
+    requirement = "the bill is exported as CUR 2.0 or FOCUS"
+    data_exports_there = data_exports.data_exports(subject.session("bcm-data-exports", region=HOME))
+    bills = [export for export in data_exports_there if any(table in export.query for table in TABLES)]
     if not bills:
-        yield advice("bill export", asked, NO_EXPORT, NEW_EXPORT)
+        yield advice("bill export", requirement, NO_EXPORT, NEW_EXPORT)
     for bill in bills:
-        yield _export(bill, asked)
+        yield _export(bill, requirement)
 
 
-def _export(each: DataExport, asked: str) -> Check:
-    if each.status != data_exports.HEALTHY:
-        why = each.reason.lower().replace("_", " ") or "no reason given"
-        return advice("bill export", asked, f"{each.name} is {each.status.lower()}: {why}", NEW_EXPORT)
-    if each.file_format == PARQUET and not readable():
-        return advice("bill export", asked, f"{each.name} writes {PARQUET}, which needs pyarrow to read", INSTALL)
-    if each.file_format not in (READ, PARQUET):
+def _export(export: DataExport, requirement: str) -> Check:
+    if export.status != data_exports.HEALTHY:
+        why = export.reason.lower().replace("_", " ") or "no reason given"
+        return advice("bill export", requirement, f"{export.name} is {export.status.lower()}: {why}", NEW_EXPORT)
+    if export.file_format == PARQUET and not readable():
         return advice(
-            "bill export", asked, f"{each.name} writes {each.file_format}, which Slipway does not read", NEW_EXPORT
+            "bill export", requirement, f"{export.name} writes {PARQUET}, which needs pyarrow to read", INSTALL
         )
-    return ok("bill export", asked, f"{each.name}: report NAME --billed --export {each.place}")
+    if export.file_format not in (READ, PARQUET):
+        return advice(
+            "bill export",
+            requirement,
+            f"{export.name} writes {export.file_format}, which Slipway does not read",
+            NEW_EXPORT,
+        )
+    return ok("bill export", requirement, f"{export.name}: report NAME --billed --export {export.place}")
 
 
 BILLING = (
@@ -92,48 +97,48 @@ NOT_OPTED_IN = "not-opted-in"
 
 def credentials(subject: Subject) -> Iterator[Check]:
     """Whose they are; without any nothing else can be asked."""
-    name, asked = "credentials", "credentials are valid"
+    name, requirement = "credentials", "credentials are valid"
     try:
-        found = subject.caller
+        caller = subject.caller
     except CredentialsError as problem:
-        yield failed(name, asked, problem.message, problem.hint)
+        yield failed(name, requirement, problem.message, problem.hint)
         return
-    yield ok(name, asked, f"account {found.account}, {found.arn}")
+    yield ok(name, requirement, f"account {caller.account}, {caller.arn}")
 
 
 def region(subject: Subject) -> Iterator[Check]:
     """Whether the account may use the region."""
-    name, asked = "region", f"{subject.region} is enabled"
+    name, requirement = "region", f"{subject.region} is enabled"
     status = regions.opt_in_status(subject.session("ec2", region=subject.sessions.home), subject.region)
     if status is None:
-        yield failed(name, asked, "AWS has no region of this name in this partition")
+        yield failed(name, requirement, "AWS has no region of this name in this partition")
     elif status == NOT_OPTED_IN:
         fix = f"aws account enable-region --region-name {subject.region}"
-        yield failed(name, asked, "the account has not opted in to it", fix)
+        yield failed(name, requirement, "the account has not opted in to it", fix)
     else:
-        yield ok(name, asked, status)
+        yield ok(name, requirement, status)
 
 
 def bootstrapped(subject: Subject) -> Iterator[Check]:
     """Whether the CDK may deploy there: its parameter, its version, and the bucket it uploads to."""
     name = "bootstrap"
     qualifier = subject.plan.request.security.qualifier if subject.plan is not None else None
-    asked = f"{bootstrap.version_parameter(qualifier)} is at least {LEAST_BOOTSTRAP}"
-    found = bootstrap.version(subject.session("ssm"), qualifier)
+    requirement = f"{bootstrap.version_parameter(qualifier)} is at least {LEAST_BOOTSTRAP}"
+    version = bootstrap.version(subject.session("ssm"), qualifier)
     fix = _bootstrap(subject, qualifier)
-    if found is None:
-        yield failed(name, asked, "the CDK was never bootstrapped in this region", fix)
+    if version is None:
+        yield failed(name, requirement, "the CDK was never bootstrapped in this region", fix)
         return
-    if found < LEAST_BOOTSTRAP:
-        yield failed(name, asked, f"version {found}", fix)
+    if version < LEAST_BOOTSTRAP:
+        yield failed(name, requirement, f"version {version}", fix)
         return
     bucket = bootstrap.staging_bucket(qualifier, subject.account, subject.region)
     there = bootstrap.bucket_is_there(subject.session("s3"), bucket)
     if there:
-        yield ok(name, asked, f"version {found}, bucket {bucket}")
+        yield ok(name, requirement, f"version {version}, bucket {bucket}")
     else:
         why = "is gone" if there is False else "is not readable by this account"
-        yield failed(name, asked, f"version {found}, but its bucket {bucket} {why}", fix)
+        yield failed(name, requirement, f"version {version}, but its bucket {bucket} {why}", fix)
 
 
 def _bootstrap(subject: Subject, qualifier: str | None) -> str:
@@ -158,38 +163,40 @@ def service_roles(subject: Subject) -> Iterator[Check]:
     needed = [SPOT] if plan.place.option is PurchaseOption.SPOT and not target_of(plan.place.target).managed else []
     needed += [FSX] if plan.request.storage.lustre_gib else []
     for service in needed:
-        name, asked = "service role", f"{SERVICE_ROLES[service]} exists"
+        name, requirement = "service role", f"{SERVICE_ROLES[service]} exists"
         if has_service_role(subject.session("iam"), service):
-            yield ok(name, asked, "it is")
+            yield ok(name, requirement, "it exists")
         elif service == FSX:
             # The policies of `slipway policies` let CloudFormation make this one.
-            yield advice(name, asked, "not yet: CloudFormation creates it if it has permission", make_command(service))
+            yield advice(
+                name, requirement, "not yet: CloudFormation creates it if it has permission", make_command(service)
+            )
         elif target_of(plan.place.target).pods:
             # Node groups are Auto Scaling groups, whose own role may make it (AutoScalingServiceRolePolicy).
-            yield advice(name, asked, "not yet: EC2 Auto Scaling creates it", make_command(service))
+            yield advice(name, requirement, "not yet: EC2 Auto Scaling creates it", make_command(service))
         else:
-            yield failed(name, asked, "the account has never used this service", make_command(service))
+            yield failed(name, requirement, "the account has never used this service", make_command(service))
 
 
 def programs(subject: Subject) -> Iterator[Check]:
     """Node for the CDK CLI, and for HyperPod what carries a session; both on this machine."""
-    name, asked = "CDK and Node", f"Node {toolchain.OLDEST_NODE} or newer, and the pinned CDK CLI"
+    name, requirement = "CDK and Node", f"Node {toolchain.OLDEST_NODE} or newer, and the pinned CDK CLI"
     try:
         command = toolchain.cdk_command(subject.environment)
     except SlipwayError as problem:
-        yield failed(name, asked, problem.message, problem.hint)
+        yield failed(name, requirement, problem.message, problem.hint)
     else:
-        yield ok(name, asked, f"{os.path.basename(command[0])}, aws-cdk")  # noqa: PTH119 - a command's word
+        yield ok(name, requirement, f"{os.path.basename(command[0])}, aws-cdk")  # noqa: PTH119 - a command's word
     row = target_of(subject.plan.place.target) if subject.plan is not None else None
     if row is None or not row.managed or not row.trains or row.per_job:
         return
-    asked = f"aws and {PLUGIN} are on PATH: HyperPod receives jobs over a session"
+    requirement = f"aws and {PLUGIN} are on PATH: HyperPod receives jobs over a session"
     missing = missing_program(subject.environment)
     if missing is None:
-        yield ok(PLUGIN, asked, "they are")
+        yield ok(PLUGIN, requirement, "they are")
     else:
         fix = "install it: docs.aws.amazon.com/systems-manager, Session Manager plugin, or the AWS CLI version 2"
-        yield failed(PLUGIN, asked, f"{missing} is missing", fix)
+        yield failed(PLUGIN, requirement, f"{missing} is missing", fix)
 
 
 def shared_log(subject: Subject) -> Iterator[Check]:
@@ -200,19 +207,19 @@ def shared_log(subject: Subject) -> Iterator[Check]:
     group = target_of(subject.plan.place.target).shared_log if subject.plan is not None else ""
     if not group:
         return
-    name, asked = "log retention", f"log group {group} expires its events"
+    name, requirement = "log retention", f"log group {group} expires its events"
     there = next(
         (log_group for log_group in log_groups(subject.session("logs"), group) if log_group.name == group), None
     )
     days = timedelta(days=LOG_RETENTION_DAYS)
     if there is not None and there.retention_days is not None:
-        yield ok(name, asked, f"after {there.retention_days:,} days")
+        yield ok(name, requirement, f"after {there.retention_days:,} days")
     elif there is None or datetime.now(UTC) - there.created < days:
-        yield ok(name, asked, f"the guard of the deployed plan sets {days.days} days")
+        yield ok(name, requirement, f"the guard of the deployed plan sets {days.days} days")
     else:
         got = f"no retention since {there.created:%Y-%m-%d}; the guard deletes no events of other jobs of the account"
         fix = f"aws logs put-retention-policy --region {subject.region} --log-group-name {group} --retention-in-days"
-        yield advice(name, asked, got, f"{fix} {days.days}")
+        yield advice(name, requirement, got, f"{fix} {days.days}")
 
 
 def boundary(subject: Subject) -> Iterator[Check]:

@@ -26,16 +26,16 @@ def offered(subject: Subject) -> Iterator[Check]:
     if plan is None or plan.request.target.cluster is not None:
         return
     for name in (plan.place.instance_type, *plan.request.target.fallback_types):
-        asked = f"{name} in {subject.zone or subject.region}"
+        requirement = f"{name} in {subject.zone or subject.region}"
         zones = regions.offering_zones(subject.session("ec2"), name)
         if not zones:
             fix = "target.region: any, and slipway plan FILE shows where it is offered"
-            yield failed("type offered", asked, f"{subject.region} does not offer this type to this account", fix)
+            yield failed("type offered", requirement, f"{subject.region} does not offer this type to this account", fix)
         elif subject.zone is not None and subject.zone not in zones:
             fix = f"target.az_id: one of {', '.join(sorted(zones))}"
-            yield failed("type offered", asked, f"offered in {', '.join(sorted(zones))} alone", fix)
+            yield failed("type offered", requirement, f"offered in {', '.join(sorted(zones))} alone", fix)
         else:
-            yield ok("type offered", asked, f"offered in {', '.join(sorted(zones))}")
+            yield ok("type offered", requirement, f"offered in {', '.join(sorted(zones))}")
 
 
 def addresses(subject: Subject) -> Iterator[Check]:
@@ -44,14 +44,14 @@ def addresses(subject: Subject) -> Iterator[Check]:
     if plan is None or plan.request.network.vpc_id is None:
         return
     for subnet in subnets(subject.session("ec2"), plan.request.network.subnet_ids):
-        found = too_few_addresses(
+        shortage = too_few_addresses(
             plan.request, plan.place, subject.catalog.instance_types, subnet=subnet.id, have=subnet.free_addresses
         )
-        asked = f"addresses for {plan.place.nodes} nodes in {subnet.id}"
-        if found:
-            yield failed("free addresses", asked, found[0].message, found[0].hint)
+        requirement = f"addresses for {plan.place.nodes} nodes in {subnet.id}"
+        if shortage:
+            yield failed("free addresses", requirement, shortage[0].message, shortage[0].hint)
         else:
-            yield ok("free addresses", asked, f"{subnet.free_addresses:,} free of {subnet.cidr}")
+            yield ok("free addresses", requirement, f"{subnet.free_addresses:,} free of {subnet.cidr}")
 
 
 def reserved(subject: Subject) -> Iterator[Check]:
@@ -65,42 +65,44 @@ def reserved(subject: Subject) -> Iterator[Check]:
             fix = "slipway capacity FILE lists what is for sale; then purchase: {reservation: {id: cr-...}}"
             yield failed("reservation", "purchase.reservation names the block", "the plan has no reservation", fix)
         return
-    asked = f"{held.id}: {plan.place.nodes} x {plan.place.instance_type} in {subject.zone or subject.region}"
-    found = reservation(subject.session("ec2"), held.id)
-    if found is None:
+    requirement = f"{held.id}: {plan.place.nodes} x {plan.place.instance_type} in {subject.zone or subject.region}"
+    state = reservation(subject.session("ec2"), held.id)
+    if state is None:
         fix = "use a reservation of this account and region, or one shared with it"
-        yield failed("reservation", asked, f"no such reservation in {subject.region}", fix)
+        yield failed("reservation", requirement, f"no such reservation in {subject.region}", fix)
         return
-    own = held_by_plan(subject, plan).in_reservation(held.id) if found.available < plan.place.nodes else 0
-    against = tuple(_against(subject, plan, held, found, own))
-    window = f"{found.starts_at:%Y-%m-%d %H:%M} to {found.ends_at:%Y-%m-%d %H:%M}" if found.ends_at else "no end"
-    free = f"{found.available} of {found.total} x {found.instance_type} in {found.az_id}"
+    own = held_by_plan(subject, plan).in_reservation(held.id) if state.available < plan.place.nodes else 0
+    against = tuple(_against(subject, plan, held, state, own))
+    window = f"{state.starts_at:%Y-%m-%d %H:%M} to {state.ends_at:%Y-%m-%d %H:%M}" if state.ends_at else "no end"
+    free = f"{state.available} of {state.total} x {state.instance_type} in {state.az_id}"
     free += f" and {own} of this plan's own cluster" if own else ""
-    got = f"{found.state}, {free}, {window}"
+    got = f"{state.state}, {free}, {window}"
     if against:
         yield failed(
-            "reservation", asked, f"{got}: {'; '.join(against)}", "use a reservation that fits, or change the plan"
+            "reservation",
+            requirement,
+            f"{got}: {'; '.join(against)}",
+            "use a reservation that fits, or change the plan",
         )
     else:
-        yield ok("reservation", asked, got)
-        yield from _begins(subject, found.starts_at)
+        yield ok("reservation", requirement, got)
+        yield from _begins(subject, state.starts_at)
 
 
-def _against(subject: Subject, plan: Plan, held: Reservation, found: ReservationState, own: int) -> Iterator[str]:
-    """What a reservation lacks of what the plan wants of it; `own` of its instances run in the plan's own cluster."""
-    if found.state not in HELD:
-        yield f"it is {found.state}"
-    if found.instance_type != plan.place.instance_type:
+def _against(subject: Subject, plan: Plan, held: Reservation, state: ReservationState, own: int) -> Iterator[str]:
+    if state.state not in HELD:
+        yield f"it is {state.state}"
+    if state.instance_type != plan.place.instance_type:
         yield f"the plan asks for {plan.place.instance_type}"
-    if subject.zone is not None and found.az_id and found.az_id != subject.zone:
+    if subject.zone is not None and state.az_id and state.az_id != subject.zone:
         yield f"the plan is for {subject.zone}"
-    if found.total < plan.place.nodes:
-        yield f"{plan.place.nodes} nodes requested, but it has {found.total}"
-    elif found.state == "active" and found.available + own < plan.place.nodes:
-        yield f"{found.available} of its instances are free"
-    if found.ends_at is not None and found.ends_at <= subject.now:
+    if state.total < plan.place.nodes:
+        yield f"{plan.place.nodes} nodes requested, but it has {state.total}"
+    elif state.state == "active" and state.available + own < plan.place.nodes:
+        yield f"{state.available} of its instances are free"
+    if state.ends_at is not None and state.ends_at <= subject.now:
         yield "it is over"
-    for name, planned, known in (("start", held.starts_at, found.starts_at), ("end", held.ends_at, found.ends_at)):
+    for name, planned, known in (("start", held.starts_at, state.starts_at), ("end", held.ends_at, state.ends_at)):
         if planned is not None and known is not None and planned != known:
             yield f"its {name} is {known:%Y-%m-%dT%H:%MZ}, the plan file says {planned:%Y-%m-%dT%H:%MZ}"
 
@@ -120,16 +122,16 @@ def training_plan(subject: Subject) -> Iterator[Check]:
     named = plan.request.purchase.training_plan if plan is not None else None
     if plan is None or named is None:
         return
-    asked = f"{named.arn}: {plan.place.nodes} x {plan.place.instance_type}"
-    found = hyperpod.describe_training_plan(subject.session("sagemaker"), named.arn)
-    against = tuple(training_plan_findings(plan, found, subject.now))
-    got = f"{found.status}, {found.instances} instances in {', '.join(sorted(found.zones)) or 'an unnamed zone'}"
+    requirement = f"{named.arn}: {plan.place.nodes} x {plan.place.instance_type}"
+    state = hyperpod.describe_training_plan(subject.session("sagemaker"), named.arn)
+    against = tuple(training_plan_findings(plan, state, subject.now))
+    got = f"{state.status}, {state.instances} instances in {', '.join(sorted(state.zones)) or 'an unnamed zone'}"
     if against:
         fix = "; ".join(finding.hint for finding in against if finding.hint)
-        yield failed("training plan", asked, "; ".join(finding.message for finding in against), fix)
+        yield failed("training plan", requirement, "; ".join(finding.message for finding in against), fix)
     else:
-        yield ok("training plan", asked, got)
-        yield from _begins(subject, found.starts_at)
+        yield ok("training plan", requirement, got)
+        yield from _begins(subject, state.starts_at)
 
 
 CAPACITY = (

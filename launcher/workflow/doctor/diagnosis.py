@@ -37,9 +37,7 @@ JOB_EXAMINATIONS: tuple[Examination, ...] = (CONTAINER_IMAGE, DATA, STORE)
 def diagnose(subject: Subject, *, billing: bool = False) -> Diagnosis:
     """Everything there is to ask of an account, for a plan or without one.
 
-    Args:
-        subject: what is examined.
-        billing: whether to ask what only the account that pays can answer, too.
+    `billing` adds what only the paying account can answer.
     """
     return examine(subject, (*PLAN_EXAMINATIONS, *(BILLING if billing else ())))
 
@@ -70,24 +68,22 @@ def refuse_unless_ready(
 ) -> Diagnosis:
     """Go on only where nothing is known that a launch would fail on; what is not well is told.
 
-    Args:
-        subject: what is examined.
-        tell: is told how it went.
-        examinations: what is asked; a job for a cluster that exists needs less than a cluster does (JOB_EXAMINATIONS).
+    A job for an existing cluster needs fewer examinations (JOB_EXAMINATIONS).
 
     Raises:
         ImpossibleError: a check failed, with all that did.
     """
     with stage(tell, "checking the account for this launch"):
-        found = examine(subject, examinations)
-    if found.failed:
+        diagnosis = examine(subject, examinations)
+    if diagnosis.failed:
         errors: list[Finding] = [
-            error(check.name.replace(" ", "-"), "", f"{check.asked}: {check.got}", check.fix) for check in found.failed
+            error(check.name.replace(" ", "-"), "", f"{check.asked}: {check.got}", check.fix)
+            for check in diagnosis.failed
         ]
         raise ImpossibleError("the account is not ready for this plan", findings=errors, hint="slipway doctor FILE")
-    passed = sum(check.result is Outcome.OK for check in found.checks)
-    unknown = [check for check in found.checks if check.result is Outcome.UNKNOWN]
+    passed = sum(check.result is Outcome.OK for check in diagnosis.checks)
+    unknown = [check for check in diagnosis.checks if check.result is Outcome.UNKNOWN]
     tell(f"doctor: {passed} checks passed" + (f", {len(unknown)} could not run" if unknown else ""))
     for check in unknown:
         tell(f"  ? {check.name}: {check.asked}: {check.got}")
-    return found
+    return diagnosis

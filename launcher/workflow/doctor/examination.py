@@ -55,8 +55,8 @@ class Subject:
         """The session of a region with the clients of some services in it, made by one thread at a time."""
         with self._lock:
             sessions = self.sessions
-        made = [sessions.session(region or self.region, service) for service in services]
-        return made[0]
+        session_objects = [sessions.session(region or self.region, service) for service in services]
+        return session_objects[0]
 
     @cached_property
     def caller(self) -> Caller:
@@ -91,19 +91,19 @@ def examine(subject: Subject, examinations: Iterable[Examination]) -> Diagnosis:
     What AWS did not answer is not known, and never counts as passed.
     """
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        answers = list(pool.map(lambda each: _answered(subject, each), examinations))
+        answers = list(pool.map(lambda examination: _answered(subject, examination), examinations))
     name = subject.plan.name if subject.plan is not None else None
     return Diagnosis(name=name, checks=tuple(check for answer in answers for check in answer))
 
 
 def _answered(subject: Subject, examination: Examination) -> tuple[Check, ...]:
-    name, asked, look = examination
+    name, requirement, look = examination
     try:
         return tuple(look(subject))
     except CredentialsError:
-        return (unknown(name, asked, "not checked: no usable credentials"),)
+        return (unknown(name, requirement, "not checked: no usable credentials"),)
     except AwsError as problem:
         got = f"not allowed with these credentials ({problem.message})" if forbidden(problem) else problem.message
-        return (unknown(name, asked, got, problem.hint),)
+        return (unknown(name, requirement, got, problem.hint),)
     except SlipwayError as problem:
-        return (unknown(name, asked, problem.message, problem.hint),)
+        return (unknown(name, requirement, problem.message, problem.hint),)

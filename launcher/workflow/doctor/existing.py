@@ -37,26 +37,26 @@ def machine_image(subject: Subject) -> Iterator[Check]:
     ami = subject.plan.request.target.ami if subject.plan is not None else None
     if ami is None:
         return
-    asked = f"target.ami {ami} in {subject.region}"
+    requirement = f"target.ami {ami} in {subject.region}"
     state = ami_state(subject.session("ec2"), ami)
     if state == AVAILABLE:
-        yield ok("machine image", asked, state)
+        yield ok("machine image", requirement, state)
     else:
         got = f"it is {state}" if state is not None else "no AMI that this account can read"
-        yield failed("machine image", asked, got, "use an AMI of this region, or share it with the account")
+        yield failed("machine image", requirement, got, "use an AMI of this region, or share it with the account")
 
 
 def container_image(subject: Subject) -> Iterator[Check]:
     """The container images that the plan names; only ECR can be asked."""
     for path, name in _named_images(subject.plan):
-        asked = f"{path} {name}"
+        requirement = f"{path} {name}"
         image = ecr_image(name)
         if image is None:
-            yield unknown("container image", asked, "only images in ECR can be checked; the nodes will pull it")
+            yield unknown("container image", requirement, "only images in ECR can be checked; the nodes will pull it")
         elif is_in_ecr(subject.session("ecr", region=image.region), image):
-            yield ok("container image", asked, "it is there")
+            yield ok("container image", requirement, "it exists")
         else:
-            yield failed("container image", asked, "no such image", "push it, or set another image")
+            yield failed("container image", requirement, "no such image", "push it, or set another image")
 
 
 def _named_images(plan: Plan | None) -> Iterator[tuple[str, str]]:
@@ -72,18 +72,18 @@ def _named_images(plan: Plan | None) -> Iterator[tuple[str, str]]:
 def readable(subject: Subject) -> Iterator[Check]:
     """Whether model, artefacts and data can be listed with these credentials; the nodes' role is another matter."""
     for path, uri in _named_uris(subject.plan):
-        asked = f"{path} {uri}"
+        requirement = f"{path} {uri}"
         try:
-            found = Objects.at(subject.session("s3"), uri).first()
+            first_key = Objects.at(subject.session("s3"), uri).first()
         except AwsError as problem:
             if error_code(problem) == "NoSuchBucket":
-                yield failed("data", asked, "no such bucket", "name one that exists")
+                yield failed("data", requirement, "no such bucket", "name one that exists")
                 continue
             raise
-        if found is None and path != "checkpoint.uri":
-            yield failed("data", asked, "no objects there", "upload it, or correct the prefix")
+        if first_key is None and path != "checkpoint.uri":
+            yield failed("data", requirement, "no objects there", "upload it, or correct the prefix")
         else:
-            yield ok("data", asked, f"{found} and more" if found is not None else "the bucket is there")
+            yield ok("data", requirement, f"{first_key} and more" if first_key is not None else "the bucket is there")
 
 
 def _named_uris(plan: Plan | None) -> Iterator[tuple[str, str]]:
@@ -109,22 +109,27 @@ def free_names(subject: Subject) -> Iterator[Check]:
     )
     for part in parts:
         name = f"slipway-{plan.cluster_name}-{part}"
-        found = stacks.find(subject.session("cloudformation"), name)
-        asked = f"stack {name} is free or Slipway's"
-        if found is None:
-            yield ok("stack name", asked, f"{name} is free")
-        elif OWN_TAG not in found.tags:
+        stack_state = stacks.find(subject.session("cloudformation"), name)
+        requirement = f"stack {name} is free or Slipway's"
+        if stack_state is None:
+            yield ok("stack name", requirement, f"{name} is free")
+        elif OWN_TAG not in stack_state.tags:
             yield failed(
-                "stack name", asked, "a stack of another owner has this name", "choose another name in the plan file"
+                "stack name",
+                requirement,
+                "a stack of another owner has this name",
+                "choose another name in the plan file",
             )
-        elif found.status.endswith("_IN_PROGRESS"):
-            said = f"{name} is {found.status}: another deployment is under way"
-            yield failed("stack name", asked, said, "wait until it ends")
-        elif found.status.endswith("ROLLBACK_FAILED") or found.status == "ROLLBACK_COMPLETE":
+        elif stack_state.status.endswith("_IN_PROGRESS"):
+            message = f"{name} is {stack_state.status}: another deployment is under way"
+            yield failed("stack name", requirement, message, "wait until it ends")
+        elif stack_state.status.endswith("ROLLBACK_FAILED") or stack_state.status == "ROLLBACK_COMPLETE":
             fix = f"slipway down {plan.cluster_name}"
-            yield failed("stack name", asked, f"{name} is {found.status}: CloudFormation will not update it", fix)
+            yield failed(
+                "stack name", requirement, f"{name} is {stack_state.status}: CloudFormation will not update it", fix
+            )
         else:
-            yield ok("stack name", asked, f"{name} is Slipway's ({found.status}) and will be updated")
+            yield ok("stack name", requirement, f"{name} is Slipway's ({stack_state.status}) and will be updated")
 
 
 CONTAINER_IMAGE = Examination("container image", "the image is there", container_image)
@@ -146,20 +151,20 @@ def existing_cluster(subject: Subject) -> Iterator[Check]:
     plan = subject.plan
     if plan is None or plan.request.target.cluster is None or not target_of(plan.place.target).pods:
         return
-    name, asked = "cluster", f"{plan.cluster_name} exists and allows access"
+    name, requirement = "cluster", f"{plan.cluster_name} exists and allows access"
     try:
-        found = kubernetes_cluster.find(plan, subject.session("cloudformation", "eks"))
-        inspection = kubernetes_cluster.inspect_cluster(plan, found, subject.environment)
+        existing = kubernetes_cluster.find(plan, subject.session("cloudformation", "eks"))
+        inspection = kubernetes_cluster.inspect_cluster(plan, existing, subject.environment)
     except RefusedError as refused:
-        yield failed(name, asked, refused.message, _entry(plan.cluster_name) if refused.code == _UNKNOWN else "")
+        yield failed(name, requirement, refused.message, _entry(plan.cluster_name) if refused.code == _UNKNOWN else "")
         return
     except SchedulerError as problem:
-        yield failed(name, asked, problem.message, "its API may be private: run this inside its network")
+        yield failed(name, requirement, problem.message, "its API may be private: run this inside its network")
         return
     except ImpossibleError as problem:
-        yield failed(name, asked, problem.message, problem.hint)
+        yield failed(name, requirement, problem.message, problem.hint)
         return
-    yield ok(name, asked, f"{found.head_node.words()}, Kubernetes {inspection.cluster.version}")
+    yield ok(name, requirement, f"{existing.head_node.words()}, Kubernetes {inspection.cluster.version}")
     yield from checks(plan, subject.catalog.instance_types[plan.place.instance_type], inspection)
 
 
@@ -182,30 +187,30 @@ def groups(subject: Subject) -> Iterator[Check]:
     facts = subject.catalog.instance_types[plan.place.instance_type]
     strict = target_of(plan.place.target).groups_name_themselves and facts.efa_interfaces > 0
     for name in plan.request.network.security_group_ids:
-        asked = f"{name} is in {plan.request.network.vpc_id}"
-        asked += " and allows all traffic from and to itself, which EFA needs" if strict else ""
-        found = security_group(subject.session("ec2"), name)
-        yield _judged(plan, name, asked, found, strict=strict)
+        requirement = f"{name} is in {plan.request.network.vpc_id}"
+        requirement += " and allows all traffic from and to itself, which EFA needs" if strict else ""
+        group = security_group(subject.session("ec2"), name)
+        yield _judged(plan, name, requirement, group, strict=strict)
 
 
-def _judged(plan: Plan, name: str, asked: str, found: GroupState | None, *, strict: bool) -> Check:
+def _judged(plan: Plan, name: str, requirement: str, group: GroupState | None, *, strict: bool) -> Check:
     """One group against the plan.
 
     HyperPod's check of EFA fails where one of several groups lacks the rule (awsome-distributed-ai, pull request 259);
     a rule to 0.0.0.0/0 does not cover EFA.
     """
     title, region = "security group", plan.place.region
-    if found is None:
-        return failed(title, asked, "no such group in the region", "use an existing group, or remove it")
-    if found.vpc_id != plan.request.network.vpc_id:
-        return failed(title, asked, f"it belongs to {found.vpc_id}", "name groups of that VPC")
-    ways = {"ingress": found.lets_itself_in, "egress": found.lets_itself_out}
+    if group is None:
+        return failed(title, requirement, "no such group in the region", "use an existing group, or remove it")
+    if group.vpc_id != plan.request.network.vpc_id:
+        return failed(title, requirement, f"it belongs to {group.vpc_id}", "name groups of that VPC")
+    ways = {"ingress": group.lets_itself_in, "egress": group.lets_itself_out}
     lacking = [way for way, there in ways.items() if strict and not there]
     if not lacking:
-        return ok(title, asked, "it is")
+        return ok(title, requirement, "confirmed")
     rule = f"--region {region} --group-id {name} --ip-permissions 'IpProtocol=-1,UserIdGroupPairs=[{{GroupId={name}}}]'"
     fix = " && ".join(f"aws ec2 authorize-security-group-{way} {rule}" for way in lacking)
-    return failed(title, asked, f"it has no rule for {' and '.join(lacking)}: HyperPod's nodes would fail", fix)
+    return failed(title, requirement, f"it has no rule for {' and '.join(lacking)}: HyperPod's nodes would fail", fix)
 
 
 def roles(subject: Subject) -> Iterator[Check]:
@@ -218,28 +223,34 @@ def roles(subject: Subject) -> Iterator[Check]:
 
 
 def _role(subject: Subject, plan: Plan, role: NamedRole) -> Iterator[Check]:
-    title, asked = "role", f"{role.path} {role.name} exists, and {role.use.service} may assume it"
+    title, requirement = "role", f"{role.path} {role.name} exists, and {role.use.service} may assume it"
     if role.account != subject.account:
         yield failed(
-            title, asked, f"it is of account {role.account}, not of {subject.account}", "use a role of this account"
+            title,
+            requirement,
+            f"it is of account {role.account}, not of {subject.account}",
+            "use a role of this account",
         )
         return
     try:
-        found = account_roles.role(subject.session("iam"), role.name)
+        state = account_roles.role(subject.session("iam"), role.name)
     except AwsError as problem:
         if error_code(problem) != _NO_ROLE:
             raise
         yield failed(
-            title, asked, "no such role", "use an existing role, or remove the key: the stack then creates its own"
+            title,
+            requirement,
+            "no such role",
+            "use an existing role, or remove the key: the stack then creates its own",
         )
         return
-    if role.use.service in found.services:
-        yield ok(title, asked, "yes; conditions of its trust policy were not evaluated")
+    if role.use.service in state.services:
+        yield ok(title, requirement, "yes; conditions of its trust policy were not evaluated")
     else:
-        got = f"its trust policy names {', '.join(sorted(found.services)) or 'no service'}"
+        got = f"its trust policy names {', '.join(sorted(state.services)) or 'no service'}"
         actions = ["sts:AssumeRole", *(["sts:TagSession"] if role.use.service == _PODS else [])]
         allow = {"Effect": "Allow", "Principal": {"Service": role.use.service}, "Action": actions}
-        yield failed(title, asked, got, f"add to its trust policy: {json.dumps(allow)}")
+        yield failed(title, requirement, got, f"add to its trust policy: {json.dumps(allow)}")
     yield _allows(subject, plan, role)
 
 

@@ -35,13 +35,7 @@ class Holdings:
     def of_quotas(
         self, plan: Plan, types: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName]
     ) -> Mapping[str, int]:
-        """What they use of each quota that a plan needs, by the quota's name.
-
-        Args:
-            plan: the plan.
-            types: the catalog's types, by name.
-            quotas: the catalog's quotas, by key.
-        """
+        """What they use of each quota that a plan needs, by the quota's name."""
         used: Counter[str] = Counter()
         for instance in self.instances:
             facts = types.get(instance.instance_type)

@@ -65,8 +65,12 @@ def lacking(policy: Mapping[str, Any], needed: Needed) -> tuple[str, ...]:
 
 
 def _statements(policy: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    found = policy.get("Statement", [])
-    yield from (each for each in ([found] if isinstance(found, dict) else found) if isinstance(each, dict))
+    statements = policy.get("Statement", [])
+    yield from (
+        statement
+        for statement in ([statements] if isinstance(statements, dict) else statements)
+        if isinstance(statement, dict)
+    )
 
 
 def _principals(statement: Mapping[str, Any]) -> frozenset[str]:
@@ -79,7 +83,7 @@ def _principals(statement: Mapping[str, Any]) -> frozenset[str]:
 def _words(given: Any) -> Sequence[str]:
     if given is None:
         return ()
-    return (given,) if isinstance(given, str) else [str(each) for each in given]
+    return (given,) if isinstance(given, str) else [str(word) for word in given]
 
 
 def _matches(action: str, patterns: Sequence[str]) -> bool:
@@ -92,17 +96,19 @@ def usable(subject: Subject) -> Iterator[Check]:
     arn = _key(subject.plan)
     if arn is None:
         return
-    name, asked = "key", f"storage.kms_key_arn {arn} is enabled and symmetric"
-    found = key(subject.session("kms"), arn)
-    if found is None:
-        yield failed(name, asked, "no such key in its region", "name one that exists: aws kms list-keys")
-    elif found.state != ENABLED:
-        fix = "aws kms cancel-key-deletion" if found.state == "PendingDeletion" else "aws kms enable-key"
-        yield failed(name, asked, f"it is {found.state}", f"{fix} --region {subject.region} --key-id {arn}")
-    elif not found.encrypts:
-        yield failed(name, asked, f"it is {found.spec} for {found.usage}", "the services accept symmetric keys only")
+    name, requirement = "key", f"storage.kms_key_arn {arn} is enabled and symmetric"
+    state = key(subject.session("kms"), arn)
+    if state is None:
+        yield failed(name, requirement, "no such key in its region", "name one that exists: aws kms list-keys")
+    elif state.state != ENABLED:
+        fix = "aws kms cancel-key-deletion" if state.state == "PendingDeletion" else "aws kms enable-key"
+        yield failed(name, requirement, f"it is {state.state}", f"{fix} --region {subject.region} --key-id {arn}")
+    elif not state.encrypts:
+        yield failed(
+            name, requirement, f"it is {state.spec} for {state.usage}", "the services accept symmetric keys only"
+        )
     else:
-        yield ok(name, asked, f"{found.state}, {found.spec}")
+        yield ok(name, requirement, f"{state.state}, {state.spec}")
 
 
 def lets_in(subject: Subject) -> Iterator[Check]:
@@ -112,14 +118,14 @@ def lets_in(subject: Subject) -> Iterator[Check]:
         return
     policy = key_policy(subject.session("kms"), arn)
     needed = _needed(subject, plan)
-    for each in needed:
-        missing = lacking(policy, each)
-        asked = f"the key's policy lets {each.principals[0]} use it"
+    for need in needed:
+        missing = lacking(policy, need)
+        requirement = f"the key's policy lets {need.principals[0]} use it"
         if not missing:
-            yield ok("key policy", asked, "a statement allows it; its conditions were not evaluated")
+            yield ok("key policy", requirement, "a statement allows it; its conditions were not evaluated")
             continue
-        got, fix = f"it lacks {', '.join(missing)}: {each.why}", f"add the statement {each.sid} ({PAGE})"
-        yield failed("key policy", asked, got, fix) if each.fatal else advice("key policy", asked, got, fix)
+        got, fix = f"it lacks {', '.join(missing)}: {need.why}", f"add the statement {need.sid} ({PAGE})"
+        yield failed("key policy", requirement, got, fix) if need.fatal else advice("key policy", requirement, got, fix)
 
 
 def volumes(subject: Subject) -> Iterator[Check]:
@@ -131,44 +137,44 @@ def volumes(subject: Subject) -> Iterator[Check]:
     if row.volume_key is VolumeKey.SERVICE or (row.volume_key is VolumeKey.NAMED and arn is not None):
         return
     default = default_volume_key(subject.session("ec2"))
-    name, asked = "volume key", f"the key of root volumes in {subject.region}"
+    name, requirement = "volume key", f"the key of root volumes in {subject.region}"
     reset = f"aws ec2 reset-ebs-default-kms-key-id --region {subject.region}"
     if default is None and arn is None:
-        yield ok(name, asked, "the key that AWS manages for EBS")
+        yield ok(name, requirement, "the key that AWS manages for EBS")
     elif default is None or (arn is not None and default == arn):
         yield from _own_default(subject, row.title, arn, default)
     elif row.volume_key is VolumeKey.NAMED:
-        yield from _started_with(subject, row.starts_volumes, default, asked)
+        yield from _started_with(subject, row.starts_volumes, default, requirement)
     else:
         got = f"{default}, which the roles of the cluster may not use: its nodes would not start"
-        yield failed(name, asked, got, f'storage: {{kms_key_arn: "{default}"}}, or {reset}')
+        yield failed(name, requirement, got, f'storage: {{kms_key_arn: "{default}"}}, or {reset}')
 
 
 def _own_default(subject: Subject, title: str, arn: str | None, default: str | None) -> Iterator[Check]:
-    name, asked = "volume key", f"root volumes are encrypted with {arn}"
+    name, requirement = "volume key", f"root volumes are encrypted with {arn}"
     if default == arn:
-        yield ok(name, asked, "it is EBS's default in the region")
+        yield ok(name, requirement, "it is EBS's default in the region")
         return
     fix = f"aws ec2 modify-ebs-default-kms-key-id --region {subject.region} --kms-key-id {arn}"
     got = f"{title} names no key for them: they get the key that AWS manages for EBS"
-    yield advice(name, asked, got, f"{fix}   (applies to all volumes in the region without a key)")
+    yield advice(name, requirement, got, f"{fix}   (applies to all volumes in the region without a key)")
 
 
-def _started_with(subject: Subject, role: str, default: str, asked: str) -> Iterator[Check]:
+def _started_with(subject: Subject, role: str, default: str, requirement: str) -> Iterator[Check]:
     """EBS's default key of the account's own, which node groups start their volumes with."""
     policy, name = key_policy(subject.session("kms"), default), role.partition("/")[2]
     missing = [word for starter in _starters(subject, role) for word in lacking(policy, starter)]
     if missing:
         got = f"{default}, whose policy lacks {', '.join(missing)} for {name}: nodes would not start"
-        yield failed("volume key", asked, got, f"add the statements Volumes and VolumeGrants ({PAGE})")
+        yield failed("volume key", requirement, got, f"add the statements Volumes and VolumeGrants ({PAGE})")
     else:
-        yield ok("volume key", asked, f"{default}, which {name} may use")
+        yield ok("volume key", requirement, f"{default}, which {name} may use")
 
 
 def _needed(subject: Subject, plan: Plan) -> list[Needed]:
     partition, account = subject.caller.partition, subject.account
     suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
-    found = [
+    needs = [
         Needed(
             principals=(f"arn:{partition}:iam::{account}:root", account),
             actions=("kms:Decrypt", "kms:GenerateDataKey", "kms:CreateGrant", "kms:DescribeKey"),
@@ -190,7 +196,7 @@ def _needed(subject: Subject, plan: Plan) -> list[Needed]:
         ),
     ]
     if plan.request.budget.max_usd is not None:
-        found.append(
+        needs.append(
             Needed(
                 principals=("budgets.amazonaws.com",),
                 actions=PUBLISH,
@@ -200,7 +206,7 @@ def _needed(subject: Subject, plan: Plan) -> list[Needed]:
             )
         )
     row = target_of(plan.place.target)
-    return [*found, *(_starters(subject, row.starts_volumes) if row.starts_volumes else ())]
+    return [*needs, *(_starters(subject, row.starts_volumes) if row.starts_volumes else ())]
 
 
 def _starters(subject: Subject, name: str) -> tuple[Needed, Needed]:

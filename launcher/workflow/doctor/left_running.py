@@ -36,29 +36,29 @@ def left_running(
     command = _down(plan, sandbox=sandbox)
     try:
         states = [stacks.find(session, stack_name(plan, part)) for part in PARTS]
-        found = [state for state in states if state is not None and state.status != NOT_STARTED]
-        paid = costs(session, catalog, now, found)
+        running = [state for state in states if state is not None and state.status != NOT_STARTED]
+        paid = costs(session, catalog, now, running)
     except SlipwayError as problem:
-        said = (
+        message = (
             f"Slipway cannot read what exists in AWS and is billed ({problem.message}): {command} checks and removes it"
         )
-        return LeftRunning(lines=(said,))
-    if not found:
+        return LeftRunning(lines=(message,))
+    if not running:
         return LeftRunning(lines=(NOTHING,))
-    status = {stack.name: stack.status for stack in found}
+    status = {stack.name: stack.status for stack in running}
     lines = [f"{cost.name}: {status[cost.name]}, {_rate(cost)}" for cost in paid]
     total = f"${small(hourly(paid))} an hour" + (
         " and what is not known" if any((cost.usd_per_hour is None) for cost in paid) else ""
     )
-    goes_on = " (CloudFormation continues)" if any(stack.status.endswith(IN_PROGRESS) for stack in found) else ""
-    one = len(found) == 1
-    exist = "1 stack exists and costs" if one else f"{len(found)} stacks exist and cost"
+    goes_on = " (CloudFormation continues)" if any(stack.status.endswith(IN_PROGRESS) for stack in running) else ""
+    one = len(running) == 1
+    exist = "1 stack exists and costs" if one else f"{len(running)} stacks exist and cost"
     summary = f"{exist} {total}{goes_on}: {command} removes {'it' if one else 'them'}"
     return LeftRunning(lines=(summary, *lines), stacks=tuple(status.items()))
 
 
 @contextmanager
-def telling_what_is_left(
+def report_running_costs(
     plan: Plan,
     environment: Mapping[str, str],
     catalog: Catalog,
@@ -69,13 +69,7 @@ def telling_what_is_left(
 ) -> Iterator[None]:
     """A part of a story after which something may exist: where it ends early, that is told, and kept for its report.
 
-    Args:
-        plan: whose stacks are looked for.
-        environment: the credentials.
-        catalog: prices.
-        tell: is told each line.
-        keep: is given the stacks with their states.
-        sandbox: whether that is a sandbox, which goes on when the story has ended.
+    `keep` gets the stacks with their states.
     """
     try:
         yield
@@ -100,16 +94,10 @@ def _down(plan: Plan, *, sandbox: bool) -> str:
 
 
 @contextmanager
-def telling_of_earlier(
+def report_earlier_runs(
     earlier: Sequence[Plan], environment: Mapping[str, str], catalog: Catalog, tell: Callable[[str], None]
 ) -> Iterator[None]:
     """A story after whose end the clusters of its earlier attempts are left: whatever its end, each is told.
-
-    Args:
-        earlier: plans whose clusters were made and left, read when the block ends.
-        environment: the credentials.
-        catalog: prices.
-        tell: is told each line.
 
     Raises:
         DeclinedError: somebody said no in the block; where there was an attempt, it does not say that nothing was done.
@@ -119,19 +107,19 @@ def telling_of_earlier(
     except DeclinedError as answer:
         if not earlier:
             raise
-        _tell_of(earlier, environment, catalog, tell)
+        _report_plans(earlier, environment, catalog, tell)
         raise DeclinedError("nothing more was done") from answer
     except (KeyboardInterrupt, SlipwayError):
-        _tell_of(earlier, environment, catalog, tell)
+        _report_plans(earlier, environment, catalog, tell)
         raise
-    _tell_of(earlier, environment, catalog, tell)
+    _report_plans(earlier, environment, catalog, tell)
 
 
-def _tell_of(
+def _report_plans(
     plans: Sequence[Plan], environment: Mapping[str, str], catalog: Catalog, tell: Callable[[str], None]
 ) -> None:
     """Look at the stacks of each cluster, once however many plans have shared it."""
-    for plan in {(each.cluster_name, each.place.region): each for each in plans}.values():
+    for plan in {(shared.cluster_name, shared.place.region): shared for shared in plans}.values():
         region = plan.place.region
         left = left_running(plan, Session(environment=environment, region=region), catalog, datetime.now(UTC))
         tell(f"cluster {plan.cluster_name} in {region}, which got no instances for the job: {left.lines[0]}")

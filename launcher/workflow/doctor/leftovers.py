@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from launcher.aws import buckets, log_groups, stacks
-from launcher.aws.made_by_cluster import made_by_cluster
+from launcher.aws.created_by_cluster import created_by_cluster
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.catalog.load import Catalog
@@ -25,13 +25,13 @@ GIB = 2**30
 def bucket_names(session: Session, store: StackState) -> tuple[str, ...]:
     """The buckets of a checkpoint stack, the checkpoints' own first: its log is written to another."""
     own = store.outputs.get("BucketName")
-    found = [
+    names = [
         resource.physical_id for resource in stacks.resources(session, store.name) if resource.type == "AWS::S3::Bucket"
     ]
-    return tuple(sorted(found, key=lambda name: name != own))
+    return tuple(sorted(names, key=lambda name: name != own))
 
 
-def kept_store(
+def retained_store(
     session: Session, catalog: Catalog, region: str, names: Iterable[str], cluster: str
 ) -> Iterator[Retained]:
     """The buckets of a checkpoint stack that stays."""
@@ -59,10 +59,7 @@ def requests(session: Session, catalog: Catalog, region: str, serving: StackStat
 def foreign(training: StackState | None, *, network: bool, store: bool) -> Iterator[Retained]:
     """What a cluster used and its plan named: it was there before and is not touched.
 
-    Args:
-        training: the training stack, None where it is gone already.
-        network: whether the network was the plan's own.
-        store: whether the checkpoint bucket was.
+    `network` and `store`: whether each was the plan's own. `training` is None when the stack is gone.
     """
     if training is None:
         return
@@ -108,20 +105,20 @@ def provider_log(session: Session, training: StackState | None) -> str | None:
     return None
 
 
-def kept_logs(
+def retained_logs(
     session: Session, catalog: Catalog, region: str, cluster: str, provider: str | None
 ) -> Iterator[Retained]:
     """Log groups that nothing removes but their time: ParallelCluster's own and its provider's, HyperPod's."""
     own = re.compile(rf"/aws/parallelcluster/{re.escape(cluster)}-\d{{12}}")
-    found = [
+    groups = [
         group
         for group in log_groups.log_groups(session, f"/aws/parallelcluster/{cluster}-")
         if own.fullmatch(group.name)
     ]
-    found += log_groups.log_groups(session, f"/aws/sagemaker/Clusters/{cluster}/")
+    groups += log_groups.log_groups(session, f"/aws/sagemaker/Clusters/{cluster}/")
     if provider is not None:
-        found += [group for group in log_groups.log_groups(session, provider) if group.name == provider]
-    for group in found:
+        groups += [group for group in log_groups.log_groups(session, provider) if group.name == provider]
+    for group in groups:
         time = f"each line is kept for {group.retention_days} days" if group.retention_days else "kept without expiry"
         stored = Retained(kind=RetainedKind.LOGS, name=group.name, reason=time, gib=group.stored_bytes / GIB)
         yield _priced(stored, catalog, region, "cloudwatch.logs-storage")
@@ -133,7 +130,7 @@ def control_plane_log(session: Session, catalog: Catalog, region: str, cluster: 
     for group in log_groups.log_groups(session, name):
         if group.name == name:
             command = f"aws logs delete-log-group --region {region} --log-group-name {name}"
-            text = f"written by EKS after the cluster was gone; a launch removes it, or {command}"
+            text = f"written by EKS after the cluster was deleted; a launch removes it, or {command}"
             stored = Retained(kind=RetainedKind.LOGS, name=name, reason=text, gib=group.stored_bytes / GIB)
             yield _priced(stored, catalog, region, "cloudwatch.logs-storage")
 
@@ -150,21 +147,20 @@ def stranded_cluster(session: Session, region: str, cluster: str) -> Iterator[Re
         )
 
 
-def made_in_kubernetes(session: Session, catalog: Catalog, region: str, cluster: str) -> Iterator[Retained]:
+def created_in_kubernetes(session: Session, catalog: Catalog, region: str, cluster: str) -> Iterator[Retained]:
     """What a cluster's own objects have made in the account; deleted while it stands, they take it along."""
-    for created in made_by_cluster(session, cluster):
+    for created in created_by_cluster(session, cluster):
         held = created.kind is RetainedKind.VOLUME
         why = "only you can decide to delete its data" if held else "it holds the network, whose removal fails"
-        text = f"made by an object in the cluster: {why}; {created.command} --region {region}"
-        kept = Retained(kind=created.kind, name=created.name, reason=text, gib=created.gib)
+        text = f"created by an object in the cluster: {why}; {created.command} --region {region}"
+        retained = Retained(kind=created.kind, name=created.name, reason=text, gib=created.gib)
         if created.volume_type == "gp3":
-            kept = _priced(kept, catalog, region, "ebs.gp3-storage")
+            retained = _priced(retained, catalog, region, "ebs.gp3-storage")
         elif created.kind in (RetainedKind.VOLUME, RetainedKind.LOAD_BALANCER):
-            kept = replace(kept, unpriced="its price is unknown")
-        yield kept
+            retained = replace(retained, unpriced="its price is unknown")
+        yield retained
 
 
 def _priced(stored: Retained, catalog: Catalog, region: str, item: str) -> Retained:
-    """Something stored, at a price of the rest of the bill per GB-month (AWS counts 2^30 bytes as one)."""
     line = component(stored.name, "storage", "GB-month", stored.gib or 0.0, catalog.bill_item(item, region))
     return replace(stored, usd_per_month=line.usd, unpriced=line.unpriced)

@@ -41,11 +41,6 @@ def with_live_offers(
 
     An offer that the job cannot run on, too short or too late, is no row. What could not be asked is said.
 
-    Args:
-        priced: the candidates of the plan file.
-        options: how it is priced.
-        environment: the credentials.
-        say: is told what is asked, and what gave no answer.
 
     Raises:
         ImpossibleError: the plan serves: what an endpoint runs on is not bought ahead.
@@ -54,8 +49,8 @@ def with_live_offers(
         message = f"{priced.request.name} serves, and endpoint instances cannot be reserved ahead"
         raise ImpossibleError(message, hint=f"drop --live; slipway doctor {shlex.quote(priced.path)} checks its quota")
     answers = search(priced, environment=environment, say=say)
-    for asked, reason in answers.unanswered:
-        say(f"? {asked}: {reason}")
+    for question, reason in answers.unanswered:
+        say(f"? {question}: {reason}")
     offered = [capacity_offer for capacity_offer in answers.offers if capacity_offer.kind in CALLS]
     rows = [row for offer in offered for row in _rows(priced, options, offer)]
     say(f"{len(offered)} current offers, {len(rows)} of them long enough")
@@ -68,7 +63,7 @@ def with_live_offers(
 
 
 def compared_live(
-    found: Comparison | ServingComparison,
+    comparison: Comparison | ServingComparison,
     options: PriceOptions,
     *,
     environment: Mapping[str, str],
@@ -79,19 +74,21 @@ def compared_live(
     Raises:
         ImpossibleError: it is of endpoints.
     """
-    priced = with_live_offers(found.priced, options, environment=environment, say=say)
-    if not isinstance(found, Comparison):
-        raise TypeError(type(found))
-    pinned = priced if found.pinned is found.priced else found.pinned
-    return Comparison(priced=priced, pinned=pinned, request=found.request)
+    priced = with_live_offers(comparison.priced, options, environment=environment, say=say)
+    if not isinstance(comparison, Comparison):
+        raise TypeError(type(comparison))
+    pinned = priced if comparison.pinned is comparison.priced else comparison.pinned
+    return Comparison(priced=priced, pinned=pinned, request=comparison.request)
 
 
 def _rows(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -> Iterator[TrainingCandidate]:
     try:
-        found = price_job(Path(priced.path), pinned_to(priced, offer), priced.catalog, priced.now, options).candidates
+        candidates = price_job(
+            Path(priced.path), pinned_to(priced, offer), priced.catalog, priced.now, options
+        ).candidates
     except ImpossibleError:
         return
-    best = found[0]
+    best = candidates[0]
     if best.refusals or not isinstance(best.offer.price, Price):
         return
     price, source = best.offer.price, f"AWS, {CALLS[offer.kind]} at this moment"
@@ -103,5 +100,5 @@ def _rows(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -
     when = "from now on" if soon or begins is None else f"from {begins:%Y-%m-%d %H:%M} UTC"
     until = f" to {offer.ends_at:%Y-%m-%d %H:%M}" if offer.ends_at is not None else ""
     what = "yours" if offer.kind is OfferKind.RESERVATION else "offered now"
-    way = "" if offer.kind is OfferKind.RESERVATION else f"; {command(priced, 'capacity')} says how to buy it"
+    way = "" if offer.kind is OfferKind.RESERVATION else f"; {command(priced, 'capacity')} shows how to buy it"
     yield replace(best, offered=f"{what}: {offer.id}, {when}{until}{way}", to_buy=offer.kind in BOUGHT)

@@ -40,7 +40,7 @@ from launcher.pricing.blocks import (
 )
 from launcher.pricing.training import TrainingPriced
 from launcher.workflow.quote.options import PriceOptions
-from launcher.workflow.quote.price import asked, price_job
+from launcher.workflow.quote.price import load_request, price_job
 
 AT_ONCE = 8
 LENGTHS = 4
@@ -79,45 +79,49 @@ class Search:
     _zones: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
-    def run(self, wanted: Sequence[OfferRequest]) -> Answers:
+    def run(self, requests: Sequence[OfferRequest]) -> Answers:
         """Everything that can be had for any of these machines."""
-        questions = [(what, ask) for request in wanted for what, ask in self._questions(request)]
+        questions = [(what, ask) for request in requests for what, ask in self._questions(request)]
         offers: list[CapacityOffer] = []
         unanswered = []
         with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-            for (what, _), answer in zip(questions, pool.map(lambda each: _tried(each[1]), questions), strict=True):
+            for (what, _), answer in zip(
+                questions, pool.map(lambda question: _tried(question[1]), questions), strict=True
+            ):
                 if isinstance(answer, AwsError):
                     unanswered.append((what, answer.message))
                 else:
                     offers += answer
         return Answers(offers=tuple(dict.fromkeys(offers)), unanswered=tuple(unanswered))
 
-    def _questions(self, wanted: OfferRequest) -> Iterator[tuple[str, Callable[[], Sequence[CapacityOffer]]]]:
-        name, count = wanted.instance_type, wanted.count
-        for region in wanted.regions:
-            if PurchaseOption.CAPACITY_BLOCK in wanted.options:
-                for wish in self._wishes(wanted, BLOCK_LOST_H):
+    def _questions(self, request: OfferRequest) -> Iterator[tuple[str, Callable[[], Sequence[CapacityOffer]]]]:
+        name, count = request.instance_type, request.count
+        for region in request.regions:
+            if PurchaseOption.CAPACITY_BLOCK in request.options:
+                for wish in self._wishes(request, BLOCK_LOST_H):
                     yield f"Capacity Blocks of {wish.words} in {region}", _bound(self._blocks, region, wish)
-            if PurchaseOption.TRAINING_PLAN in wanted.options:
-                for wish in self._wishes(wanted, PLAN_LOST_H):
+            if PurchaseOption.TRAINING_PLAN in request.options:
+                for wish in self._wishes(request, PLAN_LOST_H):
                     yield f"training plans of {wish.words} in {region}", _bound(self._plans, region, wish)
-            yield f"reservations of {name} in {region}", _bound(self._held, region, name, wanted)
-            if PurchaseOption.ON_DEMAND in wanted.options:
+            yield f"reservations of {name} in {region}", _bound(self._held, region, name, request)
+            if PurchaseOption.ON_DEMAND in request.options:
                 yield f"zones of {region} that offer {name}", _bound(self._offered, region, name, count)
-        if PurchaseOption.SPOT in wanted.options:
-            for start in range(0, len(wanted.regions), MOST_REGIONS):
-                some = wanted.regions[start : start + MOST_REGIONS]
+        if PurchaseOption.SPOT in request.options:
+            for start in range(0, len(request.regions), MOST_REGIONS):
+                some = request.regions[start : start + MOST_REGIONS]
                 yield f"spot placement scores of {name}", _bound(self._scores, name, count, some)
 
-    def _wishes(self, wanted: OfferRequest, lost_h: float) -> Iterator[CapacityWish]:
+    def _wishes(self, request: OfferRequest, lost_h: float) -> Iterator[CapacityWish]:
         """Lengths that hold the job, each in the whole time that is sold ahead, the shortest week by week as well.
 
         EC2 answers with the earliest of a window: later starts, which can be cheaper, need windows of their own.
         """
-        days = block_days(wanted.hours, lost_h)
+        days = block_days(request.hours, lost_h)
         last = self.now + LEAD_WEEKS * WEEK
         sold = [*range(1, DAILY_UP_TO + 1), *range(DAILY_UP_TO + 7, LONGEST_DAYS + 1, 7)]
-        for index, length in enumerate([each for each in sold if days is not None and each >= days][:LENGTHS]):
+        for index, length in enumerate(
+            [days_sold for days_sold in sold if days is not None and days_sold >= days][:LENGTHS]
+        ):
             hours = int(length * HOURS_A_DAY)
             end = last + timedelta(hours=hours)
             latest = min(end, self.until) if self.until is not None else end
@@ -125,8 +129,8 @@ class Search:
             for start in starts:
                 if start + timedelta(hours=hours) <= latest:
                     yield CapacityWish(
-                        instance_type=wanted.instance_type,
-                        count=wanted.count,
+                        instance_type=request.instance_type,
+                        count=request.count,
                         hours=hours,
                         earliest=start,
                         latest=latest,
@@ -138,9 +142,9 @@ class Search:
     def _plans(self, region: str, wish: CapacityWish) -> Sequence[CapacityOffer]:
         return plan_offers(self._session(region, "sagemaker"), wish, self._zone_ids(region))
 
-    def _held(self, region: str, name: str, wanted: OfferRequest) -> Sequence[CapacityOffer]:
+    def _held(self, region: str, name: str, request: OfferRequest) -> Sequence[CapacityOffer]:
         """What the account has, and for a block that ends before the job what makes it longer."""
-        session, found = self._session(region, "ec2"), []
+        session, offers = self._session(region, "ec2"), []
         for reservation in reservations(session, name):
             held = CapacityOffer(
                 kind=OfferKind.RESERVATION,
@@ -153,14 +157,14 @@ class Search:
                 ends_at=reservation.ends_at,
                 fee_usd=Decimal(0) if reservation.block else None,
             )
-            found.append(held)
+            offers.append(held)
             if reservation.block and reservation.ends_at is not None:
                 left_h = (reservation.ends_at - max(self.now, reservation.starts_at or self.now)).total_seconds() / 3600
-                missing = wanted.hours_high - (left_h - BLOCK_LOST_H)
+                missing = request.hours_high - (left_h - BLOCK_LOST_H)
                 days = block_days(missing, 0.0) if missing > 0 else None
                 if days is not None:
-                    found += extension_offers(session, reservation.id, int(days * HOURS_A_DAY))
-        return found
+                    offers += extension_offers(session, reservation.id, int(days * HOURS_A_DAY))
+        return offers
 
     def _offered(self, region: str, name: str, count: int) -> Sequence[CapacityOffer]:
         return [
@@ -274,7 +278,7 @@ def capacity(
     Raises:
         SlipwayError: the plan cannot be priced, or there are no credentials.
     """
-    request, catalog = asked(path, now, options)
+    request, catalog = load_request(path, now, options)
     if request.workload.serve is not None:
         message = f"{request.name} serves, and endpoint instances cannot be reserved ahead"
         raise ImpossibleError(message, hint=f"slipway doctor {shlex.quote(str(path))} checks its quota")
@@ -287,20 +291,20 @@ def capacity(
 
 def search(priced: TrainingPriced, *, environment: Mapping[str, str], say: Callable[[str], None]) -> Answers:
     """What AWS offers and holds for the candidates of a plan."""
-    wanted = _wanted(priced)
-    count = sum(len(request.regions) for request in wanted)
+    requests = _requests(priced)
+    count = sum(len(request.regions) for request in requests)
     places = "1 place" if count == 1 else f"{count} places"
-    say(f"asking AWS for {', '.join(request.instance_type for request in wanted)} in {places}")
+    say(f"asking AWS for {', '.join(request.instance_type for request in requests)} in {places}")
     hours = priced.request.purchase.deadline_h
     return Search(
         sessions=Sessions(environment),
         now=priced.now,
         until=priced.now + timedelta(hours=hours) if hours is not None else None,
         instances=priced.catalog.instance_types,
-    ).run(wanted)
+    ).run(requests)
 
 
-def _wanted(priced: TrainingPriced) -> tuple[OfferRequest, ...]:
+def _requests(priced: TrainingPriced) -> tuple[OfferRequest, ...]:
     """Each type with the number of nodes of its best candidate, and every region where the plan may run."""
     best = {
         candidate.place.instance_type: candidate
@@ -315,13 +319,13 @@ def _wanted(priced: TrainingPriced) -> tuple[OfferRequest, ...]:
     return tuple(
         OfferRequest(
             instance_type=name,
-            count=each.place.nodes,
-            hours=each.work.hours.mid,
-            hours_high=each.work.hours.high,
+            count=candidate.place.nodes,
+            hours=candidate.work.hours.mid,
+            hours_high=candidate.work.hours.high,
             options=frozenset(options[name]),
             regions=tuple(dict.fromkeys(regions[name])),
         )
-        for name, each in sorted(best.items())
+        for name, candidate in sorted(best.items())
         if priced.catalog.instance_types[name].accelerator is not None
     )
 

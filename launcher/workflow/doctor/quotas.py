@@ -34,34 +34,30 @@ def enough_quota(subject: Subject) -> Iterator[Check]:
 
 
 def _judged(subject: Subject, need: QuotaNeed, known: Mapping[str, Sequence[Quota]], own: int) -> Check:
-    """Whether a quota has room; one whose unit no source gives is known to lack it only at the least it can mean.
-
-    What the plan's own stacks use (`own`) counts as room.
-    """
-    asked = f"{need.amount:,} {need.unit}".rstrip() + f" for {need.what}"
-    found = matching(need, known[need.service])
+    requirement = f"{need.amount:,} {need.unit}".rstrip() + f" for {need.what}"
+    quota = matching(need, known[need.service])
     name = f"quota {need.name or need.code}"
-    if found is None:
+    if quota is None:
         fix = f"aws service-quotas list-service-quotas --region {subject.region} --service-code {need.service}"
-        return unknown(name, asked, "the account has no quota of that name", fix)
-    name = f"quota {found.name}"
-    used = service_quotas.used(subject.session("cloudwatch"), found, subject.now)
+        return unknown(name, requirement, "the account has no quota of that name", fix)
+    name = f"quota {quota.name}"
+    used = service_quotas.used(subject.session("cloudwatch"), quota, subject.now)
     others = max(0.0, (used or 0.0) - own)
-    free = found.value - others
-    got = f"{found.value:,.0f}" + (f", {used:,.0f} of it used" if used is not None else ", its use is unknown")
+    free = quota.value - others
+    got = f"{quota.value:,.0f}" + (f", {used:,.0f} of it used" if used is not None else ", its use is unknown")
     got += f", {own:,} by this plan's own stacks" if used and own else ""
     if need.amount <= free:
-        return ok(name, asked, got)
-    wanted = others + need.amount
+        return ok(name, requirement, got)
+    total = others + need.amount
     fix = (
-        f"aws service-quotas request-service-quota-increase --region {subject.region} --service-code {found.service} "
-        f"--quota-code {found.code} --desired-value {wanted:.0f}"
+        f"aws service-quotas request-service-quota-increase --region {subject.region} --service-code {quota.service} "
+        f"--quota-code {quota.code} --desired-value {total:.0f}"
     )
-    if not found.adjustable:
+    if not quota.adjustable:
         fix = "contact AWS Support: this quota has no increase request"
     if need.least <= free:
-        return unknown(name, asked, f"{got}; whether it counts vCPUs or instances is not documented", fix)
-    return failed(name, asked, got, fix)
+        return unknown(name, requirement, f"{got}; whether it counts vCPUs or instances is not documented", fix)
+    return failed(name, requirement, got, fix)
 
 
 def matching(need: QuotaNeed, known: Sequence[Quota]) -> Quota | None:

@@ -76,25 +76,25 @@ def running_rates(template: Mapping[str, Any], catalog: Catalog, region: str) ->
 
     Nodes that come with a job are not in it, nor is what has no price.
     """
-    found = {}
+    rates = {}
     for logical_id, paid in _paid(template, catalog, region):
-        usd = sum((each.usd for each in paid if each.usd is not None and not each.with_jobs), Decimal(0))
+        usd = sum((item.usd for item in paid if item.usd is not None and not item.with_jobs), Decimal(0))
         if usd:
-            found[logical_id] = usd
-    return found
+            rates[logical_id] = usd
+    return rates
 
 
 def _paid(template: Mapping[str, Any], catalog: Catalog, region: str) -> Iterator[tuple[str, tuple[_Paid, ...]]]:
     resources = template.get("Resources", {})
-    rate = next((each for each in map(_quoted_rate, resources.values()) if each is not None), None)
+    rate = next((rate_there for rate_there in map(_quoted_rate, resources.values()) if rate_there is not None), None)
     for logical_id, resource in resources.items():
         yield logical_id, tuple(_priced(resource, resources, rate, catalog=catalog, region=region))
 
 
 def _quoted_rate(resource: Mapping[str, Any]) -> Decimal | None:
     variables = resource.get("Properties", {}).get("Environment", {})
-    found = variables.get("Variables", {}).get(RATE) if isinstance(variables, Mapping) else None
-    return Decimal(found) if found is not None else None
+    rate = variables.get("Variables", {}).get(RATE) if isinstance(variables, Mapping) else None
+    return Decimal(rate) if rate is not None else None
 
 
 def _priced(

@@ -41,12 +41,12 @@ def own_rights(subject: Subject) -> Iterator[Check]:
     principal, account = principal_of(subject), account_of(subject)
     names = [bootstrap.role_name(account.qualifier, role, me.account, subject.region) for role in CDK_ROLES]
     roles = [f"arn:{me.partition}:iam::{me.account}:role/{name}" for name in names]
-    asked = f"{principal} may assume {', '.join(names)}"
-    yield judged(subject, "rights", asked, simulated(session, principal, [ASSUME], roles))
+    requirement = f"{principal} may assume {', '.join(names)}"
+    yield judged(subject, "rights", requirement, simulated(session, principal, [ASSUME], roles))
     for actions, resources in allowed_actions(load_permissions(), PERSON, account):
         if resources == EVERYTHING:
-            asked = f"{principal} may make the {len(actions)} calls of a launch without a resource"
-            yield judged(subject, "rights", asked, simulated(session, principal, actions))
+            requirement = f"{principal} may make the {len(actions)} calls of a launch without a resource"
+            yield judged(subject, "rights", requirement, simulated(session, principal, actions))
 
 
 def store_rights(subject: Subject) -> Iterator[Check]:
@@ -63,9 +63,9 @@ def store_rights(subject: Subject) -> Iterator[Check]:
         *simulated(session, principal, ["s3:ListBucket"], store),
         *simulated(session, principal, SHIPS, objects),
     )
-    asked = f"{principal} may ship jobs to {uri or bucket} and read there"
+    requirement = f"{principal} may ship jobs to {uri or bucket} and read there"
     policy = (lambda: buckets.policy_of(session, bucket)) if uri is not None else dict[str, Any]
-    yield _unless_let_in(subject, judged(subject, "store", asked, decisions), (*SHIPS, "s3:ListBucket"), policy)
+    yield _unless_let_in(subject, judged(subject, "store", requirement, decisions), (*SHIPS, "s3:ListBucket"), policy)
     named = plan.request.storage.kms_key_arn if plan.request.target.cluster is None else None
     key = named if uri is None else buckets.default_key(session, bucket)
     if key is None or ":key/" not in key:
@@ -73,8 +73,8 @@ def store_rights(subject: Subject) -> Iterator[Check]:
     suffix = "amazonaws.com.cn" if subject.caller.partition == "aws-cn" else "amazonaws.com"
     through = {"kms:ViaService": f"s3.{subject.region}.{suffix}"}
     fix = "" if key == named else f"allow {' and '.join(USES)} on it: it is the default key of {bucket}"
-    asked = f"{principal} may use {key} through S3"
-    check = judged(subject, "store key", asked, simulated(session, principal, USES, [key], through), fix=fix)
+    requirement = f"{principal} may use {key} through S3"
+    check = judged(subject, "store key", requirement, simulated(session, principal, USES, [key], through), fix=fix)
     yield _unless_let_in(subject, check, USES, lambda: key_policy(session, key))
 
 
@@ -100,12 +100,15 @@ def kubernetes_access(subject: Subject) -> Iterator[Check]:
     if plan is None or not plan.request.security.kubernetes_access or plan.request.target.cluster is not None:
         return
     me = principal_of(subject)
-    asked = f"security.kubernetes_access allows {me} to submit jobs to the cluster"
+    requirement = f"security.kubernetes_access allows {me} to submit jobs to the cluster"
     if me in plan.request.security.kubernetes_access:
-        yield ok("kubernetes access", asked, "it is listed")
+        yield ok("kubernetes access", requirement, "it is listed")
     else:
         yield advice(
-            "kubernetes access", asked, "it is not listed: the cluster would refuse a launch from here", f"add {me}"
+            "kubernetes access",
+            requirement,
+            "it is not listed: the cluster would refuse a launch from here",
+            f"add {me}",
         )
 
 
@@ -129,8 +132,8 @@ def execution_role(subject: Subject) -> Iterator[Check]:
     for policy in TARGET_POLICIES[plan.place.target]:
         for actions, patterns in allowed_actions(load_permissions(), policy, account):
             decisions += simulated(session, principal, actions, one_of(patterns, plan))
-    asked = f"{name} may do the {len(decisions)} things that the stacks of this target need"
-    yield judged(subject, "execution role", asked, decisions)
+    requirement = f"{name} may do the {len(decisions)} things that the stacks of this target need"
+    yield judged(subject, "execution role", requirement, decisions)
 
 
 def guard_rights(subject: Subject) -> Iterator[Check]:
@@ -139,8 +142,8 @@ def guard_rights(subject: Subject) -> Iterator[Check]:
     if plan is None or plan.request.target.cluster is not None:
         return
     session = subject.session("cloudformation", "lambda", "iam")
-    names = (stack_name(plan, each) for each in (TRAINING_STACK, SERVING_STACK))
-    name = next((each for each in names if stacks.find(session, each) is not None), None)
+    names = (stack_name(plan, part) for part in (TRAINING_STACK, SERVING_STACK))
+    name = next((stack for stack in names if stacks.find(session, stack) is not None), None)
     guard = None if name is None else guard_function(session, name)
     if guard is None:
         return
@@ -151,11 +154,11 @@ def guard_rights(subject: Subject) -> Iterator[Check]:
         decisions += simulated(
             session, guard.role_arn, listed(right["Action"]), listed(right["Resource"])[:1], context or None
         )
-    asked = (
+    requirement = (
         f"the guard of {plan.cluster_name} may make the {len(decisions)} calls that stop nodes and send notifications"
     )
     fix = "allow these calls in the boundary or the organization's policy, then slipway deploy FILE"
-    yield judged(subject, "guard", asked, decisions, fix=fix)
+    yield judged(subject, "guard", requirement, decisions, fix=fix)
 
 
 def principal_of(subject: Subject) -> str:
@@ -176,7 +179,7 @@ def listed(value: str | Sequence[str]) -> list[str]:
 def one_of(patterns: Sequence[str], plan: Plan) -> list[str]:
     """A resource such as a statement is for: the first of its patterns, under a name as the plan's stacks give them."""
     named = (pattern.replace(f"${{{ACCOUNT_KEY}}}", plan.name) for pattern in patterns)
-    return [each if each == "*" else each.replace("*", plan.cluster_name) for each in named][:1]
+    return [resource if resource == "*" else resource.replace("*", plan.cluster_name) for resource in named][:1]
 
 
 def account_of(subject: Subject) -> Account:
@@ -190,11 +193,11 @@ def account_of(subject: Subject) -> Account:
     )
 
 
-def judged(subject: Subject, name: str, asked: str, decisions: Sequence[Decision], *, fix: str = "") -> Check:
+def judged(subject: Subject, name: str, requirement: str, decisions: Sequence[Decision], *, fix: str = "") -> Check:
     """One check of several decisions: a denial that lacks context of the real call is not known, not a failure."""
     denied = [decision for decision in decisions if not decision.allowed]
     if not denied:
-        return ok(name, asked, "IAM allows it")
+        return ok(name, requirement, "IAM allows it")
     certain = [decision for decision in denied if not decision.missing]
     actions = list(dict.fromkeys(decision.action for decision in certain or denied))
     shown = ", ".join(actions[:MOST_NAMED])
@@ -202,13 +205,15 @@ def judged(subject: Subject, name: str, asked: str, decisions: Sequence[Decision
         shown += f" and {len(actions) - MOST_NAMED} more"
     if not certain:
         lacking = ", ".join(sorted({key for decision in denied for key in decision.missing}))
-        return unknown(name, asked, f"{shown}: depends on {lacking}, which the policy simulator does not evaluate")
+        return unknown(
+            name, requirement, f"{shown}: depends on {lacking}, which the policy simulator does not evaluate"
+        )
     why = "an organization's policy" if any(decision.by_organization for decision in certain) else ""
     why = why or (
         "the permissions boundary" if any(decision.by_boundary for decision in certain) else "no policy allows it"
     )
     fix = fix or f"{subject.policies_command} writes the policies"
-    return failed(name, asked, f"denied: {shown} ({why})", fix)
+    return failed(name, requirement, f"denied: {shown} ({why})", fix)
 
 
 STORE = Examination("store", "the caller may ship jobs", store_rights)

@@ -53,24 +53,19 @@ def survey(
 ) -> Surveyed:
     """Everything of Slipway's that exists, the dearest first.
 
-    Args:
-        sessions: clients of every region.
-        catalog: prices.
-        now: the moment.
-        only: one region to look in; None: all that the account may use.
-        sandbox: whether the account is that of a sandbox, which commands that remove something have to say.
+    `only`: the region to look in; None: every region that the account may use.
     """
     names = [only] if only is not None else sorted(regions.enabled(sessions.session(sessions.home, "ec2")))
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
         answers = list(pool.map(lambda name: _region(sessions, catalog, now, name), names))
-    found = [cost for answer in answers if not isinstance(answer, AwsError) for cost in answer]
+    stack_costs = [cost for answer in answers if not isinstance(answer, AwsError) for cost in answer]
     failed = [
         (name, answer.message) for name, answer in zip(names, answers, strict=True) if isinstance(answer, AwsError)
     ]
     if sandbox:
-        found = [_of_sandbox(stack_cost) for stack_cost in found]
-    found.sort(key=lambda stack_cost: (-(stack_cost.usd_per_hour or 0), stack_cost.region, stack_cost.name))
-    return Surveyed(as_of=now, stacks=tuple(found), unanswered=tuple(failed))
+        stack_costs = [_of_sandbox(stack_cost) for stack_cost in stack_costs]
+    stack_costs.sort(key=lambda stack_cost: (-(stack_cost.usd_per_hour or 0), stack_cost.region, stack_cost.name))
+    return Surveyed(as_of=now, stacks=tuple(stack_costs), unanswered=tuple(failed))
 
 
 def _of_sandbox(cost: StackCost) -> StackCost:
@@ -82,23 +77,23 @@ def _of_sandbox(cost: StackCost) -> StackCost:
 def _region(sessions: Sessions, catalog: Catalog, now: datetime, region: str) -> Sequence[StackCost] | AwsError:
     try:
         session = sessions.session(region, "cloudformation")
-        found = [stack for stack in stacks.tagged(session, OWN_TAG) if stack.status != NOT_STARTED]
-        for service in ("lambda", "cloudwatch", "ec2", "sagemaker") if found else ():
+        own_stacks = [stack for stack in stacks.tagged(session, OWN_TAG) if stack.status != NOT_STARTED]
+        for service in ("lambda", "cloudwatch", "ec2", "sagemaker") if own_stacks else ():
             session = sessions.session(region, service)
-        return costs(session, catalog, now, found)
+        return costs(session, catalog, now, own_stacks)
     except AwsError as problem:
         return problem
 
 
-def costs(session: Session, catalog: Catalog, now: datetime, found: Iterable[StackState]) -> list[StackCost]:
+def costs(session: Session, catalog: Catalog, now: datetime, states: Iterable[StackState]) -> list[StackCost]:
     """What each of some stacks of Slipway's costs."""
-    return [_cost(session, catalog, now, stack, part) for stack, part in _parts(found)]
+    return [_cost(session, catalog, now, stack, part) for stack, part in _parts(states)]
 
 
-def _parts(found: Iterable[StackState]) -> Iterator[tuple[StackState, str]]:
+def _parts(states: Iterable[StackState]) -> Iterator[tuple[StackState, str]]:
     """Each stack with the part that it is; the ones that ParallelCluster makes beside are paid with the cluster."""
-    for stack in found:
-        part = next((each for each in PARTS if stack.name.endswith(f"-{each}")), None)
+    for stack in states:
+        part = next((suffix for suffix in PARTS if stack.name.endswith(f"-{suffix}")), None)
         if part is not None and stack.name.startswith("slipway-"):
             yield stack, part
 
@@ -136,10 +131,14 @@ def _machines(session: Session, catalog: Catalog, now: datetime, stack: StackSta
     if guard is None:
         return _unguarded(session, catalog, stack)
     variables = guard.environment
-    target = next(each for each in TARGETS.values() if each.guard is not None and each.guard.variable in variables)
+    target = next(
+        candidate
+        for candidate in TARGETS.values()
+        if candidate.guard is not None and candidate.guard.variable in variables
+    )
     dimensions = {"Cluster": variables["CLUSTER"]}
     since, every = stacks.changed_at(session, stack) or now, timedelta(minutes=GUARD_EVERY_MINUTES)
-    counted = (Metric(namespace=NAMESPACE, name=each, dimensions=dimensions) for each in (RUNNING, NODE_HOURS))
+    counted = (Metric(namespace=NAMESPACE, name=metric, dimensions=dimensions) for metric in (RUNNING, NODE_HOURS))
     nodes, hours = (latest(session, metric, now, within=LOOKS * every, period=every) for metric in counted)
     listed = _listed(session, target, variables) if nodes is None else None
     beside = hourly_rate([stacks.template(session, stack.name)], catalog, session.region, nodes=False)

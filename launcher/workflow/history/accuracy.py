@@ -22,17 +22,17 @@ _SPAN = {"low": float, "mid": float, "high": float}
 
 def run_accuracies(root: Path) -> tuple[tuple[RunAccuracy, ...], tuple[tuple[str, str], ...]]:
     """The runs under a folder that trained, the newest first, and what could not be read, with the reason."""
-    found, ledger = [], folder_ledger(root)
+    accuracies, ledger = [], folder_ledger(root)
     unread = list(ledger.unread)
     for entry in ledger.entries:
         if not entry.hours or entry.monthly:
             continue
         folder = RunFolder(path=root / RUNS / entry.name / entry.run)
         try:
-            found.append(_run(entry, folder))
+            accuracies.append(_run(entry, folder))
         except (UnreadableInputError, ValueError) as problem:
             unread.append((f"{entry.name}/{entry.run}", str(problem)))
-    return tuple(found), tuple(unread)
+    return tuple(accuracies), tuple(unread)
 
 
 def _run(entry: LedgerEntry, folder: RunFolder) -> RunAccuracy:

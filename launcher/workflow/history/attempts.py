@@ -72,18 +72,18 @@ def points_of(lines: Iterable[bytes]) -> Iterator[list[Point]]:
     >>> [[each.step for each in attempt] for attempt in found]
     [[1, 2], [2]]
     """
-    found: list[Point] = []
+    stretch: list[Point] = []
     for line in lines:
         figures, _ = figures_in(line)
         point = point_of(figures)
         if point is None:
             continue
-        if found and not point.follows(found[-1]):
-            yield found
-            found = []
-        found.append(point)
-    if found:
-        yield found
+        if stretch and not point.follows(stretch[-1]):
+            yield stretch
+            stretch = []
+        stretch.append(point)
+    if stretch:
+        yield stretch
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
@@ -104,17 +104,17 @@ def read_events(path: Path) -> list[dict[str, Any]]:
 def _event(line: str) -> dict[str, Any] | None:
     """The event of a line; None where it is none, or a value of it is of another kind than the event's reader takes."""
     try:
-        found = safe_json.loads(line, figures=True)
-        if not isinstance(found, dict):
+        event = safe_json.loads(line, figures=True)
+        if not isinstance(event, dict):
             return None
-        hold(found, {key: form for key, form in _FORMS.items() if key in found})
-        if found.get("event") in _NEEDED and not _NEEDED[found["event"]] <= set(found):
+        hold(event, {key: form for key, form in _FORMS.items() if key in event})
+        if event.get("event") in _NEEDED and not _NEEDED[event["event"]] <= set(event):
             return None
-        if "time" in found:
-            moment(found["time"])
+        if "time" in event:
+            moment(event["time"])
     except ValueError:
         return None
-    return found
+    return event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,17 +130,17 @@ def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
     adds while it follows, and its checkpoints give the last step. One that left no word of its end lost its node
     without notice; it ended at the latest when the next one began: its hours were paid for.
     """
-    found: list[_Numbered] = []
+    ran: list[_Numbered] = []
     for event in events:
         kind = event.get("event")
         if kind == "attempt-started":
-            if found and found[-1].attempt.ended_at is None:
-                lost = replace(found[-1].attempt, ended_at=moment(event["time"]), ended_by=NODE_LOST)
-                found[-1] = replace(found[-1], attempt=lost)
-            found.append(_Numbered(number=int(event["attempt"]), attempt=_begun(event)))
-        elif found and event.get("attempt") == found[-1].number:
-            found[-1] = replace(found[-1], attempt=_updated(found[-1].attempt, event))
-    return tuple(numbered.attempt for numbered in found)
+            if ran and ran[-1].attempt.ended_at is None:
+                lost = replace(ran[-1].attempt, ended_at=moment(event["time"]), ended_by=NODE_LOST)
+                ran[-1] = replace(ran[-1], attempt=lost)
+            ran.append(_Numbered(number=int(event["attempt"]), attempt=_begun(event)))
+        elif ran and event.get("attempt") == ran[-1].number:
+            ran[-1] = replace(ran[-1], attempt=_updated(ran[-1].attempt, event))
+    return tuple(numbered.attempt for numbered in ran)
 
 
 def closed(ran: tuple[Attempt, ...], last: ScheduledAttempt | None) -> tuple[Attempt, ...]:
@@ -162,9 +162,9 @@ def interrupted(ran: Sequence[Attempt]) -> tuple[Attempt, ...]:
     """Those of a run's attempts, all of them in order, that ended because their machines went."""
     followed = zip_longest(ran, ran[1:])
     return tuple(
-        each
-        for each, after in followed
-        if each.ended_by in _INTERRUPTED or (after is not None and each.ended_by == POD_END)
+        attempt
+        for attempt, after in followed
+        if attempt.ended_by in _INTERRUPTED or (after is not None and attempt.ended_by == POD_END)
     )
 
 

@@ -66,8 +66,8 @@ def export_files(place: str, environment: Mapping[str, str], region: str) -> tup
     Raises:
         UnreadableInputError: there are none, or none that can be read.
     """
-    found = _stored(place, environment, region) if place.startswith("s3://") else _on_disk(Path(place))
-    good = [each for each in found if each.name.lower().endswith(SUFFIXES)]
+    files = _stored(place, environment, region) if place.startswith("s3://") else _on_disk(Path(place))
+    good = [file for file in files if file.name.lower().endswith(SUFFIXES)]
     if not good:
         raise UnreadableInputError(f"{place} contains no export: expected {', '.join(SUFFIXES)}")
     return _newest_versions(good)
@@ -77,13 +77,13 @@ def _newest_versions(files: Iterable[ExportFile]) -> tuple[ExportFile, ...]:
     versions: dict[str, dict[str, list[ExportFile]]] = {}
     for file in files:
         folder = file.name.rpartition("/")[0]
-        found = list(PERIOD.finditer(folder))
+        periods = list(PERIOD.finditer(folder))
         # Up to the period, so that two exports below one place stay two.
-        period = folder[: found[-1].end()] if found else file.name
+        period = folder[: periods[-1].end()] if periods else file.name
         versions.setdefault(period, {}).setdefault(folder, []).append(file)
     chosen = []
     for folders in versions.values():
-        newest = max(folders, key=lambda folder: (max(each.modified for each in folders[folder]), folder))
+        newest = max(folders, key=lambda folder: (max(stored.modified for stored in folders[folder]), folder))
         chosen += sorted(folders[newest])
     return tuple(chosen)
 
@@ -94,8 +94,8 @@ def exports_of(files: Sequence[ExportFile]) -> tuple[str, ...]:
 
 
 def _export(name: str) -> str:
-    found = PERIOD.search(name)
-    return name[: found.start()] if found else ""
+    period = PERIOD.search(name)
+    return name[: period.start()] if period else ""
 
 
 def refuse_several(place: str, files: Sequence[ExportFile]) -> None:
@@ -118,21 +118,21 @@ def opened(file: ExportFile) -> Iterator[Iterable[str]]:
     Raises:
         UnreadableInputError: it is damaged, or a Parquet file where pyarrow is not installed.
     """
-    with TemporaryFile() as kept:
-        file.fetch(kept)
-        kept.seek(0)
+    with TemporaryFile() as content:
+        file.fetch(content)
+        content.seek(0)
         name = file.name.lower()
         try:
             if name.endswith(".gz"):
-                with gzip.open(kept, "rt", encoding="utf-8", newline="") as text:
+                with gzip.open(content, "rt", encoding="utf-8", newline="") as text:
                     yield text
             elif name.endswith(".zip"):
-                with zipfile.ZipFile(kept) as packed, packed.open(packed.namelist()[0]) as inner:
+                with zipfile.ZipFile(content) as packed, packed.open(packed.namelist()[0]) as inner:
                     yield TextIOWrapper(inner, encoding="utf-8", newline="")
             elif name.endswith(".parquet"):
-                yield parquet_lines(kept, file.name)
+                yield parquet_lines(content, file.name)
             else:
-                yield TextIOWrapper(kept, encoding="utf-8", newline="")
+                yield TextIOWrapper(content, encoding="utf-8", newline="")
         except (EOFError, IndexError, OSError, zipfile.BadZipFile) as problem:
             raise UnreadableInputError(f"cannot read {file.name}: {problem}") from problem
 
@@ -165,11 +165,11 @@ def _stored(place: str, environment: Mapping[str, str], region: str) -> list[Exp
     if key.lower().endswith(SUFFIXES):
         folder, _, name = key.rpartition("/")
         store = Objects.at(session, f"s3://{bucket}/{folder}")
-        found = store.find(name)
-        listed: tuple[StoredObject, ...] = () if found is None else (found,)
+        stored = store.find(name)
+        listed: tuple[StoredObject, ...] = () if stored is None else (stored,)
     else:
         store = Objects.at(session, place)
-        listed = store.found()
+        listed = store.list_objects()
 
     def one(name: str, modified: datetime) -> ExportFile:
         return ExportFile(name, modified, lambda into: store.blocks(name, lambda block: _keep(into, block)))
@@ -196,7 +196,7 @@ class Reconciled(NamedTuple):
     @property
     def usd(self) -> Decimal:
         """Everything but credits and taxes."""
-        return sum((line.usd for line in self.lines), sum((each.usd for each in self.unquoted), Decimal(0)))
+        return sum((line.usd for line in self.lines), sum((line.usd for line in self.unquoted), Decimal(0)))
 
 
 def reconcile(lines: Sequence[QuotedLine], rows: Iterable[BilledRow], upfront: Upfront) -> Reconciled:
@@ -219,12 +219,14 @@ def reconcile(lines: Sequence[QuotedLine], rows: Iterable[BilledRow], upfront: U
         number = known[of]
         if number is None:
             what = "" if row.usage_type else row.what
-            bare.setdefault((row.service, row.usage_type, what or _word(row.kind)), []).append(row)
+            bare.setdefault(
+                (row.service, row.usage_type, what or ("" if row.kind is ChargeKind.USAGE else row.kind.value)), []
+            ).append(row)
         else:
             taken.setdefault(number, []).append(row)
     compared = tuple(_compared(line, taken.get(number, ()), upfront) for number, line in enumerate(lines))
-    unquoted = [_unquoted(key, each, upfront) for key, each in bare.items()]
-    ordered = sorted((each for each in unquoted if each.usd or each.quantity), key=lambda each: (-abs(each.usd), each))
+    unquoted = [_unquoted(key, group, upfront) for key, group in bare.items()]
+    ordered = sorted((line for line in unquoted if line.usd or line.quantity), key=lambda line: (-abs(line.usd), line))
     return Reconciled(compared, tuple(ordered), apart[ChargeKind.CREDIT], apart[ChargeKind.TAX])
 
 
@@ -252,17 +254,15 @@ def _line_of(row: BilledRow, lines: Sequence[QuotedLine]) -> int | None:
     exact = [number for number in here if _is_of(lines[number], row.usage_type)]
     if exact:
         return exact[0] if len(exact) == 1 or row.service else None
-    by_service = [number for number in here if row.service and _is_known_by_service(lines[number])]
+    by_service = [
+        number for number in here if row.service and not lines[number].usage_type and not lines[number].takes_fees
+    ]
     return by_service[0] if len(by_service) == 1 else None
 
 
 def _is_of(line: QuotedLine, usage_type: str) -> bool:
     known = (line.usage_type, *line.also) if line.usage_type else ()
-    return any(is_usage_type(each, usage_type) for each in known)
-
-
-def _is_known_by_service(line: QuotedLine) -> bool:
-    return not line.usage_type and not line.takes_fees
+    return any(is_usage_type(usage, usage_type) for usage in known)
 
 
 def _compared(line: QuotedLine, rows: Sequence[BilledRow], upfront: Upfront) -> ComparedLine:
@@ -288,10 +288,6 @@ def _unquoted(key: tuple[str, str, str], rows: Sequence[BilledRow], upfront: Upf
     quantity = sum((row.quantity for row in rows if row.kind is ChargeKind.USAGE), Decimal(0)) if same else Decimal(0)
     usd = sum((row.dollars(upfront) for row in rows), Decimal(0))
     return Unquoted(service, usage_type, what, quantity, units.pop() if same else "", usd)
-
-
-def _word(kind: ChargeKind) -> str:
-    return "" if kind is ChargeKind.USAGE else kind.value
 
 
 TAG = "slipway:cluster"
@@ -332,30 +328,30 @@ def bill_of(name: str, folder: RunFolder, options: BillOptions, now: datetime) -
         raise UnreadableInputError(f"{folder.path / 'quote.json'} is not a quote: {problem}") from problem
     tag = (TAG, cluster)
     rows = _from_export(options, tag, plan, period) if options.export else _from_cost_explorer(options, tag, period)
-    told = reconcile(lines, rows, options.upfront)
+    reconciled = reconcile(lines, rows, options.upfront)
     arrived = max((row.end for row in rows if row.kind is ChargeKind.USAGE), default=None)
     ended = max((attempt.ended_at for attempt in report.attempts if attempt.ended_at is not None), default=None)
     states = {row.closed for row in rows}
-    found = BilledRun(
+    billed_run = BilledRun(
         name=name,
         source=options.export or COST_EXPLORER,
         tag=tag,
         period=period,
         as_of=now,
         upfront=options.upfront,
-        lines=told.lines,
-        unquoted=told.unquoted,
-        usd=told.usd if rows else None,
-        credits_usd=told.credits_usd,
-        tax_usd=told.tax_usd,
+        lines=reconciled.lines,
+        unquoted=reconciled.unquoted,
+        usd=reconciled.usd if rows else None,
+        credits_usd=reconciled.credits_usd,
+        tax_usd=reconciled.tax_usd,
         arrived_until=arrived,
         missing=missing(arrived, ended, now),
         final=None if None in states or not states else states == {True},
         notes=tuple(_notes(lines, plan, options, period)),
     )
-    if found.usd is not None:
-        folder.write_json(BILLED, billed_document(found))
-    return found
+    if billed_run.usd is not None:
+        folder.write_json(BILLED, billed_document(billed_run))
+    return billed_run
 
 
 def missing(arrived: datetime | None, ended: datetime | None, now: datetime) -> str | None:
@@ -396,37 +392,39 @@ def _from_export(
     files = export_files(place, options.environment, region)
     refuse_several(place, files)
     reader = RowReader(tag=tag, period=period, resources=bought_ids(plan))
-    found: list[BilledRow] = []
+    rows: list[BilledRow] = []
     for file in files:
         with opened(file) as lines:
-            found += reader.rows(lines, file.name)
+            rows += reader.rows(lines, file.name)
     if not reader.knows_tag:
         raise ImpossibleError(
             f"{place} has no tags: none of its columns holds {tag[0]}",
             hint="activate the tag (slipway doctor --billing) and export the column resource_tags, or Tags",
         )
-    return found
+    return rows
 
 
 def _period(folder: RunFolder, cluster: str, root: Path, now: datetime) -> Period:
     """From when a run was made until the next run of the same cluster was, or until the end of today."""
-    begin = _made(folder)
-    made = ((_made_or_none(each), each) for _, each in all_runs(root))
-    later = sorted(((at, each) for at, each in made if at is not None and at > begin), key=lambda each: each[0])
-    following = (at for at, each in later if _cluster_or_none(each) == cluster)
+    begin = _created_at(folder)
+    dated = ((_created_at_or_none(run), run) for _, run in all_runs(root))
+    later = sorted(
+        ((at, run) for at, run in dated if at is not None and at > begin), key=lambda dated_run: dated_run[0]
+    )
+    following = (at for at, run in later if _cluster_or_none(run) == cluster)
     return Period(begin, next(following, floor(now, DAY) + DAY))
 
 
-def _made(folder: RunFolder) -> datetime:
+def _created_at(folder: RunFolder) -> datetime:
     try:
         return datetime.strptime(folder.path.name, STAMP).replace(tzinfo=UTC)
     except ValueError as problem:
         raise UnreadableInputError(f"{folder.path} is not a run folder: its name is not a time") from problem
 
 
-def _made_or_none(folder: RunFolder) -> datetime | None:
+def _created_at_or_none(folder: RunFolder) -> datetime | None:
     try:
-        return _made(folder)
+        return _created_at(folder)
     except UnreadableInputError:
         return None
 
@@ -441,10 +439,10 @@ def _cluster_or_none(folder: RunFolder) -> str | None:
 def _cluster(plan: Mapping[str, Any]) -> str:
     target = plan.get("target")
     named = target.get("cluster") if isinstance(target, dict) else None
-    found = named or plan.get("name")
-    if not isinstance(found, str):
+    cluster = named or plan.get("name")
+    if not isinstance(cluster, str):
         raise UnreadableInputError("plan.json names no plan")
-    return found
+    return cluster
 
 
 def _notes(lines: Sequence[QuotedLine], plan: Mapping[str, Any], options: BillOptions, period: Period) -> Iterable[str]:

@@ -42,7 +42,7 @@ def parquet_lines(file: IO[bytes], name: str) -> Iterator[str]:
         yield from _written([names])
         for batch in table.iter_batches(batch_size=ROWS):
             columns = [batch.column(index).to_pylist() for index in range(len(names))]
-            yield from _written([_cell(each) for each in row] for row in zip(*columns, strict=True))
+            yield from _written([_cell(cell) for cell in row] for row in zip(*columns, strict=True))
     except (OSError, pa.ArrowException) as problem:
         raise UnreadableInputError(f"cannot read {name}: {problem}") from problem
 
@@ -79,5 +79,5 @@ def _cell(value: Any) -> str:
         return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, list | dict):
         pairs = value.items() if isinstance(value, dict) else value
-        return json.dumps({str(key): each for key, each in pairs}, default=str) if value else ""
+        return json.dumps({str(key): item for key, item in pairs}, default=str) if value else ""
     return str(value)

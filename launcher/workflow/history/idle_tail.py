@@ -45,45 +45,41 @@ class Count(NamedTuple):
 def learn_tails(
     name: str, root: Path, environment: Mapping[str, str], now: datetime, tell: Callable[[str], None]
 ) -> None:
-    """Keep how long the nodes of a plan's runs stayed, where that is not known yet and can be by now.
-
-    Args:
-        name: the plan's.
-        root: where the run folders and the file of measurements are.
-        environment: the credentials.
-        now: the moment.
-        tell: is told what was kept, and what could not be asked.
-    """
+    """Keep how long the nodes of a plan's runs stayed, where that is not known yet and can be by now."""
     place = root / RUNS / name
     if not place.is_dir():
         return
-    folders = sorted(each for each in place.iterdir() if each.is_dir() and not each.is_symlink())
-    begins = [_begun(each) for each in folders]
+    folders = sorted(child for child in place.iterdir() if child.is_dir() and not child.is_symlink())
+    begins = [_begun(run_folder) for run_folder in folders]
     for path, following in zip(folders, [*begins[1:], None], strict=True):
         folder = RunFolder(path=path)
-        found = _unknown(folder, now)
-        if found is None:
+        measurement = _unknown(folder, now)
+        if measurement is None:
             continue
         try:
-            hours = _asked(found, plan_file.load(path / "plan.json").name, following or now, environment)
+            hours = _measured_tail_h(
+                measurement, plan_file.load(path / "plan.json").name, following or now, environment
+            )
         except AwsError as problem:
-            tell(f"cannot read how long the nodes of {found.run} stayed, so later quotes cannot use it: {problem}")
+            tell(
+                f"cannot read how long the nodes of {measurement.run} stayed, so later quotes cannot use it: {problem}"
+            )
             return
         except UnreadableInputError:
             continue  # what reads the plan names it
         if hours is not None:
-            _keep(folder, root / FILE, replace(found, idle_tail_h=hours), tell)
+            _keep(folder, root / FILE, replace(measurement, idle_tail_h=hours), tell)
 
 
 def _unknown(folder: RunFolder, now: datetime) -> Measurement | None:
     if not (folder.path / IN_RUN).is_file():
         return None
     try:
-        found = parse_measurement(folder.read_json(IN_RUN))
+        measurement = parse_measurement(folder.read_json(IN_RUN))
     except (UnreadableInputError, ValueError):
         return None  # `accuracy` names it
-    asked = found.idle_tail_h is not None or found.idle_tail_assumed_h is None or found.simulated
-    return None if asked or now - found.measured_at > KEPT else found
+    settled = measurement.idle_tail_h is not None or measurement.idle_tail_assumed_h is None or measurement.simulated
+    return None if settled or now - measurement.measured_at > KEPT else measurement
 
 
 def _begun(path: Path) -> datetime | None:
@@ -93,19 +89,21 @@ def _begun(path: Path) -> datetime | None:
         return None
 
 
-def _asked(found: Measurement, cluster: str, until: datetime, environment: Mapping[str, str]) -> float | None:
+def _measured_tail_h(
+    measurement: Measurement, cluster: str, until: datetime, environment: Mapping[str, str]
+) -> float | None:
     """Hours by the guard's counts from before the job's end until the next run; None where they do not say it."""
-    ended = found.measured_at
+    ended = measurement.measured_at
     if until - ended < LOOK:
         return None
     counted = samples(
-        Session(environment=environment, region=found.region or ""),
+        Session(environment=environment, region=measurement.region or ""),
         Metric(namespace=NAMESPACE, name=GUARD_METRICS[0], dimensions={"Cluster": cluster}),
         ended - SILENT,
         min(until, ended + LONGEST),
         period=timedelta(minutes=1),
     )
-    return tail_h([Count(*each) for each in counted], ended, found.nodes)
+    return tail_h([Count(*row) for row in counted], ended, measurement.nodes)
 
 
 def tail_h(counted: Sequence[Count], ended: datetime, nodes: int) -> float | None:
@@ -117,34 +115,37 @@ def tail_h(counted: Sequence[Count], ended: datetime, nodes: int) -> float | Non
     >>> tail_h([Count(at, 4), Count(at + timedelta(minutes=5), 4), Count(at + timedelta(minutes=10), 0)], at, 4)
     0.125
     """
-    before = [each for each in counted if each.at <= ended]
-    after = list(_until_none(each for each in counted if each.at > ended))
+    before = [count for count in counted if count.at <= ended]
+    after = list(_until_none(count for count in counted if count.at > ended))
     if not after or after[-1].nodes > 0:
         return None
     path = [Count(ended, before[-1].nodes if before else after[0].nodes), *after]
-    if any(later.at - each.at > SILENT for each, later in pairwise(path)):
+    if any(later.at - earlier.at > SILENT for earlier, later in pairwise(path)):
         return None
     seconds = sum(
-        (each.nodes + later.nodes) / 2 * (later.at - each.at).total_seconds() for each, later in pairwise(path)
+        (earlier.nodes + later.nodes) / 2 * (later.at - earlier.at).total_seconds() for earlier, later in pairwise(path)
     )
     hours = seconds / HOUR_S / nodes
     return hours if hours >= LEAST_H else None
 
 
 def _until_none(counted: Iterable[Count]) -> Iterable[Count]:
-    for each in counted:
-        yield each
-        if each.nodes <= 0:
+    for count in counted:
+        yield count
+        if count.nodes <= 0:
             return
 
 
-def _keep(folder: RunFolder, path: Path, found: Measurement, tell: Callable[[str], None]) -> None:
+def _keep(folder: RunFolder, path: Path, measurement: Measurement, tell: Callable[[str], None]) -> None:
     """The measurement again, now with its tail, in the run folder and in the file that quotes are made with."""
     try:
-        folder.write_json(IN_RUN, measurement_document(found))
-        add_measurement(path, found)
+        folder.write_json(IN_RUN, measurement_document(measurement))
+        add_measurement(path, measurement)
     except OSError as problem:
         tell(f"{path.name} cannot be written, so the next quote does not know how long nodes stay idle: {problem}")
     else:
-        minutes = (found.idle_tail_h or 0.0) * 60
-        tell(f"the nodes of {found.run} stayed {minutes:.3g} minutes: stored in {path.name}, the next quote uses it")
+        minutes = (measurement.idle_tail_h or 0.0) * 60
+        tell(
+            f"the nodes of {measurement.run} stayed {minutes:.3g} minutes: stored in {path.name}, "
+            "the next quote uses it"
+        )

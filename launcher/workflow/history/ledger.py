@@ -21,7 +21,7 @@ def folder_ledger(root: Path) -> Ledger:
     """
     index = LedgerIndex(path=root / INDEX)
     known = index.load()
-    found: list[LedgerEntry] = []
+    entries: list[LedgerEntry] = []
     fresh: dict[str, tuple[str, LedgerEntry]] = {}
     unread: list[tuple[str, str]] = []
     for name, run, path, stamp in _folders(root / RUNS):
@@ -38,10 +38,10 @@ def folder_ledger(root: Path) -> Ledger:
                 unread.append((key, problem.message))
                 continue
             fresh[key] = (stamp, entry)
-        found.append(entry)
+        entries.append(entry)
     if fresh:
         index.add(fresh, len(known.keys() | fresh.keys()))
-    return Ledger(source=str(root / RUNS), entries=newest_first(found), unread=tuple(unread))
+    return Ledger(source=str(root / RUNS), entries=newest_first(entries), unread=tuple(unread))
 
 
 def newest_first(entries: list[LedgerEntry]) -> tuple[LedgerEntry, ...]:
@@ -54,14 +54,13 @@ _BY_BEGINNING = itemgetter(*(LedgerEntry._fields.index(name) for name in ("start
 
 
 def _folders(runs: Path) -> Iterator[tuple[str, str, str, str]]:
-    """Of every run folder, the plan's name, its own, its path, and when something in it was last written."""
     if not runs.is_dir():
         return
     with os.scandir(runs) as names:
-        plans = [(each.name, each.path) for each in names if each.is_dir()]
+        plans = [(entry.name, entry.path) for entry in names if entry.is_dir()]
     for name, path in plans:
-        with os.scandir(path) as found:
-            folders = [each for each in found if each.is_dir(follow_symlinks=False)]
+        with os.scandir(path) as entries:
+            folders = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
         # In the order of their names, which are moments: what is nearly sorted is sorted in a third of the time.
         for folder in sorted(folders, key=_NAME, reverse=True):
             yield name, folder.name, folder.path, str(folder.stat(follow_symlinks=False).st_mtime_ns)

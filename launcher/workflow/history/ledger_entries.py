@@ -50,7 +50,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
     quote = folder.read_json("quote.json")
     hold(quote, _QUOTE)
     report = stored_report(folder) if (folder.path / "report.json").is_file() else None
-    made = datetime.strptime(folder.path.name, STAMP).replace(tzinfo=UTC)
+    created = datetime.strptime(folder.path.name, STAMP).replace(tzinfo=UTC)
     command = read_command(folder)
     plan = folder.read_json("plan.json") if (folder.path / "plan.json").is_file() else {}
     # What the launcher kept while it followed, or what was copied from the cluster afterwards: whichever is longer
@@ -58,13 +58,13 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
     events = copied if len(attempts(copied)) > len(attempts(own)) else own
     ran = attempts(events)
     # The tokens and epochs that the trainer reported, at their highest: a resumed attempt counts on
-    found: dict[str, Any] = {}
+    totals: dict[str, Any] = {}
     path = folder.path / JOB_FOLDER / METRICS
     for line in path.read_bytes().splitlines() if path.is_file() else ():
         figures, _ = figures_in(line)
         for key in {"tokens", "epoch"} & figures.keys():
-            found[key] = max(figures[key], found.get(key, 0))
-    trained = found | ({"tokens": int(found["tokens"])} if "tokens" in found else {})
+            totals[key] = max(figures[key], totals.get(key, 0))
+    trained = totals | ({"tokens": int(totals["tokens"])} if "tokens" in totals else {})
     span = quote["usd"]
     monthly = quote["serving"] is not None
     cost = None if monthly or report is None else parse_cost(quote)
@@ -73,7 +73,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         name=name,
         run=folder.path.name,
         origin=hashlib.sha256(f"{platform.node()}:{folder.path.parent.resolve()}".encode()).hexdigest()[:12],
-        started_at=ran[0].started_at.astimezone(UTC) if ran else made,
+        started_at=ran[0].started_at.astimezone(UTC) if ran else created,
         ended_at=_ended(report, ran),
         status=report.status.value if report is not None else NOT_SUBMITTED,
         simulated=report.simulated if report is not None else command is not None and command.sandbox,
@@ -126,11 +126,11 @@ def bought_ids(plan: Mapping[str, Any]) -> tuple[str, ...]:
     purchase = plan.get("purchase")
     if not isinstance(purchase, dict):
         return ()
-    found: list[Any] = []
+    ids: list[Any] = []
     for key, word in (("reservation", "id"), ("training_plan", "arn")):
         held = purchase.get(key)
-        found.append(held.get(word) if isinstance(held, dict) else held)
-    return tuple(each for each in found if isinstance(each, str) and each)
+        ids.append(held.get(word) if isinstance(held, dict) else held)
+    return tuple(item for item in ids if isinstance(item, str) and item)
 
 
 def _tags(plan: Mapping[str, Any]) -> dict[str, str]:
@@ -142,9 +142,9 @@ def _billed(folder: RunFolder) -> Any:
     path: Path = folder.path / BILLED
     if not path.is_file():
         return None
-    found = folder.read_json(BILLED)
-    hold(found, {"billed_usd": (str, None)})
-    return amount(found["billed_usd"])
+    bill = folder.read_json(BILLED)
+    hold(bill, {"billed_usd": (str, None)})
+    return amount(bill["billed_usd"])
 
 
 def lost_hours(events: Iterable[Mapping[str, Any]]) -> float:
@@ -161,21 +161,21 @@ def lost_hours(events: Iterable[Mapping[str, Any]]) -> float:
     >>> lost_hours([began, saved, ended])
     0.25
     """
-    lost, kept = 0.0, None
+    lost, saved_at = 0.0, None
     for event in events:
         kind, at = event.get("event"), event.get("time")
         if not isinstance(at, str):
             continue
         if kind == "attempt-started":
-            lost += _hours(kept, at)
-            kept = at
+            lost += _hours(saved_at, at)
+            saved_at = at
         elif kind == "checkpoint-uploaded":
-            kept = at
+            saved_at = at
         elif kind in ("interrupted", "failed"):
-            lost += _hours(kept, at)
-            kept = None
+            lost += _hours(saved_at, at)
+            saved_at = None
         elif kind in ("completed", "cancelled", "stopped"):
-            kept = None
+            saved_at = None
     return lost
 
 

@@ -144,8 +144,8 @@ def _known(store: Objects, environment: Mapping[str, str], say: Callable[[str], 
     after = ENTRIES + (newest - LATE).strftime(_MOMENT) if newest else ENTRIES
     fresh = {sent.key: sent for sent in _read(store, _unread(store, after, known, say), say)}
     if fresh or damaged:
-        found = {key: (sent.modified.isoformat(), sent.entry) for key, sent in (known | fresh).items()}
-        index.add(found if damaged else {key: found[key] for key in fresh}, len(found), anew=damaged)
+        entries = {key: (sent.modified.isoformat(), sent.entry) for key, sent in (known | fresh).items()}
+        index.add(entries if damaged else {key: entries[key] for key in fresh}, len(entries), anew=damaged)
     return [*(known | fresh).values()]
 
 
@@ -153,8 +153,8 @@ def _unread(
     store: Objects, after: str, known: Mapping[str, _Sent], say: Callable[[str], None]
 ) -> Mapping[str, datetime]:
     """The keys that are to be read, with when S3 says that they were written; what only looks like one is named."""
-    found: dict[str, datetime] = {}
-    for object_ in store.found(after=after, below=ENTRIES):
+    modified: dict[str, datetime] = {}
+    for object_ in store.list_objects(after=after, below=ENTRIES):
         key = object_.key.removeprefix(ENTRIES)
         if not _KEY.fullmatch(key) or key in known:
             continue
@@ -166,10 +166,10 @@ def _unread(
             )
             say(f"left out: {store.uri}/{object_.key}: {reason}")
             continue
-        found[key] = object_.modified
-    if len(found) > AT_ONCE:
-        say(f"reading {len(found):,} entries of {store.uri}")
-    return found
+        modified[key] = object_.modified
+    if len(modified) > AT_ONCE:
+        say(f"reading {len(modified):,} entries of {store.uri}")
+    return modified
 
 
 def _moment(key: str) -> datetime | None:
@@ -183,10 +183,10 @@ def _moment(key: str) -> datetime | None:
 def _stamped(text: str) -> datetime | None:
     """When S3 said that an entry of the index was written; None where the stamp is damaged."""
     try:
-        found = datetime.fromisoformat(text)
+        stamp = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found if found.tzinfo else None
+    return stamp if stamp.tzinfo else None
 
 
 def _read(store: Objects, keys: Mapping[str, datetime], say: Callable[[str], None]) -> Iterable[_Sent]:

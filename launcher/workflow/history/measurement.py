@@ -37,34 +37,21 @@ _KEYS = (b'"parallel"', b'"software"')
 
 
 def with_setup(
-    found: Measurement, request: PlanRequest, catalog: Catalog, metrics: Path, events: Iterable[Mapping[str, Any]]
+    measurement: Measurement, request: PlanRequest, catalog: Catalog, metrics: Path, events: Iterable[Mapping[str, Any]]
 ) -> Measurement:
-    """A measurement with its MFU, its degrees of parallelism and its software.
-
-    Args:
-        found: the measurement.
-        request: the plan of its run.
-        catalog: the models, the chips and the machines; of a type that is no longer there nothing is known.
-        metrics: the trainer's lines.
-        events: the agent's.
-    """
-    facts = catalog.instance_types.get(found.instance_type)
+    """A measurement with its MFU, its degrees of parallelism and its software."""
+    facts = catalog.instance_types.get(measurement.instance_type)
     if facts is None:
-        return found
-    parallelism, software = setup_of(metrics, events, facts, found.nodes)
-    mfu = mfu_of(found.tokens_per_s, request, catalog, facts, found.nodes)
-    return replace(found, mfu=mfu, parallelism=parallelism, software=software)
+        return measurement
+    parallelism, software = setup_of(metrics, events, facts, measurement.nodes)
+    mfu = mfu_of(measurement.tokens_per_s, request, catalog, facts, measurement.nodes)
+    return replace(measurement, mfu=mfu, parallelism=parallelism, software=software)
 
 
 def mfu_of(rate: Range, request: PlanRequest, catalog: Catalog, facts: InstanceType, nodes: int) -> Range | None:
     """Tokens a second as a share of the chips' dense bf16 peak; None of a job whose model nobody names.
 
-    Args:
-        rate: tokens a second of all nodes.
-        request: the plan, whose model says what a token costs.
-        catalog: the models and the chips.
-        facts: the instance type.
-        nodes: how many of it.
+    `rate`: tokens a second of all nodes.
     """
     train = request.workload.train
     if train is None or train.model is None:
@@ -82,23 +69,18 @@ def setup_of(
 
     Degrees that do not fit the workers that the scheduler starts are left out, all of them: they are of another job.
 
-    Args:
-        metrics: the trainer's lines.
-        events: the agent's.
-        facts: the instance type.
-        nodes: how many of it.
 
     Returns:
         Pairs of a name and a degree, None where nobody said any; pairs of a name and a version.
     """
     degrees: dict[str, int] = {}
-    found = {name: version for event in events for name, version in versions_of(event.get("software")).items()}
+    software = {name: version for event in events for name, version in versions_of(event.get("software")).items()}
     for line in metrics.read_bytes().splitlines() if metrics.is_file() else ():
         if any(key in line for key in _KEYS):
-            said, versions = setup_in(line)
-            degrees, found = said or degrees, found | versions
+            layout, versions = setup_in(line)
+            degrees, software = layout or degrees, software | versions
     fits = degrees and fit(degrees, nodes * workers_per_node(facts))
-    return tuple(degrees.items()) if fits else None, tuple(sorted(found.items())[:MOST_VERSIONS])
+    return tuple(degrees.items()) if fits else None, tuple(sorted(software.items())[:MOST_VERSIONS])
 
 
 def fit(degrees: Mapping[str, int], workers: int) -> bool:
@@ -128,33 +110,26 @@ def keep_measurement(
     """Measure a run that has ended and keep what was found; the measurement, or why there is none.
 
     One of the sandbox stays in its run folder: it says nothing of the machines.
-
-    Args:
-        name: the plan's.
-        folder: the run's.
-        root: where the file of measurements is.
-        catalog: the models.
-        say: is told what was kept.
     """
-    found = try_measurement(name, folder, catalog)
-    if isinstance(found, str):
-        return found
-    folder.write_json(IN_RUN, measurement_document(found))
-    if not found.simulated:
-        _add(root / FILE, found, say)
-    return found
+    measurement = try_measurement(name, folder, catalog)
+    if isinstance(measurement, str):
+        return measurement
+    folder.write_json(IN_RUN, measurement_document(measurement))
+    if not measurement.simulated:
+        _add(root / FILE, measurement, say)
+    return measurement
 
 
-def _add(path: Path, found: Measurement, say: Callable[[str], None]) -> None:
+def _add(path: Path, added: Measurement, say: Callable[[str], None]) -> None:
     known, _ = load_measurements(path)
-    if any((measurement.run, measurement.measured_at) == (found.run, found.measured_at) for measurement in known):
+    if any((measurement.run, measurement.measured_at) == (added.run, added.measured_at) for measurement in known):
         return
     try:
-        add_measurement(path, found)
+        add_measurement(path, added)
     except OSError as problem:
         say(f"{path.name} cannot be written, so the next quote cannot use this run: {problem}")
     else:
-        say(f"measured {found.tokens_per_s.mid:,.0f} tokens/s: stored in {path.name}, the next quote uses it")
+        say(f"measured {added.tokens_per_s.mid:,.0f} tokens/s: stored in {path.name}, the next quote uses it")
 
 
 class UnmeasuredError(UnreadableInputError):
@@ -175,12 +150,12 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         raise UnmeasuredError(f"{name}: the plan has no model", hint="workload.train.model, {params_b: ...} is enough")
     model, total, active = _model(request, catalog)
     metrics = folder.path / JOB_FOLDER / METRICS
-    stack, told = train.stack or stack_of(train.method), list(points(folder))
-    rates, steps = _rates(told, train.global_batch_tokens)
+    stack, stretches = train.stack or stack_of(train.method), list(points(folder))
+    rates, steps = _rates(stretches, train.global_batch_tokens)
     events = read_events(folder.path / JOB_FOLDER / EVENTS) or read_events(folder.events)
     ran, restore_s = attempts(events), _restore_s(events)
     waits = list(_waits(ran))
-    found = Measurement(
+    measurement = Measurement(
         model=model,
         params_b=total,
         active_params_b=active,
@@ -189,7 +164,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         recompute=train.recompute or recompute_of(stack),
         stack=stack,
         sequence_length=train.sequence_length,
-        global_batch_tokens=train.global_batch_tokens or _batch(told),
+        global_batch_tokens=train.global_batch_tokens or _batch(stretches),
         instance_type=quote["instance_type"],
         accelerator=quote["accelerator"],
         accelerators=quote["accelerators"],
@@ -197,7 +172,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         tokens_per_s=rates,
         step_s=steps.mid,
         step_range_s=steps,
-        compile_s=_compile_s(metrics, told, steps.mid),
+        compile_s=_compile_s(metrics, stretches, steps.mid),
         memory_gib=max(_figures(metrics, "memory_gib"), default=None),
         checkpoint_write_s=_mean(_figures(metrics, "checkpoint_seconds")),
         restore_s=restore_s,
@@ -216,7 +191,11 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         target=quote["target"],
         idle_tail_assumed_h=_assumed_tail_h(quote, request, events),
     )
-    return with_setup(found, request, catalog, metrics, events)
+    return with_setup(measurement, request, catalog, metrics, events)
+
+
+def _running_h(ran: Sequence[Attempt]) -> float:
+    return sum((attempt.ended_at - attempt.started_at).total_seconds() for attempt in ran if attempt.ended_at) / HOUR_S
 
 
 def _restore_s(events: Sequence[Mapping[str, Any]]) -> float | None:
@@ -258,10 +237,9 @@ def points(folder: RunFolder) -> Iterator[list[Point]]:
     return points_of(path.read_bytes().splitlines() if path.is_file() else ())
 
 
-def _rates(found: Sequence[Sequence[Point]], batch: int | None) -> tuple[Range, Range]:
-    """Tokens a second over all warm stretches, as single stretches lay, and the seconds of a step likewise."""
+def _rates(attempt_stretches: Sequence[Sequence[Point]], batch: int | None) -> tuple[Range, Range]:
     stretches: list[tuple[float, float, int]] = []
-    for lines in found:
+    for lines in attempt_stretches:
         warm = list(lines[max(1, round(len(lines) * WARM_UP)) :])
         every = max(1, len(warm) // MOST_STRETCHES)
         for before, after in pairwise(warm[::every]):
@@ -278,38 +256,33 @@ def _rates(found: Sequence[Sequence[Point]], batch: int | None) -> tuple[Range, 
     return rates, _spread(seconds / steps, (stretch[1] / stretch[2] for stretch in stretches))
 
 
-def _running_h(ran: Sequence[Attempt]) -> float:
-    return sum((attempt.ended_at - attempt.started_at).total_seconds() for attempt in ran if attempt.ended_at) / HOUR_S
-
-
 def _spread(mid: float, single: Iterable[float]) -> Range:
-    found = sorted(single)
-    low, high = (found[round(share * (len(found) - 1))] for share in (LOW, HIGH))
+    ordered = sorted(single)
+    low, high = (ordered[round(share * (len(ordered) - 1))] for share in (LOW, HIGH))
     return Range(low=min(low, mid), mid=mid, high=max(high, mid))
 
 
-def _compile_s(path: Path, told: Sequence[Sequence[Point]], step_s: float) -> float | None:
+def _compile_s(path: Path, stretches: Sequence[Sequence[Point]], step_s: float) -> float | None:
     """Seconds before the first steps of an attempt, beyond what those take: the trainer's word, else of its first line.
 
     Of the first attempt alone: a later one begins at a step that its lines do not say.
     """
-    said = _mean(_figures(path, "compile_seconds"))
-    if said is not None or not told or not told[0]:
-        return said
-    return max(0.0, told[0][0].seconds - told[0][0].step * step_s)
+    reported = _mean(_figures(path, "compile_seconds"))
+    if reported is not None or not stretches or not stretches[0]:
+        return reported
+    return max(0.0, stretches[0][0].seconds - stretches[0][0].step * step_s)
 
 
 def _between(before: Point, after: Point, batch: int | None) -> float | None:
-    """The tokens between two lines: as the trainer counted them, else steps of the plan's batch."""
     if before.tokens is not None and after.tokens is not None:
         return after.tokens - before.tokens
     return None if batch is None else float(batch * (after.step - before.step))
 
 
-def _batch(found: Iterable[Sequence[Point]]) -> float | None:
+def _batch(stretches: Iterable[Sequence[Point]]) -> float | None:
     sizes = [
         (after.tokens - before.tokens) / (after.step - before.step)
-        for lines in found
+        for lines in stretches
         for before, after in pairwise(lines)
         if before.tokens is not None and after.tokens is not None and after.tokens > before.tokens
     ]
@@ -330,13 +303,13 @@ def _seconds(events: Iterable[Mapping[str, Any]], kind: str) -> Iterator[float]:
 
 
 def _boot(own: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> float | None:
-    asked = next(
-        (each["at"] for each in own if each.get("event") == "submitted" and isinstance(each.get("at"), str)), ""
+    submitted_at = next(
+        (event["at"] for event in own if event.get("event") == "submitted" and isinstance(event.get("at"), str)), ""
     )
     begun = next((event["time"] for event in events if event.get("event") == "attempt-started"), "")
-    if not asked or not begun:
+    if not submitted_at or not begun:
         return None
-    return max(0.0, (moment(begun) - moment(asked)).total_seconds())
+    return max(0.0, (moment(begun) - moment(submitted_at)).total_seconds())
 
 
 def _ended(events: Iterable[Mapping[str, Any]]) -> datetime:
@@ -367,8 +340,8 @@ def _waits(ran: Sequence[Attempt]) -> Iterator[float]:
 
 
 def _mean(values: Iterable[float]) -> float | None:
-    found = list(values)
-    return statistics.fmean(found) if found else None
+    numbers = list(values)
+    return statistics.fmean(numbers) if numbers else None
 
 
 def try_measurement(name: str, folder: RunFolder, catalog: Catalog) -> Measurement | str:

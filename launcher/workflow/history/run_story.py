@@ -62,6 +62,6 @@ class LaunchLog:
 
     def write(self) -> Report:
         """Keep the report in the run folder; the report."""
-        made = self.report()
-        self.folder.write_json("report.json", report_document(made))
-        return made
+        report = self.report()
+        self.folder.write_json("report.json", report_document(report))
+        return report

@@ -24,13 +24,7 @@ TAKES = {
 
 
 def command(priced: Priced, name: str, *words: str) -> str:
-    """A command on the same plan.
-
-    Args:
-        priced: the plan, with the options that it was priced with.
-        name: of a command that takes a plan file.
-        words: what is to follow.
-    """
+    """A command on the same plan."""
     options = [word for flag in priced.context.flags if flag[0] in TAKES[name] for word in flag]
     return shlex.join(["slipway", name, priced.path, *options, *words])
 

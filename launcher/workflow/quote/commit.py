@@ -27,26 +27,22 @@ def commit(
 ) -> CommitmentChoice:
     """What to commit to for several plans, each on its best option.
 
-    Args:
-        paths: the plan files.
-        now: the moment.
-        options: prices and the allowed age of rates.
-        accept_derived: whether a commitment may be chosen on rates that AWS did not list.
+    `accept_derived` allows commitments at rates that AWS did not list.
 
     Raises:
         ImpossibleError: one of them cannot be done, with the findings of all of them.
     """
-    found = portfolio(paths, now, options)
+    priced_portfolio = portfolio(paths, now, options)
     loads: list[Load] = []
     left_out: list[tuple[str, str]] = []
-    for member in found.members:
+    for member in priced_portfolio.members:
         reason = _not_covered(member)
         if reason is None and member.choice is not None:
             loads += _loads(member, member.choice)
         else:
             left_out.append((member.name, reason or "no option of it has a price"))
     curve = demand((float(load.usd_per_hour), load.share) for load in loads)
-    found_options = commitment_options(loads, found.members[0].priced.catalog) if loads else ()
+    found_options = commitment_options(loads, priced_portfolio.members[0].priced.catalog) if loads else ()
     return CommitmentChoice(
         as_of=now,
         loads=tuple(loads),
@@ -60,7 +56,6 @@ def commit(
 
 
 def _rate_findings(options: Sequence[CommitmentOption], now: datetime, most_days: int | None) -> Iterator[Finding]:
-    """Warnings for rates past their allowed age, and for rates that AWS did not list."""
     allowed = ALLOWED_DAYS[PurchaseOption.SAVINGS_PLAN] if most_days is None else most_days
     ages = {option: (now.date() - option.as_of).days for option in options if option.basis is not Basis.USER}
     old = [option for option, days in ages.items() if days > allowed]
@@ -88,7 +83,6 @@ def _not_covered(member: Member) -> str | None:
 
 
 def _on_demand(member: Member, choice: Quote) -> Decimal | None:
-    """What one of its machines costs an hour on demand, under the name that it is billed by."""
     candidates = (
         candidate
         for candidate in member.priced.candidates

@@ -20,7 +20,7 @@ from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.pricing.training import TrainingPriced
 from launcher.pricing.verdict import Choice, Verdict, ending, judge, one_sided
 from launcher.workflow.quote.options import PriceOptions
-from launcher.workflow.quote.price import asked, price_request
+from launcher.workflow.quote.price import load_request, price_request
 
 NEAR = 0.25
 """Discount of a measurement, in logarithms, up to which it decides: three doublings of the nodes."""
@@ -92,10 +92,10 @@ class Comparison(Opened[Priced]):
         """What to do; it ends where the machines it chooses are withdrawn."""
         chosen = {Choice.TRAINIUM: self.trainium, Choice.GPU: self.gpu, Choice.GPU_WHILE_PORTING: self.trainium}
         sides = [quote for quote in (self.gpu, self.trainium) if quote is not None]
-        kept = dict.fromkeys(
+        own_cluster = dict.fromkeys(
             finding.message for side in sides for finding in side.findings if finding.code == OWN_CLUSTER
         )
-        return ending(self._verdict(), chosen, kept)
+        return ending(self._verdict(), chosen, own_cluster)
 
     def _verdict(self) -> Verdict:
         train = self.request.workload.train
@@ -126,7 +126,7 @@ class Comparison(Opened[Priced]):
             return ()
         measured = self.priced.resolution.estimator.facts.measured
         names = {measurement.instance_type for measurement in measured if measurement.simulated}
-        return tuple(each for each in self.unmeasured if each in names)
+        return tuple(name for name in self.unmeasured if name in names)
 
     def _is_measured(self, place: Place) -> bool:
         if not isinstance(self.priced, TrainingPriced):
@@ -135,7 +135,6 @@ class Comparison(Opened[Priced]):
         return learned is not None and min(cell.discount for cell in learned.cells) <= NEAR
 
     def _of_one_side(self) -> Verdict:
-        """One kind of machine, or none, can do the job at a known price."""
         if self.gpu is not None:
             return one_sided(Choice.GPU, "Train on GPUs: no Trainium candidate that fits the job has a price here.")
         if self.trainium is not None:
@@ -153,7 +152,6 @@ class Comparison(Opened[Priced]):
         return other if cheaper else None
 
     def _best(self, family: str) -> Quote | None:
-        """The cheapest possible candidate of a family, of the pinned types before others."""
         for priced in (self.pinned, self.priced):
             rank = priced.cheapest_of(family)
             if rank is not None:
@@ -169,7 +167,7 @@ def compare(path: Path, now: datetime, options: PriceOptions) -> "Comparison | S
     Raises:
         ImpossibleError: it is understood and no candidate is left, with every finding.
     """
-    request, catalog = asked(path, now, options)
+    request, catalog = load_request(path, now, options)
     if request.workload.serve is not None:
         # Loaded for serving alone: a plan for training pays nothing for it.
         from launcher.workflow.quote.compare_serving import compare_serving

@@ -52,17 +52,17 @@ class ServingComparison(Opened[ServingPriced]):
     def crossovers(self) -> tuple[Crossover, ...]:
         """Every priced candidate with machines, in the order of rank."""
         rate = usd_per_request(self.hosted)
-        found = []
-        for rank, each in enumerate(self.priced.candidates, start=1):
-            if each.estimate is not None and each.usd is not None:
-                found.append(Crossover(rank, each, utilisation(each, rate)))
-        return tuple(found)
+        crossings = []
+        for rank, candidate in enumerate(self.priced.candidates, start=1):
+            if candidate.estimate is not None and candidate.usd is not None:
+                crossings.append(Crossover(rank, candidate, utilisation(candidate, rate)))
+        return tuple(crossings)
 
     @cached_property
     def sides(self) -> Sides:
         """The cheapest of each kind; of the types that the plan pins, where it pins any."""
         hosted = None if self.hosted is None else self.priced.quote(self.priced.candidates.index(self.hosted) + 1)
-        found = sides(
+        own_sides = sides(
             self.pinned.serve,
             neuron=self._best(NEURON),
             gpu=self._best(NVIDIA),
@@ -70,9 +70,9 @@ class ServingComparison(Opened[ServingPriced]):
             closed=self.priced.closed,
             unpriced=self.hosted is None and any(candidate.bedrock for candidate in self.priced.candidates),
         )
-        _, choice = machines(found)
+        _, choice = machines(own_sides)
         own = self.best_of(NEURON if choice is ServingChoice.NEURON else NVIDIA)
-        return replace(found, turn=turn(own, usd_per_request(self.hosted), found.maintenance_usd))
+        return replace(own_sides, turn=turn(own, usd_per_request(self.hosted), own_sides.maintenance_usd))
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -85,30 +85,31 @@ class ServingComparison(Opened[ServingPriced]):
         return [priced.candidates[rank - 1] for rank in ranks]
 
     def _best(self, family: str) -> Quote | None:
-        """The cheapest possible candidate of a family, of the pinned types before others."""
         priced, ranks = self._ranks(family)
         return priced.quote(ranks[0]) if ranks else None
 
     def _ranks(self, family: str) -> tuple[ServingPriced, list[int]]:
         """The ranks of the best of each type of a family, and in which plan: the pinned one before the opened."""
-        found: dict[str, int] = {}
+        ranks: dict[str, int] = {}
         for priced in (self.pinned, self.priced):
-            for rank, each in enumerate(priced.candidates, start=1):
-                if self._counts(each) and priced.family(each) == family:
-                    found.setdefault(each.place.instance_type, rank)
-            if found:
-                return priced, list(found.values())
+            for rank, candidate in enumerate(priced.candidates, start=1):
+                if self._counts(candidate) and priced.family(candidate) == family:
+                    ranks.setdefault(candidate.place.instance_type, rank)
+            if ranks:
+                return priced, list(ranks.values())
         return self.priced, []
 
-    def _counts(self, each: Candidate) -> bool:
+    def _counts(self, candidate: Candidate) -> bool:
         """Whether a verdict may rest on a candidate: priced, possible, and neither tied for years nor taken back.
 
         Commitments and spot count where the plan asks for them.
         """
         purchase = self.request.purchase
-        asked = tuple(PurchaseOption) if purchase.owned else purchase.option or ()
-        open_ended = each.place.term_years is None and each.place.option is not PurchaseOption.SPOT
-        return each.usd is not None and not each.refusals and (open_ended or each.place.option in asked)
+        options = tuple(PurchaseOption) if purchase.owned else purchase.option or ()
+        open_ended = candidate.place.term_years is None and candidate.place.option is not PurchaseOption.SPOT
+        return (
+            candidate.usd is not None and not candidate.refusals and (open_ended or candidate.place.option in options)
+        )
 
 
 def compare_serving(

@@ -117,20 +117,20 @@ def _side(text: str, folder: Path, environment: Mapping[str, str]) -> Side:
         return Side(name=text, texts=_in_folder(Path(text)))
     revision = _revision(text, folder, environment)
     named = [file for file in revision.files() if file.endswith(SUFFIXES) and not SKIPPED & {*Path(file).parts}]
-    texts = {each: revision.read(each) for each in named}
-    return Side(name=text, texts={name: found for name, found in texts.items() if IS_PLAN.search(found)})
+    texts = {name: revision.read(name) for name in named}
+    return Side(name=text, texts={name: content for name, content in texts.items() if IS_PLAN.search(content)})
 
 
 def _revision(text: str, folder: Path, environment: Mapping[str, str]) -> Revision:
-    found = find_revision(text, folder, environment)
-    if found is None:
+    revision = find_revision(text, folder, environment)
+    if revision is None:
         message = f"{text} is not a plan file, a folder or a git revision here"
         raise UnreadableInputError(message, hint=_HINT)
-    return found
+    return revision
 
 
 def _in_folder(folder: Path) -> dict[str, str]:
-    found = {}
+    texts = {}
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
         if path.suffix in SUFFIXES and path.is_file() and not SKIPPED & {*inside.parts}:
@@ -140,8 +140,8 @@ def _in_folder(folder: Path) -> dict[str, str]:
                 # What cannot be read as text is no plan of anybody's.
                 continue
             if IS_PLAN.search(text):
-                found[inside.as_posix()] = text
-    return found
+                texts[inside.as_posix()] = text
+    return texts
 
 
 def _text(path: Path) -> str:
@@ -154,7 +154,6 @@ def _text(path: Path) -> str:
 def _priced(
     name: str, text: str, catalog: Catalog, now: datetime, options: PriceOptions, *, broken_is_fine: bool = False
 ) -> _Total | None:
-    """The best candidate of a plan's text; None for one that could not be read and need not be."""
     try:
         request = plan_file.loads(text, name=name)
     except SlipwayError:
@@ -164,13 +163,13 @@ def _priced(
     if options.region is not None:
         request = replace(request, target=replace(request.target, region=(options.region,)))
     try:
-        found = price_request(Path(name), request, catalog, now, options).quote(1)
+        quoted = price_request(Path(name), request, catalog, now, options).quote(1)
     except ImpossibleError as problem:
-        told = problem.findings[0].message if problem.findings else problem.message
-        return _Total(request=request, quoted=None, reason=told)
-    if found.usd is None:
-        return _Total(request=request, quoted=None, reason=found.unpriced or "")
-    return _Total(request=request, quoted=found)
+        reason = problem.findings[0].message if problem.findings else problem.message
+        return _Total(request=request, quoted=None, reason=reason)
+    if quoted.usd is None:
+        return _Total(request=request, quoted=None, reason=quoted.unpriced or "")
+    return _Total(request=request, quoted=quoted)
 
 
 def _plan_diff(file: str, old: _Total | None, new: _Total | None) -> PlanDiff:
@@ -245,10 +244,9 @@ def _shown(value: Any) -> str:
 
 
 def _lines(old: Quote | None, new: Quote | None) -> Iterator[LineDiff]:
-    """Every line of either bill that comes to another sum, the largest change first."""
     before, after = _by_name(old), _by_name(new)
-    found = [_line(name, before.get(name), after.get(name)) for name in dict.fromkeys((*before, *after))]
-    changed = [line_diff for line_diff in found if line_diff.change is not LineChange.NONE]
+    diffs = [_line(name, before.get(name), after.get(name)) for name in dict.fromkeys((*before, *after))]
+    changed = [line_diff for line_diff in diffs if line_diff.change is not LineChange.NONE]
     yield from sorted(
         changed, key=lambda line_diff: -abs((line_diff.new_usd or Decimal(0)) - (line_diff.old_usd or Decimal(0)))
     )

@@ -43,9 +43,9 @@ def _read(path: Path) -> dict[str, Decimal]:
 
 def _amount(path: Path, key: str, value: object) -> Decimal:
     try:
-        found = Decimal(str(value)) if not isinstance(value, bool) else Decimal("nan")
+        number = Decimal(str(value)) if not isinstance(value, bool) else Decimal("nan")
     except InvalidOperation:
-        found = Decimal("nan")
-    if not found.is_finite() or found < 0:
+        number = Decimal("nan")
+    if not number.is_finite() or number < 0:
         raise UnreadableInputError(f"{path}: {key} must be a number, 0 or more, got {value!r}")
-    return found
+    return number

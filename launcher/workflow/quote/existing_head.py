@@ -11,7 +11,7 @@ from launcher.rendering.names import stack_name
 from launcher.targets.load import part
 
 
-def kept_head(plan: Plan, session: Session) -> str | None:
+def existing_head_type(plan: Plan, session: Session) -> str | None:
     """The type of the head node, controller or system group that a plan's cluster has; None where there is none.
 
     Raises:
@@ -27,10 +27,10 @@ def kept_head(plan: Plan, session: Session) -> str | None:
         name = stack_name(plan, Runs.TRAINING)
         if not readers or stacks.find(session, name) is None:
             return None
-        made = stacks.template(session, name).get("Resources", {}).values()
+        resources = stacks.template(session, name).get("Resources", {}).values()
     except AwsError as problem:
         if forbidden(problem):
             return None
         raise
-    found = (readers[each["Type"]](each["Properties"]) for each in made if each["Type"] in readers)
-    return next((each for each in found if each is not None), None)
+    heads = (readers[resource["Type"]](resource["Properties"]) for resource in resources if resource["Type"] in readers)
+    return next((head for head in heads if head is not None), None)

@@ -25,12 +25,6 @@ REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError,
 def refuse_unless_allowed(priced: Priced, quoted: Quote, options: PriceOptions, say: Say = lambda _: None) -> None:
     """Go on only with a quote that the gate allows; an endpoint needs a verdict that is not against it, too.
 
-    Args:
-        priced: the candidates.
-        quoted: the one that was picked.
-        options: those of the command line.
-        say: is told a verdict that is worth a word.
-
     Raises:
         OverBudgetError, UnpricedError, ImpossibleError: it refuses, with the reason and the smallest way out.
     """
@@ -70,7 +64,7 @@ def _with_head_there(request: PlanRequest, plan: Plan, head: Head, say: Say) -> 
 
 
 def _at(priced: Priced, place: Place) -> tuple[int, Quote]:
-    rank = next(rank for rank, each in enumerate(priced.candidates, start=1) if each.place == place)
+    rank = next(rank for rank, candidate in enumerate(priced.candidates, start=1) if candidate.place == place)
     return rank, priced.quote(rank)
 
 
@@ -102,7 +96,7 @@ class Person(Protocol):
 
 
 def gated_quote(
-    path: Path, now: datetime, options: PriceOptions, *, wanted: str | None, say: Say, head: Head = no_head
+    path: Path, now: datetime, options: PriceOptions, *, selection: str | None, say: Say, head: Head = no_head
 ) -> Picked:
     """The picked candidate on the prices that are there.
 
@@ -110,10 +104,10 @@ def gated_quote(
         SlipwayError: the gate refused, or there is no such candidate.
     """
     priced = price(path, now, options)
-    rank, quoted = pick(priced, wanted)
-    kept = _with_head_there(priced.request, quoted.plan, head, say)
-    if kept != priced.request:
-        priced = price_request(path, kept, priced.catalog, now, options)
+    rank, quoted = pick(priced, selection)
+    with_head = _with_head_there(priced.request, quoted.plan, head, say)
+    if with_head != priced.request:
+        priced = price_request(path, with_head, priced.catalog, now, options)
         rank, quoted = _at(priced, quoted.plan.place)
     refuse_unless_allowed(priced, quoted, options, say)
     return Picked(priced=priced, rank=rank, quoted=quoted)
@@ -124,7 +118,7 @@ def fresh_quote(
     now: datetime,
     options: PriceOptions,
     *,
-    wanted: str | None,
+    selection: str | None,
     environment: Mapping[str, str],
     say: Say,
     head: Head = no_head,
@@ -143,7 +137,7 @@ def fresh_quote(
     from launcher.workflow.quote.refresh import refresh_for
 
     priced = price(path, now, options)
-    rank, first = pick(priced, wanted)
+    rank, first = pick(priced, selection)
     refuse_unless_allowed(priced, priced.quote_at_any_age(rank), options)
     request, place = priced.request, first.plan.place
     try:
@@ -160,9 +154,9 @@ def fresh_quote(
             raise UnpricedError(gone, hint=f"{command(priced, 'plan')} shows the other candidates")
         catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())
         request = described(request, Session(environment=environment, region=place.region))
-        kept = _with_head_there(request, first.plan, head, say)
-        priced = price_request(path, kept, catalog, now, options)
-        if kept != request:
+        with_head = _with_head_there(request, first.plan, head, say)
+        priced = price_request(path, with_head, catalog, now, options)
+        if with_head != request:
             first = _at(priced, place)[1]
     rank, quoted = pick(priced, first.digest)
     refuse_unless_allowed(priced, quoted, options, say)

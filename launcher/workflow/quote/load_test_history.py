@@ -38,15 +38,15 @@ def load_test_history(root: Path | None) -> LoadTestHistory:
         if not (folder.path / LOAD_FILE).is_file():
             continue
         try:
-            found = past_load_test(folder.read_json(LOAD_FILE))
+            load = past_load_test(folder.read_json(LOAD_FILE))
         except UnreadableInputError as problem:
             message = f"the load test of {name} in {folder.path.name} is not used: {problem.message}"
             findings.append(
                 warning("load-test-unreadable", "", message, f"slipway endpoint load {name} measures it again")
             )
             continue
-        if found is not None:
-            loads.append(found)
+        if load is not None:
+            loads.append(load)
     return LoadTestHistory(tuple(loads), tuple(findings))
 
 
@@ -62,14 +62,14 @@ def remarks(
     Of every type the newest is spoken of.
     """
     newest: dict[str, PastLoadTest] = {}
-    for each in sorted(history.loads, key=lambda each: each.row.date):
-        if model is not None and each.row.model == model.name and each.row.instance_type in estimates:
-            newest[each.row.instance_type] = each
-    found = list(history.findings)
-    for name, each in newest.items():
+    for load in sorted(history.loads, key=lambda past: past.row.date):
+        if model is not None and load.row.model == model.name and load.row.instance_type in estimates:
+            newest[load.row.instance_type] = load
+    remarks_there = list(history.findings)
+    for name, load in newest.items():
         assert model is not None  # noqa: S101 - none is newest without one
         facts = catalog.instance_types[name]
-        reason = each.unfit or why_unused(each.row, serve, model, facts, catalog.accelerators[facts.accelerator or ""])
+        reason = load.unfit or why_unused(load.row, serve, model, facts, catalog.accelerators[facts.accelerator or ""])
         if reason:
-            found.append(info(CODE, "workload.serve", f"the {each.row.source} on {name} is not used: {reason}"))
-    return tuple(found)
+            remarks_there.append(info(CODE, "workload.serve", f"the {load.row.source} on {name} is not used: {reason}"))
+    return tuple(remarks_there)

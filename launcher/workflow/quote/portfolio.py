@@ -46,7 +46,7 @@ class Member:
     @cached_property
     def rank(self) -> int | None:
         """The rank of its best option: priced, possible, tied to nothing that the plan does not ask for."""
-        return next((rank for rank, each in enumerate(self.priced.candidates, 1) if counts(each)), None)
+        return next((rank for rank, candidate in enumerate(self.priced.candidates, 1) if counts(candidate)), None)
 
     @cached_property
     def choice(self) -> Quote | None:
@@ -78,10 +78,10 @@ class Member:
 
     def on_chip(self, chip: str) -> Decimal | None:
         """The cheapest month on one kind of chip; None where nothing can or has a price."""
-        found = (
+        costs = (
             candidate.usd for candidate in self.wide.candidates if candidate.accelerator == chip and counts(candidate)
         )
-        usd = next((each for each in found if each is not None), None)
+        usd = next((cost for cost in costs if cost is not None), None)
         return None if usd is None else usd * self.times_a_month
 
 
@@ -133,8 +133,8 @@ class Portfolio:
             for candidate in member.wide.candidates
             if counts(candidate)
         }
-        found = [self._on(chip) for chip in sorted(each for each in chips if each)]
-        return tuple(sorted(found, key=lambda each: (len(each.missing), each.usd_per_month)))
+        options = [self._on(chip) for chip in sorted(chip_name for chip_name in chips if chip_name)]
+        return tuple(sorted(options, key=lambda option: (len(option.missing), option.usd_per_month)))
 
     def _on(self, chip: str) -> OneChip:
         months = {member.path: member.on_chip(chip) for member in self.members}
@@ -148,9 +148,9 @@ class Portfolio:
     def findings(self) -> tuple[Finding, ...]:
         """The findings of all plans, each with its plan's name."""
         return tuple(
-            replace(found, message=f"{member.name}: {found.message}")
+            replace(finding, message=f"{member.name}: {finding.message}")
             for member in self.members
-            for found in member.priced.findings
+            for finding in member.priced.findings
         )
 
 
@@ -173,8 +173,8 @@ def portfolio(paths: Sequence[Path], now: datetime, options: PriceOptions) -> Po
             priced = price_request(path, request, catalog, now, options)
         except (ImpossibleError, UnreadableInputError) as problem:
             unreadable |= isinstance(problem, UnreadableInputError)
-            found = [replace(finding, message=f"{path}: {finding.message}") for finding in problem.findings]
-            problems += found or [error("file", "", problem.message, problem.hint)]
+            refusals = [replace(finding, message=f"{path}: {finding.message}") for finding in problem.findings]
+            problems += refusals or [error("file", "", problem.message, problem.hint)]
             continue
         members.append(Member(path=path, priced=priced, wide=_wide(priced, path, now, options)))
     if unreadable:
@@ -201,16 +201,16 @@ def _opened(request: PlanRequest) -> PlanRequest:
     return opened_serving(request)
 
 
-def counts(each: Candidate) -> bool:
+def counts(candidate: Candidate) -> bool:
     """Whether a portfolio may rest on a candidate: priced, possible, not tied for years unless the plan asks for it.
 
     Spot carries training; it serves only where the plan asks for it.
     """
-    request = each.context.request
-    asked = tuple(PurchaseOption) if request.purchase.owned else request.purchase.option or ()
-    taken_back = each.place.option is PurchaseOption.SPOT and request.workload.serve is not None
-    free = each.place.term_years is None and not taken_back
-    return each.usd is not None and not each.refusals and (free or each.place.option in asked)
+    request = candidate.context.request
+    options = tuple(PurchaseOption) if request.purchase.owned else request.purchase.option or ()
+    taken_back = candidate.place.option is PurchaseOption.SPOT and request.workload.serve is not None
+    free = candidate.place.term_years is None and not taken_back
+    return candidate.usd is not None and not candidate.refusals and (free or candidate.place.option in options)
 
 
 def _scaled(usd: UsdRange, factor: Decimal) -> UsdRange:

@@ -63,11 +63,11 @@ def price(path: Path, now: datetime, options: PriceOptions) -> Priced:
     Raises:
         ImpossibleError: it is understood and no candidate is left, with every finding.
     """
-    request, catalog = asked(path, now, options)
+    request, catalog = load_request(path, now, options)
     return price_request(path, request, catalog, now, options)
 
 
-def asked(path: Path, now: datetime, options: PriceOptions) -> tuple[PlanRequest, Catalog]:
+def load_request(path: Path, now: datetime, options: PriceOptions) -> tuple[PlanRequest, Catalog]:
     """What a plan file asks for, with the command line's region, and the prices to answer with.
 
     Raises:
@@ -104,16 +104,16 @@ def price_job(
     request, inferred = with_trainer(path, request)
     facts, measured, remarks = _facts(request, options)
     resolution = resolve_training(request, catalog, facts, measured)
-    said = (*inferred, *remarks, *trainer_findings(path, request))
-    resolution = replace(resolution, findings=(*resolution.findings, *said))
+    notes = (*inferred, *remarks, *trainer_findings(path, request))
+    resolution = replace(resolution, findings=(*resolution.findings, *notes))
     refuse_errors(path, resolution.findings)
     context = replace(context_for(request, catalog, now, options), measured=measured)
     priced = price_training(str(path), resolution, context, everything=options.everything)
     if request.purchase.option == (PurchaseOption.SPOT,) and request.checkpoint.mode is CheckpointMode.NONE:
         best = priced.candidates[0]
-        found = [refusal for refusal in best.refusals if refusal.code == SPOT_WITHOUT_CHECKPOINTS]
+        without_checkpoints = [refusal for refusal in best.refusals if refusal.code == SPOT_WITHOUT_CHECKPOINTS]
         total = f", ${best.usd:,.0f}" if best.usd is not None else ""
-        findings = [replace(finding, message=f"{finding.message}{total}") for finding in found]
+        findings = [replace(finding, message=f"{finding.message}{total}") for finding in without_checkpoints]
         if findings:
             raise ImpossibleError(f"{path} contains an impossible request: 1 problem", findings=findings)
     return priced
@@ -139,24 +139,24 @@ class NoSuchCandidateError(UnreadableInputError):
     """A rank or digest that no candidate has."""
 
 
-def pick(priced: Priced, wanted: str | None) -> tuple[int, Quote]:
+def pick(priced: Priced, selection: str | None) -> tuple[int, Quote]:
     """The quote a person picked by rank or digest, with its rank; the first without a wish.
 
     Raises:
         NoSuchCandidateError: there is no such rank or digest.
     """
     count = len(priced.candidates)
-    if wanted is None:
+    if selection is None:
         return 1, priced.quote(1)
-    if wanted.isdecimal() and wanted.isascii() and len(wanted) < LEAST_DIGEST and 1 <= int(wanted) <= count:
-        return int(wanted), priced.quote(int(wanted))
-    if len(wanted) >= LEAST_DIGEST:
+    if selection.isdecimal() and selection.isascii() and len(selection) < LEAST_DIGEST and 1 <= int(selection) <= count:
+        return int(selection), priced.quote(int(selection))
+    if len(selection) >= LEAST_DIGEST:
         digests = [priced.digest(rank) for rank in range(1, count + 1)]
-        matching = [rank for rank, digest in enumerate(digests, start=1) if digest.startswith(wanted.lower())]
+        matching = [rank for rank, digest in enumerate(digests, start=1) if digest.startswith(selection.lower())]
         if matching and len({digests[rank - 1] for rank in matching}) == 1:
             # Offerings of two lengths for one plan: the first is the cheaper.
             return matching[0], priced.quote(matching[0])
     raise NoSuchCandidateError(
-        f"--pick {wanted}: no candidate has this rank or digest",
+        f"--pick {selection}: no candidate has this rank or digest",
         hint=f"use a rank from 1 to {count}, or at least the first {LEAST_DIGEST} characters of a digest",
     )

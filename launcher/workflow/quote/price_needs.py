@@ -77,24 +77,26 @@ def for_plan(request: PlanRequest, catalog: Catalog) -> tuple[Question, ...]:
     hosts = _hosts(request, (nodes.minimum, nodes.maximum) if nodes is not None else None)
     heads = dict.fromkeys(hosts, tuple(sorted({region for place in places.values() for region in place})))
     count = nodes.minimum if nodes is not None else 1
-    found = [*_on_demand({**heads, **places}, places if _commits(options) else {})]
+    questions = [*_on_demand({**heads, **places}, places if _commits(options) else {})]
     if PurchaseOption.SPOT in options:
-        found += _spot({type_.name: places[type_.name] for type_ in types if SPOT in type_.usage_classes})
+        questions += _spot({type_.name: places[type_.name] for type_ in types if SPOT in type_.usage_classes})
     if PurchaseOption.CAPACITY_BLOCK in options:
-        found += [block for name in types for block in _blocks(request, catalog, name, count)]
+        questions += [block for name in types for block in _blocks(request, catalog, name, count)]
     kinds = [target_of(target_kind) for target_kind in request.target.kind or TargetKind]
     if PurchaseOption.TRAINING_PLAN in options and any(
         PurchaseOption.TRAINING_PLAN in target.trains for target in kinds
     ):
-        found += _training_plans({type_.name: places[type_.name] for type_ in types if type_.training_plans}, count)
+        questions += _training_plans({type_.name: places[type_.name] for type_ in types if type_.training_plans}, count)
     ml = {f"ml.{type_.name}": places[type_.name] for type_ in types if type_.ml or _is_in_sagemaker(type_)}
     if any(target.managed for target in kinds) and any(option in options for option in ML_OPTIONS):
-        found += _each(SAGEMAKER, ml)
+        questions += _each(SAGEMAKER, ml)
     if PurchaseOption.SAVINGS_PLAN in options:
         kind = request.purchase.plan_kind
-        found += _each(SAVINGS_PLAN, places if kind is not SavingsPlanKind.SAGEMAKER else {})
-        found += _each(SAVINGS_PLAN, ml if kind in (None, SavingsPlanKind.SAGEMAKER) and request.target.kind else {})
-    return tuple(found)
+        questions += _each(SAVINGS_PLAN, places if kind is not SavingsPlanKind.SAGEMAKER else {})
+        questions += _each(
+            SAVINGS_PLAN, ml if kind in (None, SavingsPlanKind.SAGEMAKER) and request.target.kind else {}
+        )
+    return tuple(questions)
 
 
 def for_place(place: Place, request: PlanRequest) -> tuple[Question, ...]:
@@ -103,21 +105,21 @@ def for_place(place: Place, request: PlanRequest) -> tuple[Question, ...]:
     name, ml = place.instance_type, f"ml.{place.instance_type}"
     commits = _commits((place.option,))
     hosts = _hosts(request, (place.nodes,))
-    found = [*_on_demand(dict.fromkeys((*hosts, name), here), {name: here} if commits else {})]
+    questions = [*_on_demand(dict.fromkeys((*hosts, name), here), {name: here} if commits else {})]
     if target_of(place.target).managed:
-        found += _each(SAGEMAKER, {ml: here})
+        questions += _each(SAGEMAKER, {ml: here})
     match place.option:
         case PurchaseOption.SPOT:
-            found += _spot({name: here})
+            questions += _spot({name: here})
         case PurchaseOption.CAPACITY_BLOCK:
-            found.append(Question(kind=CAPACITY_BLOCK, names=(name,), regions=here, count=place.nodes))
+            questions.append(Question(kind=CAPACITY_BLOCK, names=(name,), regions=here, count=place.nodes))
         case PurchaseOption.TRAINING_PLAN:
-            found += _training_plans({name: here}, place.nodes)
+            questions += _training_plans({name: here}, place.nodes)
         case PurchaseOption.SAVINGS_PLAN:
-            found += _each(SAVINGS_PLAN, {ml if place.plan_kind is SavingsPlanKind.SAGEMAKER else name: here})
+            questions += _each(SAVINGS_PLAN, {ml if place.plan_kind is SavingsPlanKind.SAGEMAKER else name: here})
         case _:
             pass
-    return tuple(found)
+    return tuple(questions)
 
 
 def for_everything(catalog: Catalog) -> tuple[Question, ...]:
@@ -126,16 +128,16 @@ def for_everything(catalog: Catalog) -> tuple[Question, ...]:
     places = {type_.name: catalog.regions_of(type_.name) for type_ in types if not type_.name.startswith("u-")}
     chips = {type_.name: places[type_.name] for type_ in types if type_.accelerator and type_.name in places}
     ml = {f"ml.{type_.name}": catalog.regions_of(type_.name) for type_ in types if type_.ml or _is_in_sagemaker(type_)}
-    found = [*_on_demand(places, chips)]
-    found += _spot({name: chips[name] for name in chips if SPOT in catalog.instance_types[name].usage_classes})
+    questions = [*_on_demand(places, chips)]
+    questions += _spot({name: chips[name] for name in chips if SPOT in catalog.instance_types[name].usage_classes})
     for type_ in types:
         regions = catalog.regions_offering(type_.name, PurchaseOption.CAPACITY_BLOCK)
-        found += [Question(kind=CAPACITY_BLOCK, names=(type_.name,), regions=(region,)) for region in regions]
-    found += _training_plans(
+        questions += [Question(kind=CAPACITY_BLOCK, names=(type_.name,), regions=(region,)) for region in regions]
+    questions += _training_plans(
         {type_.name: places[type_.name] for type_ in types if type_.training_plans and type_.name in places}, 1
     )
-    found += [*_each(SAGEMAKER, ml), *_each(SAVINGS_PLAN, chips), *_each(SAVINGS_PLAN, ml)]
-    return tuple(found)
+    questions += [*_each(SAGEMAKER, ml), *_each(SAVINGS_PLAN, chips), *_each(SAVINGS_PLAN, ml)]
+    return tuple(questions)
 
 
 def within(questions: Iterable[Question], regions: Collection[str]) -> tuple[Question, ...]:
@@ -148,18 +150,18 @@ def within(questions: Iterable[Question], regions: Collection[str]) -> tuple[Que
 
 def _check(request: PlanRequest, catalog: Catalog) -> None:
     target = request.target
-    found = [
+    unknown = [
         _unknown("instance type", "target.instance_type", name, catalog.instance_types)
         for name in (*(target.instance_type or ()), *target.fallback_types)
         if name not in catalog.instance_types
     ]
-    found += [
+    unknown += [
         _unknown("region", "target.region", region, catalog.regions)
         for region in target.region or ()
         if region not in catalog.regions
     ]
-    if found:
-        raise ImpossibleError(f"{request.name}: there are no prices to request", findings=found)
+    if unknown:
+        raise ImpossibleError(f"{request.name}: there are no prices to request", findings=unknown)
 
 
 def _unknown(what: str, path: str, name: str, there: Collection[str]) -> Finding:
@@ -197,7 +199,7 @@ def _hosts(request: PlanRequest, counts: tuple[int, ...] | None) -> tuple[str, .
     elif counts is None:
         heads = {name for _, name in HEAD_NODES}
     else:
-        heads = {head_node(each, None) for each in counts}
+        heads = {head_node(count, None) for count in counts}
     return tuple(sorted(heads)) + ((LOGIN_NODE,) if request.storage.login_nodes else ())
 
 
@@ -206,7 +208,6 @@ def _commits(options: Collection[PurchaseOption]) -> bool:
 
 
 def _is_in_sagemaker(facts: InstanceType) -> bool:
-    """Whether SageMaker runs endpoints or training jobs on a type."""
     return any(target.kind in facts.targets for target in TARGETS.values() if target.managed)
 
 
@@ -263,12 +264,12 @@ def public_files(questions: Sequence[Question], catalog: Catalog, regions: Seque
     """The files to read: price files of `regions`, the spot page, the advisor's bands."""
     kinds = {question.kind for question in questions}
     everywhere = tuple(catalog.regions)
-    found = [Question(kind=SPOT_PAGE, names=EVERY_TYPE, regions=everywhere)] if SPOT in kinds else []
-    found.append(bands(catalog))
+    downloads = [Question(kind=SPOT_PAGE, names=EVERY_TYPE, regions=everywhere)] if SPOT in kinds else []
+    downloads.append(bands(catalog))
     machines = [name for kind, name in ((ON_DEMAND, "AmazonEC2"), (SAGEMAKER, "AmazonSageMaker")) if kind in kinds]
     pairs = [(name, region) for region in regions for name in machines] + list(item_questions(regions))
-    found += [Question(kind=PRICE_FILE, names=(name,), regions=(region,)) for name, region in dict.fromkeys(pairs)]
-    return tuple(found)
+    downloads += [Question(kind=PRICE_FILE, names=(name,), regions=(region,)) for name, region in dict.fromkeys(pairs)]
+    return tuple(downloads)
 
 
 def bands(catalog: Catalog) -> Question:
@@ -286,4 +287,4 @@ def bands_and_items(questions: Sequence[Question], catalog: Catalog) -> tuple[Qu
 def unasked(questions: Sequence[Question]) -> tuple[str, ...]:
     """Kinds of price among some questions that AWS publishes for no account alone."""
     kinds = {question.kind for question in questions}
-    return tuple(each for each in _SIGNED if each in kinds)
+    return tuple(kind for kind in _SIGNED if kind in kinds)

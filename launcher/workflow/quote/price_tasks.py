@@ -67,8 +67,8 @@ def _sagemaker(question: Question, sessions: Sessions, now: datetime) -> Answer:
 def _bill_items(question: Question, sessions: Sessions, now: datetime) -> Answer:
     service, region = question.names[0], question.regions[0]
     known = usage_types_of(service, region)
-    found = price_list.bill_products(sessions.session(price_list.HOME, "pricing"), service, region, known)
-    return bill_answer(found, known, item_units(), region, now)
+    products = price_list.bill_products(sessions.session(price_list.HOME, "pricing"), service, region, known)
+    return bill_answer(products, known, item_units(), region, now)
 
 
 SIGNED: Mapping[str, AskSigned] = {
@@ -111,8 +111,6 @@ def public(files: PublicFiles, now: datetime, say: Callable[[str], None]) -> Ask
 
 
 class _DownloadProgress:
-    """Says how far a download is, each time another part of it came."""
-
     def __init__(self, *, words: str, say: Callable[[str], None]) -> None:
         self._words, self._say = words, say
         self._said = 0
@@ -133,8 +131,8 @@ def answers(questions: Iterable[Question], ask: Ask) -> Generator[list[tuple[Que
     """
     waiting: SimpleQueue[Question] = SimpleQueue()
     came: SimpleQueue[tuple[Question, Answer | Exception]] = SimpleQueue()
-    for each in questions:
-        waiting.put(each)
+    for waiting_question in questions:
+        waiting.put(waiting_question)
     left, stopped = waiting.qsize(), Event()
 
     def work() -> None:
@@ -153,18 +151,17 @@ def answers(questions: Iterable[Question], ask: Ask) -> Generator[list[tuple[Que
             while not came.empty():
                 wave.append(came.get())
             left -= len(wave)
-            yield [(question, _expected(each)) for question, each in wave]
+            yield [(question, _expected(outcome)) for question, outcome in wave]
     finally:
         stopped.set()
 
 
 def _outcome(question: Question, ask: Ask) -> Answer | Exception:
-    """The answer, or what went wrong, for the thread that waits for it."""
     try:
         return ask(question)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
-        said = f"{type(problem).__name__}: {str(problem)[:80]}"
-        failure = AwsError(f"an answer of unknown format, so no price is read from it ({said})")
+        cause = f"{type(problem).__name__}: {str(problem)[:80]}"
+        failure = AwsError(f"an answer of unknown format, so no price is read from it ({cause})")
         failure.__cause__ = problem
         return failure
     except Exception as problem:  # noqa: BLE001 - handed to the waiting thread, which raises what it does not expect

@@ -29,7 +29,7 @@ def known_catalog(environment: Mapping[str, str], now: datetime, prices_as_of: d
     return catalog_load.load(prices_as_of=prices_as_of, overlay=cache_folder(environment), today=now.date())
 
 
-def show(catalog: Catalog, wanted: PriceFilter, now: datetime, *, history: bool) -> tuple[PriceRow, ...]:
+def show(catalog: Catalog, price_filter: PriceFilter, now: datetime, *, history: bool) -> tuple[PriceRow, ...]:
     """The rows that hold: of each price the one that prices candidates, with any newer one that does not; or all.
 
     Sorted as a person looks for them: by kind, accelerators before other machines, type, region.
@@ -37,58 +37,67 @@ def show(catalog: Catalog, wanted: PriceFilter, now: datetime, *, history: bool)
     Raises:
         UnreadableInputError: a type, region or kind that no row has.
     """
-    _check(catalog, wanted)
-    found = rows(
-        catalog, instance_type=wanted.instance_type, region=wanted.region, option=wanted.option, now=now.date()
+    _check(catalog, price_filter)
+    current = rows(
+        catalog,
+        instance_type=price_filter.instance_type,
+        region=price_filter.region,
+        option=price_filter.option,
+        now=now.date(),
     )
     if not history:
-        found = _holding(found)
+        current = _holding(current)
     types = catalog.instance_types
 
     def order(row: PriceRow) -> tuple[int, bool, str, tuple[object, ...], date]:
         facts = types.get(row.name.removeprefix("ml."))
         return KINDS.index(row.kind), facts is not None and facts.accelerator is None, row.name, row.key, row.as_of
 
-    return tuple(sorted(found, key=order))
+    return tuple(sorted(current, key=order))
 
 
-def _holding(found: Collection[PriceRow]) -> list[PriceRow]:
+def _holding(price_rows: Collection[PriceRow]) -> list[PriceRow]:
     """Of each price the current row and what is newer; the newest where there is no current one.
 
     A zone's spot price that one of its region stands in for is history, unless it is the newer and was not believed.
     """
     groups: dict[Key, list[PriceRow]] = {}
-    for row in found:
+    for row in price_rows:
         groups.setdefault(row.key, []).append(row)
     spot = PurchaseOption.SPOT.value
     whole = {key for key, group in groups.items() if key.kind == spot and any(row.current for row in group)}
-    kept = []
+    retained = []
     for key, group in groups.items():
         current = [row.as_of for row in group if row.current]
         region = key._replace(zone="")
         if not current and key.zone and region in whole:
-            said = max(row.as_of for row in groups[region] if row.current)
-            kept += [row for row in group if row.basis is Basis.UNVERIFIED and row.as_of > said]
+            verified = max(row.as_of for row in groups[region] if row.current)
+            retained += [row for row in group if row.basis is Basis.UNVERIFIED and row.as_of > verified]
             continue
         least = max(current or [row.as_of for row in group])
-        kept += [row for row in group if row.current or row.as_of > least or (not current and row.as_of == least)]
-    return kept
+        retained += [row for row in group if row.current or row.as_of > least or (not current and row.as_of == least)]
+    return retained
 
 
-def diff(catalog: Catalog, wanted: PriceFilter, before: date, after: date) -> tuple[PriceChange, ...]:
+def diff(catalog: Catalog, price_filter: PriceFilter, before: date, after: date) -> tuple[PriceChange, ...]:
     """What changed between two days, in the order of the kinds.
 
     Raises:
         UnreadableInputError: a type, region or kind that no row has, or days in the wrong order.
     """
-    _check(catalog, wanted)
+    _check(catalog, price_filter)
     if after < before:
         raise UnreadableInputError(f"{after} is before {before}", hint=f"slipway prices diff {after} {before}")
-    found = difference(
-        catalog, before, after, instance_type=wanted.instance_type, region=wanted.region, option=wanted.option
+    changes = difference(
+        catalog,
+        before,
+        after,
+        instance_type=price_filter.instance_type,
+        region=price_filter.region,
+        option=price_filter.option,
     )
     return tuple(
-        sorted(found, key=lambda change: next(KINDS.index(row.kind) for row in (change.after, change.before) if row))
+        sorted(changes, key=lambda change: next(KINDS.index(row.kind) for row in (change.after, change.before) if row))
     )
 
 
@@ -103,14 +112,14 @@ def check_regions(catalog: Catalog, regions: Collection[str]) -> None:
             raise UnreadableInputError(f"no region {region} in the catalog", hint=nearest_name(region, catalog.regions))
 
 
-def _check(catalog: Catalog, wanted: PriceFilter) -> None:
-    if wanted.option is not None and wanted.option not in KINDS:
-        near = nearest_name(wanted.option, KINDS)
-        raise UnreadableInputError(f"no kind of price {wanted.option}", hint=near or f"one of {', '.join(KINDS)}")
-    if wanted.region is not None:
-        check_regions(catalog, (wanted.region,))
-    if wanted.instance_type is not None:
-        name = wanted.instance_type.removeprefix("ml.")
+def _check(catalog: Catalog, price_filter: PriceFilter) -> None:
+    if price_filter.option is not None and price_filter.option not in KINDS:
+        near = nearest_name(price_filter.option, KINDS)
+        raise UnreadableInputError(f"no kind of price {price_filter.option}", hint=near or f"one of {', '.join(KINDS)}")
+    if price_filter.region is not None:
+        check_regions(catalog, (price_filter.region,))
+    if price_filter.instance_type is not None:
+        name = price_filter.instance_type.removeprefix("ml.")
         there = {*catalog.instance_types, *catalog.unavailable_types, *_priced_types(catalog.store)}
         gone = catalog.unavailable_type(name)
         if gone is not None and name not in there:

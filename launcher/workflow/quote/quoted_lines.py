@@ -21,9 +21,7 @@ _QUOTE: dict[str, Any] = {"purchase_option": str, "components": [_COMPONENT], "s
 def quoted_lines(quote: Mapping[str, Any], hours: Decimal | None = None) -> tuple[QuotedLine, ...]:
     """The lines of a quote document by what bills them, in the order of the quote.
 
-    Args:
-        quote: slipway.quote/1.
-        hours: of the period that is compared, for a quote of a month; None for one of a whole job.
+    `hours`: of the period of a monthly quote; None for a quote of a whole job.
 
     Raises:
         ValueError: `quote` is not a quote.
@@ -44,14 +42,14 @@ def quoted_lines(quote: Mapping[str, Any], hours: Decimal | None = None) -> tupl
         key = (known.services, known.usage_type)
         computed = computed or (key if component["group"] == "compute" else None)
         groups.setdefault(key, []).append((component, known))
-    return tuple(_line(each, scale, takes_fees=whole and key == computed) for key, each in groups.items())
+    return tuple(_line(parts, scale, takes_fees=whole and key == computed) for key, parts in groups.items())
 
 
 def _line(members: Iterable[tuple[Mapping[str, Any], BilledAs]], scale: Decimal, *, takes_fees: bool) -> QuotedLine:
     listed = list(members)
     first, known = listed[0]
     sums = [amount(component["usd"]) for component, _ in listed]
-    quantity = sum((Decimal(repr(component["quantity"])) * each.units for component, each in listed), Decimal(0))
+    quantity = sum((Decimal(repr(component["quantity"])) * part.units for component, part in listed), Decimal(0))
     return QuotedLine(
         names=tuple(str(component["name"]) for component, _ in listed),
         services=known.services,

@@ -69,13 +69,8 @@ def refresh_file(
 ) -> RefreshReport:
     """Fresh prices for a plan file, or for everything without one: with credentials from AWS's APIs, else its files.
 
-    Args:
-        path: the plan file.
-        only: regions that replace the plan's, or that everything is narrowed to; empty: as they are.
-        environment: credentials, endpoints and the place of the cache.
-        now: UTC.
-        say: takes progress.
-        everywhere: without credentials and regions, read every region's price files and not the first few.
+    `only`: regions instead of the plan's. `everywhere`: without credentials and regions, read the price files of every
+    region.
 
     Raises:
         CredentialsError: the credentials are of no use; what was read before is kept.
@@ -91,7 +86,7 @@ def refresh_file(
         if only:
             request = replace(request, target=replace(request.target, region=tuple(dict.fromkeys(only))))
         questions = for_plan(request, catalog)
-        _tell_fees(request, catalog, environment, now, say)
+        _report_fees(request, catalog, environment, now, say)
     if not questions:
         raise ImpossibleError("there are no prices to request in these regions", hint="use other regions")
     try:
@@ -101,7 +96,7 @@ def refresh_file(
         say("  no AWS credentials: reading AWS's public price files")
     named = sorted({region for question in questions for region in question.regions})
     few = not only and not everywhere and len(named) > len(FIRST_REGIONS)
-    chosen = [each for each in named if each in FIRST_REGIONS or not few] or named[: len(FIRST_REGIONS)]
+    chosen = [region for region in named if region in FIRST_REGIONS or not few] or named[: len(FIRST_REGIONS)]
     if few:
         say(f"  price files of {', '.join(chosen)} only: use --region for others, or --all for every region")
     files = public_files(questions, catalog, chosen)
@@ -109,7 +104,7 @@ def refresh_file(
     return replace(report, public=True, unasked=unasked(questions))
 
 
-def _tell_fees(
+def _report_fees(
     request: PlanRequest, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Tell
 ) -> None:
     for target in (target_of(kind) for kind in request.target.kind or ()):
@@ -120,15 +115,15 @@ def _tell_fees(
         for region in request.target.region or catalog.commercial(catalog.regions):
             what = f"  fees of {target.title} in {region}"
             try:
-                found = fee_offer(folder, addresses(environment), target.fee_service, region, now)
+                offer = fee_offer(folder, addresses(environment), target.fee_service, region, now)
             except AwsError as problem:
                 say(f"{what}: {problem.message}; {by_hand}")
                 break
-            if found is None:
+            if offer is None:
                 say(f"{what}: the Price List's index has no service of that name; {by_hand}")
                 break
-            say(f"{what}, by service {found.service} (not confirmed; none of it prices a plan; {by_hand}):")
-            for fee in found.fees:
+            say(f"{what}, by service {offer.service} (not confirmed; none of it prices a plan; {by_hand}):")
+            for fee in offer.fees:
                 say(f"    {fee.usage_type}: ${fee.usd} per {fee.unit}")
 
 
@@ -139,15 +134,15 @@ def take_snapshot(path: Path, expected: str | None, environment: Mapping[str, st
         UnreadableInputError: the digest is another one, or the file is not a snapshot.
     """
     cache = PriceCache(folder=cache_folder(environment))
-    with TemporaryDirectory(prefix="slipway-prices-") as made:
-        digest = unpack(path, expected, Path(made))
+    with TemporaryDirectory(prefix="slipway-prices-") as unpacked:
+        digest = unpack(path, expected, Path(unpacked))
         before = _every(known_catalog(environment, now))
         try:
-            rows = cache.take(Path(made), now.date())
+            rows = cache.take(Path(unpacked), now.date())
         except UnreadableInputError as problem:
-            if made not in problem.message:
+            if unpacked not in problem.message:
                 raise
-            message = problem.message.replace(f"price cache: {made}/", "")
+            message = problem.message.replace(f"price cache: {unpacked}/", "")
             raise UnreadableInputError(f"snapshot {path}: {message}", hint="make snapshot writes one") from problem
     after = (FetchedPrice(key=key, usd=price.usd) for key, price in _every(known_catalog(environment, now)).items())
     moved = jumps(before, after)
@@ -168,7 +163,9 @@ def take_snapshot(path: Path, expected: str | None, environment: Mapping[str, st
 
 def _every(catalog: Catalog) -> dict[Key, Known]:
     names = [*catalog.instance_types, *(f"ml.{name}" for name in catalog.instance_types)]
-    kinds = sorted({kind for found in _FILE_KINDS.values() for each in found.values() for kind in each})
+    kinds = sorted(
+        {kind for by_region in _FILE_KINDS.values() for file_kinds in by_region.values() for kind in file_kinds}
+    )
     return {key: price for kind in kinds for key, price in known(catalog.store, kind, names, catalog.regions).items()}
 
 
@@ -197,14 +194,9 @@ def refresh(
     """Ask AWS and keep each answer in the environment's cache as it comes.
 
     A question that fails leaves the others' answers kept. After an interrupt, or for an hour after a failure, the next
-    refresh asks only what is missing. The shipped snapshot is never changed.
+    refresh asks only what is missing. The shipped snapshot is never changed. Prices are kept under the day of `now`
+    (UTC).
 
-    Args:
-        questions: see `price_needs`.
-        catalog: what was known before, to tell what changed; loaded with the cache beside it.
-        environment: credentials, endpoints and the place of the cache.
-        now: UTC; the day the prices are kept under.
-        say: takes progress.
 
     Raises:
         CredentialsError: there are no credentials, or they have run out; what was read before is kept.
@@ -214,9 +206,9 @@ def refresh(
     cache.keep((), now.date())
     sessions = Sessions(environment)
     with closing(sessions), closing(_files(environment, catalog)) as files:
-        asked, skipped = _reachable(tuple(dict.fromkeys(questions)), sessions, say)
+        reachable, skipped = _reachable(tuple(dict.fromkeys(questions)), sessions, say)
         run = _Run(cache=cache, ask=signed(sessions, files, now), now=now, say=say)
-        return replace(run.report(asked, catalog), skipped_regions=skipped)
+        return replace(run.report(reachable, catalog), skipped_regions=skipped)
 
 
 def refresh_public(
@@ -250,8 +242,8 @@ def _reachable(
     questions: Sequence[Question], sessions: Sessions, say: Tell
 ) -> tuple[tuple[Question, ...], tuple[str, ...]]:
     """The questions without the regions that the account may not use, and those regions."""
-    wanted = {region for question in questions if question.kind in REGIONAL for region in question.regions}
-    if len(wanted) <= 1:
+    asked_regions = {region for question in questions if question.kind in REGIONAL for region in question.regions}
+    if len(asked_regions) <= 1:
         return tuple(questions), ()
     try:
         usable = regions.enabled(sessions.session(sessions.home, "ec2"))
@@ -265,25 +257,21 @@ def _reachable(
         for question in questions
         for part in (within((question,), usable) if question.kind in REGIONAL else (question,))
     ]
-    return tuple(left), tuple(sorted(wanted - usable))
+    return tuple(left), tuple(sorted(asked_regions - usable))
 
 
 def _known(question: Question, catalog: Catalog) -> dict[Key, Known]:
-    """The prices that a whole answer to a question must have; on demand in local zones is not among them.
-
-    Nor is a spot price that names no zone: the services answer by zone.
-    """
     kinds: tuple[str, ...] = (question.kind, "reserved") if question.reserved else (question.kind,)
     names: Collection[str] = question.names
     if question.kind in _FILE_KINDS:
         kinds = _FILE_KINDS[question.kind].get(question.names[0], ())
         names = [f"ml.{name}" if SAGEMAKER in kinds else name for name in catalog.instance_types]
-    found: dict[Key, Known] = {}
+    prices: dict[Key, Known] = {}
     for kind in kinds:
-        found.update(known(catalog.store, kind, names, question.regions))
+        prices.update(known(catalog.store, kind, names, question.regions))
     if question.kind == SPOT_PAGE:
-        return {key: price for key, price in found.items() if not key.zone}
-    return {key: price for key, price in found.items() if key.kind not in _ZONED or bool(key.zone) is _ZONED[key.kind]}
+        return {key: price for key, price in prices.items() if not key.zone}
+    return {key: price for key, price in prices.items() if key.kind not in _ZONED or bool(key.zone) is _ZONED[key.kind]}
 
 
 _FILE_KINDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -315,17 +303,17 @@ class _Run:
     failures: list[tuple[str, AwsError]] = field(default_factory=list)
     asking: Stage = field(init=False)
 
-    def report(self, asked: tuple[Question, ...], catalog: Catalog) -> RefreshReport:
+    def report(self, questions: tuple[Question, ...], catalog: Catalog) -> RefreshReport:
         """Ask what an unfinished refresh has not brought, and say what came.
 
         Raises:
             CredentialsError: they are of no use; the answers that came before are kept.
         """
-        kept = self.cache.answered(self.now)
-        missing = [question for question in asked if question.key not in kept]
-        if len(missing) < len(asked):
-            have = len(asked) - len(missing)
-            self.say(f"  {have} of {len(asked)} answers are reused from the unfinished refresh")
+        answered = self.cache.answered(self.now)
+        missing = [question for question in questions if question.key not in answered]
+        if len(missing) < len(questions):
+            have = len(questions) - len(missing)
+            self.say(f"  {have} of {len(questions)} answers are reused from the unfinished refresh")
         self.total = len(missing)
         with stage(self.say, self._questions) as self.asking:
             self._ask({question: _known(question, catalog) for question in missing})
@@ -333,15 +321,15 @@ class _Run:
             self.cache.finish()
         return RefreshReport(
             cache=self.cache.folder,
-            asked=len(asked),
-            answered=len(asked) - len(self.failures),
-            resumed=len(asked) - len(missing),
+            asked=len(questions),
+            answered=len(questions) - len(self.failures),
+            resumed=len(questions) - len(missing),
             prices=self.prices,
             jumped=tuple(sorted(self.jumped, key=lambda move: move.key)),
             vanished=tuple(sorted(self.vanished, key=lambda move: move.key)),
             refused=tuple(sorted(self.refused, key=lambda refusal: refusal.key)),
             unmatched=tuple(sorted(self.unmatched, key=lambda unmatched: (unmatched.item, unmatched.region))),
-            failures=tuple(sorted(self.failures, key=lambda each: each[0])),
+            failures=tuple(sorted(self.failures, key=lambda failure: failure[0])),
             skipped_regions=(),
         )
 
@@ -349,11 +337,11 @@ class _Run:
         try:
             with closing(answers(questions, self.ask)) as waves:
                 for wave in waves:
-                    found = [(question, each) for question, each in wave if isinstance(each, Answer)]
-                    self.cache.keep_answers((each for _, each in found), self.now.date())
-                    self.cache.note((question.key for question, each in found if not each.refusals), self.now)
-                    for question, each in found:
-                        self._count(question, each, questions[question])
+                    answered = [(question, outcome) for question, outcome in wave if isinstance(outcome, Answer)]
+                    self.cache.keep_answers((answer for _, answer in answered), self.now.date())
+                    self.cache.note((question.key for question, answer in answered if not answer.refusals), self.now)
+                    for question, reply in answered:
+                        self._count(question, reply, questions[question])
                     for question, problem in wave:
                         if isinstance(problem, AwsError):
                             self._fail(question, problem)
@@ -382,10 +370,10 @@ class _Run:
         if isinstance(problem, CredentialsError):
             raise problem
         self.came += 1
-        told = any(each.message == problem.message for _, each in self.failures)
+        reported = any(failure.message == problem.message for _, failure in self.failures)
         self.failures.append((question.words, problem))
         self._came(question.words)
-        if not told:
+        if not reported:
             self.say(f"  {self._place}  {question.words}: failed: {problem.message}")
 
     def _came(self, words: str) -> None:

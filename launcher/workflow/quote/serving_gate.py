@@ -43,26 +43,21 @@ def refuse_undeployable(priced: Priced, quoted: Quote) -> None:
         message = f"target.cluster: an endpoint does not run in a cluster, got {plan.request.target.cluster}"
         raise ImpossibleError(message, hint="remove target.cluster")
     served = ServingDeployment(plan=plan, catalog=priced.catalog, images=load_images())
-    found = deployment_findings(served, load_serving())
-    if any(finding.level is Level.ERROR for finding in found):
-        raise ImpossibleError(f"{plan.name} cannot be deployed", findings=found)
+    findings = deployment_findings(served, load_serving())
+    if any(finding.level is Level.ERROR for finding in findings):
+        raise ImpossibleError(f"{plan.name} cannot be deployed", findings=findings)
 
 
 def _other(priced: Priced, hint: str) -> str:
-    for rank, each in enumerate(priced.candidates, start=1):
-        machines = each.place.option is not PurchaseOption.BEDROCK
-        if machines and Runs.SERVING in target_of(each.place.target).deployed and each.usd is not None:
-            return f"{hint}; --pick {rank} is an endpoint on {each.place.instance_type}"
+    for rank, candidate in enumerate(priced.candidates, start=1):
+        machines = candidate.place.option is not PurchaseOption.BEDROCK
+        if machines and Runs.SERVING in target_of(candidate.place.target).deployed and candidate.usd is not None:
+            return f"{hint}; --pick {rank} is an endpoint on {candidate.place.instance_type}"
     return hint
 
 
 def refuse_by_verdict(priced: Priced, options: PriceOptions, say: Callable[[str], None]) -> None:
     """Go on only where the comparison does not say that Bedrock is the better buy, or where that is overridden.
-
-    Args:
-        priced: the plan's candidates.
-        options: those of the command line; `despite_verdict` overrides.
-        say: is told a verdict that is overridden, or that would measure first.
 
     Raises:
         ImpossibleError: the verdict is against it, with its reasons and what would turn it round.

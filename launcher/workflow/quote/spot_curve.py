@@ -24,11 +24,11 @@ def spot_curve(priced: Priced, quoted: Quote, options: PriceOptions) -> tuple[tu
     most = max(most, LEAST * 10)
     rates = tuple(round(LEAST + (most - LEAST) * (step / STEPS) ** 2, 6) for step in range(STEPS + 1))
     request = quoted.plan.request
-    found = sweep_request(
+    result = sweep_request(
         Path(priced.path), request, priced.catalog, [Axis(key=KEY, values=rates)], now=priced.now, options=options
     )
     points = []
-    for point in found.points:
+    for point in result.points:
         usd = point.best.usd if point.best is not None else None
         if usd is not None:
             points.append((float(point.values[KEY]), float(usd.low), float(usd.mid), float(usd.high)))

@@ -20,7 +20,7 @@ from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.pricing.priced import Priced
 from launcher.workflow.quote.options import PriceOptions
-from launcher.workflow.quote.price import asked, price_request
+from launcher.workflow.quote.price import load_request, price_request
 
 MOST_POINTS = 64
 UNPRICED = ("security.",)
@@ -66,33 +66,35 @@ class Sweep:
         return min(known, key=lambda pair: pair[0])[1] if known else None
 
 
-def sweep(path: Path, wanted: Sequence[str], now: datetime, options: PriceOptions) -> Sweep:
+def sweep(path: Path, texts: Sequence[str], now: datetime, options: PriceOptions) -> Sweep:
     """Price a plan at every combination of values.
 
-    Args:
-        path: the plan file.
-        wanted: `KEY=VALUE,VALUE` each; a key is dotted, or the last word of one that is alone with it.
-        now: the moment.
-        options: those of the command line.
+    Each of `texts` is `KEY=VALUE,VALUE`; a key is dotted, or its last word where no other key ends so.
 
     Raises:
         UnreadableInputError: the file or a sweep cannot be understood, or there are too many points.
     """
-    return sweep_axes(path, [_axis(each) for each in wanted], now, options)
+    return sweep_axes(path, [_axis(text) for text in texts], now, options)
 
 
-def sweep_axes(path: Path, wanted: Sequence[Axis], now: datetime, options: PriceOptions) -> Sweep:
+def sweep_axes(path: Path, axes: Sequence[Axis], now: datetime, options: PriceOptions) -> Sweep:
     """The same for axes that are there already; their keys may be the last words of what they mean.
 
     Raises:
         UnreadableInputError: the file or a key cannot be understood, or there are too many points.
     """
-    request, catalog = asked(path, now, options)
-    return sweep_request(path, request, catalog, wanted, now=now, options=options)
+    request, catalog = load_request(path, now, options)
+    return sweep_request(path, request, catalog, axes, now=now, options=options)
 
 
 def sweep_request(
-    path: Path, request: PlanRequest, catalog: Catalog, wanted: Sequence[Axis], *, now: datetime, options: PriceOptions
+    path: Path,
+    request: PlanRequest,
+    catalog: Catalog,
+    wanted_axes: Sequence[Axis],
+    *,
+    now: datetime,
+    options: PriceOptions,
 ) -> Sweep:
     """The same for a request that is there already; `path` is where it was read from.
 
@@ -100,7 +102,7 @@ def sweep_request(
         UnreadableInputError: a key cannot be understood, or there are too many points.
     """
     plain = document(request)
-    axes = tuple(Axis(key=_key(axis.key, plain), values=axis.values) for axis in wanted)
+    axes = tuple(Axis(key=_key(axis.key, plain), values=axis.values) for axis in wanted_axes)
     names = [axis.key for axis in axes]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -117,8 +119,8 @@ def sweep_request(
         try:
             priced = price_request(path, own, catalog, now, options)
         except ImpossibleError as problem:
-            told = problem.findings[0].message if problem.findings else problem.message
-            points.append(Point(values=chosen, priced=None, reason=told))
+            reason = problem.findings[0].message if problem.findings else problem.message
+            points.append(Point(values=chosen, priced=None, reason=reason))
         else:
             points.append(Point(values=chosen, priced=priced))
     return Sweep(path=path, request=request, now=now, axes=axes, points=tuple(points))
@@ -141,14 +143,12 @@ def _key(name: str, plain: Mapping[str, Any]) -> str:
     every = list(_leaves(plain))
     if name in every:
         return name
-    ends = [each for each in every if each.rpartition(".")[2] == name and not each.startswith(UNPRICED)]
+    ends = [key for key in every if key.rpartition(".")[2] == name and not key.startswith(UNPRICED)]
     if len(ends) == 1:
         return ends[0]
     if ends:
         raise UnreadableInputError(f"--sweep {name} may be {' or '.join(ends)}", hint="write the whole key")
-    hint = (
-        nearest_name(name, [*every, *(each.rpartition(".")[2] for each in every)]) or "a key of the plan file, dotted"
-    )
+    hint = nearest_name(name, [*every, *(key.rpartition(".")[2] for key in every)]) or "a key of the plan file, dotted"
     raise UnreadableInputError(f"--sweep {name}: the plan has no such key", hint=hint)
 
 

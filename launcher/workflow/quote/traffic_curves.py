@@ -17,46 +17,50 @@ SHARES = (0.05, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0)
 Curve = tuple[str, str, tuple[tuple[float, float, float, float], ...]]
 
 
-def traffic_curves(found: "ServingComparison", options: PriceOptions) -> tuple[Curve, ...]:
+def traffic_curves(comparison: "ServingComparison", options: PriceOptions) -> tuple[Curve, ...]:
     """For each side its name, a class, and requests a second with low, middle and high dollars a month.
 
     The same way of buying in the same place. Traffic that is given hour by hour keeps its shape, and the mean is told.
     """
-    serve = found.request.workload.serve
+    serve = comparison.request.workload.serve
     if serve is None:
         return ()
     hourly = serve.hourly_requests_per_s
     if hourly:
-        axis = Axis(key=HOURLY, values=tuple([round(each * share, 6) for each in hourly] for share in SHARES))
+        axis = Axis(key=HOURLY, values=tuple([round(rate * share, 6) for rate in hourly] for share in SHARES))
     elif serve.requests_per_s:
         axis = Axis(key=FLAT, values=tuple(round(serve.requests_per_s * share, 6) for share in SHARES))
     else:
         return ()
-    sides = (("Bedrock", "a", found.sides.hosted), ("Neuron", "b", found.sides.neuron), ("GPU", "c", found.sides.gpu))
+    sides = (
+        ("Bedrock", "a", comparison.sides.hosted),
+        ("Neuron", "b", comparison.sides.neuron),
+        ("GPU", "c", comparison.sides.gpu),
+    )
     curves = []
     for name, kind, quoted in sides:
-        points = () if quoted is None else _points(found, quoted, axis, options)
+        points = () if quoted is None else _points(comparison, quoted, axis, options)
         if len(points) > 1:
             curves.append((name, kind, points))
     return tuple(curves)
 
 
 def _points(
-    found: "ServingComparison", quoted: Quote, axis: Axis, options: PriceOptions
+    comparison: "ServingComparison", quoted: Quote, axis: Axis, options: PriceOptions
 ) -> tuple[tuple[float, float, float, float], ...]:
     """One side at each rate, its machines and place pinned, their number and layout open."""
     place = quoted.plan.place
-    request = found.request
+    request = comparison.request
     target = replace(
         request.target, region=(place.region,), instance_type=(place.instance_type,) if place.instance_type else None
     )
     pinned = replace(request, target=target, purchase=replace(request.purchase, option=(place.option,)))
     swept = sweep_request(
-        Path(found.priced.path),
+        Path(comparison.priced.path),
         pinned,
-        found.priced.catalog,
+        comparison.priced.catalog,
         [axis],
-        now=found.priced.now,
+        now=comparison.priced.now,
         options=options,
     )
     points = []
@@ -68,5 +72,4 @@ def _points(
 
 
 def _mean(rate: float | list[float]) -> float:
-    """Requests a second over the day."""
     return sum(rate) / len(rate) if isinstance(rate, list) else float(rate)

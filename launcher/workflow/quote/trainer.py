@@ -34,10 +34,6 @@ def refuse_missing_trainer(plan_file: Path, request: PlanRequest, environment: M
 
     A plan that prepares its folder on the node (`run.setup`) may make the script there.
 
-    Args:
-        plan_file: where the plan was read from; `run.workdir` is relative to its folder.
-        request: the plan.
-        environment: for git.
 
     Raises:
         ImpossibleError: there is no such folder or script, or it holds what cannot be shipped.

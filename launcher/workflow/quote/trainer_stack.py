@@ -53,12 +53,7 @@ MOST_BYTES = 1_000_000
 
 
 def with_trainer(path: Path, request: PlanRequest) -> tuple[PlanRequest, tuple[Finding, ...]]:
-    """The request with its stack, where it is left to be told from the job's files, and the finding that says so.
-
-    Args:
-        path: the plan file; `run.workdir` is relative to its folder.
-        request: what it asks for.
-    """
+    """The request with its stack, where it is left to be told from the job's files, and the finding that says so."""
     train = request.workload.train
     if train is None or train.stack is not None:
         return request, ()
@@ -66,11 +61,11 @@ def with_trainer(path: Path, request: PlanRequest) -> tuple[PlanRequest, tuple[F
     for stack, packages in STACKS:
         known = sorted(packages & named.keys())
         if known:
-            where = ", ".join(f"{each} ({named[each]})" for each in known)
+            where = ", ".join(f"{name} ({named[name]})" for name in known)
             message = f"auto is {stack} here: the job uses {where}"
             workload = replace(request.workload, train=replace(train, stack=stack))
-            said = info("stack-inferred", "workload.train.stack", message, "set another stack if the job uses one")
-            return replace(request, workload=workload), (said,)
+            finding = info("stack-inferred", "workload.train.stack", message, "set another stack if the job uses one")
+            return replace(request, workload=workload), (finding,)
     return request, ()
 
 
@@ -80,12 +75,12 @@ def _packages(root: Path, command: Sequence[str]) -> Iterator[tuple[str, str]]:
     for words in [command] if text is None else _lines(text):
         yield from _of_words(words, "run.command")
         scripts += filter(None, [script_of(words)])
-    seen: set[str] = set()
-    while scripts and len(seen) < MOST_FILES:
+    read_files: set[str] = set()
+    while scripts and len(read_files) < MOST_FILES:
         name = scripts.pop()
-        if name in seen:
+        if name in read_files:
             continue
-        seen.add(name)
+        read_files.add(name)
         text = _text(root, name)
         if name.endswith(".py"):
             for module in _imports(text):
@@ -127,7 +122,6 @@ def _text(root: Path, name: str) -> str:
 
 
 def _imports(text: str) -> Iterable[str]:
-    """The modules that a Python file imports, by package and by full name."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -33,12 +33,6 @@ def verify(
 ) -> Verification:
     """Hold a quote against AWS's calculator; usage types and operations are those of AWS's Price List.
 
-    Args:
-        quote: slipway.quote/1.
-        environment: with credentials.
-        wait: takes seconds.
-        say: takes what is being done.
-
     Raises:
         ImpossibleError: there is nothing in it that AWS could be asked about.
         AwsError: AWS could not be asked.
@@ -46,19 +40,19 @@ def verify(
     lines = quoted_lines(quote)
     sessions = Sessions(environment)
     region, option = quote["region"], PurchaseOption(quote["purchase_option"])
-    reasons = {number: _reason(each, option) for number, each in enumerate(lines)}
+    reasons = {number: _reason(quoted_line, option) for number, quoted_line in enumerate(lines)}
     known = _Listed(sessions, region)
     usages: list[Usage] = []
     say(f"requesting from the Price List: {sum(not reason for reason in reasons.values())} usage types of {region}")
     for number, line in enumerate(lines):
         if not reasons[number]:
-            found = known.billed(line)
-            if len(found) == 1:
-                ((usage_type, operation),) = found
+            billed_as = known.billed(line)
+            if len(billed_as) == 1:
+                ((usage_type, operation),) = billed_as
                 amount = line.quantity or Decimal(0)
                 usages.append(Usage(f"line{number}", line.services[0], usage_type, operation, amount))
             else:
-                reasons[number] = _not_one(found)
+                reasons[number] = _not_one(billed_as)
     if not usages:
         listed = "; ".join(dict.fromkeys(reason for reason in reasons.values() if reason))
         raise ImpossibleError("AWS's calculator supports no line of this quote", hint=listed)
@@ -98,16 +92,18 @@ class _Listed:
         Several products share a usage type, at prices of their own; the catalog's attributes tell those apart that it
         has an item of.
         """
-        found = [
-            candidate.attributes for candidate in self._candidates(line) if _is_billed_as(candidate, line.usage_type)
+        products = [
+            candidate.attributes
+            for candidate in self._candidates(line)
+            if is_usage_type(line.usage_type, candidate.attributes.get("usagetype", ""))
         ]
         items = [
             usage_type
             for usage_type in usage_types()
             if usage_type.service == line.services[0] and usage_type.name == line.usage_type
         ]
-        exact = [each for each in found if any(item.matches(each) for item in items)]
-        return sorted({(each["usagetype"], each.get("operation", "")) for each in exact or found})
+        exact = [product for product in products if any(item.matches(product) for item in items)]
+        return sorted({(product["usagetype"], product.get("operation", "")) for product in exact or products})
 
     def _candidates(self, line: QuotedLine) -> Iterable[Product]:
         kind, _, machine = line.usage_type.partition(":")
@@ -115,34 +111,29 @@ class _Listed:
         key = named or line.services[0]
         if key not in self._known:
             if named.startswith("ml."):
-                found = price_list.sagemaker_products(self._session, named, (self._region,))
+                products_there = price_list.sagemaker_products(self._session, named, (self._region,))
             elif named:
                 products = price_list.machine_products(self._session, named, (self._region,))
-                found = [product for product in products if price_list.is_plain(product.attributes)]
+                products_there = [product for product in products if price_list.is_plain(product.attributes)]
             else:
-                found = price_list.bill_products(self._session, key, self._region)
-            self._known[key] = found
+                products_there = price_list.bill_products(self._session, key, self._region)
+            self._known[key] = products_there
         return self._known[key]
 
 
-def _not_one(found: Sequence[tuple[str, str]]) -> str:
+def _not_one(usages: Sequence[tuple[str, str]]) -> str:
     """Why a line is asked about under none of what the list has for it.
 
     >>> _not_one([("A", "x"), ("A", "y")])
     'the Price List has it as A x, A y, with different prices: Slipway cannot tell which one applies'
     """
-    if not found:
+    if not usages:
         return NOT_LISTED
-    listed = ", ".join(f"{usage_type} {operation}".strip() for usage_type, operation in found)
+    listed = ", ".join(f"{usage_type} {operation}".strip() for usage_type, operation in usages)
     return f"the Price List has it as {listed}, with different prices: Slipway cannot tell which one applies"
 
 
-def _is_billed_as(product: Product, usage_type: str) -> bool:
-    return is_usage_type(usage_type, product.attributes.get("usagetype", ""))
-
-
 def _reason(line: QuotedLine, option: PurchaseOption) -> str:
-    """Why AWS cannot be asked about a line, empty where it can."""
     if line.usd is None:
         return NO_PRICE
     if line.usage_type.startswith("SpotUsage:"):

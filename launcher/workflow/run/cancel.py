@@ -42,22 +42,22 @@ def cancel_run(
         raise ImpossibleError(f"{name} has no job on a cluster", hint="stop a launch with its own sandbox with Ctrl-C")
     with closing(reached(submission, environment)) as way:
         source = way.source
-        found = look_again(folder, source)
-        if found is None:
+        record = look_again(folder, source)
+        if record is None:
             raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")
-        before = source.facts(found.submitted)
+        before = source.facts(record.submitted)
         # What is cancelled on Kubernetes is deleted, and nothing there remembers it.
         if before is not None and not before.state.final:
-            replace(found, cancelled=True).write(folder)
+            replace(record, cancelled=True).write(folder)
         ended = before is not None and before.state.final
-        if ended or not source.cancel(found.submitted):
-            found.write(folder)
-            say(f"job {found.job} has ended already: nothing is cancelled")
+        if ended or not source.cancel(record.submitted):
+            record.write(folder)
+            say(f"job {record.job} has ended already: nothing is cancelled")
         end = clock() + PATIENCE_S
-        while (facts := source.facts(found.submitted)) is not None and not facts.state.final:
+        while (facts := source.facts(record.submitted)) is not None and not facts.state.final:
             if clock() > end:
                 raise DeploymentFailedError(
-                    f"job {found.job} was cancelled but has not ended after {PATIENCE_S:.0f} s: {facts.word}",
+                    f"job {record.job} was cancelled but has not ended after {PATIENCE_S:.0f} s: {facts.word}",
                     hint=f"run slipway status {name} to check again",
                 )
             sleep(LOOK_S)

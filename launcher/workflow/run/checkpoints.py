@@ -57,9 +57,9 @@ def store_at(uri: str, region: str, environment: Mapping[str, str]) -> Objects:
 
 def survey(store: Objects) -> tuple[Checkpoint, ...]:
     """Every step of a store, newest first."""
-    found = store.found()
-    sizes = {object_.key: object_.bytes for object_ in found}
-    written: dict[str, datetime] = {object_.key: object_.modified for object_ in found}
+    objects = store.list_objects()
+    sizes = {object_.key: object_.bytes for object_ in objects}
+    written: dict[str, datetime] = {object_.key: object_.modified for object_ in objects}
     by_step: dict[int, list[str]] = {}
     for key in sizes:
         step = step_of_folder_key(key)
@@ -113,13 +113,15 @@ def _of_agent(
     store: Objects, bare: Checkpoint, sizes: Mapping[str, int], written: Mapping[str, datetime]
 ) -> Checkpoint:
     """A step with the agent's manifest: of several the whole one written last by the store's clock, else the first."""
-    found = [(written[key], _by_manifest(store, bare, key, sizes)) for key in bare.marks]
-    wholes = [(moment, each.written_at or "", each) for moment, each in found if each.whole]
-    later = [each for _, each in found if each.shared]
+    checkpoints = [(written[key], _by_manifest(store, bare, key, sizes)) for key in bare.marks]
+    wholes = [
+        (moment, checkpoint.written_at or "", checkpoint) for moment, checkpoint in checkpoints if checkpoint.whole
+    ]
+    later = [checkpoint for _, checkpoint in checkpoints if checkpoint.shared]
     if not wholes:
-        return (later or [each for _, each in found])[0]
-    newest = max(wholes, key=lambda each: each[:2])[2]
-    others = [*later, *(each for _, _, each in wholes if _kind(each) != _kind(newest))]
+        return (later or [checkpoint for _, checkpoint in checkpoints])[0]
+    newest = max(wholes, key=lambda whole: whole[:2])[2]
+    others = [*later, *(checkpoint for _, _, checkpoint in wholes if _kind(checkpoint) != _kind(newest))]
     needed = frozenset().union(*(other.needs for other in others))
     return replace(newest, marks=(*newest.marks, *sorted(needed)), shared=True) if others else newest
 
@@ -131,23 +133,25 @@ def _kind(checkpoint: Checkpoint) -> tuple[str | None, ...]:
 
 def _by_manifest(store: Objects, bare: Checkpoint, key: str, sizes: Mapping[str, int]) -> Checkpoint:
     try:
-        found = parse(store.read(key).decode("utf-8", errors="replace"))
+        manifest = parse(store.read(key).decode("utf-8", errors="replace"))
     except LaterManifestError as problem:
         marks = (*bare.marks, *sorted(problem.keys))
         return replace(bare, reason=f"its {COMMIT_NAME}: {problem}", marks=marks, shared=True)
     except ManifestError as problem:
         return replace(bare, reason=f"its {COMMIT_NAME} cannot be used: {problem}")
-    reason = found.missing(sizes) if found.step == bare.step else f"its {COMMIT_NAME} is that of step {found.step}"
+    reason = (
+        manifest.missing(sizes) if manifest.step == bare.step else f"its {COMMIT_NAME} is that of step {manifest.step}"
+    )
     return replace(
         bare,
-        folder=found.folder,
-        files=found.files,
+        folder=manifest.folder,
+        files=manifest.files,
         reason=reason,
-        run=found.run,
-        attempt=found.attempt,
-        written_at=found.written_at,
-        layout=found.layout or SLIPWAY,
-        unit=found.unit,
+        run=manifest.run,
+        attempt=manifest.attempt,
+        written_at=manifest.written_at,
+        layout=manifest.layout or SLIPWAY,
+        unit=manifest.unit,
     )
 
 
@@ -174,19 +178,19 @@ def _of_torch(
     return replace(known, files=tuple(files), reason=reason)
 
 
-def chosen(found: tuple[Checkpoint, ...], step: int | None) -> Checkpoint:
+def chosen(checkpoints: tuple[Checkpoint, ...], step: int | None) -> Checkpoint:
     """The checkpoint of a step; the newest whole one without a wish.
 
     Raises:
         ImpossibleError: there is none, or it is not whole.
     """
-    there = ", ".join(str(checkpoint.step) for checkpoint in found if checkpoint.whole) or "none"
+    there = ", ".join(str(checkpoint.step) for checkpoint in checkpoints if checkpoint.whole) or "none"
     if step is None:
-        for checkpoint in found:
+        for checkpoint in checkpoints:
             if checkpoint.whole:
                 return checkpoint
         raise ImpossibleError("the store has no complete checkpoint")
-    for checkpoint in found:
+    for checkpoint in checkpoints:
         if checkpoint.step == step and checkpoint.whole:
             return checkpoint
         if checkpoint.step == step:
@@ -194,32 +198,27 @@ def chosen(found: tuple[Checkpoint, ...], step: int | None) -> Checkpoint:
     raise ImpossibleError(f"no checkpoint of step {step}", hint=f"complete steps: {there}")
 
 
-def superseded(found: tuple[Checkpoint, ...], keys: Iterable[str], keep: int) -> tuple[str, ...]:
+def superseded(checkpoints: tuple[Checkpoint, ...], keys: Iterable[str], keep: int) -> tuple[str, ...]:
     """The keys that nobody needs who restores one of the newest `keep` whole checkpoints.
 
     As the agent's retention has it (launcher/agent/checkpoint/retention.py): never the newest whole checkpoint or an
     object that a kept one points to, and nothing of a step above it, which may be on its way. Steps of different
-    layouts are not compared: of each layout the newest stay.
-
-    Args:
-        found: every step, newest first.
-        keys: of all objects of the store.
-        keep: how many stay of each layout, >= 1.
+    layouts are not compared: of each layout the newest stay. `keep` (>= 1) checkpoints stay of each layout.
     """
     by_kind: dict[tuple[str | None, ...], list[Checkpoint]] = {}
-    for checkpoint in found:
+    for checkpoint in checkpoints:
         if checkpoint.whole:
             by_kind.setdefault(_kind(checkpoint), []).append(checkpoint)
     if not by_kind:
         return ()
-    kept = [checkpoint for group in by_kind.values() for checkpoint in group[: max(1, keep)]]
-    kept += [checkpoint for checkpoint in found if checkpoint.shared]
+    retained = [checkpoint for group in by_kind.values() for checkpoint in group[: max(1, keep)]]
+    retained += [checkpoint for checkpoint in checkpoints if checkpoint.shared]
     steps, whole = (
-        {checkpoint.step for checkpoint in kept},
-        {checkpoint.step for checkpoint in found if checkpoint.whole},
+        {checkpoint.step for checkpoint in retained},
+        {checkpoint.step for checkpoint in checkpoints if checkpoint.whole},
     )
     lowest = min(group[0].step for group in by_kind.values())
-    needed = frozenset().union(*(checkpoint.needs for checkpoint in kept))
+    needed = frozenset().union(*(checkpoint.needs for checkpoint in retained))
     return tuple(
         sorted(
             key

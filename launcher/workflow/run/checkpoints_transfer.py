@@ -41,30 +41,29 @@ def damaged(store: Objects, checkpoint: Checkpoint, advance: Advance) -> tuple[s
             nonlocal size
             digest.update(block)
             size += len(block)
-            told(len(block))
+            report(len(block))
 
         store.blocks(file.key, take)
         return _wrong(file, size, digest.hexdigest())
 
-    told = _one_at_a_time(advance)
+    report = _one_at_a_time(advance)
     with ThreadPoolExecutor(WORKERS) as pool:
         alone, packs = _apart(checkpoint.files)
-        found = [pool.submit(check, file) for file in {file.key: file for file in alone}.values()]
-        found += [pool.submit(_take_apart, store, files, None, told) for files in packs]
-        return tuple(sorted(line for line in (each.result() for each in as_completed(found)) if line is not None))
+        checks = [pool.submit(check, file) for file in {file.key: file for file in alone}.values()]
+        checks += [pool.submit(_take_apart, store, files, None, report) for files in packs]
+        return tuple(
+            sorted(
+                line for line in (check_result.result() for check_result in as_completed(checks)) if line is not None
+            )
+        )
 
 
 def restore(store: Objects, checkpoint: Checkpoint, target: Path, advance: Advance, *, node: int = 0) -> Path:
     """Bring a checkpoint to this machine, below `target` under its own name, whole or not at all.
 
     One without a folder of its own, of files that lay in the checkpoint folder itself, gets `step-N` (or `epoch-N`).
+    `node`: whose file it is, where several nodes stored a file of one name.
 
-    Args:
-        store: where from.
-        checkpoint: a whole one.
-        target: the folder to put it in.
-        advance: told of every piece.
-        node: where several nodes stored a file of one name, whose it is.
 
     Raises:
         ImpossibleError: it is there already, cannot be written, or is not what its manifest says.
@@ -84,7 +83,7 @@ def fetch(store: Objects, files: Iterable[StoredFile], place: Path, advance: Adv
     Returns:
         What is wrong with one of them in the store, None if nothing is; then there is no folder.
     """
-    told = _one_at_a_time(advance)
+    report = _one_at_a_time(advance)
 
     def fetch(file: StoredFile) -> str | None:
         path, digest, size = partial / file.path, hashlib.sha256(), 0
@@ -96,7 +95,7 @@ def fetch(store: Objects, files: Iterable[StoredFile], place: Path, advance: Adv
                 stream.write(block)
                 digest.update(block)
                 size += len(block)
-                told(len(block))
+                report(len(block))
 
             store.blocks(file.key, take)
         return _wrong(file, size, digest.hexdigest())
@@ -110,7 +109,7 @@ def fetch(store: Objects, files: Iterable[StoredFile], place: Path, advance: Adv
                 wrong = [line for line in pool.map(fetch, alone) if line is not None]
                 wrong += [
                     line
-                    for line in pool.map(lambda files: _take_apart(store, files, partial, told), packs)
+                    for line in pool.map(lambda files: _take_apart(store, files, partial, report), packs)
                     if line is not None
                 ]
             if wrong:
@@ -124,10 +123,10 @@ def fetch(store: Objects, files: Iterable[StoredFile], place: Path, advance: Adv
     return None
 
 
-def prunable(store: Objects, found: tuple[Checkpoint, ...], keep: int) -> dict[str, int]:
+def prunable(store: Objects, checkpoints: tuple[Checkpoint, ...], keep: int) -> dict[str, int]:
     """What `prune` would delete: keys with their sizes."""
-    sizes = {object_.key: object_.bytes for object_ in store.found()}
-    return {key: sizes[key] for key in superseded(found, sizes, keep)}
+    sizes = {object_.key: object_.bytes for object_ in store.list_objects()}
+    return {key: sizes[key] for key in superseded(checkpoints, sizes, keep)}
 
 
 def prune(store: Objects, keys: Iterable[str], now: datetime, advance: Advance) -> None:
@@ -137,17 +136,17 @@ def prune(store: Objects, keys: Iterable[str], now: datetime, advance: Advance) 
         ImpossibleError: a job is writing there; its agent prunes by itself.
         AwsError: the store refuses.
     """
-    wanted = sorted(keys)
+    ordered = sorted(keys)
     run = writer(store, now)
     if run is not None:
         raise ImpossibleError(
             f"{run} is writing checkpoints there now",
             hint="its agent keeps the newest checkpoint.keep checkpoints; prune after the run ends",
         )
-    if any(step_of_folder_key(key) is None for key in wanted):
+    if any(step_of_folder_key(key) is None for key in ordered):
         raise ImpossibleError("the objects to delete are not all checkpoints")
-    marks = [key for key in wanted if key.endswith(("/manifest.json", "/.metadata"))]
-    rest = sorted(set(wanted) - set(marks))
+    marks = [key for key in ordered if key.endswith(("/manifest.json", "/.metadata"))]
+    rest = sorted(set(ordered) - set(marks))
     try:
         for start in range(0, len(marks), 1000):
             store.delete(marks[start : start + 1000])
@@ -163,15 +162,15 @@ def prune(store: Objects, keys: Iterable[str], now: datetime, advance: Advance) 
 
 def writer(store: Objects, now: datetime) -> str | None:
     """The run whose agent gives signs of life in a store, or "a job"; None where none does."""
-    found = [object_ for object_ in store.found() if object_.key == CLAIM]
-    if not found:
+    claims = [object_ for object_ in store.list_objects() if object_.key == CLAIM]
+    if not claims:
         return None
     try:
         owner = safe_json.loads(store.read(CLAIM))
         released, run = bool(owner["released"]), str(owner["run"])
     except (KeyError, TypeError, ValueError):
         released, run = False, "a job"
-    return run if not released and now - found[0].modified.astimezone(UTC) < STALE else None
+    return run if not released and now - claims[0].modified.astimezone(UTC) < STALE else None
 
 
 def files_for(checkpoint: Checkpoint, node: int) -> tuple[StoredFile, ...]:
@@ -183,7 +182,6 @@ def files_for(checkpoint: Checkpoint, node: int) -> tuple[StoredFile, ...]:
 
 
 def _apart(files: Iterable[StoredFile]) -> tuple[list[StoredFile], list[list[StoredFile]]]:
-    """The files that are objects of their own, and those of each pack (launcher/agent/checkpoint/packs.py)."""
     alone, packs = [], dict[str, list[StoredFile]]()
     for file in files:
         if file.offset is None:
@@ -193,7 +191,7 @@ def _apart(files: Iterable[StoredFile]) -> tuple[list[StoredFile], list[list[Sto
     return alone, list(packs.values())
 
 
-def _take_apart(store: Objects, files: list[StoredFile], target: Path | None, told: Advance) -> str | None:
+def _take_apart(store: Objects, files: list[StoredFile], target: Path | None, report: Advance) -> str | None:
     """Read a pack and hold its files to their manifest; write them below `target` unless that is None.
 
     Returns:
@@ -201,7 +199,7 @@ def _take_apart(store: Objects, files: list[StoredFile], target: Path | None, to
     """
     content = bytearray()
     store.blocks(files[0].key, content.extend)
-    told(len(content))
+    report(len(content))
     for file in files:
         begin = file.offset or 0
         piece = content[begin : begin + file.bytes]
@@ -226,8 +224,8 @@ def _wrong(file: StoredFile, size: int, digest: str) -> str | None:
 def _one_at_a_time(advance: Advance) -> Advance:
     lock = Lock()
 
-    def told(size: int) -> None:
+    def report(size: int) -> None:
         with lock:
             advance(size)
 
-    return told
+    return report

@@ -58,9 +58,9 @@ def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, target: Dep
     plan = quoted.plan
     session = Session(environment=target.context.environment, region=plan.place.region)
     if plan.request.target.ssh_host is not None and target.box is None:
-        found = handle_over_ssh(plan, session)
+        handle = handle_over_ssh(plan, session)
         target.context.approve()
-        return found
+        return handle
     if plan.request.target.cluster is not None and target_of(plan.place.target).pods:
         return _existing_handle(plan, session, target)
     done = cluster_for(folder, quoted, bundle, target.context)
@@ -75,9 +75,9 @@ def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, target: Dep
 
 def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> ClusterHandle:
     context, tell = target.context, target.context.tell
-    found = kubernetes_cluster.find(plan, session)
+    existing = kubernetes_cluster.find(plan, session)
     try:
-        inspection = kubernetes_cluster.inspect_cluster(plan, found, context.environment)
+        inspection = kubernetes_cluster.inspect_cluster(plan, existing, context.environment)
     except SchedulerError as problem:
         hint = problem.hint or UNREACHED
         raise ImpossibleError(f"{problem.message}; nothing was submitted", hint=hint) from problem
@@ -85,20 +85,20 @@ def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
     refuse_unless_well(plan, checks(plan, facts, inspection), tell)
     tell(f"cluster {plan.cluster_name} exists: Slipway provisions nothing, and the quote does not include its cost")
     context.approve()
-    if found.pod_identity is not None and not inspection.granted:
+    if existing.pod_identity is not None and not inspection.granted:
         pause = (lambda _: None) if target.box is not None else time.sleep
-        grant(found.pod_identity, namespace_of(plan), found.account(plan), session, tell, wait=pause)
-    way = found.head_node
+        grant(existing.pod_identity, namespace_of(plan), existing.account(plan), session, tell, wait=pause)
+    way = existing.head_node
     if target.box is not None:
         way = replace(way, via=SANDBOX, instance=_mark(target))
     return ClusterHandle(
         head_node=way,
-        names=found.names,
+        names=existing.names,
         cluster=None,
         unreached=UNREACHED,
-        own=found.own,
+        own=existing.own,
         operator=inspection.operator,
-        account=found.account(plan),
+        account=existing.account(plan),
     )
 
 
@@ -143,7 +143,7 @@ def _outputs(plan: Plan, session: Session) -> Mapping[str, str] | None:
     if plan.request.target.cluster is None:
         return None
     try:
-        found = stacks.find(session, stack_name(plan, "training"))
+        stack_state = stacks.find(session, stack_name(plan, "training"))
     except AwsError:
         return None
-    return None if found is None else found.outputs
+    return None if stack_state is None else stack_state.outputs

@@ -75,16 +75,8 @@ def disruption_for(
 ) -> Undisturbed:
     """What is done to a job: its first node is lost once, `after_s` seconds after the first whole checkpoint.
 
-    Where none has come, it is lost `WITHOUT_CHECKPOINT_S` seconds later than that after its command began.
-
-    Args:
-        plan: the job's.
-        box: the sandbox that it runs in, None where it runs in none.
-        cluster: the cluster's name there.
-        watch: what follows it.
-        folder: its run folder.
-        after_s: None for never.
-        tell: told of what is done.
+    Where none has come, it is lost `WITHOUT_CHECKPOINT_S` seconds later than that after its command began. `after_s` is
+    None for never; `box` is None outside a sandbox.
     """
     if box is None or cluster is None or after_s is None:
         return Undisturbed()
@@ -196,7 +188,7 @@ class _NodeFailure(_Disruption):
         self.watch.mirror.sync()
         follower.look()
         attempt, lost_at = follower.attempt, datetime.now(UTC).isoformat()
-        steps = [each for each in (follower.step, follower.saved_step) if each is not None]
+        steps = [number for number in (follower.step, follower.saved_step) if number is not None]
         self.folder.append_event("attempt-progress", attempt=attempt, step=max(steps))
         self.folder.append_event(
             "interrupted", time=lost_at, attempt=attempt, ended_by=NODE_LOST, exit_code=None, node=node

@@ -62,24 +62,17 @@ class LoadPlan:
 
 
 def planned(endpoint: ServedEndpoint, session: Session, root: Path, *, tokens: int | None = None) -> LoadPlan:
-    """The load of an endpoint: the lengths of its own plan, when the newest run of the folder is what was deployed.
-
-    Args:
-        endpoint: the endpoint.
-        session: its region.
-        root: the folder with the runs.
-        tokens: of an answer, instead of the plan's.
-    """
+    """The load of an endpoint: the lengths of its own plan, when the newest run of the folder is what was deployed."""
     folder = _run(endpoint.served_name, root)
     deployed = stacks.find(session, endpoint.stack)
     digest = deployed.outputs.get("PlanDigest") if deployed is not None else None
-    found = None if folder is None else _of_run(folder, digest, load_catalog())
-    inputs, outputs = USUAL_TOKENS if found is None else (found.input_tokens, found.output_tokens)
+    past = None if folder is None else _of_run(folder, digest, load_catalog())
+    inputs, outputs = USUAL_TOKENS if past is None else (past.input_tokens, past.output_tokens)
     if endpoint.base_url is None:
         outputs = 0
     elif tokens is not None:
         outputs = tokens
-    setting, full = (None, None) if found is None else (found.setting, found.full)
+    setting, full = (None, None) if past is None else (past.setting, past.full)
     return LoadPlan(input_tokens=inputs, output_tokens=outputs, setting=setting, full=full)
 
 
@@ -128,11 +121,11 @@ def prompt(words: int, number: int) -> str:
     >>> prompt(3, 7)
     '7 water month word'
     """
-    chosen = (WORDS[(37 * number + 7 * each) % len(WORDS)] for each in range(words))
+    chosen = (WORDS[(37 * number + 7 * index) % len(WORDS)] for index in range(words))
     return " ".join((str(number), *chosen))
 
 
-def loader(endpoint: ServedEndpoint, session: Session, wanted: LoadPlan, *, timeout_s: float | None = None) -> Ask:
+def loader(endpoint: ServedEndpoint, session: Session, load_plan: LoadPlan, *, timeout_s: float | None = None) -> Ask:
     """What sends requests of the wanted lengths, each with another prompt; the answer is held to its whole length.
 
     The endpoint itself counts the tokens of the first prompts, and their words are made more or fewer by that.
@@ -148,15 +141,15 @@ def loader(endpoint: ServedEndpoint, session: Session, wanted: LoadPlan, *, time
             return embed(session, endpoint, text)
         return chat(base_url, token, text, most_tokens=tokens, stall_s=stall_s, whole=True)
 
-    words = wanted.input_tokens
+    words = load_plan.input_tokens
     for _ in range(TRIES):
         counted = ask(words, 1).input_tokens
-        missing = wanted.input_tokens - counted
-        if not counted or abs(missing) <= CLOSE * wanted.input_tokens:
+        missing = load_plan.input_tokens - counted
+        if not counted or abs(missing) <= CLOSE * load_plan.input_tokens:
             break
         words = max(1, words + missing)
     length = words
-    return lambda: ask(length, wanted.output_tokens)
+    return lambda: ask(length, load_plan.output_tokens)
 
 
 def ramp(most: int) -> tuple[int, ...]:
@@ -170,29 +163,22 @@ def ramp(most: int) -> tuple[int, ...]:
 
 
 def step(ask: Ask, concurrency: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> LoadStep:
-    """Keep so many requests under way for a while; each that was begun is waited for, and counts.
-
-    Args:
-        ask: sends one request.
-        concurrency: requests at once.
-        seconds: in which new ones are begun.
-        clock: seconds.
-    """
+    """Keep so many requests under way for a while; each that was begun is waited for, and counts."""
     begun = clock()
 
     def keep(_: int) -> list[Reply | SlipwayError]:
-        found: list[Reply | SlipwayError] = []
+        answers: list[Reply | SlipwayError] = []
         while clock() - begun < seconds:
             try:
-                found.append(ask())
+                answers.append(ask())
             except SlipwayError as problem:
-                found.append(problem)
-                if len(found) > 2 and not any(isinstance(each, Reply) for each in found):  # noqa: PLR2004 - it is down
+                answers.append(problem)
+                if len(answers) > 2 and not any(isinstance(reply, Reply) for reply in answers):  # noqa: PLR2004 - it is down
                     break
-        return found
+        return answers
 
     with ThreadPoolExecutor(max_workers=concurrency) as workers:
-        results = [each for found in workers.map(keep, range(concurrency)) for each in found]
+        results = [reply for answers in workers.map(keep, range(concurrency)) for reply in answers]
     lasted = clock() - begun
     replies = [result for result in results if isinstance(result, Reply)]
     failures = [result for result in results if isinstance(result, SlipwayError)]
@@ -226,7 +212,7 @@ def load(
     endpoint: ServedEndpoint,
     session: Session,
     ask: Ask,
-    wanted: LoadPlan,
+    load_plan: LoadPlan,
     *,
     most: int | None,
     seconds: float,
@@ -236,23 +222,14 @@ def load(
 ) -> LoadTest:
     """A ramp of requests at once, beside the quote of the newest run, and kept in its folder for later quotes.
 
-    Args:
-        endpoint: the endpoint.
-        session: its region.
-        ask: sends one request, as `loader` makes it.
-        wanted: what a request is like.
-        most: requests at once at the end; as many as fill the endpoint when None.
-        seconds: of a step.
-        root: the folder with the runs.
-        now: the moment, which the test is dated by.
-        tell: is told of every step.
+    `most`: requests at once at the end; None: as many as fill the endpoint. `seconds` is the length of a step.
 
     Raises:
         DeploymentFailedError: the endpoint is not as deployed, or a step had no answer at all.
     """
     state = state_of(endpoint, session)
     steps = []
-    for concurrency in ramp(most or wanted.at_once(state.instances)):
+    for concurrency in ramp(most or load_plan.at_once(state.instances)):
         done = step(ask, concurrency, seconds)
         tell(done)
         if done.failures == done.requests:
@@ -261,12 +238,12 @@ def load(
     after = described(session, endpoint.name)
     folder = _run(endpoint.served_name, root)
     rate, tokens = _quoted(folder)
-    found = LoadTest(
+    result = LoadTest(
         name=endpoint.served_name,
         at=now,
-        input_tokens=wanted.input_tokens,
-        output_tokens=wanted.output_tokens,
-        setting=wanted.setting,
+        input_tokens=load_plan.input_tokens,
+        output_tokens=load_plan.output_tokens,
+        setting=load_plan.setting,
         steps=tuple(steps),
         instances=state.instances,
         instances_after=after.instances,
@@ -274,8 +251,8 @@ def load(
         quoted_tokens_per_s=tokens,
     )
     if folder is not None:
-        folder.write_json(LOAD_FILE, load_document(found))
-    return found
+        folder.write_json(LOAD_FILE, load_document(result))
+    return result
 
 
 def _run(name: str, root: Path) -> RunFolder | None:

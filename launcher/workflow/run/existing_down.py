@@ -58,10 +58,6 @@ def joined_plan(text: str, root: Path, catalog: Catalog) -> Plan | None:
 
     Of a name, and of a file that leaves something open, the newest run folder has everything pinned.
 
-    Args:
-        text: a plan file, or a name.
-        root: the folder with the run folders.
-        catalog: the types.
 
     Raises:
         ImpossibleError: nothing says where the job went.
@@ -95,24 +91,24 @@ def survey_jobs(plan: Plan, environment: Mapping[str, str]) -> JobsThere:
         SlipwayError: the cluster is not there, or cannot be asked.
     """
     session = Session(environment=environment, region=plan.place.region)
-    found = kubernetes_cluster.find(plan, session)
-    granted = found.pod_identity is not None and bool(
-        kubernetes_cluster.has_pod_role(found, session, namespace_of(plan), found.account(plan))
+    existing = kubernetes_cluster.find(plan, session)
+    granted = existing.pod_identity is not None and bool(
+        kubernetes_cluster.has_pod_role(existing, session, namespace_of(plan), existing.account(plan))
     )
-    with closing(connection_to(found.head_node, environment)) as connection:
+    with closing(connection_to(existing.head_node, environment)) as connection:
         jobs = tuple(_jobs(connection, plan))
-        kept = tuple(_kept(connection, plan, found))
+        retained = tuple(_retained(connection, plan, existing))
     removal = Removal(
         cluster=plan.name,
         region=plan.place.region,
         done=False,
         stacks=(),
         instances=(),
-        kept=kept,
+        kept=retained,
         jobs=tuple((job.submitted.folder, job.state) for job in jobs),
         on=plan.cluster_name,
     )
-    return JobsThere(plan=plan, existing=found, jobs=jobs, granted=granted, removal=removal)
+    return JobsThere(plan=plan, existing=existing, jobs=jobs, granted=granted, removal=removal)
 
 
 def _jobs(connection: Connection, plan: Plan) -> Iterator[JobThere]:
@@ -129,8 +125,8 @@ def _jobs(connection: Connection, plan: Plan) -> Iterator[JobThere]:
             yield JobThere(kind=kind.kind, submitted=job, state=state)
 
 
-def _kept(connection: Connection, plan: Plan, found: ExistingCluster) -> Iterator[Retained]:
-    namespace, account = namespace_of(plan), found.account(plan)
+def _retained(connection: Connection, plan: Plan, existing: ExistingCluster) -> Iterator[Retained]:
+    namespace, account = namespace_of(plan), existing.account(plan)
     yield Retained(
         kind=RetainedKind.CLUSTER,
         name=plan.cluster_name,
@@ -142,7 +138,7 @@ def _kept(connection: Connection, plan: Plan, found: ExistingCluster) -> Iterato
             name=f"{namespace}, service account {account}",
             reason="other jobs may use them too, and they cost nothing",
         )
-    uri = checkpoint_uri(plan, found.names)
+    uri = checkpoint_uri(plan, existing.names)
     yield Retained(
         kind=RetainedKind.CHECKPOINTS,
         name=uri,
@@ -152,7 +148,7 @@ def _kept(connection: Connection, plan: Plan, found: ExistingCluster) -> Iterato
 
 
 def remove_jobs(
-    found: JobsThere,
+    jobs_there: JobsThere,
     environment: Mapping[str, str],
     tell: Callable[[str], None],
     *,
@@ -161,21 +157,14 @@ def remove_jobs(
 ) -> Removal:
     """Remove what a survey has found, and wait until nothing of it is left.
 
-    Args:
-        found: the survey.
-        environment: with credentials.
-        tell: is told of each job.
-        sleep: waits some seconds.
-        clock: seconds.
-
     Raises:
         SchedulerError: the cluster does not answer, or refuses.
         DeploymentFailedError: something holds a job back; the same command looks again.
     """
-    with closing(connection_to(found.existing.head_node, environment)) as connection:
-        for job in found.jobs:
+    with closing(connection_to(jobs_there.existing.head_node, environment)) as connection:
+        for job in jobs_there.jobs:
             tell(f"deleting {job.kind} {job.submitted.folder}")
-            jobs = KubernetesJobs(connection=connection, namespace=namespace_of(found.plan), kind=job.kind)
+            jobs = KubernetesJobs(connection=connection, namespace=namespace_of(jobs_there.plan), kind=job.kind)
             jobs.remove(job.submitted)
             end = clock() + PATIENCE_S
             while left := jobs.left(job.submitted):
@@ -185,15 +174,15 @@ def remove_jobs(
                         hint="run the same command to check again; only its controller should remove a finalizer",
                     )
                 sleep(LOOK_S)
-    _take_back(found, environment, tell)
-    gone = tuple((name, "gone") for name, _ in found.removal.jobs)
-    return replace(found.removal, done=True, jobs=gone)
+    _take_back(jobs_there, environment, tell)
+    gone = tuple((name, "gone") for name, _ in jobs_there.removal.jobs)
+    return replace(jobs_there.removal, done=True, jobs=gone)
 
 
-def _take_back(found: JobsThere, environment: Mapping[str, str], tell: Callable[[str], None]) -> None:
-    plan, pod_identity = found.plan, found.existing.pod_identity
-    if pod_identity is None or not found.granted:
+def _take_back(jobs_there: JobsThere, environment: Mapping[str, str], tell: Callable[[str], None]) -> None:
+    plan, pod_identity = jobs_there.plan, jobs_there.existing.pod_identity
+    if pod_identity is None or not jobs_there.granted:
         return
-    namespace, account = namespace_of(plan), found.existing.account(plan)
+    namespace, account = namespace_of(plan), jobs_there.existing.account(plan)
     if revoke(pod_identity, namespace, account, Session(environment=environment, region=plan.place.region)):
         tell(f"the cluster's role is no longer granted to pods of {namespace}/{account}")

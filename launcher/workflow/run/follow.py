@@ -132,8 +132,7 @@ class Follower:
         self.listeners.event(event)
 
     def _record_last_step(self, step: int | None) -> None:
-        """Write down how far the attempt came, before its ending."""
-        steps = [each for each in (step, self.saved_step) if each is not None]
+        steps = [number for number in (step, self.saved_step) if number is not None]
         if steps:
             self._keep({"event": "attempt-progress", "attempt": self.attempt, "step": max(steps)})
 
@@ -151,7 +150,6 @@ class Follower:
             self.loss = figures.get("loss", self.loss)
 
     def _logs(self) -> None:
-        """Copy what the job has printed since into the log of its attempt."""
         for line in self._new_lines(self.log, "log_offset"):
             if line.startswith(FIRST_LINE):
                 self.logged_attempt += 1
@@ -160,7 +158,6 @@ class Follower:
                 stream.write(line + "\n")
 
     def _new_lines(self, path: Path, offset: str) -> list[str]:
-        """The whole lines a file has got since the last look."""
         try:
             with path.open("rb") as stream:
                 stream.seek(getattr(self, offset))
@@ -172,7 +169,6 @@ class Follower:
         return data[:end].decode("utf-8", errors="replace").splitlines()
 
     def _progress(self, *, now: bool) -> None:
-        """Tell the job's state, every few seconds."""
         elapsed = time.monotonic() - self.started
         if self.attempt and (now or elapsed - self.told_at >= PROGRESS_EVERY_S):
             self.told_at = elapsed
@@ -189,30 +185,30 @@ class Follower:
 
 
 @dataclass(slots=True, kw_only=True)
-class Sated:
-    """Asks, as often as the job has reported another step, whether that is enough; then cancels it, once.
+class StopCondition:
+    """Cancels the job, once, when `is_met` holds for the run folder; checked after each new step. None: never.
 
-    `enough` None: never. A cancellation that the head node did not answer is asked for again.
+    A cancellation that the head node did not answer is sent again.
     """
 
-    enough: Callable[[RunFolder], bool] | None
+    is_met: Callable[[RunFolder], bool] | None
     watch: RemoteWatch
     folder: RunFolder
     tell: Callable[[str], None]
-    asked_at: int | None = None
+    checked_step: int | None = None
     over: bool = False
 
     def check(self, follower: Follower) -> None:
         """Look at the job; called at every look."""
-        if self.enough is None or self.over or follower.step is None or follower.step == self.asked_at:
+        if self.is_met is None or self.over or follower.step is None or follower.step == self.checked_step:
             return
-        self.asked_at = follower.step
-        if not self.enough(self.folder):
+        self.checked_step = follower.step
+        if not self.is_met(self.folder):
             return
         try:
             self.watch.source.cancel(self.watch.job)
         except SchedulerError as problem:
-            self.asked_at = None
+            self.checked_step = None
             self.tell(f"{problem.message}; trying again")
         else:
             self.over = True

@@ -44,7 +44,7 @@ from launcher.workflow.cluster.targets import JobRequest, Reached, cluster_at, c
 from launcher.workflow.deploy.deployment import deploy_quote, deploys, ends_with_it, target_for
 from launcher.workflow.deploy.in_sandbox import left_out
 from launcher.workflow.deploy.steps import DeployOptions, DeployTarget, record
-from launcher.workflow.doctor.left_running import telling_what_is_left
+from launcher.workflow.doctor.left_running import report_running_costs
 from launcher.workflow.history.attempts import ENDINGS
 from launcher.workflow.history.idle_tail import learn_tails
 from launcher.workflow.history.ledger_shared import share
@@ -53,7 +53,7 @@ from launcher.workflow.history.run_story import LaunchLog
 from launcher.workflow.history.stored import TROUBLES
 from launcher.workflow.run.cluster_handle import ClusterHandle, cluster_handle, scheduler_of
 from launcher.workflow.run.disruption import disruption_for, guard_called
-from launcher.workflow.run.follow import Follower, Listeners, Progress, Sated
+from launcher.workflow.run.follow import Follower, Listeners, Progress, StopCondition
 from launcher.workflow.run.meter import MeterReader, quoted_figures
 from launcher.workflow.run.relaunch import begun_below, put_below, refuse_fresh, reminding
 from launcher.workflow.run.submission import fresh_key
@@ -149,7 +149,7 @@ class LaunchOptions(DeployOptions):
 
     `give_up` is asked, when the job has waited for machines as long as the plan says, whether to take it back; `look_s`
     replaces the time between two looks at it. `interrupt_after_s` is when the sandbox plays the loss of a node, counted
-    from the first whole checkpoint; None: never. `enough` is asked at every look whether the job, by its run folder,
+    from the first whole checkpoint; None: never. `stop_when` decides at every look whether the job, by its run folder,
     has done what it was for: then it is cancelled, and the launch ends as one that was cancelled. `meter` gets the
     job's meter every half minute. `fresh` begins anew; `second` is asked before a job goes beside one of its plan, and
     raises where somebody says no.
@@ -160,7 +160,7 @@ class LaunchOptions(DeployOptions):
     give_up: Callable[[], bool] = lambda: False
     look_s: float | None = None
     interrupt_after_s: float | None = None
-    enough: Callable[[RunFolder], bool] | None = None
+    stop_when: Callable[[RunFolder], bool] | None = None
     meter: Callable[[Meter], None] = lambda _: None
     fresh: bool = False
     second: Callable[[str], None] = lambda _: None
@@ -241,8 +241,8 @@ def _refuse_an_unproven_run(story: LaunchLog, report: Report, options: LaunchOpt
         name = report.name
         hint = f"slipway logs {name} shows its files; set checkpoint.layout, pattern or mode"
         raise DeploymentFailedError(f"the job succeeded, the rehearsal failed: {'; '.join(unproven)}", hint=hint)
-    for each in unproven:
-        options.tell(f"warning: {each}")
+    for reason in unproven:
+        options.tell(f"warning: {reason}")
 
 
 def show_launch(priced: Priced, rank: int, quoted: Quote, options: LaunchOptions) -> None:
@@ -321,10 +321,10 @@ def _go(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions, sta
     with ExitStack() as unsubmitted:
         if (target.box is None or target.box.stays is not None) and deploys(quoted.plan):
             keep, aws = partial(setattr, story, "stacks"), target.context.environment
-            told = telling_what_is_left(
+            cost_notice = report_running_costs(
                 quoted.plan, aws, priced.catalog, options.tell, keep, sandbox=target.box is not None
             )
-            unsubmitted.enter_context(told)
+            unsubmitted.enter_context(cost_notice)
         handle = cluster_handle(quoted, bundle, folder, _probing(target, quoted.plan, options))
         _take_note(story, handle, target, quoted.plan)
         submission = _ready(launch, story, handle)
@@ -406,7 +406,6 @@ def waits_s(plan: Plan) -> float:
 
 
 def _follow(launch: _Launch, story: LaunchLog, submission: Submission) -> None:
-    """Follow a job that was submitted until it has left its queue; the story gets how it ended."""
     options, folder, head_node = launch.options, launch.folder, submission.head_node
     with ExitStack() as stack:
         way = stack.enter_context(closing(launch.reached(submission)))
@@ -437,20 +436,20 @@ def _follow(launch: _Launch, story: LaunchLog, submission: Submission) -> None:
             command_started=disruption.command_started,
         )
         follower = Follower(job=place, folder=folder, log=place / way.source.log_name(job), listeners=listeners)
-        sated = Sated(enough=options.enough, watch=watch, folder=folder, tell=options.tell)
+        stop = StopCondition(is_met=options.stop_when, watch=watch, folder=folder, tell=options.tell)
 
         meters = MeterReader(folder=folder, tell=options.meter, environment=launch.aws)
 
         def tick() -> None:
             beginning.check()
             disruption.check(follower)
-            sated.check(follower)
+            stop.check(follower)
             meters.check()
 
         with guard_called(launch.quoted.plan, launch.target.box, options.environment, options.tell):
             status = follower.follow(watch, tick=tick)
         story.not_played = disruption.finish()
-        story.status = RunStatus.CANCELLED if _cancelled(watch, sated, folder) else status
+        story.status = RunStatus.CANCELLED if _cancelled(watch, stop, folder) else status
         story.billable_time = None if watch.facts is None else watch.facts.billable
 
 
@@ -460,16 +459,16 @@ def _beginning(launch: _Launch, submission: Submission) -> Beginning:
     # The sandbox emulates the window of a training plan for training jobs alone.
     waits = launch.target.box is None or target_of(plan.place.target).per_job
     cluster = str(submission.head_node.host)
-    found = Beginning(plan=plan, session=session, cluster=cluster, tell=tell, waits=waits)
-    if wait_s := found.left_s:
+    beginning = Beginning(plan=plan, session=session, cluster=cluster, tell=tell, waits=waits)
+    if wait_s := beginning.left_s:
         tell(f"the nodes come in {spoken(wait_s)}, when the reservation starts: following until then")
-    found.done = not wait_s
-    return found
+    beginning.done = not wait_s
+    return beginning
 
 
-def _cancelled(watch: RemoteWatch, sated: Sated, folder: RunFolder) -> bool:
+def _cancelled(watch: RemoteWatch, stop: StopCondition, folder: RunFolder) -> bool:
     """Whether the job was ended for good: by its scheduler's word, or by ours where that forgets it."""
     if watch.facts is not None:
         return watch.facts.state is JobState.CANCELLED
     known = recorded(folder)
-    return sated.over or (known is not None and known.cancelled)
+    return stop.over or (known is not None and known.cancelled)

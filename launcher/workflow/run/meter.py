@@ -59,12 +59,14 @@ def spot_now(folder: RunFolder, environment: Mapping[str, str]) -> SpotNow | Non
     key = (region, name, quote["az_id"] or "", str(quote["nodes"]), environment.get("AWS_ENDPOINT_URL", ""))
     read_at, known = _kept.get(key, (0.0, None))
     if known is None or time.monotonic() - read_at >= KEPT_S:
-        known = _asked(name, quote["az_id"], quote["nodes"], Session(environment=environment, region=region))
+        known = _current_spot_price(
+            name, quote["az_id"], quote["nodes"], Session(environment=environment, region=region)
+        )
         _kept[key] = (time.monotonic(), known)
     return known
 
 
-def _asked(name: str, zone: str | None, nodes: int, session: Session) -> SpotNow:
+def _current_spot_price(name: str, zone: str | None, nodes: int, session: Session) -> SpotNow:
     """What EC2 says; of an open zone the dearest, since where the machines are is not known here."""
     now = datetime.now(UTC)
     try:
@@ -74,9 +76,9 @@ def _asked(name: str, zone: str | None, nodes: int, session: Session) -> SpotNow
     of_zone = [rate for rate in rates if zone in (None, rate.key.zone)]
     if not of_zone:
         return SpotNow(usd_per_hour=None, note=f"EC2 has no spot price for {zone or session.region}")
-    found = max(of_zone, key=lambda fetched_price: fetched_price.usd)
-    where = "" if zone is not None or len(of_zone) == 1 else f", in {found.key.zone}, the dearest zone"
-    return SpotNow(usd_per_hour=found.usd * Decimal(nodes), note=f"{found.note}{where}")
+    price = max(of_zone, key=lambda fetched_price: fetched_price.usd)
+    where = "" if zone is not None or len(of_zone) == 1 else f", in {price.key.zone}, the dearest zone"
+    return SpotNow(usd_per_hour=price.usd * Decimal(nodes), note=f"{price.note}{where}")
 
 
 EVERY_S = 30.0
@@ -114,10 +116,7 @@ class MeterReader:
 def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | None = None) -> Meter | None:
     """The meter of a run; None for one that has not begun, and for an endpoint.
 
-    Args:
-        folder: the run's.
-        now: the moment.
-        environment: of the AWS that the run is in, to ask for what spot costs now; None: it is not asked.
+    `environment`: of the AWS account to read the current spot price from; None: it is not read.
 
     Raises:
         UnreadableInputError: the run's quote is damaged.
@@ -131,7 +130,7 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
     times = [
         moment(event["time"]) for event in events if event.get("event") == "checkpoint-uploaded" and "time" in event
     ]
-    found = meter(
+    reading = meter(
         points,
         steps,
         terms(folder),
@@ -142,7 +141,7 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
         simulated=simulated,
     )
     # What a sandbox answers is no market's.
-    return found if environment is None or simulated else replace(found, spot=spot_now(folder, environment))
+    return reading if environment is None or simulated else replace(reading, spot=spot_now(folder, environment))
 
 
 def _simulated(folder: RunFolder) -> bool:
@@ -183,14 +182,14 @@ def quoted_figures(folder: RunFolder) -> dict[str, float]:
     Raises:
         UnreadableInputError: the run's quote is damaged.
     """
-    found = terms(folder)
-    cost = found.cost
+    quoted = terms(folder)
+    cost = quoted.cost
     figures = {
         "usd_per_hour": None if cost is None else cost.an_hour_more,
         "usd_beside": None if cost is None else max(Decimal(0), cost.paid(0.0)),
-        "usd_low": found.usd.low if found.usd is not None else None,
-        "usd_high": found.usd.high if found.usd is not None else None,
-        "budget_usd": found.budget_usd,
+        "usd_low": quoted.usd.low if quoted.usd is not None else None,
+        "usd_high": quoted.usd.high if quoted.usd is not None else None,
+        "budget_usd": quoted.budget_usd,
     }
     return {name: float(usd) for name, usd in figures.items() if usd is not None}
 
@@ -199,16 +198,16 @@ def _budget(folder: RunFolder) -> Decimal | None:
     if not (folder.path / "plan.json").is_file():
         return None
     budget = folder.read_json("plan.json").get("budget")
-    found = budget.get("max_usd") if isinstance(budget, dict) else None
-    return amount(str(found)) if found is not None else None
+    limit = budget.get("max_usd") if isinstance(budget, dict) else None
+    return amount(str(limit)) if limit is not None else None
 
 
 def last_points(path: Path) -> tuple[Sequence[Point], int | None]:
     """The trainer's last lines of its newest attempt, and how many steps there will be, where it says so."""
     lines = _tail(path)
     counts = [int(figures["steps"]) for line in lines if "steps" in (figures := figures_in(line)[0])]
-    found = list(points_of(lines))
-    return (found[-1][-LINES:] if found else ()), (counts[-1] if counts else None)
+    stretches = list(points_of(lines))
+    return (stretches[-1][-LINES:] if stretches else ()), (counts[-1] if counts else None)
 
 
 def _tail(path: Path) -> Sequence[bytes]:

@@ -12,26 +12,22 @@ from launcher.workflow.run.checkpoints_transfer import Advance, fetch
 def stored_outputs(store: Objects, run: str | None) -> OutputManifest:
     """What the newest run of a plan has stored, or a run by its id.
 
-    Args:
-        store: the plan's place.
-        run: the id.
-
     Raises:
         ImpossibleError: there are none, or they cannot be read.
     """
-    stored = store.found(below=f"{FOLDER}/")
-    found = {
+    stored = store.list_objects(below=f"{FOLDER}/")
+    archives = {
         object_.key.split("/")[1]: object_
         for object_ in stored
         if object_.key == manifest_key(object_.key.split("/")[1])
     }
-    if not found:
+    if not archives:
         raise ImpossibleError(
             f"no outputs in {store.uri}", hint="set run.outputs; outputs are stored when the command has ended"
         )
-    newest = max(found.values(), key=lambda object_: object_.modified) if run is None else found.get(run)
+    newest = max(archives.values(), key=lambda object_: object_.modified) if run is None else archives.get(run)
     if newest is None:
-        raise ImpossibleError(f"no outputs of the run {run}", hint=f"runs with outputs: {', '.join(sorted(found))}")
+        raise ImpossibleError(f"no outputs of the run {run}", hint=f"runs with outputs: {', '.join(sorted(archives))}")
     try:
         return parse_outputs(store.read(newest.key).decode("utf-8", errors="replace"))
     except ManifestError as problem:
@@ -40,12 +36,6 @@ def stored_outputs(store: Objects, run: str | None) -> OutputManifest:
 
 def fetch_outputs(store: Objects, outputs: OutputManifest, target: Path, advance: Advance) -> None:
     """Bring them to this machine, each file held to its hash, all of them or none.
-
-    Args:
-        store: the plan's place.
-        outputs: which.
-        target: the folder, which must not be there yet.
-        advance: told of every piece.
 
     Raises:
         ImpossibleError: the folder is there, cannot be written, or a file is damaged.

@@ -18,7 +18,7 @@ from launcher.workflow.deploy.deployment import deploys, head_there
 from launcher.workflow.deploy.difference import update_obstacle
 from launcher.workflow.deploy.endpoint import run_endpoint, show_endpoint
 from launcher.workflow.deploy.saved_plan import quoted_as_saved, saved_plan_of
-from launcher.workflow.doctor.left_running import telling_of_earlier
+from launcher.workflow.doctor.left_running import report_earlier_runs
 from launcher.workflow.quote.fresh import Head, Person, Picked, fresh_quote, gated_quote, no_head
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
@@ -43,16 +43,10 @@ def covered(place: Place, tried: Place) -> bool:
 
 
 def next_rank(priced: Priced, tried: Sequence[Place], unfit: Container[Place] = ()) -> int | None:
-    """The rank of the best candidate that the gate allows and none of the tried places covers; None: there is none.
-
-    Args:
-        priced: the candidates, best first; every zone a candidate of its own.
-        tried: where no machines came.
-        unfit: places that cannot be deployed beside what is there.
-    """
+    """The rank of the best candidate that the gate allows and none of the tried places covers; None: there is none."""
     for rank, candidate in enumerate(priced.candidates, start=1):
         place = candidate.place
-        if candidate.refusals or candidate.usd is None or any(covered(place, each) for each in tried):
+        if candidate.refusals or candidate.usd is None or any(covered(place, known_place) for known_place in tried):
             continue
         if place not in unfit and priced.quote(rank).gate.allowed:
             return rank
@@ -74,17 +68,16 @@ class Fallback:
     """A launch that goes on to the next candidate as long as there is one.
 
     `candidates` prices the plan file anew with every zone; `requote` gives the quote of a digest on prices that may be
-    deployed on, or raises; `asking` shows it and gives the options whose question is about it. `obstacle` says why a
-    candidate cannot be deployed to the stacks that are there, and is asked before a waiting job is taken back: the
-    network of a cluster keeps its zone, and its service may keep the type of its nodes. `left` are the plans
-    whose clusters were made, got no machines, and are still there: however the launch ends, it says so, with what
-    they cost.
+    deployed on, or raises; `options_for` shows it and gives the options whose question is about it. `obstacle` says,
+    before a waiting job is taken back, why a candidate cannot be deployed to the stacks that are there: the network of
+    a cluster keeps its zone, and its service may keep the type of its nodes. `left` are the plans whose clusters were
+    created, got no instances, and still exist: the end of the launch lists them with their cost.
     """
 
     options: LaunchOptions
     candidates: Callable[[], Priced]
     requote: Callable[[str], Picked]
-    asking: Callable[[Picked], LaunchOptions]
+    options_for: Callable[[Picked], LaunchOptions]
     obstacle: Callable[[Quote], str | None]
     tried: list[Place] = field(default_factory=list)
     left: list[Plan] = field(default_factory=list)
@@ -96,7 +89,7 @@ class Fallback:
         Raises:
             NoCapacityError: no candidate got machines.
         """
-        with telling_of_earlier(self.left, self.options.environment, first.priced.catalog, self.options.tell):
+        with report_earlier_runs(self.left, self.options.environment, first.priced.catalog, self.options.tell):
             return self._launch(first)
 
     def _launch(self, first: Picked) -> tuple[RunFolder, Report]:
@@ -126,7 +119,6 @@ class Fallback:
             priced, rank, quoted = following
 
     def _next(self, priced: Priced) -> int | None:
-        """The rank of the best candidate that is left and can be deployed; None: there is none."""
         while True:
             unfit = {place for place, why in self.judged.items() if why is not None}
             rank = next_rank(priced, self.tried, unfit)
@@ -142,7 +134,6 @@ class Fallback:
             self.options.tell(f"{place_words(place)} is left out: {why}")
 
     def _obstacle(self, quoted: Quote) -> str | None:
-        """Why a candidate is left out; one that cannot be judged is, too: the waiting job keeps its place."""
         try:
             return self.obstacle(quoted)
         except SlipwayError as problem:
@@ -158,7 +149,6 @@ class Fallback:
         return True
 
     def _following(self) -> Picked | None:
-        """The next candidate whose new quote passes the gate, shown; None: there is none."""
         while True:
             priced = self.candidates()
             rank = self._next(priced)
@@ -167,20 +157,20 @@ class Fallback:
             quoted = priced.quote(rank)
             self.tried.append(quoted.plan.place)
             try:
-                found = self.requote(quoted.digest)
+                picked = self.requote(quoted.digest)
             except SlipwayError as refusal:
                 self.options.tell(f"{place_words(quoted.plan.place)}: {refusal.message}")
                 continue
-            self.options = self.asking(found)
-            return found
+            self.options = self.options_for(picked)
+            return picked
 
 
 def launch_plan(
     path: Path,
     clock: Callable[[], datetime],
-    asked: PriceOptions,
+    price_options: PriceOptions,
     *,
-    wanted: str | None,
+    selection: str | None,
     options: LaunchOptions,
     person: Person,
 ) -> tuple[RunFolder, Report] | None:
@@ -188,15 +178,9 @@ def launch_plan(
 
     The folder and the command of a job are looked at first. Where no machines come, the next candidate takes the place
     of the first, quoted and approved anew; a saved plan is carried out as it is or not at all. Of a serving plan the
-    endpoint is deployed and asked.
+    endpoint is deployed and asked. A saved plan is launched unchanged or not at all. `selection` is a rank or a digest;
+    None selects the best candidate. A dry run is only shown and returns None.
 
-    Args:
-        path: the plan file, or a saved plan.
-        clock: the moment.
-        asked: how it is priced.
-        wanted: the rank or digest that is picked; None: the best.
-        options: where and how it is launched; a dry run is only shown, and None is returned.
-        person: is shown everything and asked.
 
     Raises:
         SlipwayError: it was refused, or a step failed.
@@ -204,13 +188,13 @@ def launch_plan(
     if options.interrupt_after_s is not None and not options.sandbox:
         raise UnreadableInputError("--interrupt-after works in the sandbox only", hint="add --sandbox")
     refuse_missing_trainer(path, plan_file.load(path), options.environment)
-    saved = saved_plan_of(path, asked, wanted)
+    saved = saved_plan_of(path, price_options, selection)
     # A saved plan is carried out as it is.
     head = partial(head_there, options) if saved is None else no_head
-    story = _Story(path=path, clock=clock, options=options, person=person, head=head)
-    every_zone = replace(asked, everything=True)
+    story = _LaunchSequence(path=path, clock=clock, options=options, person=person, head=head)
+    every_zone = replace(price_options, everything=True)
     if saved is None:
-        first = story.quoted(asked, wanted)
+        first = story.quoted(price_options, selection)
     else:
         first = quoted_as_saved(saved, lambda digest: story.quoted(every_zone, digest), options.environment)
     serves = first.priced.request.workload.serve is not None
@@ -221,7 +205,7 @@ def launch_plan(
         raise UnreadableInputError("--fresh restarts a job, and a serving plan has none", hint="drop --fresh")
     if saved is None:
         person.show(first.priced, called=not options.sandbox)
-    how = story.asking(first)
+    how = story.options_for(first)
     if serves:
         # The endpoint of a serving plan, deployed and asked; None where it was only shown
         if how.dry_run:
@@ -238,13 +222,13 @@ def launch_plan(
         options=how,
         candidates=lambda: price(path, clock(), every_zone),
         requote=lambda digest: story.quoted(every_zone, digest),
-        asking=story.asking,
+        options_for=story.options_for,
         obstacle=partial(update_obstacle, base=path.resolve().parent, environment=how.environment),
     ).launch(first)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Story:
+class _LaunchSequence:
     """What the steps of one launch have in common."""
 
     path: Path
@@ -256,13 +240,15 @@ class _Story:
     def quoted(self, how: PriceOptions, pick: str | None) -> Picked:
         say, environment = self.person.say, self.options.environment
         if self.options.sandbox or self.options.dry_run:
-            return gated_quote(self.path, self.clock(), how, wanted=pick, say=say, head=self.head)
-        return fresh_quote(self.path, self.clock(), how, wanted=pick, environment=environment, say=say, head=self.head)
+            return gated_quote(self.path, self.clock(), how, selection=pick, say=say, head=self.head)
+        return fresh_quote(
+            self.path, self.clock(), how, selection=pick, environment=environment, say=say, head=self.head
+        )
 
-    def asking(self, found: Picked) -> LaunchOptions:
-        where = "in the sandbox" if self.options.sandbox else f"on {place_words(found.quoted.plan.place)}"
-        question = f"launch {found.quoted.plan.name} {where}"
-        self.person.quote(found)
+    def options_for(self, picked: Picked) -> LaunchOptions:
+        where = "in the sandbox" if self.options.sandbox else f"on {place_words(picked.quoted.plan.place)}"
+        question = f"launch {picked.quoted.plan.name} {where}"
+        self.person.quote(picked)
         if not self.options.dry_run:
             self.person.refuse_unless_answerable(question)
         return replace(self.options, approve=lambda: self.person.approve(question))

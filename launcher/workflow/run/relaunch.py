@@ -50,11 +50,7 @@ def refuse_fresh(plan: Plan) -> None:
 def begun_below(plan: Plan, first: Objects, key: str | None, tell: Callable[[str], None]) -> str:
     """Where below a plan's first checkpoints this launch's go: "", or what begins with a slash.
 
-    Args:
-        plan: the plan.
-        first: its first checkpoints.
-        key: of a launch that begins anew: later launches go on from it; None: one that goes on.
-        tell: is told what could not be read.
+    `key` is given for a launch that begins anew; later launches go on from it.
 
     Raises:
         AwsError: that it starts again cannot be written down.
@@ -87,7 +83,6 @@ def put_below(bundle: Bundle, below: str) -> Bundle:
 
 
 def _newest(first: Objects) -> str:
-    """Where below a plan's first checkpoints its newest lie."""
     if first.find(_POINTER) is None:
         return ""
     return f"/{FRESH_FOLDER}/{first.read(_POINTER).decode()}"
@@ -114,7 +109,7 @@ def reminding(
     context = target.context
 
     def approve() -> None:
-        for line in found_before(plan, context, now, fresh=fresh):
+        for line in earlier_run_lines(plan, context, now, fresh=fresh):
             context.tell(line)
         if (running := _going_on(plan.name, folder, context)) is not None:
             context.tell(f"warning: {running} (slipway attach {plan.name}, slipway cancel {plan.name})")
@@ -130,16 +125,16 @@ def _going_on(name: str, folder: RunFolder, context: DeployContext) -> str | Non
     if before is None:
         return None
     try:
-        found = run_state(name, before, context.environment)
+        state = run_state(name, before, context.environment)
     except SlipwayError as problem:
         context.tell(f"warning: whether run {before.path.name} of this plan still runs is unknown: {problem.message}")
         return None
-    if found.status not in GOING_ON or found.submission is None:
+    if state.status not in GOING_ON or state.submission is None:
         return None
-    return f"job {found.submission.job} of this plan, run {before.path.name}, is {found.status}"
+    return f"job {state.submission.job} of this plan, run {before.path.name}, is {state.status}"
 
 
-def found_before(plan: Plan, context: DeployContext, now: datetime, *, fresh: bool = False) -> Iterator[str]:
+def earlier_run_lines(plan: Plan, context: DeployContext, now: datetime, *, fresh: bool = False) -> Iterator[str]:
     """What is in the place of a plan's checkpoints, in lines; none where nothing is, or the trainer keeps its own."""
     if plan.request.checkpoint.mode not in _KEPT:
         return
@@ -182,5 +177,9 @@ def _place(plan: Plan, session: Session) -> str | None:
     cluster = stacks.find(session, stack_name(plan, "training"))
     if cluster is not None and OUTPUTS["store_uri"] in cluster.outputs:
         return f"{cluster.outputs[OUTPUTS['store_uri']].rstrip('/')}/{plan.name}"
-    kept = stacks.find(session, stack_name(plan, "checkpoints"))
-    return f"s3://{kept.outputs[_BUCKET]}/{JOBS_PREFIX}/{plan.name}" if kept and _BUCKET in kept.outputs else None
+    stack_state = stacks.find(session, stack_name(plan, "checkpoints"))
+    return (
+        f"s3://{stack_state.outputs[_BUCKET]}/{JOBS_PREFIX}/{plan.name}"
+        if stack_state and _BUCKET in stack_state.outputs
+        else None
+    )

@@ -42,28 +42,21 @@ from launcher.workflow.history.attempts import read_events
 from launcher.workflow.history.measurement import IN_RUN, points
 from launcher.workflow.quote.fresh import Person
 from launcher.workflow.quote.options import PriceOptions
-from launcher.workflow.quote.price import asked, price_job
+from launcher.workflow.quote.price import load_request, price_job
 from launcher.workflow.run.launch import LaunchOptions
 from launcher.workflow.run.plan_launch import launch_plan
 
 
-def remove_made(
+def remove_clusters(
     runs: Iterable[RunFolder], begun: datetime, catalog: Catalog, environment: Mapping[str, str], tell: Tell
 ) -> tuple[str, ...]:
     """Remove the clusters of a spike's runs; what is left all the same, with what it costs and how to remove it.
 
     A cluster that was there before the spike began is left: somebody else's may have the same name.
-
-    Args:
-        runs: the run folders of one spike; several where its first candidates found no machines.
-        begun: when the spike began.
-        catalog: for prices.
-        environment: the credentials.
-        tell: takes progress.
     """
     plans = [pinned_plan(plan_file.load(run.path / "plan.json"), catalog) for run in runs]
-    made = {(each.cluster_name, each.place.region): each for each in plans if deploys(each)}
-    return tuple(line for plan in made.values() for line in _removed(plan, begun, catalog, environment, tell))
+    clusters = {(plan.cluster_name, plan.place.region): plan for plan in plans if deploys(plan)}
+    return tuple(line for plan in clusters.values() for line in _removed(plan, begun, catalog, environment, tell))
 
 
 def _removed(
@@ -71,18 +64,18 @@ def _removed(
 ) -> tuple[str, ...]:
     name, region = plan.cluster_name, plan.place.region
     session = Session(environment=environment, region=region)
-    asked = Subject(cluster=name, region=region, network=plan.request.network.name)
+    subject = Subject(cluster=name, region=region, network=plan.request.network.name)
     try:
-        found = survey(asked, session, catalog, erase=True)
-        if any(stack.deployed_at is not None and stack.deployed_at < begun for stack in found.going):
+        result = survey(subject, session, catalog, erase=True)
+        if any(stack.deployed_at is not None and stack.deployed_at < begun for stack in result.going):
             raise ImpossibleError("it existed before the spike started")
-        removal = take_down(found, session, catalog, tell)
+        removal = take_down(result, session, catalog, tell)
     except SlipwayError as problem:
         left = left_running(plan, session, catalog, datetime.now(UTC))
         return () if left.lines == (NOTHING,) else (f"{name} was not removed: {problem.message}", *left.lines)
     tell(f"removed what the spike created in {region}: {', '.join(name for name, _ in removal.stacks)}")
-    for kept in removal.kept:
-        tell(f"stays: {kept.kind.value} {kept.name}: {kept.reason}")
+    for item in removal.kept:
+        tell(f"kept: {item.kind.value} {item.name}: {item.reason}")
     return ()
 
 
@@ -161,20 +154,20 @@ class SpikePlans:
             pinned = self.request.target.nodes
             return pinned.minimum if pinned is not None else 1
         estimator = Estimator(request=self.request, catalog=self.catalog, facts=load_training())
-        count = next((each for each in COUNTS if estimator.work(instance_type, each).misfit is None), None)
+        count = next((nodes for nodes in COUNTS if estimator.work(instance_type, nodes).misfit is None), None)
         if count is None:
             raise ImpossibleError(f"the job does not fit on {instance_type}, up to {COUNTS[-1]}")
         return count
 
-    def beside(self, found: Measurement) -> Spiked:
+    def beside(self, measurement: Measurement) -> Spiked:
         """A measurement with what the fit alone estimates."""
         facts = load_training()
         bare = replace(self.train, throughput_tokens_per_s=None)
         estimator = Estimator(request=self.request, catalog=self.catalog, facts=facts)
-        shape = estimator.shape(bare, self.catalog.instance_types[found.instance_type], found.nodes)
+        shape = estimator.shape(bare, self.catalog.instance_types[measurement.instance_type], measurement.nodes)
         rate = throughput.rate(shape, facts)
         estimated = Range(low=rate.tokens_low, mid=rate.tokens_mid, high=rate.tokens_high)
-        return Spiked(measurement=found, estimated=estimated)
+        return Spiked(measurement=measurement, estimated=estimated)
 
 
 def spike(
@@ -182,26 +175,20 @@ def spike(
     clock: Callable[[], datetime],
     price: PriceOptions,
     *,
-    wanted: SpikeOptions,
+    spike_options: SpikeOptions,
     options: LaunchOptions,
     person: Person,
 ) -> SpikeResult:
     """Measure a plan's job on each of its machines, one after the other.
 
-    Args:
-        path: the plan file.
-        clock: the moment.
-        price: how it is priced.
-        wanted: how far it goes.
-        options: where and how it is launched; a dry run shows every spike and launches none.
-        person: is shown every quote and asked.
+    A dry run shows every spike and launches none.
 
     Raises:
         ImpossibleError: the plan has no job, or one without a model.
         NothingMeasuredError: on none of them anything was measured.
         SlipwayError: one was refused by the gate, or declined, before anything was measured.
     """
-    request, catalog = asked(path, clock(), price)
+    request, catalog = load_request(path, clock(), price)
     train = request.workload.train
     if train is None or train.model is None:
         hint = "workload.train.model, where {params_b: ...} is enough"
@@ -210,16 +197,16 @@ def spike(
     measured: list[Spiked] = []
     unmeasured: list[tuple[str, str]] = []
     left: list[str] = []
-    for name in wanted.types or plans.types(clock(), price):
-        made = plans.plan(name, wanted.minutes)
+    for name in spike_options.types or plans.types(clock(), price):
+        plan = plans.plan(name, spike_options.minutes)
         if options.dry_run:
-            launch_plan(_written(made, options.root), clock, price, wanted=None, options=options, person=person)
+            launch_plan(_written(plan, options.root), clock, price, selection=None, options=options, person=person)
             unmeasured.append((name, "dry run: not launched"))
             continue
         try:
-            with _removed_after(made, clock(), catalog, options, left):
-                found = _measure(made, clock, price, steps=wanted.steps, options=options, person=person)
-            measured.append(plans.beside(found))
+            with _removed_after(plan, clock(), catalog, options, left):
+                measurement = _measure(plan, clock, price, steps=spike_options.steps, options=options, person=person)
+            measured.append(plans.beside(measurement))
         except NothingMeasuredError as problem:
             unmeasured.append((name, problem.message))
         except SlipwayError as problem:
@@ -234,41 +221,32 @@ def spike(
 
 @contextmanager
 def _removed_after(
-    made: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions, left: list[str]
+    plan: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions, left: list[str]
 ) -> Iterator[None]:
-    """One spike, after which nothing it made is left: a sandbox of its own ended with it.
-
-    Args:
-        made: its plan.
-        begun: when it began.
-        catalog: for prices.
-        options: where it was launched.
-        left: is given the lines of what could not be removed.
-    """
     try:
         yield
     except KeyboardInterrupt:
-        if not options.sandbox and _folders(made.name, options.root, begun):
-            options.tell(f"next: slipway down {made.name} --checkpoints removes what the spike created")
+        if not options.sandbox and _folders(plan.name, options.root, begun):
+            options.tell(f"next: slipway down {plan.name} --checkpoints removes what the spike created")
         raise
     except SlipwayError:
-        left += _remove(made, begun, catalog, options)
+        left += _remove(plan, begun, catalog, options)
         raise
-    left += _remove(made, begun, catalog, options)
+    left += _remove(plan, begun, catalog, options)
 
 
-def _remove(made: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions) -> tuple[str, ...]:
-    folders, environment = _folders(made.name, options.root, begun), options.environment
+def _remove(plan: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions) -> tuple[str, ...]:
+    folders, environment = _folders(plan.name, options.root, begun), options.environment
     if options.sandbox and folders:
         box = options.box or attached(environment, folders[0].read_json("quote.json")["region"])
         if box is None:
             return ()
         environment = box.process_environment(environment)
-    return remove_made(folders, begun, catalog, environment, options.tell)
+    return remove_clusters(folders, begun, catalog, environment, options.tell)
 
 
 def _measure(
-    made: PlanRequest,
+    plan: PlanRequest,
     clock: Callable[[], datetime],
     price: PriceOptions,
     *,
@@ -280,48 +258,48 @@ def _measure(
     failed: SlipwayError | None = None
     try:
         launch_plan(
-            _written(made, options.root),
+            _written(plan, options.root),
             clock,
             price,
-            wanted=None,
-            options=replace(options, enough=enough_of(steps, made.checkpoint.mode, clock)),
+            selection=None,
+            options=replace(options, stop_when=stop_after(steps, plan.checkpoint.mode, clock)),
             person=person,
         )
     except SlipwayError as problem:
         # A job that is cancelled because enough was measured ends here as well.
         failed = problem
-    folder = next(iter(_folders(made.name, options.root, begun)), None)
+    folder = next(iter(_folders(plan.name, options.root, begun)), None)
     if folder is None and failed is not None:
         raise failed
     if folder is None or not (folder.path / IN_RUN).is_file():
         raise NothingMeasuredError(failed.message if failed is not None else "its trainer reported too few steps")
-    found = parse_measurement(folder.read_json(IN_RUN))
-    if found.simulated and found not in load_measurements(options.root / FILE)[0]:
+    measurement = parse_measurement(folder.read_json(IN_RUN))
+    if measurement.simulated and measurement not in load_measurements(options.root / FILE)[0]:
         # That of a launch in the sandbox stays in its folder; this one was asked for.
-        add_measurement(options.root / FILE, found)
-    return found
+        add_measurement(options.root / FILE, measurement)
+    return measurement
 
 
-def enough_of(steps: int, mode: CheckpointMode, clock: Callable[[], datetime]) -> Callable[[RunFolder], bool]:
+def stop_after(steps: int, mode: CheckpointMode, clock: Callable[[], datetime]) -> Callable[[RunFolder], bool]:
     """Whether a run has shown what it was started for: its rate, and how long a checkpoint takes to come back."""
     shown_at: list[datetime] = []
 
-    def enough(folder: RunFolder) -> bool:
-        found = [point for attempt in points(folder) for point in attempt]
-        if len(found) < LEAST_LINES or found[-1].step < steps:
+    def measured(folder: RunFolder) -> bool:
+        points_there = [point for attempt in points(folder) for point in attempt]
+        if len(points_there) < LEAST_LINES or points_there[-1].step < steps:
             return False
         shown_at.append(clock())
         if mode is not CheckpointMode.AGENT or shown_at[-1] - shown_at[0] >= PATIENCE:
             return True
         return any(event["event"] in READ_BACK_ENDINGS for event in read_events(folder.path / JOB_FOLDER / EVENTS))
 
-    return enough
+    return measured
 
 
-def _written(made: PlanRequest, root: Path) -> Path:
-    place = root / PLANS / f"{made.name}.json"
+def _written(plan: PlanRequest, root: Path) -> Path:
+    place = root / PLANS / f"{plan.name}.json"
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_whole(place, json.dumps(document(made), indent=2) + "\n")
+    write_whole(place, json.dumps(document(plan), indent=2) + "\n")
     return place
 
 

@@ -54,11 +54,6 @@ _CLOUDFORMATION = "cloudformation"
 def stack_states(folder: RunFolder, known: Iterable[str], environment: Mapping[str, str]) -> dict[str, str] | None:
     """The status of each stack of a run that exists.
 
-    Args:
-        folder: the run's.
-        known: names that a deployment left in it.
-        environment: may hold credentials.
-
     Returns:
         Statuses by name; None where nobody could ask: no readable plan, no region, no credentials, no answer.
     """
@@ -72,16 +67,15 @@ def stack_states(folder: RunFolder, known: Iterable[str], environment: Mapping[s
         return None
     try:
         session = sessions.session(request.target.region[0], _CLOUDFORMATION)
-        found = [stacks.find(session, name) for name in sorted(names)]
+        states = [stacks.find(session, name) for name in sorted(names)]
     except AwsError:
         return None
     finally:
         sessions.close()
-    return {stack.name: stack.status for stack in found if stack is not None}
+    return {stack.name: stack.status for stack in states if stack is not None}
 
 
 def _own(request: PlanRequest) -> list[str]:
-    """What the stacks of a plan's own cluster are called; none where its jobs go to another's."""
     return [] if request.target.cluster is not None else [f"slipway-{request.name}-{part}" for part in _OF_A_CLUSTER]
 
 
@@ -91,25 +85,19 @@ def run_state(
     """Ask for a run; what it has written is brought into its folder on the way, and one that is over into the ledger.
 
     Of the plan's runs that are over it is asked how long their nodes stayed.
-
-    Args:
-        name: the plan's.
-        folder: the run's.
-        environment: the credentials.
-        tell: is told what was learned of the run, and what could not be asked or written.
     """
     submission = recorded(folder)
     if submission is None and goes_on(folder):
         # A run whose command is at work on this computer: what that brings into the folder says how the job is
-        found = _with_job(_left(name, folder), folder)
-        if not found.attempts or found.status != RunStatus.RUNNING.value:
-            return found
-        return replace(found, meter=meter_of(folder, datetime.now(UTC)))
+        state = _with_job(_left(name, folder), folder)
+        if not state.attempts or state.status != RunStatus.RUNNING.value:
+            return state
+        return replace(state, meter=meter_of(folder, datetime.now(UTC)))
     if submission is None:
         return _with_stacks(_left(name, folder), folder, environment)
     try:
         with gone_where_removed(submission, environment):
-            return _asked(name, folder, submission, environment, tell)
+            return _current_state(name, folder, submission, environment, tell)
     except GoneError as gone:
         tell(gone.message)
         left = _left(name, folder)
@@ -117,19 +105,19 @@ def run_state(
         return replace(left, status=UNKNOWN) if left.status == RunStatus.RUNNING.value else left
 
 
-def _asked(
+def _current_state(
     name: str, folder: RunFolder, submission: Submission, environment: Mapping[str, str], tell: Callable[[str], None]
 ) -> RunState:
     with closing(reached(submission, environment)) as way:
         source = way.source
-        found = look_again(folder, source)
-        if found is None:
+        recorded_submission = look_again(folder, source)
+        if recorded_submission is None:
             return replace(_left(name, folder), status=NOT_SUBMITTED, submission=submission)
-        facts = source.facts(found.submitted)
-        Mirror(source=source, job=found.submitted, folder=folder.path / JOB_FOLDER).sync()
-    split_log(folder, source.log_name(found.submitted))
+        facts = source.facts(recorded_submission.submitted)
+        Mirror(source=source, job=recorded_submission.submitted, folder=folder.path / JOB_FOLDER).sync()
+    split_log(folder, source.log_name(recorded_submission.submitted))
     before = _left(name, folder).status
-    now, judged = datetime.now(UTC), _judged(name, folder, found, facts)
+    now, judged = datetime.now(UTC), _judged(name, folder, recorded_submission, facts)
     if judged.status not in _OF_ENDING.values():
         simulated = judged.report is not None and judged.report.simulated
         return replace(judged, meter=meter_of(folder, now, None if simulated else environment))
@@ -164,11 +152,11 @@ def report_at(name: str, folder: RunFolder, report: Report, now: datetime) -> Re
     """The report of a job that runs, with its attempts and clock of the moment, as `status` has them."""
     if status_of(folder, report) != RunStatus.RUNNING.value or report.endpoint is not None:
         return report
-    found = _with_job(_left(name, folder), folder)
-    if found.report is None or not found.attempts:
+    state = _with_job(_left(name, folder), folder)
+    if state.report is None or not state.attempts:
         return report
-    running = hours_at(found.attempts, now) - sum(attempt.hours for attempt in found.attempts)
-    return replace(found.report, attempts=found.attempts, running_h=running)
+    running = hours_at(state.attempts, now) - sum(attempt.hours for attempt in state.attempts)
+    return replace(state.report, attempts=state.attempts, running_h=running)
 
 
 def status_of(folder: RunFolder, report: Report | None) -> str:
@@ -184,28 +172,28 @@ def status_of(folder: RunFolder, report: Report | None) -> str:
     return KILLED if waits and state == KILLED else report.status.value
 
 
-def _with_stacks(found: RunState, folder: RunFolder, environment: Mapping[str, str]) -> RunState:
+def _with_stacks(state: RunState, folder: RunFolder, environment: Mapping[str, str]) -> RunState:
     """A run that submitted nothing, with what CloudFormation says of its stacks, where somebody can ask it.
 
     The stacks of a sandbox that has ended are gone with it.
     """
-    report = found.report
-    if report is not None and report.endpoint is None and found.status == RunStatus.SUCCEEDED.value:
-        return found
-    if report is not None and report.simulated and found.command is None:
-        return found
+    report = state.report
+    if report is not None and report.endpoint is None and state.status == RunStatus.SUCCEEDED.value:
+        return state
+    if report is not None and report.simulated and state.command is None:
+        return state
     try:
         states = stack_states(folder, _deployed(folder, report), environment_of_run(folder, environment))
     except GoneError:
-        return found
-    return found if states is None else replace(found, stacks=tuple(sorted(states)), stack_states=states)
+        return state
+    return state if states is None else replace(state, stacks=tuple(sorted(states)), stack_states=states)
 
 
 def _deployed(folder: RunFolder, report: Report | None) -> tuple[str, ...]:
     """The stacks whose outputs a deployment left in a run folder, and those that were there when it ended early."""
-    made = folder.read_json("outputs.json") if (folder.path / "outputs.json").is_file() else {}
+    outputs = folder.read_json("outputs.json") if (folder.path / "outputs.json").is_file() else {}
     states = dict(report.stacks) if report is not None else {}
-    return tuple(sorted(name for name in {*made, *states} if states.get(name) != stacks.REMOVED))
+    return tuple(sorted(name for name in {*outputs, *states} if states.get(name) != stacks.REMOVED))
 
 
 def _judged(name: str, folder: RunFolder, submission: Submission, facts: JobFacts | None) -> RunState:
@@ -216,19 +204,19 @@ def _judged(name: str, folder: RunFolder, submission: Submission, facts: JobFact
     # For its scheduler it failed, or is done.
     stopped = budget_stop(read_events(place / EVENTS)) if facts is None or facts.state.final else None
     status = STOPPED if stopped is not None else status
-    found = _with_job(_left(name, folder), folder)
+    state = _with_job(_left(name, folder), folder)
     if facts is not None and facts.state.final:
-        found = replace(found, attempts=closed(found.attempts, facts.attempt))
-    ran = cancelled(found.attempts) if status == RunStatus.CANCELLED.value else found.attempts
-    found = replace(found, status=status, submission=submission, facts=facts, attempts=ran)
-    if found.report is not None:
+        state = replace(state, attempts=closed(state.attempts, facts.attempt))
+    ran = cancelled(state.attempts) if status == RunStatus.CANCELLED.value else state.attempts
+    state = replace(state, status=status, submission=submission, facts=facts, attempts=ran)
+    if state.report is not None:
         of_report = RunStatus(status) if status in set(RunStatus) else RunStatus.RUNNING
-        billable = found.report.billable_time if facts is None else facts.billable
-        report = replace(found.report, status=of_report, attempts=found.attempts, stopped=stopped)
+        billable = state.report.billable_time if facts is None else facts.billable
+        report = replace(state.report, status=of_report, attempts=state.attempts, stopped=stopped)
         report = replace(report, billable_time=billable)
         folder.write_json("report.json", report_document(report))
-        found = replace(found, report=report)
-    return found
+        state = replace(state, report=report)
+    return state
 
 
 def _with_job(known: RunState, folder: RunFolder) -> RunState:
@@ -252,18 +240,18 @@ def _with_job(known: RunState, folder: RunFolder) -> RunState:
 
 def _last_metric(place: Path) -> dict[str, Any]:
     """What the trainer reported last of each; the agent's own lines, one a checkpoint, have no step."""
-    found: dict[str, Any] = {}
+    metric: dict[str, Any] = {}
     path = place / METRICS
     for line in path.read_bytes().splitlines() if path.is_file() else ():
         figures, _ = figures_in(line)
-        found |= {name: figures[name] for name in ("step", "steps", "loss") if name in figures}
-    return found
+        metric |= {name: figures[name] for name in ("step", "steps", "loss") if name in figures}
+    return metric
 
 
-def _with_step(made: tuple[Attempt, ...], step: int | None) -> tuple[Attempt, ...]:
-    if not made or step is None:
-        return made
-    return (*made[:-1], replace(made[-1], last_step=max(step, made[-1].last_step or 0)))
+def _with_step(past_attempts: tuple[Attempt, ...], step: int | None) -> tuple[Attempt, ...]:
+    if not past_attempts or step is None:
+        return past_attempts
+    return (*past_attempts[:-1], replace(past_attempts[-1], last_step=max(step, past_attempts[-1].last_step or 0)))
 
 
 def split_log(folder: RunFolder, name: str) -> None:

@@ -42,15 +42,6 @@ def follow_logs(
 ) -> None:
     """Pass on what a run's job prints until it has left the queue for good.
 
-    Args:
-        name: the plan's name.
-        folder: the run folder.
-        environment: for the way to the cluster.
-        write: takes what was printed, from the beginning.
-        say: takes what is said about it.
-        sleep: waits some seconds.
-        tell_meter: takes the meter of the job, every half minute.
-
     Of a launch that is at work on this computer what it brings into the folder is passed on, until it has a job that
     can be asked for, or is over.
 
@@ -66,12 +57,12 @@ def follow_logs(
         say(f"{name}: {run_state(name, folder, environment).status}")
         return
     with gone_where_removed(submission, environment), closing(reached(submission, environment)) as way:
-        found = look_again(folder, way.source)
-        if found is None:
+        recorded_submission = look_again(folder, way.source)
+        if recorded_submission is None:
             raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")
-        mirror = Mirror(source=way.source, job=found.submitted, folder=folder.path / JOB_FOLDER)
+        mirror = Mirror(source=way.source, job=recorded_submission.submitted, folder=folder.path / JOB_FOLDER)
         watch = RemoteWatch(mirror=mirror, look_s=way.look_s, tell=say)
-        log, offset, over = mirror.folder / way.source.log_name(found.submitted), 0, False
+        log, offset, over = mirror.folder / way.source.log_name(recorded_submission.submitted), 0, False
         meters = MeterReader(folder=folder, tell=tell_meter, environment=environment_of(submission, environment))
         while not over:
             over = watch.ended()
@@ -91,15 +82,7 @@ def follow_logs(
 def _followed_here(
     folder: RunFolder, write: Callable[[bytes], None], sleep: Callable[[float], None], tell: Callable[[Meter], None]
 ) -> Submission | None:
-    """Pass on what a command at work brings of its job; the job as soon as it can be asked for, None once all is over.
-
-    Args:
-        folder: the run's.
-        write: takes what the job printed.
-        sleep: waits some seconds.
-        tell: takes the meter of the job, every half minute.
-    """
-    meters, told = MeterReader(folder=folder, tell=tell), dict[int, int]()
+    meters, offsets = MeterReader(folder=folder, tell=tell), dict[int, int]()
     while True:
         over = not goes_on(folder)
         submission = recorded(folder)
@@ -107,9 +90,9 @@ def _followed_here(
             return submission
         for number, path in folder.attempt_logs:
             with path.open("rb") as stream:
-                stream.seek(told.get(number, 0))
+                stream.seek(offsets.get(number, 0))
                 data = stream.read()
-            told[number] = told.get(number, 0) + len(data)
+            offsets[number] = offsets.get(number, 0) + len(data)
             write(data)
         if over:
             return None

@@ -18,12 +18,12 @@ def look_again(folder: RunFolder, source: JobSource) -> Submission | None:
     Returns:
         None where nothing was submitted from this folder, or it was never taken.
     """
-    found = recorded(folder)
-    if found is None or found.job is not None:
-        return found
-    job = source.find(found.key, found.folder)
+    submission = recorded(folder)
+    if submission is None or submission.job is not None:
+        return submission
+    job = source.find(submission.key, submission.folder)
     if job is None:
         return None
-    done = found.taken(job)
+    done = submission.taken(job)
     done.write(folder)
     return done

@@ -33,7 +33,7 @@ def timeline(folder: RunFolder, attempts: Sequence[Attempt]) -> RunTimeline:
     stored = [
         event for event in read_events(folder.path / JOB_FOLDER / EVENTS) if event["event"] == "checkpoint-uploaded"
     ]
-    saved = tuple((when - first).total_seconds() for each in stored if (when := _when(each)) is not None)
+    saved = tuple((when - first).total_seconds() for line in stored if (when := _when(line)) is not None)
     over = [(attempt.ended_at - first).total_seconds() for attempt in attempts if attempt.ended_at is not None]
     gone = interrupted(attempts)
     broken = tuple(
@@ -42,7 +42,7 @@ def timeline(folder: RunFolder, attempts: Sequence[Attempt]) -> RunTimeline:
         if attempt.ended_at is not None and (attempt.ended_by == "failure" or attempt in gone)
     )
     return RunTimeline(
-        losses=tuple((at, float(each["loss"])) for at, each in figures if "loss" in each),
+        losses=tuple((at, float(row["loss"])) for at, row in figures if "loss" in row),
         rates=tuple(_rates(figures)),
         saved=saved,
         broken=broken,

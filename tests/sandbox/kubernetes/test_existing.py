@@ -109,7 +109,7 @@ def test_a_cluster_that_has_everything_passes(node, examined):
 def test_a_cluster_without_such_nodes_says_what_it_has(node, examined):
     node("n1", **{"node.kubernetes.io/instance-type": "g5.xlarge"})
     (result, got) = examined()["cluster nodes"]
-    assert (result, got) == (Outcome.FAILED, "0 are there; the cluster has 1 x g5.xlarge")
+    assert (result, got) == (Outcome.FAILED, "0 found; the cluster has 1 x g5.xlarge")
 
 
 @pytest.mark.parametrize("labels,option", [({"topology.k8s.aws/zone-id": "use2-az3"}, "on-demand"), ({}, "spot")])

@@ -138,7 +138,7 @@ def test_workers_that_nobody_needs_go_and_come_again_with_a_launch(pods, hosted,
     assert len(names(hosted, "system")) == 1
     session = Session(environment=KEYS, region=REGION)
     state = hyperpod.describe_cluster(session, NAME)
-    assert {name: (each.current, each.wanted) for name, each in state.groups.items()} == {
+    assert {name: (each.current, each.desired) for name, each in state.groups.items()} == {
         "system": (1, 1),
         "workers": (0, 0),
     }

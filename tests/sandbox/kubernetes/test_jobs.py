@@ -146,7 +146,7 @@ def test_a_job_that_fails_says_by_what(cluster, jobs, job, until):
 class Nothing:
     """What the pods have kept in the store."""
 
-    def found(self, **_):
+    def list_objects(self, **_):
         return ()
 
 

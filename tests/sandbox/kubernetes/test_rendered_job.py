@@ -95,7 +95,7 @@ def submitted(cluster, endpoint, catalog, tmp_path):
         bundle = render(plan, instances=catalog.instance_types, names=where, job=settings)
         shipment = ship_work(tmp_path / "work", store, dict(os.environ), datetime.now(UTC), print)
         if lost:
-            (key,) = [object_.key for object_ in store.found(below=".work/")]
+            (key,) = [object_.key for object_ in store.list_objects(below=".work/")]
             store.delete([key])
         with job_archive(bundle, shipment) as (archive, _):
             store.send(archive, ".work/job.tar.gz")

@@ -178,7 +178,7 @@ class TestFallback:
             options=options,
             candidates=candidates,
             requote=lambda digest: Picked(priced := candidates(), *pick(priced, digest)),
-            asking=lambda found: replace(
+            options_for=lambda found: replace(
                 options, approve=lambda: far.told.append(f"approved {found[2].plan.place.instance_type}")
             ),
             obstacle=lambda quoted: None,

@@ -163,7 +163,7 @@ def test_a_stack_whose_removal_does_not_go_on_is_said(aws):
     for _ in range(stacks.IDLE_LOOKS):
         answer(stub, CREATED)
         described(stub, "CREATE_COMPLETE")
-    with pytest.raises(DeploymentFailedError, match="is CREATE_COMPLETE, and its removal does not go on"):
+    with pytest.raises(DeploymentFailedError, match="is CREATE_COMPLETE, and its removal does not continue"):
         removed(session, state())
 
 

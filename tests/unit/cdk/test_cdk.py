@@ -102,7 +102,7 @@ def test_what_a_stack_is_of_is_read_from_the_stack(quoted: Quote, tmp_path: Path
     assert cdk.synth(tmp_path / "plan.json", quoted.digest, tmp_path / "cdk.out").digests == {quoted.digest}
     for digests in ((), ("0" * 64,), (quoted.digest, "0" * 64)):
         other = Cdk(runner=Pretending(*digests), environment={"PATH": "/usr/bin:/bin"})
-        with pytest.raises(QuoteMismatchError, match=r"plan\.json was changed on the way"):
+        with pytest.raises(QuoteMismatchError, match=r"plan\.json changed in between"):
             other.synth(tmp_path / "plan.json", quoted.digest, tmp_path / f"cdk.out-{len(digests)}")
 
 

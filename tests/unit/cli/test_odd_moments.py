@@ -169,4 +169,4 @@ def test_a_plan_file_stands_for_its_name(here, slipway, command):
 def test_a_report_of_no_attempt_has_no_empty_table():
     from launcher.answers.report import attempt_rows
 
-    assert attempt_rows((), 80) == ["  no attempt has begun"]
+    assert attempt_rows((), 80) == ["  no attempt has started"]

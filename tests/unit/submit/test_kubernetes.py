@@ -21,7 +21,7 @@ class Bucket:
     def __init__(self, *pieces):
         self.pieces = dict(pieces)
 
-    def found(self, *, below="", after=""):
+    def list_objects(self, *, below="", after=""):
         return [
             Piece(key, len(data)) for key, data in sorted(self.pieces.items()) if key.startswith(below) and key > after
         ]

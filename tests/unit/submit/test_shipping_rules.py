@@ -79,12 +79,12 @@ def ignored_by_git(tree, pattern):
 @pytest.mark.parametrize("pattern", [pattern for pattern in PATTERNS if pattern not in KNOWN_APART])
 def test_a_pattern_means_what_it_means_to_git(tree, pattern):
     rules = ShippingRules(rules=tuple(parsed(pattern)))
-    assert {name for name in FILES if rules.asked(name) is False} == ignored_by_git(tree, pattern)
+    assert {name for name in FILES if rules.explicit_verdict(name) is False} == ignored_by_git(tree, pattern)
 
 
 def test_the_last_rule_that_speaks_decides():
     rules = ShippingRules(rules=tuple(parsed("*\n!keep/\nkeep/not\n!/a\n")))
-    found = {name: rules.asked(name) for name in ("x/y", "keep/a", "keep/deep/b", "keep/not", "a", "b/a")}
+    found = {name: rules.explicit_verdict(name) for name in ("x/y", "keep/a", "keep/deep/b", "keep/not", "a", "b/a")}
     assert found == {"x/y": False, "keep/a": True, "keep/deep/b": True, "keep/not": False, "a": True, "b/a": False}
 
 

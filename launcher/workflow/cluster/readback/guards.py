@@ -19,9 +19,9 @@ RATE_PLACES = Decimal("0.000001")
 """What the guard's rate is rounded to (infra/build.py)."""
 
 
-def told(reading: Reading) -> frozenset[str]:
+def notified_topics(reading: Reading) -> frozenset[str]:
     """The topics that everything is announced on: the cluster's own and those of the plan."""
-    foreign = {each for each in reading.plan.request.guardrails.notify if _is_topic(each)}
+    foreign = {address for address in reading.plan.request.guardrails.notify if _is_topic(address)}
     return frozenset((reading.main.outputs["NotifyTopicArn"], *foreign))
 
 
@@ -48,8 +48,8 @@ def topic(reading: Reading) -> None:
         if statement["Effect"] == "Deny"
     ]
     checks.holds("topic accepts TLS only", {"aws:SecureTransport": "false"} in refused)
-    wanted = {each for each in plan.request.guardrails.notify if not _is_topic(each)}
-    checks.equal("subscribers", frozenset(wanted), frozenset(each for _, each in state.subscribers))
+    addresses = {address for address in plan.request.guardrails.notify if not _is_topic(address)}
+    checks.equal("subscribers", frozenset(addresses), frozenset(address for _, address in state.subscribers))
 
 
 def guard(reading: Reading) -> None:
@@ -63,7 +63,7 @@ def guard(reading: Reading) -> None:
     limits, stop = plan.request.guardrails, stops_at(plan.request, plan.place.option)
     words = reading.main.outputs.get(OUTPUTS["word_uri"])
     per_node = (reading.usd_per_hour / plan.place.nodes).quantize(RATE_PLACES) if reading.usd_per_hour else None
-    wanted = {
+    expected = {
         "CLUSTER": plan.cluster_name,
         "IDLE_MINUTES": f"{idle_minutes(plan.request) or 0:g}",
         "TTL_HOURS": None if limits.ttl_h is None else f"{limits.ttl_h:g}",
@@ -73,10 +73,10 @@ def guard(reading: Reading) -> None:
         "FOLDER_URI": None if words is None else words.removesuffix(f"/{WORD_FOLDER}"),
     }
     if reading.deployed_now:
-        wanted["USD_PER_NODE_HOUR"] = None if per_node is None else format(per_node, "f")
-    checks.equal("guard", wanted, {key: state.environment.get(key) for key in wanted})
+        expected["USD_PER_NODE_HOUR"] = None if per_node is None else format(per_node, "f")
+    checks.equal("guard", expected, {key: state.environment.get(key) for key in expected})
     checks.equal("guard's failed calls are retried", 0, functions.retries(reading.session, name))
-    checks.equal("guard tells", told(reading), frozenset(state.environment.get("TOPICS", "").split()))
+    checks.equal("guard tells", notified_topics(reading), frozenset(state.environment.get("TOPICS", "").split()))
     callers = {
         rule.arn
         for rule in (rules.describe(reading.session, id_) for id_ in _rules(reading))
@@ -92,35 +92,43 @@ def _rules(reading: Reading) -> tuple[str, ...]:
 def event_rules(reading: Reading) -> None:
     """Every rule is on; together they call on time, on what AWS takes back, and on trouble of the head node."""
     checks, plan = reading.checks, reading.plan
-    found = [rules.describe(reading.session, rule) for rule in _rules(reading)]
-    checks.holds("event rules are on", all(rule.enabled and rule.targets for rule in found))
-    checks.equal("guard is called at", {"rate(5 minutes)"}, {rule.schedule for rule in found if rule.schedule})
+    event_rules_there = [rules.describe(reading.session, rule) for rule in _rules(reading)]
+    checks.holds("event rules are on", all(rule.enabled and rule.targets for rule in event_rules_there))
+    checks.equal(
+        "guard is called at", {"rate(5 minutes)"}, {rule.schedule for rule in event_rules_there if rule.schedule}
+    )
     row = target_of(plan.place.target).guard
-    wanted = set() if row is None else set(row.events)
+    events = set() if row is None else set(row.events)
     if plan.place.option is PurchaseOption.SPOT and row is not None and row.spot_notices:
-        wanted |= {"EC2 Spot Instance Interruption Warning", "EC2 Instance Rebalance Recommendation"}
+        events |= {"EC2 Spot Instance Interruption Warning", "EC2 Instance Rebalance Recommendation"}
     reservation = plan.request.purchase.reservation
     if plan.place.option is PurchaseOption.CAPACITY_BLOCK and reservation is not None:
-        wanted |= {"Capacity Block Expiration Warning", "Capacity Block Reservation Expiration Warning"}
-        ids = {one for rule in found for one in rule.pattern.get("detail", {}).get("capacity-reservation-id", [])}
+        events |= {"Capacity Block Expiration Warning", "Capacity Block Reservation Expiration Warning"}
+        ids = {
+            one
+            for rule in event_rules_there
+            for one in rule.pattern.get("detail", {}).get("capacity-reservation-id", [])
+        }
         checks.equal("block with an end notice", {reservation.id}, ids)
-    checks.equal("events listened to", wanted, {one for rule in found for one in rule.pattern.get("detail-type", [])})
+    checks.equal(
+        "events listened to", events, {one for rule in event_rules_there for one in rule.pattern.get("detail-type", [])}
+    )
 
 
 def metric_alarms(reading: Reading) -> None:
     """The alarms on silence and failure, and with a budget and a rate the one on the estimated spend."""
     checks, plan = reading.checks, reading.plan
-    found = {alarm.metric: alarm for alarm in alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))}
+    by_metric = {alarm.metric: alarm for alarm in alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))}
     limit = plan.request.budget.max_usd
-    wanted = {"RunningNodes", FAILED_CALLS} | (
+    expected = {"RunningNodes", FAILED_CALLS} | (
         {"EstimatedSpend"} if limit is not None and reading.usd_per_hour else set()
     )
-    checks.equal("alarms on", wanted, set(found))
-    checks.equal("alarms tell", {told(reading)}, {alarm.actions for alarm in found.values()})
-    watched = {alarm.dimensions["Cluster"] for alarm in found.values() if alarm.metric != FAILED_CALLS}
+    checks.equal("alarms on", expected, set(by_metric))
+    checks.equal("alarms tell", {notified_topics(reading)}, {alarm.actions for alarm in by_metric.values()})
+    watched = {alarm.dimensions["Cluster"] for alarm in by_metric.values() if alarm.metric != FAILED_CALLS}
     checks.equal("alarms watch", {plan.cluster_name}, watched)
-    if "EstimatedSpend" in found and limit is not None:
-        checks.equal("alarm on spend at $", float(limit), found["EstimatedSpend"].threshold)
+    if "EstimatedSpend" in by_metric and limit is not None:
+        checks.equal("alarm on spend at $", float(limit), by_metric["EstimatedSpend"].threshold)
 
 
 def overview(reading: Reading) -> None:
@@ -134,8 +142,8 @@ def overview(reading: Reading) -> None:
     elif row is not None and row.metrics:
         reading.checks.holds("dashboard shows the queue", any(JOBS_METRIC in text for text in texts))
     else:
-        wanted = reading.plan.cluster_name
-        reading.checks.holds("dashboard shows the nodes", any(wanted in text for text in texts))
+        cluster = reading.plan.cluster_name
+        reading.checks.holds("dashboard shows the nodes", any(cluster in text for text in texts))
 
 
 def budget(reading: Reading) -> None:

@@ -38,14 +38,14 @@ class Checks:
 
     def holds(self, what: str, fact: object) -> None:
         """Hold one fact that has to be so."""
-        self.equal(what, wanted=True, got=bool(fact))
+        self.equal(what, expected=True, got=bool(fact))
 
-    def equal(self, what: str, wanted: object, got: object) -> None:
+    def equal(self, what: str, expected: object, got: object) -> None:
         """Hold one fact against the plan."""
-        if wanted == got:
+        if expected == got:
             self.agreed.append(f"{what}: {word(got)}")
         else:
-            self.wrong.append(f"{what}: planned {word(wanted)}, found {word(got)}")
+            self.wrong.append(f"{what}: planned {word(expected)}, found {word(got)}")
 
 
 def word(value: object) -> str:
@@ -57,7 +57,7 @@ def word(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {each}" for key, each in value.items()) or "none"
+        return ", ".join(f"{key} {item}" for key, item in value.items()) or "none"
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, set | frozenset | list):

@@ -11,18 +11,24 @@ def checkpoint_buckets(reading: Reading) -> None:
     checks, request = reading.checks, reading.plan.request
     (name,) = {resource.stack for resource in reading.found if resource.type == "AWS::S3::Bucket"}
     state = stacks.describe(reading.session, name)
-    made = {each: buckets.describe(reading.session, each) for each in reading.ids("AWS::S3::Bucket")}
-    for each in made.values():
-        own = each.name == state.outputs["BucketName"]
-        _closed(reading, "checkpoint bucket" if own else "access log bucket", each)
-    bucket = made[state.outputs["BucketName"]]
+    states = {
+        bucket_name: buckets.describe(reading.session, bucket_name) for bucket_name in reading.ids("AWS::S3::Bucket")
+    }
+    for bucket_state in states.values():
+        own = bucket_state.name == state.outputs["BucketName"]
+        _closed(reading, "checkpoint bucket" if own else "access log bucket", bucket_state)
+    bucket = states[state.outputs["BucketName"]]
     rules = {rule["ID"]: rule for rule in bucket.lifecycle}
     tag = rules.get("superseded", {}).get("Filter", {}).get("Tag", {})
     checks.equal("checkpoint bucket expires", {"Key": STORE_TAG, "Value": SUPERSEDED}, tag)
     checks.holds("checkpoint bucket aborts uploads", "AbortIncompleteMultipartUpload" in rules.get("incomplete", {}))
     checks.holds("checkpoint bucket accepts each manifest once", bucket.manifests_once)
     checks.equal("checkpoint bucket's own key", request.storage.kms_key_arn, bucket.kms_key)
-    logs = next((each for each in made if each != bucket.name), None) if request.storage.access_log else None
+    logs = (
+        next((bucket_name for bucket_name in states if bucket_name != bucket.name), None)
+        if request.storage.access_log
+        else None
+    )
     checks.equal("checkpoint bucket's access log", logs, bucket.logs_to)
     checks.holds("checkpoint stack is protected", state.protected)
 

@@ -22,56 +22,56 @@ GATEWAYS = ("dynamodb", "s3")
 def vpc(reading: Reading) -> None:
     """The VPC's range, and the internet gateway that is attached to it."""
     checks, session = reading.checks, reading.session
-    made = reading.ids("AWS::EC2::VPC")
-    ranges = {networks.vpc_cidr(session, each) for each in made}
+    vpc_ids = reading.ids("AWS::EC2::VPC")
+    ranges = {networks.vpc_cidr(session, vpc_id) for vpc_id in vpc_ids}
     checks.equal("VPC range", {reading.plan.request.network.cidr}, ranges)
     attached = networks.attached_vpcs(session, reading.ids("AWS::EC2::InternetGateway"))
-    checks.equal("internet gateway is attached to", frozenset(made), attached)
+    checks.equal("internet gateway is attached to", frozenset(vpc_ids), attached)
 
 
 def subnets(reading: Reading) -> None:
     """Every subnet keeps addresses private, each has its route table, and the machines' is in the plan's zone."""
     checks, session = reading.checks, reading.session
-    made = networks.subnets(session, reading.ids("AWS::EC2::Subnet"))
-    checks.holds("subnets hand out no public addresses", not any(subnet.public_addresses for subnet in made))
-    own = {subnet.id: subnet for subnet in made}.get(reading.main.outputs["PrivateSubnetId"])
+    states = networks.subnets(session, reading.ids("AWS::EC2::Subnet"))
+    checks.holds("subnets hand out no public addresses", not any(subnet.public_addresses for subnet in states))
+    own = {subnet.id: subnet for subnet in states}.get(reading.main.outputs["PrivateSubnetId"])
     checks.holds("machines run in a subnet of this network", own)
     if own is not None and reading.zone is not None:
         checks.equal("private subnet zone", reading.zone, own.az_id)
-    tables = networks.tables_of(session, [subnet.id for subnet in made])
-    checks.equal("subnets with a route table", {subnet.id for subnet in made}, set(tables))
+    tables = networks.tables_of(session, [subnet.id for subnet in states])
+    checks.equal("subnets with a route table", {subnet.id for subnet in states}, set(tables))
     checks.equal("route tables in use", set(reading.ids("AWS::EC2::RouteTable")), set(tables.values()))
 
 
 def ways_out(reading: Reading) -> None:
     """The private subnet leaves through the NAT gateway, which is up and has the stack's address."""
     checks, session = reading.checks, reading.session
-    made = reading.ids("AWS::EC2::NatGateway")
+    gateway_ids = reading.ids("AWS::EC2::NatGateway")
     routes = networks.default_routes(session, reading.main.outputs["PrivateSubnetId"])
-    checks.equal("private subnet leaves through NAT", set(made), set(routes))
-    gateways = networks.nat_gateways(session, made)
+    checks.equal("private subnet leaves through NAT", set(gateway_ids), set(routes))
+    gateways = networks.nat_gateways(session, gateway_ids)
     checks.holds("NAT gateway is up", gateways and all(gateway.available for gateway in gateways))
-    wanted = set(networks.allocations(session, reading.ids("AWS::EC2::EIP")))
+    addresses = set(networks.allocations(session, reading.ids("AWS::EC2::EIP")))
     checks.holds(
-        "NAT gateway has the stack's address", wanted == {one for gateway in gateways for one in gateway.allocations}
+        "NAT gateway has the stack's address", addresses == {one for gateway in gateways for one in gateway.allocations}
     )
 
 
 def endpoints(reading: Reading) -> None:
     """The gateway endpoints, and the interface endpoints that the plan pays for."""
     region = reading.plan.place.region
-    wanted = {(f"com.amazonaws.{region}.{gateway}", "Gateway") for gateway in GATEWAYS}
-    wanted |= {
+    expected = {(f"com.amazonaws.{region}.{gateway}", "Gateway") for gateway in GATEWAYS}
+    expected |= {
         (f"com.amazonaws.{region}.{endpoint}", "Interface") for endpoint in reading.plan.request.network.endpoints
     }
     got = networks.endpoint_services(reading.session, reading.ids("AWS::EC2::VPCEndpoint"))
-    reading.checks.equal("VPC endpoints", frozenset(wanted), got)
+    reading.checks.equal("VPC endpoints", frozenset(expected), got)
 
 
 def flow_log(reading: Reading) -> None:
     """The flow log takes in what the VPC refuses."""
-    wanted = frozenset((each, "REJECT") for each in reading.ids("AWS::EC2::VPC"))
-    reading.checks.equal("flow log", wanted, networks.flow_logs(reading.session, reading.ids("AWS::EC2::FlowLog")))
+    expected = frozenset((vpc_id, "REJECT") for vpc_id in reading.ids("AWS::EC2::VPC"))
+    reading.checks.equal("flow log", expected, networks.flow_logs(reading.session, reading.ids("AWS::EC2::FlowLog")))
 
 
 COMPLETE = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
@@ -104,37 +104,37 @@ def node_group(reading: Reading) -> None:
 def endpoint_group(reading: Reading) -> None:
     """Any other security group lets in HTTPS at most, and that not from everywhere."""
     own = reading.main.outputs["NodeSecurityGroupId"]
-    for each in reading.ids("AWS::EC2::SecurityGroup"):
-        if each == own:
+    for group_id in reading.ids("AWS::EC2::SecurityGroup"):
+        if group_id == own:
             continue
-        inward = networks.security_group_rules(reading.session, each)["in"]
+        inward = networks.security_group_rules(reading.session, group_id)["in"]
         ranges = {one["CidrIp"] for rule in inward for one in rule.get("IpRanges", [])}
         reading.checks.equal("endpoints let in", {reading.plan.request.network.cidr}, ranges)
-        reading.checks.equal("endpoints let in port", {443}, {rule.get("FromPort") for rule in inward})
+        reading.checks.equal("endpoints allow port", {443}, {rule.get("FromPort") for rule in inward})
 
 
 def nested_stacks(reading: Reading) -> None:
     """ParallelCluster's provider, and its published policies where the account has a boundary."""
-    for each in reading.ids("AWS::CloudFormation::Stack"):
-        state = stacks.describe(reading.session, each)
+    for stack_id in reading.ids("AWS::CloudFormation::Stack"):
+        state = stacks.describe(reading.session, stack_id)
         reading.checks.holds(f"nested stack {state.name}", state.status in COMPLETE)
 
 
 def log_retention(reading: Reading) -> None:
     """Every log group forgets in time."""
-    for each in reading.ids("AWS::Logs::LogGroup"):
-        days = [one.retention_days for one in log_groups.log_groups(reading.session, each) if one.name == each]
-        reading.checks.equal(f"days that {each} is kept", [LOG_RETENTION_DAYS], days)
+    for group in reading.ids("AWS::Logs::LogGroup"):
+        days = [one.retention_days for one in log_groups.log_groups(reading.session, group) if one.name == group]
+        reading.checks.equal(f"days that {group} is kept", [LOG_RETENTION_DAYS], days)
 
 
 def session_log(reading: Reading) -> None:
     """The shells that are printed write to a log group of the stack's."""
     groups = set(reading.ids("AWS::Logs::LogGroup"))
-    for each in reading.ids("AWS::SSM::Document"):
-        inputs = ssm.document(reading.session, each)["inputs"]
-        reading.checks.holds(f"sessions by {each} are logged", inputs.get("cloudWatchLogGroupName") in groups)
+    for document in reading.ids("AWS::SSM::Document"):
+        inputs = ssm.document(reading.session, document)["inputs"]
+        reading.checks.holds(f"sessions by {document} are logged", inputs.get("cloudWatchLogGroupName") in groups)
         keyed = reading.plan.request.storage.kms_key_arn is not None
-        reading.checks.equal(f"{each} asks for an encrypted log", keyed, inputs.get("cloudWatchEncryptionEnabled"))
+        reading.checks.equal(f"{document} requires an encrypted log", keyed, inputs.get("cloudWatchEncryptionEnabled"))
 
 
 def role_boundaries(reading: Reading) -> None:
@@ -142,24 +142,31 @@ def role_boundaries(reading: Reading) -> None:
 
     One that people of the account take on to reach a Kubernetes cluster may only do that and grant the pods' role.
     """
-    made = [roles.role(reading.session, each) for each in reading.ids("AWS::IAM::Role")]
-    wanted = {reading.plan.request.security.permissions_boundary_arn}
-    reading.checks.equal("boundary of the roles", wanted, {role.boundary_arn for role in made})
+    states = [roles.role(reading.session, role_id) for role_id in reading.ids("AWS::IAM::Role")]
+    boundaries = {reading.plan.request.security.permissions_boundary_arn}
+    reading.checks.equal("boundary of the roles", boundaries, {role.boundary_arn for role in states})
     entry = reading.main.outputs.get("AccessRoleArn", "").rpartition("/")[2]
-    reading.checks.holds("roles are for services only", all(role.services for role in made if role.name != entry))
+    reading.checks.holds("roles are for services only", all(role.services for role in states if role.name != entry))
     if entry:
-        found = roles.rights(reading.session, entry)
-        given = {arn for each in found if "iam:PassRole" in _actions([each]) for arn in _listed(each["Resource"])}
-        reading.checks.equal("the role that reaches the cluster may do", GRANTING, _actions(found))
+        statements = roles.rights(reading.session, entry)
+        given = {
+            arn
+            for statement in statements
+            if "iam:PassRole" in _actions([statement])
+            for arn in _listed(statement["Resource"])
+        }
+        reading.checks.equal("the role that reaches the cluster may do", GRANTING, _actions(statements))
         reading.checks.equal("the role that it grants to pods", {reading.main.outputs["PodRoleArn"]}, given)
 
 
 def policies(reading: Reading) -> None:
     """No policy allows every action, and what nodes may write to is the store, what pods may their part of it."""
-    made = {each: roles.policy_statements(reading.session, each) for each in reading.ids("AWS::IAM::ManagedPolicy")}
-    actions = {action for statements in made.values() for action in _actions(statements)}
-    reading.checks.holds("policies allow no * action", not any(each.endswith("*") for each in actions))
-    nodes = made.get(reading.main.outputs["NodePolicyArn"], ())
+    statements_by_policy = {
+        policy: roles.policy_statements(reading.session, policy) for policy in reading.ids("AWS::IAM::ManagedPolicy")
+    }
+    actions = {action for statements in statements_by_policy.values() for action in _actions(statements)}
+    reading.checks.holds("policies allow no * action", not any(action.endswith("*") for action in actions))
+    nodes = statements_by_policy.get(reading.main.outputs["NodePolicyArn"], ())
     store = reading.main.outputs["StoreUri"].removeprefix("s3://")
     written = {
         resource.partition(":::")[2].removesuffix("/*")
@@ -194,9 +201,9 @@ def _listed(value: str | list[str]) -> list[str]:
 
 def fits(plan_type: str, nodes: int, option: PurchaseOption, running: ClusterState) -> bool:
     """Whether a queue of a running cluster has nodes of a type, as many, bought in a way."""
-    wanted = BOUGHT_AS.get(option, ON_DEMAND)
+    capacity_type = BOUGHT_AS.get(option, ON_DEMAND)
     return any(
-        queue.instance_type == plan_type and queue.capacity_type == wanted and queue.maximum >= nodes
+        queue.instance_type == plan_type and queue.capacity_type == capacity_type and queue.maximum >= nodes
         for queue in running.queues
     )
 

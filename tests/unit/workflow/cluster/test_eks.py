@@ -113,7 +113,7 @@ def test_nodes_of_a_block_are_set_when_it_begins_and_once(one_account):
     )
 
     def wanted():
-        return describe_group(session, "slipway-small", "workers").wanted
+        return describe_group(session, "slipway-small", "workers").desired
 
     beginning.check()
     assert (beginning.left_s, wanted(), told) == (3 * 3600, 0, [])

@@ -272,5 +272,5 @@ def test_logs_that_stay_are_named_with_their_price():
         for name in ("slipway-p5-plan/abcdefghijkl", "slipway-other/abcdefghijkl"):
             client.create_log_group(logGroupName=f"/aws/sagemaker/Clusters/{name}")
         session = Session(environment=keys, region="us-east-2", clients={"logs": client})
-        (kept,) = leftovers.kept_logs(session, load(), "us-east-2", "slipway-p5-plan", None)
+        (kept,) = leftovers.retained_logs(session, load(), "us-east-2", "slipway-p5-plan", None)
     assert kept.name == "/aws/sagemaker/Clusters/slipway-p5-plan/abcdefghijkl"

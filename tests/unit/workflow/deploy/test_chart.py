@@ -10,7 +10,7 @@ import pytest
 from launcher.cdk.commands import Assembly
 from launcher.model.errors import ImpossibleError, QuoteMismatchError
 from launcher.workflow.deploy import chart
-from launcher.workflow.deploy.chart import NAMED, chart_and_layer, kept_in, there
+from launcher.workflow.deploy.chart import NAMED, chart_and_layer, chart_cache, there
 from tests.stand_ins.loopback import listening
 
 
@@ -61,7 +61,7 @@ def test_nothing_is_kept_that_is_not_what_is_pinned(own, environment, publisher)
     with pytest.raises(ImpossibleError, match="is not what this version installs"):
         chart_and_layer(environment, lambda _: None)
     assert there(environment) is None
-    assert not list(kept_in(environment).glob("*.tgz"))
+    assert not list(chart_cache(environment).glob("*.tgz"))
 
 
 def test_a_network_that_does_not_reach_them_gets_the_command(own, environment, publisher):
@@ -78,7 +78,7 @@ def test_a_folder_that_is_named_is_taken_and_nothing_is_fetched(own, environment
     told = []
     assert set(chart_and_layer(named, told.append)) == {own.chart_name, own.layer_name}
     assert told == []
-    assert not kept_in(environment).exists()
+    assert not chart_cache(environment).exists()
     with pytest.raises(ImpossibleError, match=r"lacks chart\.tar\.gz, elsewhere-2\.tgz, helm\.whl"):
         chart_and_layer({**environment, NAMED: str(tmp_path / "empty")}, told.append)
 

@@ -239,7 +239,7 @@ def test_a_dry_run_looks_into_a_sandbox_that_is_there_and_says_of_a_new_one_that
     folder = run_folder.create("team", datetime(2026, 11, 20, tzinfo=UTC), tmp_path)
     box = SimpleNamespace(process_environment=lambda base: base | account.environment)
     empty, bundle = {"XDG_CACHE_HOME": str(tmp_path)}, Bundle(digest=quoted.digest, files=())
-    for found, line in ((box, "  slipway-team-training: 1 replaced"), (None, "a sandbox begins empty")):
+    for found, line in ((box, "  slipway-team-training: 1 replaced"), (None, "a new sandbox is empty")):
         told = []
         options = DeployOptions(
             root=tmp_path, sandbox=True, dry_run=True, tell=told.append, box=found, environment=empty

@@ -133,7 +133,7 @@ def test_what_is_not_known_is_said_and_never_nothing(account, surveyed):
     found = of(surveyed(), "training")
     assert (found.usd_per_hour, found.usd_so_far) == (None, None)
     assert "it has no guard" in found.note
-    assert "whose cost is not known" in page(surveyed(), 100)[1]
+    assert "of unknown cost" in page(surveyed(), 100)[1]
 
 
 def test_stacks_of_others_are_left_out(account, surveyed):

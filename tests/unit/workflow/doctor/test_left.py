@@ -7,7 +7,7 @@ import pytest
 from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.model.errors import DeclinedError, DeploymentFailedError, InterruptedAtQuestionError
-from launcher.workflow.doctor.left_running import left_running, telling_of_earlier, telling_what_is_left
+from launcher.workflow.doctor.left_running import left_running, report_earlier_runs, report_running_costs
 from tests.stand_ins.aws_account import Refused
 from tests.unit.workflow.doctor.conftest import NOW, REGION, client, stack
 
@@ -65,7 +65,7 @@ def test_a_story_that_ends_early_tells_what_stands_and_keeps_it(account, plan, e
     told, kept = [], []
     with (
         pytest.raises((KeyboardInterrupt, DeploymentFailedError)),
-        telling_what_is_left(plan(), account.environment, load(), told.append, kept.append),
+        report_running_costs(plan(), account.environment, load(), told.append, kept.append),
     ):
         raise end
     assert "slipway down probe --region us-east-2 removes it" in told[0]
@@ -81,7 +81,7 @@ def test_a_second_interruption_leaves_the_command_at_least(account, plan):
     told = []
     with (
         pytest.raises(KeyboardInterrupt),
-        telling_what_is_left(plan(), account.environment, load(), told.append, sandbox=True),
+        report_running_costs(plan(), account.environment, load(), told.append, sandbox=True),
     ):
         raise KeyboardInterrupt
     (said,) = told
@@ -91,7 +91,7 @@ def test_a_second_interruption_leaves_the_command_at_least(account, plan):
 
 def test_a_story_that_ends_well_tells_nothing(account, plan):
     told = []
-    with telling_what_is_left(plan(), account.environment, load(), told.append):
+    with report_running_costs(plan(), account.environment, load(), told.append):
         pass
     assert told == []
 
@@ -105,7 +105,7 @@ class TestEarlierAttempts:
         told = []
         with (
             pytest.raises(DeclinedError, match=r"^nothing more was done$"),
-            telling_of_earlier([plan(), plan()], account.environment, load(), told.append),
+            report_earlier_runs([plan(), plan()], account.environment, load(), told.append),
         ):
             raise DeclinedError("nothing was done")
         (head, _) = told
@@ -120,7 +120,7 @@ class TestEarlierAttempts:
         told = []
         with (
             pytest.raises((KeyboardInterrupt, DeploymentFailedError)),
-            telling_of_earlier([plan()], account.environment, load(), told.append),
+            report_earlier_runs([plan()], account.environment, load(), told.append),
         ):
             raise end
         assert "slipway down probe --region us-east-2" in told[0]
@@ -128,7 +128,7 @@ class TestEarlierAttempts:
     def test_so_does_a_good_one_elsewhere(self, account, plan):
         stack(account, "network", ADDRESS)
         told = []
-        with telling_of_earlier([plan()], account.environment, load(), told.append):
+        with report_earlier_runs([plan()], account.environment, load(), told.append):
             pass
         assert "slipway down probe --region us-east-2" in told[0]
 
@@ -136,7 +136,7 @@ class TestEarlierAttempts:
         told = []
         with (
             pytest.raises(DeclinedError, match=r"^nothing was done$"),
-            telling_of_earlier([], account.environment, load(), told.append),
+            report_earlier_runs([], account.environment, load(), told.append),
         ):
             raise DeclinedError("nothing was done")
         assert told == []

@@ -179,7 +179,7 @@ def test_invalid_and_silent_items_are_no_price(account, plan, slipway):
     ended = slipway("quote", path, "--verify-with-aws", "--json")
     assert (ended.code, "AWS calls it invalid" in ended.out) == (5, True)
     account.canned["bcm-pricing-calculator.BatchCreateWorkloadEstimateUsage"] = {}
-    assert "AWS said nothing of it" in slipway("quote", path, "--verify-with-aws", "--json").out
+    assert "AWS gave no answer for it" in slipway("quote", path, "--verify-with-aws", "--json").out
     assert len(calculator.deleted) == 2
 
 

@@ -50,7 +50,7 @@ def quoted(aws, tmp_path):
             environment["AWS_EC2_METADATA_DISABLED"] = "true"
         said = []
         asked = PriceOptions(cache=cache_folder(environment))
-        _, _, quote = fresh_quote(path, NOW, asked, wanted=None, environment=environment, say=said.append)
+        _, _, quote = fresh_quote(path, NOW, asked, selection=None, environment=environment, say=said.append)
         return quote, said
 
     return ask
@@ -111,7 +111,7 @@ def asked_for(text, aws, folder):
     path.write_text(text)
     environment = aws.environment(folder)
     asked = PriceOptions(cache=cache_folder(environment))
-    return fresh_quote(path, NOW, asked, wanted=None, environment=environment, say=lambda _: None)[2]
+    return fresh_quote(path, NOW, asked, selection=None, environment=environment, say=lambda _: None)[2]
 
 
 def test_an_endpoint_is_priced_anew_before_it_is_deployed(aws, tmp_path):
@@ -136,7 +136,7 @@ def test_the_head_node_of_a_cluster_that_is_there_keeps_its_type(aws, tmp_path, 
     """17 nodes want a larger one, which ParallelCluster would not change."""
     path, said = tmp_path / "plan.yaml", []
     path.write_text(PLAN.replace("OPTION", "on-demand").replace("nodes: 1", "nodes: 17, kind: parallelcluster"))
-    asked, how = PriceOptions(any_age=True), {"wanted": None, "say": said.append, "head": lambda plan: there}
+    asked, how = PriceOptions(any_age=True), {"selection": None, "say": said.append, "head": lambda plan: there}
     environment = aws.environment(tmp_path)
     if fresh:
         _, _, quote = fresh_quote(path, NOW, asked, environment=environment, **how)

@@ -170,8 +170,8 @@ class TestUnused:
             ({}, {"max_tpot_ms": 30}, "its first token came after 1000 ms and the others after 50.0 ms each"),
             ({"at_once": 64}, {}, "it had 32 requests at once on an instance, a full one takes 96"),
             ({"failures": 7}, {}, "7 of 100 requests failed"),
-            ({"got": (1390, 90)}, {}, "its requests had 90 output tokens, asked for were 250"),
-            ({"got": (900, 250)}, {}, "its requests had 900 input tokens, asked for were 1400"),
+            ({"got": (1390, 90)}, {}, "its requests had 90 output tokens, requested were 250"),
+            ({"got": (900, 250)}, {}, "its requests had 900 input tokens, requested were 1400"),
             ({"simulated": True}, {}, "its endpoint was simulated"),
         ],
     )

@@ -179,7 +179,7 @@ class TestFailures:
         run(ON_DEMAND)
         with pytest.raises(CredentialsError, match="ExpiredTokenException") as caught:
             run(SPOT, now=NOW + timedelta(minutes=1))
-        assert "what was read is kept" in caught.value.hint
+        assert "data already read is kept" in caught.value.hint
         assert catalog().on_demand(P5, "us-east-2").as_of == NOW.date()
 
     def test_an_interrupt_keeps_what_came_and_the_next_refresh_goes_on(self, aws, tmp_path, run):

@@ -98,7 +98,7 @@ def test_another_digest_none_and_no_snapshot_are_refused(snapshot, home, tmp_pat
     with pytest.raises(UnreadableInputError, match="No such file"):
         take_snapshot(tmp_path / "none.zip", None, home, NOW)
     digest = pack(tmp_path / "empty", path)
-    with pytest.raises(UnreadableInputError, match="no file of prices in it"):
+    with pytest.raises(UnreadableInputError, match="no price file in it"):
         take_snapshot(path, digest, home, NOW)
 
 

@@ -90,7 +90,7 @@ class TestObstacles:
     def fallback(self, priced, told, obstacle):
         options = LaunchOptions(root=Path(), tell=told.append, progress=lambda _: None)
         candidates, nothing = (lambda: priced), (lambda _: None)
-        return Fallback(options=options, candidates=candidates, requote=nothing, asking=nothing, obstacle=obstacle)
+        return Fallback(options=options, candidates=candidates, requote=nothing, options_for=nothing, obstacle=obstacle)
 
     def test_a_candidate_that_the_cluster_cannot_become_is_left_out_once(self, priced, places):
         told, judged = [], []

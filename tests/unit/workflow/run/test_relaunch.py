@@ -10,7 +10,7 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
-from launcher.workflow.run.relaunch import begun_below, found_before, refuse_fresh
+from launcher.workflow.run.relaunch import begun_below, earlier_run_lines, refuse_fresh
 from tests.plans import NOW
 
 PLACE = "s3://team-store/runs/llm"
@@ -49,7 +49,7 @@ def plan_of(catalog, owner=None, mode="agent"):
 
 def launched(account, plan, told):
     """A launch of the plan: what it says before its question; then it is submitted."""
-    lines = list(found_before(plan, SimpleNamespace(environment=account.environment), NOW))
+    lines = list(earlier_run_lines(plan, SimpleNamespace(environment=account.environment), NOW))
     first = Objects.at(Session(environment=account.environment, region="us-east-1"), PLACE)
     begun_below(plan, first, None, told.append)
     return lines

@@ -17,8 +17,8 @@ from launcher.model.money import Range
 from launcher.records import run_folder
 from launcher.records.measurements import FILE, add_measurement
 from launcher.submit.jobs import UnreachableError
-from launcher.workflow.run.follow import Sated
-from launcher.workflow.run.spike import SpikePlans, enough_of
+from launcher.workflow.run.follow import StopCondition
+from launcher.workflow.run.spike import SpikePlans, stop_after
 from tests.measured_runs import measurement
 
 CATALOG = load()
@@ -109,7 +109,7 @@ class TestEnough:
             looked.append(follower.step)
             return follower.step >= 20
 
-        sated = Sated(enough=enough, watch=watch, folder=None, tell=said.append)
+        sated = StopCondition(is_met=enough, watch=watch, folder=None, tell=said.append)
         for step in (None, 10, 10, 20, 20, 20, 30):
             follower.step = step
             sated.check(follower)
@@ -123,9 +123,9 @@ class TestEnough:
     def test_without_a_wish_nothing_is_asked(self):
         watch, follower = Watch(), Follower()
         follower.step = 20
-        sated = Sated(enough=None, watch=watch, folder=None, tell=None)
+        sated = StopCondition(is_met=None, watch=watch, folder=None, tell=None)
         sated.check(follower)
-        assert (sated.asked_at, sated.over, watch.source.asked) == (None, False, [])
+        assert (sated.checked_step, sated.over, watch.source.asked) == (None, False, [])
 
 
 class TestShown:
@@ -138,7 +138,7 @@ class TestShown:
         minutes = [0]
 
         def make(mode=CheckpointMode.AGENT):
-            enough = enough_of(100, mode, lambda: datetime(2026, 11, 20, 12, minutes[0], tzinfo=UTC))
+            enough = stop_after(100, mode, lambda: datetime(2026, 11, 20, 12, minutes[0], tzinfo=UTC))
 
             def look(*, minute, steps, events=()):
                 minutes[0] = minute

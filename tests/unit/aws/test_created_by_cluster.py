@@ -4,11 +4,11 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from launcher.aws.made_by_cluster import made_by_cluster
+from launcher.aws.created_by_cluster import created_by_cluster
 from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.model.removal import RetainedKind
-from launcher.workflow.doctor.leftovers import made_in_kubernetes
+from launcher.workflow.doctor.leftovers import created_in_kubernetes
 
 REGION, OWN, OTHER = "us-east-2", "slipway-a", "slipway-b"
 KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
@@ -68,7 +68,7 @@ def made(client):
 
 
 def test_what_is_its_own_is_found_with_the_command_that_deletes_it(session, made):
-    found = made_by_cluster(session, OWN)
+    found = created_by_cluster(session, OWN)
     balancers = [created for created in found if created.kind is RetainedKind.LOAD_BALANCER]
     assert len(balancers) == 13
     assert all(
@@ -85,11 +85,11 @@ def test_what_is_its_own_is_found_with_the_command_that_deletes_it(session, made
 
 
 def test_an_account_without_any_has_none(session):
-    assert made_by_cluster(session, OWN) == ()
+    assert created_by_cluster(session, OWN) == ()
 
 
 def test_down_says_what_it_costs_and_why_it_stays(session, made):
-    kept = list(made_in_kubernetes(session, load(), REGION, OWN))
+    kept = list(created_in_kubernetes(session, load(), REGION, OWN))
     dollars, unknown = [retained for retained in kept if retained.kind is RetainedKind.VOLUME]
     assert dollars.usd_per_month == load().bill_item("ebs.gp3-storage", REGION).usd * 40
     assert (unknown.usd_per_month, unknown.unpriced) == (None, "its price is unknown")

@@ -16,13 +16,8 @@ _OF_EKS = "eks-cluster-sg-"
 """The group that EKS makes and deletes itself."""
 
 
-def made_by_cluster(session: Session, cluster: str) -> tuple[Created, ...]:
-    """Everything there is, load balancers first: the groups and the interfaces are theirs.
-
-    Args:
-        session: AWS, in the cluster's region.
-        cluster: EKS's name of it.
-    """
+def created_by_cluster(session: Session, cluster: str) -> tuple[Created, ...]:
+    """Everything there is, load balancers first: the groups and the interfaces are theirs."""
     with translated(f"look for what {cluster} has made in the account"):
         return (*load_balancers(session, cluster), *_in_ec2(session, cluster))
 
