@@ -324,7 +324,7 @@ def test_another_shape_is_not_read_and_the_rest_is(site, run, catalog, path, bod
     site.files[path] = body
     report, _ = run()
     assert len(report.failures) == 1
-    assert "shape" in report.failures[0][1].message
+    assert "format" in report.failures[0][1].message
     assert report.answered == report.asked - 1
     known = catalog()
     assert (known.on_demand(P5, REGION).as_of == NOW.date()) is (path != EC2)
