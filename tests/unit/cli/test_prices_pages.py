@@ -223,7 +223,7 @@ class TestRefresh:
 
     def test_what_did_not_happen_is_not_mentioned(self):
         nothing = dict.fromkeys(("jumped", "vanished", "refused", "failures", "skipped_regions"), ())
-        lines = refresh_page(report(**nothing, resumed=0, questions=1, answered=1, prices=1), 120)
+        lines = refresh_page(report(**nothing, resumed=0, asked=1, answered=1, prices=1), 120)
         assert lines == ["", "  1 price read from AWS, 1 of 1 answers; kept in /home/me/.cache/slipway/prices"]
 
     def test_the_document(self):
