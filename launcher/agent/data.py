@@ -43,9 +43,9 @@ class Data:
     def bring(self, sources: Sequence[DataSpec]) -> Ending | None:
         """Fetch all folders, in their order; how the attempt ends, or None: it goes on."""
         for number, source in enumerate(sources):
-            found = self._bring(number, source)
-            if found is not None:
-                return found
+            end = self._bring(number, source)
+            if end is not None:
+                return end
         return None
 
     def _bring(self, number: int, source: DataSpec) -> Ending | None:

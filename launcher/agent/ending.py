@@ -128,8 +128,8 @@ def give_up(events: Path, log: EventLog, *, own: bool) -> None:
 
     With `own`, the trainer keeps its checkpoints: nothing is known until one of them was recognised.
     """
-    told = list(telling_events(events))
-    if not fails_in_place(told) or (own and newest_step(told) < 0):
+    reported = list(telling_events(events))
+    if not fails_in_place(reported) or (own and newest_step(reported) < 0):
         return
     log.append(NOT_TRIED_AGAIN, reason=NO_PROGRESS)
     try:

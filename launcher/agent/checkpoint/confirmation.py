@@ -48,7 +48,7 @@ class Question:
             self._number, self._step, self._asked_at = next_number(), step, time.monotonic()
             self._peers.say(question=[self._number, step])
             return not nodes
-        confirmed, denied = (gathered.confirmed, gathered.denied) if gathered.asked == self._number else (0, 0)
+        confirmed, denied = (gathered.confirmed, gathered.denied) if gathered.question == self._number else (0, 0)
         if denied:
             number = (denied & -denied).bit_length() - 1
             raise ManifestError(f"the part of node {number} changed after it was finished")

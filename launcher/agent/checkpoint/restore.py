@@ -66,7 +66,7 @@ class Restore:
     Attributes:
         checkpoints: The checkpoint folder; the checkpoint appears in it under its own name, by a rename.
         previous: Folder with checkpoints of an earlier attempt on this node; what is the same is taken from there.
-        kept: Finished checkpoints that have no other copy: they are not removed to make room.
+        unsent: Finished checkpoints that have no other copy: they are not removed to make room.
         make_room: Called with the bytes that have to be free, and what is useful in `previous`.
         part: This node's number; where several nodes stored a path, it gets its own.
         on_skip: Told of every newer step that is not whole, with the reason.
@@ -79,7 +79,7 @@ class Restore:
     store: Store
     checkpoints: Path
     previous: Path
-    kept: tuple[UnsentCheckpoint, ...] = ()
+    unsent: tuple[UnsentCheckpoint, ...] = ()
     part: int
     on_skip: Callable[[int, str], None]
     on_again: Callable[[str], None] = lambda _: None
@@ -253,8 +253,8 @@ class Restore:
     def _refuse_without_room(self, step: int, needed: int) -> None:
         """Name what stays on the node when it leaves too little room."""
         free = shutil.disk_usage(self.checkpoints).free
-        if self.kept and needed > free:
-            names = "; ".join(str(checkpoint) for checkpoint in self.kept)
+        if self.unsent and needed > free:
+            names = "; ".join(str(checkpoint) for checkpoint in self.unsent)
             raise AgentError(
                 f"step {step} needs {needed:,} bytes in {self.checkpoints}, and {free:,} are free. Finished but not in "
                 f"the store, so not removed: {names}. Copy these checkpoints elsewhere or delete them"

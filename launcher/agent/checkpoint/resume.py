@@ -104,7 +104,7 @@ class Backlog:
         others = (1 << self.peers.parts) - 2
         while not self.over():
             gathered = self.peers.gathered()
-            answered = gathered.asked == number
+            answered = gathered.question == number
             if gathered.stopped is not None or gathered.silent_s > _SILENCE_S or (answered and gathered.denied):
                 return False
             if answered and gathered.confirmed & others == others:
@@ -283,7 +283,7 @@ class Resumption:
             store=self.store,
             checkpoints=self.scratch.checkpoints,
             previous=self.scratch.previous,
-            kept=tuple(self.scratch.kept()),
+            unsent=tuple(self.scratch.kept()),
             part=self.peers.part,
             on_skip=self._on_skip,
             on_again=lambda reason: self.log.append("restore-again", reason=reason),

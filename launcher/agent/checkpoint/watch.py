@@ -85,7 +85,7 @@ class FinishedFolder:
 class _Candidate:
     """A checkpoint that is not known to be finished: what was in it, since when (monotonic seconds), what it lacks."""
 
-    found: Survey
+    survey: Survey
     since: float
     lacks: str = ""
     judged_at: float = -math.inf
@@ -183,7 +183,7 @@ class CheckpointWatch:
             if name in finished:
                 continue  # by another line of its layout
             lacks = f": {candidate.lacks}" if candidate.lacks else ""
-            holds = candidate.found.files or candidate.found.obstacle
+            holds = candidate.survey.files or candidate.survey.obstacle
             reasons[name] = f"{never}{lacks}" if holds else "it holds no file"
         return reasons
 
@@ -308,8 +308,8 @@ class CheckpointWatch:
 
     def _quiet_since(self, key: tuple[str, str], files: Survey, now: float, lacks: str) -> float:
         candidate = self._candidates.get(key)
-        if candidate is None or candidate.found != files:
-            candidate = self._candidates[key] = _Candidate(found=files, since=now)
+        if candidate is None or candidate.survey != files:
+            candidate = self._candidates[key] = _Candidate(survey=files, since=now)
         if candidate.judged_at != now:  # a line that lacks nothing comes first
             candidate.judged_at, candidate.lacks = now, lacks
         return candidate.since
@@ -325,7 +325,7 @@ class CheckpointWatch:
                 continue
             if folder.guessed:
                 del self._reported[folder.step]
-                self._candidates[folder.name, folder.folder] = _Candidate(found=current, since=now)
+                self._candidates[folder.name, folder.folder] = _Candidate(survey=current, since=now)
                 self._changes.append((folder.step, f"{change} after 10 s without changes: the agent stores it again"))
             else:
                 self._changes.append(

@@ -49,7 +49,7 @@ class Gathered:
         ended: Bits of the nodes whose agent has ended.
         last: The lowest of the newest checkpoints of nodes whose command has ended and that write any: nothing above it
             will ever be whole. `agreement.NONE` where one has finished none; None while no such command has ended.
-        asked: The number of the newest question of the first node's that one has answered (`confirmation`).
+        question: The number of the newest question of the first node's that one has answered (`confirmation`).
         confirmed: Bits of the nodes that have answered it with yes.
         denied: Bits of those that have answered it with no.
         stopped: Name and exit code of an agent that has ended before its command was started.
@@ -65,7 +65,7 @@ class Gathered:
     clean: int = 0
     ended: int = 0
     last: int | None = None
-    asked: int = 0
+    question: int = 0
     confirmed: int = 0
     denied: int = 0
     stopped: tuple[str, int] | None = None
@@ -79,7 +79,7 @@ class Gathered:
             "spoken": [self.spoken, self.lowest, self.highest],
             "bits": [f"{bits:x}" for bits in (self.wrote_none, self.clean, self.ended)],
             "last": self.last,
-            "answers": [self.asked, f"{self.confirmed:x}", f"{self.denied:x}"],
+            "answers": [self.question, f"{self.confirmed:x}", f"{self.denied:x}"],
             "stopped": self.stopped,
             "silent": {str(part): name for part, name in self.silent.items()},
             "silent_s": round(self.silent_s, 1),
@@ -102,7 +102,7 @@ def parse(document: Any) -> Gathered:
             clean=clean,
             ended=ended,
             last=last if last is None else int(last),
-            asked=int(number),
+            question=int(number),
             confirmed=int(confirmed, 16),
             denied=int(denied, 16),
             stopped=None if stopped is None else (str(stopped[0]), int(stopped[1])),
@@ -129,7 +129,7 @@ def own(part: int, state: Mapping[str, Any]) -> Gathered:
         clean=bit if state.get("clean") is True else 0,
         ended=bit if state.get("ended") else 0,
         last=last if type(last) is int and state.get("wrote") is True else None,
-        asked=number,
+        question=number,
         confirmed=bit if number and confirms else 0,
         denied=bit if number and not confirms else 0,
         stopped=(name_of(part, state), code if type(code) is int else 0) if stopped else None,
@@ -151,8 +151,8 @@ def joined(one: Gathered, other: Gathered) -> Gathered:
     """Both together."""
     steps = [step for gathered in (one, other) for step in (gathered.lowest, gathered.highest) if step is not None]
     lasts = [gathered.last for gathered in (one, other) if gathered.last is not None]
-    number = max(one.asked, other.asked)
-    answers = [gathered for gathered in (one, other) if gathered.asked == number]
+    number = max(one.question, other.question)
+    answers = [gathered for gathered in (one, other) if gathered.question == number]
     silent = dict(sorted({**one.silent, **other.silent}.items())[:_MOST_NAMED])
     return Gathered(
         spoken=one.spoken + other.spoken,
@@ -162,7 +162,7 @@ def joined(one: Gathered, other: Gathered) -> Gathered:
         clean=one.clean | other.clean,
         ended=one.ended | other.ended,
         last=min(lasts, default=None),
-        asked=number,
+        question=number,
         confirmed=reduce(or_, (answer.confirmed for answer in answers)),
         denied=reduce(or_, (answer.denied for answer in answers)),
         stopped=one.stopped or other.stopped,

@@ -128,11 +128,16 @@ class Endpoints:
         """Them."""
         name = "AWS::SageMaker"
         return (
-            Model(type=f"{name}::Model", make=_make_model, change=lambda wanted, _: _make_model(wanted), remove=_drop),
+            Model(
+                type=f"{name}::Model",
+                make=_make_model,
+                change=lambda requested, _: _make_model(requested),
+                remove=_drop,
+            ),
             Model(
                 type=f"{name}::EndpointConfig",
                 make=_make_config,
-                change=lambda wanted, _: _make_config(wanted),
+                change=lambda requested, _: _make_config(requested),
                 remove=_drop,
             ),
             Model(type=f"{name}::Endpoint", make=self._make_endpoint, change=self._change_endpoint, remove=_drop),

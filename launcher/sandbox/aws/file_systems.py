@@ -30,16 +30,16 @@ class Link:
 
     id: str
     arn: str
-    wanted: Mapping[str, Any]
+    request: Mapping[str, Any]
 
     @property
     def path(self) -> str:
         """The folder, with a slash at its end."""
-        return f"{str(self.wanted['FileSystemPath']).rstrip('/')}/"
+        return f"{str(self.request['FileSystemPath']).rstrip('/')}/"
 
     def to_dict(self) -> dict[str, Any]:
         """It as DescribeDataRepositoryAssociations shows it."""
-        shown = {**self.wanted, "Tags": self.wanted.get("Tags", [])}
+        shown = {**self.request, "Tags": self.request.get("Tags", [])}
         return {"AssociationId": self.id, "ResourceARN": self.arn, "Lifecycle": "AVAILABLE", **shown}
 
 
@@ -103,12 +103,12 @@ def _make_link(requested: Requested) -> Created:
     values |= {key: requested.get(key) for key in ("ImportedFileChunkSize", "S3", "Tags")}
     id_ = f"dra-{secrets.token_hex(9)[:17]}"
     arn = f"arn:aws:fsx:{requested.region_name}:{requested.account_id}:association/{file_system.file_system_id}/{id_}"
-    link = Link(id=id_, arn=arn, wanted={key: value for key, value in values.items() if value is not None})
+    link = Link(id=id_, arn=arn, request={key: value for key, value in values.items() if value is not None})
     if not path.startswith("/"):
         raise ResourceRefusedError(f"FileSystemPath: must begin with /, got {path}")
     for other in file_system.links.values():
         if link.path.startswith(other.path) or other.path.startswith(link.path):
-            raise ResourceRefusedError(f"FileSystemPath: {path} overlaps with {other.wanted['FileSystemPath']}")
+            raise ResourceRefusedError(f"FileSystemPath: {path} overlaps with {other.request['FileSystemPath']}")
     file_system.links[id_] = link
     return Created(physical_resource_id=id_, attributes={"AssociationId": id_, "ResourceARN": arn})
 
@@ -127,11 +127,11 @@ def _linked(requested: Requested) -> LustreFileSystem:
 def _change_link(requested: Requested, before: Created) -> Created:
     """In place: what is imported and exported; for the rest another link comes in its place."""
     old = next(link for link in _all_links(_fsx(requested)) if link.id == before.physical_resource_id)
-    if any(requested.get(key) != old.wanted.get(key) for key in _FIXED):
+    if any(requested.get(key) != old.request.get(key) for key in _FIXED):
         _remove_link(requested, before)
         return _make_link(requested)
-    old.wanted = {
-        **old.wanted,
+    old.request = {
+        **old.request,
         **{key: requested.get(key) for key in ("ImportedFileChunkSize", "S3") if requested.get(key)},
     }
     return before
@@ -167,7 +167,7 @@ def describe_data_repository_associations(response: Any) -> str:
     shown = [
         link.to_dict()
         for link in links
-        if (not ids or link.id in ids) and (not of_systems or link.wanted["FileSystemId"] in of_systems)
+        if (not ids or link.id in ids) and (not of_systems or link.request["FileSystemId"] in of_systems)
     ]
     return json.dumps({"Associations": shown})
 

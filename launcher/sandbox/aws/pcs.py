@@ -50,7 +50,7 @@ class Part:
     id: str
     name: str
     request: dict[str, Any]
-    made: datetime
+    created_at: datetime
     modified: datetime
 
 
@@ -60,7 +60,7 @@ class PcsCluster:
 
     id: str
     request: dict[str, Any]
-    made: datetime
+    created_at: datetime
     active_at: datetime
     groups: dict[str, Part] = field(default_factory=dict)
     queues: dict[str, Part] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class PcsService:
             if len(self._known) >= pcs.MOST_CLUSTERS:
                 raise PcsError("ServiceQuotaExceededException", f"{pcs.MOST_CLUSTERS} clusters in {self.region}")
             now = datetime.now(UTC)
-            created = PcsCluster(id=_id(), request=request, made=now, active_at=now + creation)
+            created = PcsCluster(id=_id(), request=request, created_at=now, active_at=now + creation)
             self._known[created.id] = created
             return created
 
@@ -196,7 +196,7 @@ class PcsService:
         if len(parts) >= most:
             raise PcsError("ServiceQuotaExceededException", f"a cluster has at most {most} {words}")
         now = datetime.now(UTC)
-        created = Part(id=_id(), name=request[key], request=request, made=now, modified=now)
+        created = Part(id=_id(), name=request[key], request=request, created_at=now, modified=now)
         parts[created.id] = created
         return created
 

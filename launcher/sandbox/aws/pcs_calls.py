@@ -51,7 +51,7 @@ def _cluster(service: PcsService, cluster: PcsCluster) -> dict[str, Any]:
     request = cluster.request
     keys = ("scheduler", "size", "networking", "slurmConfiguration")
     shown: dict[str, Any] = {key: request[key] for key in keys if key in request}
-    moments = {"createdAt": cluster.made.isoformat(), "modifiedAt": cluster.made.isoformat()}
+    moments = {"createdAt": cluster.created_at.isoformat(), "modifiedAt": cluster.created_at.isoformat()}
     return {**_named(cluster.name, cluster.id, service.arn(cluster.id)), "status": cluster.status, **moments, **shown}
 
 
@@ -64,7 +64,7 @@ def _part(service: PcsService, cluster: PcsCluster, part: Part, kind: str) -> di
         **_named(part.name, part.id, service.arn(cluster.id, kind, part.id)),
         "clusterId": cluster.id,
         "status": "ACTIVE",
-        "createdAt": part.made.isoformat(),
+        "createdAt": part.created_at.isoformat(),
         "modifiedAt": part.modified.isoformat(),
     }
 

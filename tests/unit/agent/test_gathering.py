@@ -185,5 +185,5 @@ class TestAnswers:
         job.states[5]["answer"] = [6, False]
         job.states[6]["answer"] = "7"
         found = job.looks(4)
-        assert (found.asked, found.denied) == (7, 1 << 20)
+        assert (found.question, found.denied) == (7, 1 << 20)
         assert found.confirmed == (1 << 40) - 2 - (1 << 5) - (1 << 6) - (1 << 20)
