@@ -52,12 +52,12 @@ def ranges(cidr: str) -> Ranges:
     try:
         vpc = IPv4Network(cidr)
     except (AddressValueError, NetmaskValueError, ValueError) as problem:
-        found = error("bad-range", "network.cidr", f"{cidr} is not a network: {problem}", "for instance 10.0.0.0/16")
-        raise ImpossibleError("the network cannot be laid out", findings=[found]) from problem
+        finding = error("bad-range", "network.cidr", f"{cidr} is not a network: {problem}", "for instance 10.0.0.0/16")
+        raise ImpossibleError("the network cannot be laid out", findings=[finding]) from problem
     if vpc.prefixlen not in VPC_PREFIXES or not vpc.is_private:
         message = f"{cidr} must be a private range of size /{VPC_PREFIXES[0]} to /{VPC_PREFIXES[-1]}"
-        found = error("bad-range", "network.cidr", message, "for instance 10.0.0.0/16")
-        raise ImpossibleError("the network cannot be laid out", findings=[found])
+        finding = error("bad-range", "network.cidr", message, "for instance 10.0.0.0/16")
+        raise ImpossibleError("the network cannot be laid out", findings=[finding])
     lower, upper = vpc.subnets()
     return Ranges(vpc=vpc, public=next(lower.subnets(new_prefix=PUBLIC_PREFIX)), private=upper)
 

@@ -40,12 +40,12 @@ MOST_FEE_USD = 10**12
 
 def check(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
     """Everything that can be said of a request before a candidate is made of it."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for rule in (_target, _types, _workload, _places, _purchase, _network, _storage, _checkpoint, _run):
-        found.extend(rule(request, catalog))
-    found.extend(secret_findings(request))
-    found.extend(key_findings(request))
-    return tuple(found)
+        findings.extend(rule(request, catalog))
+    findings.extend(secret_findings(request))
+    findings.extend(key_findings(request))
+    return tuple(findings)
 
 
 def check_every_workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
@@ -106,9 +106,9 @@ def _type_hint(name: str, catalog: Catalog) -> str:
         for instance_type in catalog.instance_types.values()
         if instance_type.chip is not None
     }
-    if types := [each for each in chips if each.partition(".")[0] == family.lower()]:
+    if types := [type_name for type_name in chips if type_name.partition(".")[0] == family.lower()]:
         return f"types of {family}: {', '.join(types[:4])}"
-    if types := [each for each, chip in chips.items() if chip.startswith(name.lower())]:
+    if types := [type_name for type_name, chip in chips.items() if chip.startswith(name.lower())]:
         return f"types with {name}: {', '.join(types[:4])}"
     return nearest_name(name, near) or "slipway prices show lists the types"
 
@@ -347,8 +347,8 @@ def _unsold(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
             yield say("no-capacity-block", "purchase.option", f"{name} is not sold in Capacity Blocks")
 
 
-def _of_many(asked: Sequence[object]) -> Callable[..., Finding]:
-    return error if len(asked) == 1 else warning
+def _of_many(choices: Sequence[object]) -> Callable[..., Finding]:
+    return error if len(choices) == 1 else warning
 
 
 def spot_without_checkpoints() -> Finding:

@@ -35,18 +35,18 @@ def assumptions(
         facts: the facts the estimate was made from.
         estimate: the estimate itself; its numbers are repeated, not computed again.
     """
-    found = [_flops(shape)]
-    found.extend(_gaps(shape, facts))
-    found.append(
+    lines = [_flops(shape)]
+    lines.extend(_gaps(shape, facts))
+    lines.append(
         _utilisation(shape, facts) if shape.measured_tokens_per_s is None else _measured(shape, facts, estimate)
     )
-    found.extend(_own_runs(shape, facts))
-    found.append(_rate(shape, estimate))
-    found.append(_steady(tokens, estimate))
-    found.append(_checkpoint(shape, facts, estimate))
-    found.extend(_failures(shape, facts))
-    found.append(_expected(shape, facts, estimate))
-    return tuple(found)
+    lines.extend(_own_runs(shape, facts))
+    lines.append(_rate(shape, estimate))
+    lines.append(_steady(tokens, estimate))
+    lines.append(_checkpoint(shape, facts, estimate))
+    lines.extend(_failures(shape, facts))
+    lines.append(_expected(shape, facts, estimate))
+    return tuple(lines)
 
 
 def _flops(shape: TrainingShape) -> Assumption:
@@ -108,8 +108,8 @@ def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
         source = f"no published run on {chip.name} is known: its family, peak and bandwidth stand in; the range is wide"
         yield Assumption(name="chip", value=chip.name, unit="", source=source)
     elif rows < FEW_ROWS:
-        found = "1 published row" if rows == 1 else f"{rows} published rows"
-        source = f"{found} of this kind of job on {traits.name}; the range is wider for it"
+        published = "1 published row" if rows == 1 else f"{rows} published rows"
+        source = f"{published} of this kind of job on {traits.name}; the range is wider for it"
         yield Assumption(name="chip", value=chip.name, unit="", source=source)
     if shape.precision is Precision.FP8 and not shape.fp8_counts:
         source = "no published run shows a gain from FP8 here: estimated as bf16; the range is wider for it"
@@ -167,8 +167,8 @@ def _own_runs(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption
     steps = [f"the estimate alone: {prior.mid:.3f} of the peak, a spread of {prior.scale:.2f} in logarithms"]
     for cell in learned.cells:
         count = f"{len(cell.runs)} runs" if len(cell.runs) > 1 else cell.runs[0]
-        seen = f"measured {math.exp(cell.error):.2f} times its estimate, spread {math.sqrt(cell.variance):.3f}"
-        steps.append(f"{cell.words} ({count}): {seen}; discounted by {cell.discount:.3f} for what differs")
+        measurement = f"measured {math.exp(cell.error):.2f} times its estimate, spread {math.sqrt(cell.variance):.3f}"
+        steps.append(f"{cell.words} ({count}): {measurement}; discounted by {cell.discount:.3f} for what differs")
     if learned.contradiction:
         steps.append("they contradict each other by more than their spreads: the range is wider for it")
     steps.append(f"together {math.exp(learned.shift):.3f} times the estimate, a spread of {learned.scale:.3f}")

@@ -147,7 +147,7 @@ class ServingPlan:
 
     def _neuron(self, model: str) -> dict[str, str]:
         serve = self.serve
-        found = {
+        environment = {
             "SM_ON_MODEL": model,
             "SM_ON_SERVED_MODEL_NAME": self.plan.name,
             "SM_ON_TENSOR_PARALLEL_SIZE": str(serve.tensor_parallel),
@@ -155,14 +155,14 @@ class ServingPlan:
             "SM_ON_SEQUENCE_LENGTH": str(serve.sequence_length),
         }
         if serve.task is ServingTask.EMBEDDING:
-            found["SM_ON_TASK"] = "embed"
+            environment["SM_ON_TASK"] = "embed"
         if serve.artifacts_uri is None:
-            found["SM_ON_ALLOW_NON_CACHED_MODEL"] = ""
-        return found
+            environment["SM_ON_ALLOW_NON_CACHED_MODEL"] = ""
+        return environment
 
     def _gpu(self, model: str, replicas: int) -> dict[str, str]:
         serve = self.serve
-        found = {
+        environment = {
             "SM_VLLM_MODEL": model,
             "SM_VLLM_SERVED_MODEL_NAME": self.plan.name,
             "SM_VLLM_TENSOR_PARALLEL_SIZE": str(serve.tensor_parallel),
@@ -170,14 +170,14 @@ class ServingPlan:
             "SM_VLLM_MAX_MODEL_LEN": str(serve.sequence_length),
         }
         if replicas > 1:
-            found["SM_VLLM_DATA_PARALLEL_SIZE"] = str(replicas)
+            environment["SM_VLLM_DATA_PARALLEL_SIZE"] = str(replicas)
         if serve.task is ServingTask.EMBEDDING:
-            found["SM_VLLM_RUNNER"] = "pooling"
+            environment["SM_VLLM_RUNNER"] = "pooling"
         if serve.precision is ServingPrecision.FP8:
-            found["SM_VLLM_QUANTIZATION"] = "fp8"
+            environment["SM_VLLM_QUANTIZATION"] = "fp8"
         if model.startswith("/"):
-            found["HF_HUB_OFFLINE"] = "1"
-        return found
+            environment["HF_HUB_OFFLINE"] = "1"
+        return environment
 
 
 @record(slots=False)

@@ -41,19 +41,19 @@ def endpoint_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[F
         served: a plan of a serving workload.
         facts: what the time of an answer is estimated by.
     """
-    found = list(container_findings(served))
+    findings = list(container_findings(served))
     if not served.managed:
-        found.append(error("not-an-endpoint", "target.kind", f"{served.plan.place.target} is no SageMaker endpoint"))
+        findings.append(error("not-an-endpoint", "target.kind", f"{served.plan.place.target} is no SageMaker endpoint"))
     # Where the weights are changes nothing of what follows.
-    if any(finding.level is Level.ERROR and finding.code != WITHOUT_URI for finding in found):
-        return tuple(found)
-    found += _bought(served)
-    found += layout_findings(served)
-    found += _zero(served)
-    found += _counts(served.plan, served.serve)
-    found += _answer(served, facts)
-    found += _storage(served)
-    return tuple(found)
+    if any(finding.level is Level.ERROR and finding.code != WITHOUT_URI for finding in findings):
+        return tuple(findings)
+    findings += _bought(served)
+    findings += layout_findings(served)
+    findings += _zero(served)
+    findings += _counts(served.plan, served.serve)
+    findings += _answer(served, facts)
+    findings += _storage(served)
+    return tuple(findings)
 
 
 def layout_findings(served: ServingPlan) -> tuple[Finding, ...]:
@@ -66,8 +66,10 @@ def quoted_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[Fin
 
     What it costs is asked before they are copied to S3; without them a deployment is refused.
     """
-    found = deployment_findings(served, facts)
-    return tuple(replace(finding, level=Level.WARNING) if finding.code == WITHOUT_URI else finding for finding in found)
+    findings = deployment_findings(served, facts)
+    return tuple(
+        replace(finding, level=Level.WARNING) if finding.code == WITHOUT_URI else finding for finding in findings
+    )
 
 
 def deployment_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[Finding, ...]:
@@ -86,14 +88,14 @@ def container_findings(served: ServingDeployment) -> tuple[Finding, ...]:
     if catalog.instance_types[plan.place.instance_type].accelerator is None:
         message = f"{plan.place.instance_type} has no accelerator"
         return (error("no-accelerator", "target.instance_type", message, "a type such as inf2.48xlarge"),)
-    found = list(_layout(served))
+    findings = list(_layout(served))
     if plan.cluster_name.endswith("-") or plan.name.endswith("-"):
         message = f"endpoints and pods have names that end in a letter or a digit, got {plan.name}"
-        found.append(error("name-with-dash", "name", message, "remove the dash at its end"))
-    if not found:
-        found += _image(served)
-        found += _model(served)
-    return tuple(found)
+        findings.append(error("name-with-dash", "name", message, "remove the dash at its end"))
+    if not findings:
+        findings += _image(served)
+        findings += _model(served)
+    return tuple(findings)
 
 
 def _layout(served: ServingPlan) -> Iterator[Finding]:
@@ -136,12 +138,12 @@ def _image(served: ServingDeployment) -> Iterator[Finding]:
 
 def _own_image(image: str, chip: str, *, neuron: bool) -> Iterator[Finding]:
     path = f"{PATH}.image"
-    found = SDK.search(image.rpartition(":")[2])
-    if neuron and found is None:
+    sdk = SDK.search(image.rpartition(":")[2])
+    if neuron and sdk is None:
         message = f"the tag of {image} names no Neuron SDK: {chip} needs one before 2.29"
         yield warning("image-sdk-unknown", path, message)
-    elif neuron and found is not None and (int(found[1]), int(found[2])) >= FIRST_WITHOUT_INFERENTIA:
-        message = f"Neuron SDK {found[1]}.{found[2]} no longer serves on {chip}, got {image}"
+    elif neuron and sdk is not None and (int(sdk[1]), int(sdk[2])) >= FIRST_WITHOUT_INFERENTIA:
+        message = f"Neuron SDK {sdk[1]}.{sdk[2]} no longer serves on {chip}, got {image}"
         yield error("image-sdk", path, message, "an image of SDK 2.28 or earlier, or auto (2.26.1)")
 
 
@@ -225,8 +227,8 @@ def _zero(served: ServingPlan) -> Iterator[Finding]:
     if region in ZERO_REFUSED:
         yield error("zero-refused", path, f"{region} refuses components without an instance, got 0", hint)
     elif region not in ZERO_SEEN:
-        seen = ", ".join(ZERO_SEEN)
-        message = f"0 was seen to work in {seen}; no report for {region}"
+        confirmed = ", ".join(ZERO_SEEN)
+        message = f"0 was seen to work in {confirmed}; no report for {region}"
         yield warning("zero-unconfirmed", path, message, hint)
 
 
@@ -237,14 +239,16 @@ def _counts(plan: Plan, serve: ServingWorkload) -> Iterator[Finding]:
         yield error("max-instances", f"{PATH}.max_instances", message, f"raise it to {plan.place.nodes}")
     ceiling = serve.max_instances or plan.place.nodes
     for index, line in enumerate(serve.schedule):
-        path, found = f"{PATH}.schedule[{index}]", scheduled(line)
-        if found is None:
+        path, change = f"{PATH}.schedule[{index}]", scheduled(line)
+        if change is None:
             continue  # the plan itself is refused for it, before there is a deployment
-        if found.most > ceiling:
-            message = f"the schedule asks for {found.most} instances at {found.when}, the plan allows {ceiling} at most"
-            yield error("schedule-above-max", path, message, f"set max_instances to {found.most}")
-        elif found.least == 0 and least_instances(serve) > 0:
-            message = f"0 instances at {found.when}, but min_instances is {serve.min_instances}"
+        if change.most > ceiling:
+            message = (
+                f"the schedule asks for {change.most} instances at {change.when}, the plan allows {ceiling} at most"
+            )
+            yield error("schedule-above-max", path, message, f"set max_instances to {change.most}")
+        elif change.least == 0 and least_instances(serve) > 0:
+            message = f"0 instances at {change.when}, but min_instances is {serve.min_instances}"
             yield error("schedule-below-min", path, message, "set min_instances to 0, or the range to 1 and more")
 
 
@@ -266,9 +270,9 @@ def _rollout(serve: ServingWorkload, mode: EndpointMode) -> Iterator[Finding]:
         yield error("rollout-of-one", path, message, "set it to all-at-once or auto, or min_instances to 2")
 
 
-def answer_seconds(serve: ServingWorkload, told: ServingEstimate) -> float:
+def answer_seconds(serve: ServingWorkload, estimate: ServingEstimate) -> float:
     """Seconds of a whole answer on a full instance: the first token, then one after the other."""
-    return ((told.ttft_ms or 0.0) + serve.answer_tokens * (told.tpot_ms or 0.0)) / 1000
+    return ((estimate.ttft_ms or 0.0) + serve.answer_tokens * (estimate.tpot_ms or 0.0)) / 1000
 
 
 def _answer(served: ServingPlan, facts: ServingFacts) -> Iterator[Finding]:
@@ -276,9 +280,9 @@ def _answer(served: ServingPlan, facts: ServingFacts) -> Iterator[Finding]:
     serve, model = served.serve, served.model
     if serve.streaming or serve.asynchronous or model is None:
         return
-    told = layouts(serve, model, served.facts, served.chip, facts).estimate
-    if told is not None and (seconds := answer_seconds(serve, told)) > ANSWER_S:
-        most = int((ANSWER_S * 1000 - (told.ttft_ms or 0.0)) / told.tpot_ms) if told.tpot_ms else 0
+    estimate = layouts(serve, model, served.facts, served.chip, facts).estimate
+    if estimate is not None and (seconds := answer_seconds(serve, estimate)) > ANSWER_S:
+        most = int((ANSWER_S * 1000 - (estimate.ttft_ms or 0.0)) / estimate.tpot_ms) if estimate.tpot_ms else 0
         message = (
             f"{serve.output_tokens} tokens take {seconds:.0f} s on a full {served.facts.name};"
             f" an answer that is not streamed has {ANSWER_S:.0f} s, {most} tokens"

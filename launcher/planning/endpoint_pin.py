@@ -38,16 +38,20 @@ def pinned_serving(request: PlanRequest, catalog: Catalog, bedrock: BedrockCatal
     """
     serve = request.workload.serve
     if serve is None:
-        found = [error("nothing-to-serve", "workload.serve", f"{request.name} serves nothing", "give workload.serve")]
-        raise ImpossibleError(f"{request.name} is not one plan yet", findings=found)
-    found = [finding for finding in check(request, serve, catalog, bedrock) if finding.level is Level.ERROR]
+        findings = [
+            error("nothing-to-serve", "workload.serve", f"{request.name} serves nothing", "give workload.serve")
+        ]
+        raise ImpossibleError(f"{request.name} is not one plan yet", findings=findings)
+    findings = [finding for finding in check(request, serve, catalog, bedrock) if finding.level is Level.ERROR]
     pins = pins_of(request, ("inf2.48xlarge", "us-east-1", "on-demand"))
-    found += [] if isinstance(pins, Pins) else pins
-    estimates = None if found or not isinstance(pins, Pins) else _estimates(pins.instance_type, serve, catalog, facts)
+    findings += [] if isinstance(pins, Pins) else pins
+    estimates = (
+        None if findings or not isinstance(pins, Pins) else _estimates(pins.instance_type, serve, catalog, facts)
+    )
     if isinstance(estimates, Finding):
-        found.append(estimates)
-    if found or not isinstance(pins, Pins) or not isinstance(estimates, tuple):
-        raise ImpossibleError(f"{request.name} is not one plan yet", findings=found)
+        findings.append(estimates)
+    if findings or not isinstance(pins, Pins) or not isinstance(estimates, tuple):
+        raise ImpossibleError(f"{request.name} is not one plan yet", findings=findings)
     nodes = request.target.nodes
     count = nodes.minimum if nodes is not None else serve.max_instances or max(1, serve.min_instances)
     place = pins.place(request, kinds_of(request)[0], count)
@@ -62,16 +66,16 @@ def _with(layout: Layout, request: PlanRequest, serve: ServingWorkload, place: P
     return plan_at(replace(request, workload=replace(request.workload, serve=decided)), place)
 
 
-def _order(plan: Plan, told: ServingEstimate, catalog: Catalog) -> tuple[bool, float]:
+def _order(plan: Plan, estimate: ServingEstimate, catalog: Catalog) -> tuple[bool, float]:
     """What can be deployed first, then the fewest instance-hours with those of deployments; of equal ones the fastest.
 
     That is the quote's choice too, where every instance-hour costs the same.
     """
     served = ServingPlan(plan=plan, catalog=catalog)
     refused = served.managed and any(finding.level is Level.ERROR for finding in layout_findings(served))
-    copies = told.layout.copies
+    copies = estimate.layout.copies
     hosting = hosting_of(served.serve, endpoint=served.managed, neuron=served.neuron, copies=copies)
-    load = fleet(served.serve, told.requests_per_s, hosting)
+    load = fleet(served.serve, estimate.requests_per_s, hosting)
     return refused, load.hours + load.deployment_hours
 
 

@@ -50,7 +50,7 @@ def _own_place(request: PlanRequest) -> Iterator[Finding]:
 def _mounted(request: PlanRequest, path: str) -> Iterator[Finding]:
     message = f"{path} is lost with its node unless a shared file system is mounted there"
     kinds = request.target.kind or ()
-    volume = any(_holds(each.path, path) for each in request.run.volumes)
+    volume = any(_holds(mount.path, path) for mount in request.run.volumes)
     if volume:
         return
     if kinds and all(target_of(kind).pods for kind in kinds):

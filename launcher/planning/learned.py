@@ -47,22 +47,22 @@ class Seen(NamedTuple):
 
 def learned_boot(instance_type: str, measured: Iterable[Measurement]) -> Learned | None:
     """Hours from the submission to the first attempt on machines of a type; None where no run says them."""
-    found = [
+    observations = [
         Seen(measurement.run, measurement.boot_s / HOUR_S, 1, measurement.measured_at.date())
         for measurement in _of_type(instance_type, measured)
         if measurement.boot_s is not None and LEAST_S <= measurement.boot_s <= MOST_S
     ]
-    return learned_hours(BOOT_RANGE_H, found)
+    return learned_hours(BOOT_RANGE_H, observations)
 
 
 def learned_restart(instance_type: str, measured: Iterable[Measurement]) -> Learned | None:
     """Hours from the loss of machines of a type to the next attempt with its checkpoint read; None likewise."""
-    found = [
+    observations = [
         Seen(measurement.run, measurement.restart_s / HOUR_S, measurement.restarts or 1, measurement.measured_at.date())
         for measurement in _of_type(instance_type, measured)
         if measurement.restart_s is not None and LEAST_S <= measurement.restart_s <= MOST_S
     ]
-    return learned_hours(RESTART_RANGE_H, found)
+    return learned_hours(RESTART_RANGE_H, observations)
 
 
 def learned_tail(target: str, assumed_h: float, measured: Iterable[Measurement]) -> Learned | None:
@@ -73,7 +73,7 @@ def learned_tail(target: str, assumed_h: float, measured: Iterable[Measurement])
         assumed_h: what the plan's guardrails make of it without any run, above 0.
         measured: the runs; the type of their machines does not matter to it.
     """
-    found = [
+    observations = [
         Seen(measurement.run, measurement.idle_tail_h, 1, measurement.measured_at.date())
         for measurement in measured
         if not measurement.simulated
@@ -82,7 +82,7 @@ def learned_tail(target: str, assumed_h: float, measured: Iterable[Measurement])
         and measurement.idle_tail_assumed_h is not None
         and abs(measurement.idle_tail_assumed_h - assumed_h) < SAME_TAIL
     ]
-    return learned_hours(Range(low=assumed_h / TAIL_SPREAD, mid=assumed_h, high=assumed_h * TAIL_SPREAD), found)
+    return learned_hours(Range(low=assumed_h / TAIL_SPREAD, mid=assumed_h, high=assumed_h * TAIL_SPREAD), observations)
 
 
 def _of_type(instance_type: str, measured: Iterable[Measurement]) -> Iterable[Measurement]:
@@ -93,30 +93,30 @@ def _of_type(instance_type: str, measured: Iterable[Measurement]) -> Iterable[Me
     )
 
 
-def learned_hours(prior: Range, found: Sequence[Seen]) -> Learned | None:
+def learned_hours(prior: Range, observations: Sequence[Seen]) -> Learned | None:
     """The posterior of hours; None without a run.
 
     Args:
         prior: its 5 %, 50 % and 95 % points without any run, above 0.
-        found: the runs.
+        observations: the runs.
     """
-    if not found:
+    if not observations:
         return None
     scale = math.log(prior.high / prior.low) / (2.0 * WITHIN)
-    logs = [math.log(each.hours) for each in found]
-    variances = [START_TO_START**2 / each.starts for each in found]
+    logs = [math.log(observation.hours) for observation in observations]
+    variances = [START_TO_START**2 / observation.starts for observation in observations]
     apart, contradicts = variance_between(logs, variances)
     weights = [1.0 / (variance + apart) for variance in variances]
     together = 1.0 / scale**2 + sum(weights)
     middle = math.log(prior.mid) / scale**2 + sum(w * x for w, x in zip(weights, logs, strict=True))
     mid, reach = math.exp(middle / together), WITHIN * math.sqrt(1.0 / together + apart)
-    runs = "; ".join(f"{each.run}: {each.hours * 60:.3g} min" for each in found)
+    runs = "; ".join(f"{observation.run}: {observation.hours * 60:.3g} min" for observation in observations)
     return Learned(
         low=mid * math.exp(-reach),
         mid=mid,
         high=mid * math.exp(reach),
-        runs=tuple(each.run for each in found),
-        as_of=max(each.day for each in found),
+        runs=tuple(observation.run for observation in observations),
+        as_of=max(observation.day for observation in observations),
         steps=(
             f"without a run {prior.mid * 60:.4g} min ({prior.low * 60:.3g} to {prior.high * 60:.3g})",
             f"{runs}; each by the inverse of its variance, two starts of a kind differ by {START_TO_START:.0%}",

@@ -35,19 +35,19 @@ def control_zones(nodes_zone: str | None) -> tuple[str | None, str | None]:
         return None, None
     prefix = nodes_zone.rpartition("-az")[0]
     every = [nodes_zone, *(f"{prefix}-az{number}" for number in (1, 2, 4, 3))]
-    first, second, *_ = (each for each in dict.fromkeys(every) if each not in UNSUPPORTED_ZONES)
+    first, second, *_ = (zone for zone in dict.fromkeys(every) if zone not in UNSUPPORTED_ZONES)
     return first, second
 
 
 def layout_findings(network: NetworkRequest) -> tuple[Finding, ...]:
     """What is wrong with a network whatever is put into it: keys that contradict each other, a range that is none."""
-    found = list(_contradictions(network))
-    if not found and network.vpc_id is None:
+    findings = list(_contradictions(network))
+    if not findings and network.vpc_id is None:
         try:
             new_subnet(network)
         except ImpossibleError as problem:
-            found.extend(problem.findings)
-    return tuple(found)
+            findings.extend(problem.findings)
+    return tuple(findings)
 
 
 def network_findings(request: PlanRequest, place: Place, catalog: Catalog) -> tuple[Finding, ...]:
@@ -57,16 +57,16 @@ def network_findings(request: PlanRequest, place: Place, catalog: Catalog) -> tu
         ImpossibleError: the address range cannot be cut.
     """
     network = request.network
-    found = list(_contradictions(network))
-    if found:
-        return tuple(found)
+    findings = list(_contradictions(network))
+    if findings:
+        return tuple(findings)
     if network.vpc_id is not None:
-        found.extend(_existing(request, place, catalog))
+        findings.extend(_existing(request, place, catalog))
     else:
         if network.name is not None:
-            found.extend(_shared(network, place, catalog))
-        found.extend(address_findings(request, place, catalog.instance_types))
-    return tuple(found)
+            findings.extend(_shared(network, place, catalog))
+        findings.extend(address_findings(request, place, catalog.instance_types))
+    return tuple(findings)
 
 
 def _contradictions(network: NetworkRequest) -> Iterator[Finding]:

@@ -27,11 +27,11 @@ def pinned_plan(request: PlanRequest, catalog: Catalog) -> Plan:
     Raises:
         ImpossibleError: something must be pinned first, or the request has errors; with all findings.
     """
-    found = [finding for finding in check(request, catalog) if finding.level is Level.ERROR]
+    findings = [finding for finding in check(request, catalog) if finding.level is Level.ERROR]
     pins = pins_of(request, ("p5.48xlarge", "us-east-2", "spot"))
-    found += [*([] if isinstance(pins, Pins) else pins), *_not_built(request)]
-    if found or not isinstance(pins, Pins):
-        raise ImpossibleError(f"{request.name} is not one plan yet", findings=found)
+    findings += [*([] if isinstance(pins, Pins) else pins), *_not_built(request)]
+    if findings or not isinstance(pins, Pins):
+        raise ImpossibleError(f"{request.name} is not one plan yet", findings=findings)
     nodes = request.target.nodes.minimum if request.target.nodes is not None else 1
     return plan_at(request, pins.place(request, _target(request), nodes))
 

@@ -101,12 +101,12 @@ def _cells(shape: TrainingShape, facts: TrainingFacts) -> Iterable[Cell]:
     for measurement in facts.measured:
         if measurement.accelerator == shape.accelerator.name and not measurement.simulated:
             grouped.setdefault(measured_shape(measurement, shape), []).append(measurement)
-    found = []
+    cells = []
     for job, runs in grouped.items():
         apart = discount(job, shape)
         if apart <= FARTHEST:
-            found.append(_cell(job, runs, apart, facts))
-    return sorted(found, key=lambda cell: (cell.discount, cell.words))
+            cells.append(_cell(job, runs, apart, facts))
+    return sorted(cells, key=lambda cell: (cell.discount, cell.words))
 
 
 def _cell(job: TrainingShape, runs: Sequence[Measurement], apart: float, facts: TrainingFacts) -> Cell:
@@ -162,9 +162,9 @@ def discount(job: TrainingShape, shape: TrainingShape) -> float:
         "recomputation": job.recompute is shape.recompute,
         "stack": job.stack is shape.stack,
     }
-    found = [A_DOUBLING[name] * math.log2(ratio) for name, ratio in doublings.items()]
-    found += [0.0 if same else OTHERWISE[name] for name, same in kinds.items()]
-    return math.hypot(*found)
+    discounts = [A_DOUBLING[name] * math.log2(ratio) for name, ratio in doublings.items()]
+    discounts += [0.0 if same else OTHERWISE[name] for name, same in kinds.items()]
+    return math.hypot(*discounts)
 
 
 def _batch(shape: TrainingShape) -> float:

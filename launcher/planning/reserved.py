@@ -21,8 +21,8 @@ def reserved_group(request: PlanRequest, catalog: Catalog) -> tuple[CandidateGro
     if bought is not None:
         return _group(request, catalog, bought, PurchaseOption.TRAINING_PLAN)
     if held is not None:
-        asked = request.purchase.option
-        option = asked[0] if asked is not None else PurchaseOption.CAPACITY_BLOCK
+        options = request.purchase.option
+        option = options[0] if options is not None else PurchaseOption.CAPACITY_BLOCK
         return _group(request, catalog, held, option)
     return None, []
 
@@ -38,7 +38,7 @@ def _group(
     )
     reaching = tuple(target_kind for target_kind in allowed if target_of(target_kind).takes_reservations)
     target = taking(option, allowed if isinstance(held, TrainingPlanReference) else reaching or allowed)
-    found = [
+    findings = [
         warning(
             f"{path.replace('_', '-')}-unchecked",
             f"purchase.{path}",
@@ -49,9 +49,11 @@ def _group(
     region = _region(request, catalog, held, types[0])
     if len(request.target.instance_type or ()) != 1:
         code = f"{path.replace('_', '-')}-type"
-        found.append(warning(code, "target.instance_type", f"taken as {types[0]}", "pin the type it holds"))
+        findings.append(warning(code, "target.instance_type", f"taken as {types[0]}", "pin the type it holds"))
     if len(request.target.region or ()) != 1 and isinstance(held, Reservation) and request.target.az_id is None:
-        found.append(warning("reservation-region", "target.region", f"taken as {region}", "pin the region it lies in"))
+        findings.append(
+            warning("reservation-region", "target.region", f"taken as {region}", "pin the region it lies in")
+        )
     nodes = request.target.nodes
     count = held.count or (nodes.minimum if nodes else 1)
     if nodes is not None:
@@ -59,7 +61,7 @@ def _group(
     years = request.purchase.term_years
     committed = option in COMMITTED
     terms = ((request.purchase.plan_kind, years or 1),) if committed else ((None, None),)
-    return CandidateGroup(target, types[0], option, ((region, request.target.az_id),), (count,), terms), found
+    return CandidateGroup(target, types[0], option, ((region, request.target.az_id),), (count,), terms), findings
 
 
 def _sold_ahead(catalog: Catalog, option: PurchaseOption) -> tuple[str, ...]:

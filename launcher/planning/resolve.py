@@ -64,14 +64,14 @@ def resolve_training(
         return Resolution(groups=(), considered=0, findings=tuple(findings), estimator=estimator)
     reserved, remarks = reserved_group(request, catalog)
     findings += remarks
-    asked = (reserved,) if reserved is not None else tuple(_groups(request, catalog))
-    asked = tuple(_in_time(each, request, estimator) for each in asked)
-    findings += targets.group_remarks(request, asked, catalog)
-    considered = sum(each.combinations for each in asked)
+    sold = (reserved,) if reserved is not None else tuple(_groups(request, catalog))
+    sold = tuple(_in_time(group, request, estimator) for group in sold)
+    findings += targets.group_remarks(request, sold, catalog)
+    considered = sum(group.combinations for group in sold)
     misfits: dict[str, str] = {}
-    groups = tuple(_fitting(asked, estimator, misfits))
+    groups = tuple(_fitting(sold, estimator, misfits))
     if not groups and not any(finding.level is Level.ERROR for finding in findings):
-        findings.append(_none_left(request, catalog, asked, misfits))
+        findings.append(_none_left(request, catalog, sold, misfits))
     return Resolution(groups=groups, considered=considered, findings=tuple(findings), estimator=estimator)
 
 
@@ -151,14 +151,14 @@ def _types(request: PlanRequest, catalog: Catalog, target: TargetKind) -> Iterat
     """The types to try: the pinned ones, or every one with accelerators that the target takes."""
     train = request.workload.train
     if request.target.instance_type is not None:
-        asked = [catalog.instance_types[name] for name in dict.fromkeys(request.target.instance_type)]
+        types = [catalog.instance_types[name] for name in dict.fromkeys(request.target.instance_type)]
     else:
         every = catalog.instance_types.values()
-        asked = [
+        types = [
             instance_type for instance_type in every if instance_type.chip is not None and instance_type.chip.trains
         ]
-        asked = [instance_type for instance_type in asked if target in instance_type.targets]
-    for facts in asked:
+        types = [instance_type for instance_type in types if target in instance_type.targets]
+    for facts in types:
         # One without a chip is pinned, for a job of given hours: nothing of it is computed.
         if (
             train is None
@@ -170,20 +170,20 @@ def _types(request: PlanRequest, catalog: Catalog, target: TargetKind) -> Iterat
 
 def _counts(request: PlanRequest, facts: InstanceType, option: PurchaseOption) -> tuple[int, ...]:
     """The node counts to try for one option; several machines only where EFA joins them, unless they are asked for."""
-    asked = request.target.nodes
+    nodes = request.target.nodes
     joined = facts.efa_interfaces > 0 or "efa_interfaces" in facts.unknown
     counts: tuple[int, ...]
-    if asked is None:
+    if nodes is None:
         counts = COUNTS if joined else COUNTS[:1]
-    elif asked.minimum == asked.maximum or not joined:
-        counts = (asked.minimum,)
+    elif nodes.minimum == nodes.maximum or not joined:
+        counts = (nodes.minimum,)
     else:
-        inside = [each for each in (*COUNTS, *BEYOND) if asked.minimum < each < asked.maximum]
-        counts = tuple(sorted({asked.minimum, *inside, asked.maximum}))
+        inside = [count for count in (*COUNTS, *BEYOND) if nodes.minimum < count < nodes.maximum]
+        counts = tuple(sorted({nodes.minimum, *inside, nodes.maximum}))
     if option is PurchaseOption.CAPACITY_BLOCK:
-        return tuple(each for each in counts if each in facts.block_counts)
+        return tuple(count for count in counts if count in facts.block_counts)
     if option is PurchaseOption.TRAINING_PLAN:
-        return tuple(each for each in counts if each in TRAINING_PLAN_COUNTS)
+        return tuple(count for count in counts if count in TRAINING_PLAN_COUNTS)
     return counts
 
 
@@ -194,7 +194,7 @@ def _regions(catalog: Catalog, name: str, option: PurchaseOption) -> tuple[str, 
 
 
 def _none_left(
-    request: PlanRequest, catalog: Catalog, asked: tuple[CandidateGroup, ...], misfits: Mapping[str, str]
+    request: PlanRequest, catalog: Catalog, sold: tuple[CandidateGroup, ...], misfits: Mapping[str, str]
 ) -> Finding:
     if misfits:
         name, reason = next(iter(misfits.items()))
@@ -203,7 +203,7 @@ def _none_left(
         return error("nothing-fits", "target", message, "allow more nodes or other types")
     options = ", ".join(request.purchase.option or ()) or "any option"
     types = request.target.instance_type
-    if asked or types is None:
+    if sold or types is None:
         return error("nothing-offered", "target", f"no candidate is left: nothing in this plan is sold as {options}")
     name = types[0]
     wanted, known = ", ".join(request.target.region or ()) or "any region", catalog.regions_of(name)

@@ -58,12 +58,12 @@ def _roles(request: PlanRequest, place: Place) -> Iterator[Finding]:
 def _key(request: PlanRequest, place: Place) -> Iterator[Finding]:
     """A key that nothing in the plan's region can use."""
     arn, path = request.storage.kms_key_arn, "storage.kms_key_arn"
-    found = _KEY.fullmatch(arn) if arn is not None else None
-    if arn is not None and found is None:
+    match = _KEY.fullmatch(arn) if arn is not None else None
+    if arn is not None and match is None:
         form = "arn:aws:kms:REGION:ACCOUNT:key/ID"
         yield error("not-a-key", path, f"must be the ARN of a key ({form}), got {arn}", "an alias's does not do")
-    elif found is not None and found["region"] != place.region:
-        message = f"the key is of {found['region']}, the plan's place is {place.region}: KMS keys serve one region"
+    elif match is not None and match["region"] != place.region:
+        message = f"the key is of {match['region']}, the plan's place is {place.region}: KMS keys serve one region"
         yield error("key-region", path, message, f"name a key of {place.region}, or set target.region")
 
 

@@ -85,9 +85,9 @@ def request_findings(request: PlanRequest, catalog: Catalog) -> tuple[Finding, .
     if kinds is None or len(kinds) != 1 or not target_of(kinds[0]).trains:
         return ()
     places = list(_asked(request, kinds[0], catalog))
-    found = [_refusals(request, place, catalog) for place in places]
-    whole = {(finding.code, finding.path): finding for group in found for finding in group}
-    say = error if places and all(found) else warning
+    refused = [_refusals(request, place, catalog) for place in places]
+    whole = {(finding.code, finding.path): finding for group in refused for finding in group}
+    say = error if places and all(refused) else warning
     return tuple(say(finding.code, finding.path, finding.message, finding.hint) for finding in whole.values())
 
 
@@ -120,22 +120,22 @@ def _sold_in_all_ways(catalog: Catalog) -> tuple[str, ...]:
         for instance_type in catalog.instance_types.values()
         if instance_type.chip is not None and instance_type.chip.trains
     )
-    found = (type_.name for type_ in types if type_.ml and type_.training_plans and "spot" in type_.usage_classes)
-    return tuple(found)[:1]
+    names = (type_.name for type_ in types if type_.ml and type_.training_plans and "spot" in type_.usage_classes)
+    return tuple(names)[:1]
 
 
 def group_remarks(request: PlanRequest, groups: Iterable[CandidateGroup], catalog: Catalog) -> tuple[Finding, ...]:
     """What holds for the groups that a plan asks for, each once."""
     if request.target.kind is None and request.purchase.training_plan is None:
         return ()
-    found = (
+    remarks = (
         remark
         for group in groups
         for remark in rules_of(group.target).remarks(
             request, group.place(0, group.counts[0], 0), catalog.instance_types
         )
     )
-    return tuple({finding.code: finding for finding in found}.values())
+    return tuple({finding.code: finding for finding in remarks}.values())
 
 
 def place_findings(request: PlanRequest, place: Place, catalog: Catalog) -> tuple[Finding, ...]:
@@ -144,8 +144,8 @@ def place_findings(request: PlanRequest, place: Place, catalog: Catalog) -> tupl
     Raises:
         ImpossibleError: the address range of its network cannot be cut.
     """
-    found = network_findings(request, place, catalog)
-    return (*found, *_refusals(request, place, catalog))
+    findings = network_findings(request, place, catalog)
+    return (*findings, *_refusals(request, place, catalog))
 
 
 def _refusals(request: PlanRequest, place: Place, catalog: Catalog) -> tuple[Finding, ...]:

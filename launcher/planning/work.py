@@ -50,9 +50,9 @@ class Estimator:
         """The work on `nodes` machines of a type; regions and options do not matter to it."""
         key = (instance_type, nodes)
         if key not in self.known:
-            found = self._estimate(self.catalog.instance_types[instance_type], nodes)
+            estimate = self._estimate(self.catalog.instance_types[instance_type], nodes)
             around_h = hours_around(self.request, nodes)
-            self.known[key] = replace(found, around_h=around_h) if around_h else found
+            self.known[key] = replace(estimate, around_h=around_h) if around_h else estimate
         return self.known[key]
 
     def learned(self, instance_type: str, nodes: int) -> Posterior | None:
@@ -69,9 +69,11 @@ class Estimator:
         if train is None or train.tokens_b is None:
             return work
         shape = self.shape(train, self.catalog.instance_types[work.instance_type], work.nodes)
-        told = duration.estimate(shape, train.tokens_b * TOKENS_PER_B, self.facts)
+        estimate = duration.estimate(shape, train.tokens_b * TOKENS_PER_B, self.facts)
         own = self._own_interval_line(work)
-        return replace(work, training=told, assumptions=(*told.assumptions, *own, _memory_line(memory.fits(shape))))
+        return replace(
+            work, training=estimate, assumptions=(*estimate.assumptions, *own, _memory_line(memory.fits(shape)))
+        )
 
     def _estimate(self, facts: InstanceType, nodes: int) -> Work:
         """The work, from tokens, from hours, or of a cluster that only runs."""
@@ -82,11 +84,11 @@ class Estimator:
         key = (facts.accelerator, facts.accelerators, nodes)
         if key not in self._alike:
             self._alike[key] = self._computed(facts, nodes, train, train.tokens_b * TOKENS_PER_B)
-        found = self._alike[key]
-        if found.instance_type == facts.name and not self.measured:
-            return found
+        work = self._alike[key]
+        if work.instance_type == facts.name and not self.measured:
+            return work
         return replace(
-            found,
+            work,
             instance_type=facts.name,
             boot=learned_boot(facts.name, self.measured),
             restart=learned_restart(facts.name, self.measured),
@@ -95,17 +97,17 @@ class Estimator:
     def _computed(self, facts: InstanceType, nodes: int, train: TrainingWorkload, tokens: float) -> Work:
         """The work from tokens, without what one's own runs on the very type say of the hours around the job."""
         shape = self.shape(train, facts, nodes)
-        told = duration.numbers(shape, tokens, self.facts)
+        numbers = duration.numbers(shape, tokens, self.facts)
         lost = goodput.overhead(shape, self.facts)
-        interval_s, overhead = self._saving(told.expected_hours.mid, lost)
-        hours = _bounded(told.expected_hours.scaled((1 + overhead) / (1 + lost.fraction)))
+        interval_s, overhead = self._saving(numbers.expected_hours.mid, lost)
+        hours = _bounded(numbers.expected_hours.scaled((1 + overhead) / (1 + lost.fraction)))
         return Work(
             instance_type=facts.name,
             nodes=nodes,
             hours=hours,
-            training=told,
-            checkpoint_write_s=told.checkpoint_write_s,
-            checkpoint_gb=told.checkpoint_gb,
+            training=numbers,
+            checkpoint_write_s=numbers.checkpoint_write_s,
+            checkpoint_gb=numbers.checkpoint_gb,
             checkpoint_interval_s=interval_s,
             accelerator=facts.accelerator,
             misfit=_misfit(shape, hours.mid),
@@ -255,9 +257,9 @@ class Estimator:
     def at_largest_batch(self) -> "Estimator | None":
         """The same job at that batch, where the plan's own is larger; else None."""
         train = self.request.workload.train
-        asked = None if train is None or train.model is None else train.global_batch_tokens
-        largest = None if asked is None else self.largest_batch
-        if train is None or asked is None or largest is None or asked <= largest.tokens:
+        tokens = None if train is None or train.model is None else train.global_batch_tokens
+        largest = None if tokens is None else self.largest_batch
+        if train is None or tokens is None or largest is None or tokens <= largest.tokens:
             return None
         smaller = replace(train, global_batch_tokens=int(largest.tokens))
         workload = replace(self.request.workload, train=smaller)

@@ -73,21 +73,21 @@ def alternatives(
     """
     known = tuple(types)
     managed = tuple(instance_type for instance_type in known if instance_type.ml and instance_type.targets)
-    found: list[Alternative] = []
+    options: list[Alternative] = []
     for service in (TRAINING_JOB, HYPERPOD):
         best = _managed(service, managed, estimator, context)
         if best is not None:
-            found.append(best)
-    if found and found[0].service == TRAINING_JOB:
-        found.append(_managed_spot(found[0], estimator, context))
+            options.append(best)
+    if options and options[0].service == TRAINING_JOB:
+        options.append(_managed_spot(options[0], estimator, context))
     whole: dict[str | None, list[Alternative]] = {}
     for instance_type in known:
         if instance_type.block_counts and not instance_type.targets:
             whole.setdefault(instance_type.accelerator, []).extend(_ultraserver(instance_type, estimator, context))
-    found += [best for rows in whole.values() if (best := _cheapest(rows)) is not None]
+    options += [best for rows in whole.values() if (best := _cheapest(rows)) is not None]
     return tuple(
         sorted(
-            found,
+            options,
             key=lambda alternative: (alternative.usd is None, alternative.usd.mid if alternative.usd else Decimal(0)),
         )
     )
@@ -211,10 +211,10 @@ def _usd(work: Work, price: Price, option: PurchaseOption, context: PricingConte
     return usd_range(dollars(work.hours.low) or mid, mid, dollars(work.hours.high) or mid)
 
 
-def _cheapest(found: Iterable[Alternative]) -> Alternative | None:
+def _cheapest(options: Iterable[Alternative]) -> Alternative | None:
     """The cheapest of several, or the shortest of those without a price."""
     return min(
-        found,
+        options,
         key=lambda alternative: (
             alternative.usd is None,
             alternative.usd.mid if alternative.usd else Decimal(0),

@@ -66,10 +66,10 @@ def network_data(prices: Prices, place: Place, request: PlanRequest, zone: str |
     gateways = nat_zones(request.network, zone)
     if not gateways:
         return
-    each = NAT_GB_PER_NODE + fetched_weights_gb(request, prices.catalog)
+    gb_per_node = NAT_GB_PER_NODE + fetched_weights_gb(request, prices.catalog)
     past_nat = LOGS in interface_endpoints(request.network)
     through = prices.line("NAT data", "network", "vpc.nat-gateway-data", "GB")
-    through = through._replace(once=each * place.nodes, a_loss=each)
+    through = through._replace(once=gb_per_node * place.nodes, a_loss=gb_per_node)
     if not past_nat:
         through = logged(through, place)
     yield through
@@ -206,22 +206,22 @@ class Bill:
         facts = self.catalog.instance_types[place.instance_type]
         target = target_of(place.target)
         cluster = self._lines_of_cluster(prices, target) if self.own_cluster else _ClusterLines()
-        found = [*cluster.storage]
+        rows = [*cluster.storage]
         if not target.managed:
-            found.append(_root_volumes(prices, place, request, own=self.own_cluster))
-        found += (*_checkpoints(prices, request, work), *_outputs(prices, request), *cluster.network)
+            rows.append(_root_volumes(prices, place, request, own=self.own_cluster))
+        rows += (*_checkpoints(prices, request, work), *_outputs(prices, request), *cluster.network)
         if self.own_cluster and not target.per_job:
-            found += network_data(prices, place, request, self._zone(place))
-        found += _transfer(prices, request)
+            rows += network_data(prices, place, request, self._zone(place))
+        rows += _transfer(prices, request)
         if self.own_cluster and target.head is not None:
             name = head_node(place.nodes, request.storage.head_node)
-            found.append(_machine(prices, target.head.name, name, 1, target))
-        found += (*cluster.machines, *_logs(prices, place))
+            rows.append(_machine(prices, target.head.name, name, 1, target))
+        rows += (*cluster.machines, *_logs(prices, place))
         if self.own_cluster:
-            found += (self._fee(prices, fee) for fee in target.fees(request, place.nodes, facts))
+            rows += (self._fee(prices, fee) for fee in target.fees(request, place.nodes, facts))
         stops = self._stops(place)
-        found += metrics(prices, place, facts, own=self.own_cluster, stops=stops)
-        return (*found, *cluster.watch)
+        rows += metrics(prices, place, facts, own=self.own_cluster, stops=stops)
+        return (*rows, *cluster.watch)
 
     def _fee(self, prices: Prices, fee: Fee) -> Line:
         """A fee of the target's service, at the user's own price where there is one."""

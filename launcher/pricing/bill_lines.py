@@ -81,12 +81,12 @@ class Line(NamedTuple):
         """What there is of it in a job of a size."""
         if self.zones:
             return float(self.zones * math.ceil(size.up_h / HOURS_PER_MONTH)) if size.up_h > FREE_ZONE_H else 0.0
-        found = self.once + self.an_hour * size.hours + self.an_hour_up * size.up_h + self.a_node_hour * size.nodes_h
+        amount = self.once + self.an_hour * size.hours + self.an_hour_up * size.up_h + self.a_node_hour * size.nodes_h
         if self.a_loss:
-            found += self.a_loss * size.losses
+            amount += self.a_loss * size.losses
         if self.a_save:
-            found += self.a_save * max(0.0, size.saves - self.saves_free)
-        return min(found, MOST)
+            amount += self.a_save * max(0.0, size.saves - self.saves_free)
+        return min(amount, MOST)
 
     def per_job_hour(self, size: JobSize) -> float:
         """By how much its quantity grows with one more hour of the job; whole months do not."""
@@ -143,9 +143,9 @@ def combined(parts: Iterable[tuple[float, Price | Unpriced]]) -> Price | Unprice
 def _elsewhere(parts: Iterable[tuple[float, Price | Unpriced]]) -> Iterator[tuple[float, Price]]:
     """The parts at their own prices, or at those of other regions; what has none at all is left out."""
     for amount, price in parts:
-        found = price.elsewhere if isinstance(price, Unpriced) else price
-        if found is not None:
-            yield amount, found
+        listed = price.elsewhere if isinstance(price, Unpriced) else price
+        if listed is not None:
+            yield amount, listed
 
 
 def sum_price(parts: Iterable[tuple[float, Price]]) -> Price:
@@ -166,19 +166,19 @@ def components(lines: Iterable[Line], size: JobSize) -> tuple[CostComponent, ...
     """The lines of a job of a size; those of which there is nothing are left out."""
     quantities = ((line, line.quantity(size)) for line in lines)
     return tuple(
-        component(each.name, each.group, each.unit, quantity, each.price, months=size.months)
-        for each, quantity in quantities
+        component(line.name, line.group, line.unit, quantity, line.price, months=size.months)
+        for line, quantity in quantities
         if quantity
     )
 
 
 def total_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
     """What the priced ones among the lines come to, to the digit what their components sum up to."""
-    months, found = size.months, Decimal(0)
+    months, usd = size.months, Decimal(0)
     for line in lines:
         if isinstance(line.price, Price):
-            found += line_usd(line.price, line.quantity(size), months)
-    return found
+            usd += line_usd(line.price, line.quantity(size), months)
+    return usd
 
 
 def missing_usd(lines: Iterable[Line], size: JobSize) -> Decimal:

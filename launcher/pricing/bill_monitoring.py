@@ -48,12 +48,12 @@ def monitoring_lines(prices: Prices, request: PlanRequest, target: Target) -> It
     """What watches a cluster of its own, and what its head node sets beside that."""
     head = target.head or NO_HEAD_NODE
     asks_mb = 0 if target.guard is None else target.guard.asks_mb
-    found = list(watch(prices, request, own_alarms=head.alarms, asks_mb=asks_mb))
+    lines = list(watch(prices, request, own_alarms=head.alarms, asks_mb=asks_mb))
     if head.composite_alarms:
         item = "cloudwatch.composite-alarm"
         line = prices.line(f"composite alarm of the {head.name}", "other", item, "alarm-month")
-        found.insert(1, Watch(line, head.composite_alarms))
-    for each in found:
+        lines.insert(1, Watch(line, head.composite_alarms))
+    for each in lines:
         yield each.line.while_up(each.number * PER_MONTH)
     listings = prices.line("S3 listings of the guard", "other", "s3.put-requests", "1000 requests")
     yield listings.while_up(GUARD_CALLS_PER_HOUR * GUARD_LISTINGS / 1000)
@@ -104,8 +104,8 @@ def metrics(prices: Prices, place: Place, facts: InstanceType, *, own: bool, sto
         if guard is not None:
             of_cluster += guard.own_metrics
             of_nodes += guard.job_metrics
-            asked = guard.metrics_a_look + guard.job_metrics + guard.metrics_a_node * place.nodes
-            calls += GUARD_CALLS_PER_HOUR * asked + JOB_REPORTS_PER_HOUR * guard.job_metrics * place.nodes
+            count = guard.metrics_a_look + guard.job_metrics + guard.metrics_a_node * place.nodes
+            calls += GUARD_CALLS_PER_HOUR * count + JOB_REPORTS_PER_HOUR * guard.job_metrics * place.nodes
     if not of_nodes and not of_cluster:
         return
     line = prices.line("custom metrics", "other", "cloudwatch.custom-metric", "metric-month")

@@ -58,14 +58,14 @@ def extension_h(job: Range, usable_h: float) -> float:
     >>> [round(extension_h(span, usable), 1) for usable in (23.5, 47.5, 167.5)]
     [8.9, 0.5, 0.0]
     """
-    days, found = 0, 0.0
+    days, hours = 0, 0.0
     while days < LONGEST_DAYS:
         chance = chance_above(job, usable_h + days * HOURS_A_DAY)
         if chance < LEAST_CHANCE:
             break
-        found += chance * HOURS_A_DAY
+        hours += chance * HOURS_A_DAY
         days += 1
-    return found
+    return hours
 
 
 class Held(NamedTuple):

@@ -86,22 +86,22 @@ Order: TypeAlias = tuple[bool, bool, bool, Decimal, bool, float, float, str, str
 """What candidates are sorted by."""
 
 
-def order(each: Candidate) -> Order:
+def order(candidate: Candidate) -> Order:
     """What candidates are sorted by.
 
     Ties go to what has a price that somebody published, then to the shorter, then by name, so that the order is stable.
     """
-    instance_hours = 0.0 if each.usd is not None else each.hours * each.place.nodes
-    place = each.place
+    instance_hours = 0.0 if candidate.usd is not None else candidate.hours * candidate.place.nodes
+    place = candidate.place
     where = f"{place.region} {place.az_id or ''} {place.option} {place.plan_kind or ''} {place.term_years or ''}"
     return (
-        each.usd is None,
-        bool(each.unknown_fees),
-        bool(each.refusals),
-        Decimal(0) if each.usd is None else each.usd + each.missing_usd,
+        candidate.usd is None,
+        bool(candidate.unknown_fees),
+        bool(candidate.refusals),
+        Decimal(0) if candidate.usd is None else candidate.usd + candidate.missing_usd,
         is_derived(place),
         instance_hours,
-        each.hours,
+        candidate.hours,
         place.instance_type,
         where,
         place.nodes,

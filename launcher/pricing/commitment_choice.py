@@ -86,23 +86,23 @@ class Demand:
 
 def demand(loads: Iterable[tuple[float, float]]) -> Demand:
     """The distribution of independent loads, each dollars an hour with the share of hours in which it runs."""
-    found: dict[float, float] = {0.0: 1.0}
+    shares: dict[float, float] = {0.0: 1.0}
     for usd, share in loads:
         grown: dict[float, float] = defaultdict(float)
-        for value, known in found.items():
+        for value, known in shares.items():
             grown[value] += known * (1 - share)
             grown[value + usd] += known * share
-        found = _coarse({value: known for value, known in grown.items() if known > 0})
-    return Demand(steps=tuple(Step(value, found[value]) for value in sorted(found)))
+        shares = _coarse({value: known for value, known in grown.items() if known > 0})
+    return Demand(steps=tuple(Step(value, shares[value]) for value in sorted(shares)))
 
 
-def _coarse(found: Mapping[float, float]) -> dict[float, float]:
+def _coarse(shares: Mapping[float, float]) -> dict[float, float]:
     """The same with fewer values: neighbours are joined at their lower end, so that nothing is promised too much."""
-    if len(found) <= POINTS:
-        return dict(found)
-    step = (max(found) - min(found)) / POINTS
-    least, joined = min(found), defaultdict[float, float](float)
-    for value, share in found.items():
+    if len(shares) <= POINTS:
+        return dict(shares)
+    step = (max(shares) - min(shares)) / POINTS
+    least, joined = min(shares), defaultdict[float, float](float)
+    for value, share in shares.items():
         joined[least + int((value - least) / step) * step] += share
     return dict(joined)
 
@@ -118,7 +118,7 @@ class _Instrument(NamedTuple):
 
 def commitment_options(loads: Sequence[Load], catalog: Catalog) -> tuple[CommitmentOption, ...]:
     """Every commitment that covers some of the loads, the one that saves most first."""
-    found = [
+    options = [
         option
         for instrument in _instruments(loads)
         for years in TERMS
@@ -127,7 +127,7 @@ def commitment_options(loads: Sequence[Load], catalog: Catalog) -> tuple[Commitm
     ]
     return tuple(
         sorted(
-            found,
+            options,
             key=lambda commitment_option: (
                 -commitment_option.saving_usd,
                 commitment_option.commitment_usd,

@@ -136,8 +136,8 @@ def charge(
             return Charge(hours, billed, known.instances, usable_h=math.inf if sure else usable_h)
         return _offered(work, billed, nodes, usable_h)
     if place.option is PurchaseOption.SPOT and hazard is not None and request.workload.train is not None:
-        told = on_spot(hours, work, request, hazard.mid)
-        return _stopped(min(told.job.expected_hours, FOREVER_H), place, work, request, tail, told=told)
+        spot = on_spot(hours, work, request, hazard.mid)
+        return _stopped(min(spot.job.expected_hours, FOREVER_H), place, work, request, tail, told=spot)
     return _stopped(hours, place, work, request, tail)
 
 
@@ -363,12 +363,12 @@ def _offering(
         note += f"; {held_high}{middle.outlasts:.0%} risk of overrun, then {more.words}"
     if spare:
         note += f", and {spare} of {middle.instances} instances idle"
-    told = (_whole_line(place),) if own is not None else (_whole_line(place), _wait_line(place))
+    lines = (_whole_line(place),) if own is not None else (_whole_line(place), _wait_line(place))
     return ComputeCost(
         charge=middle,
         hours=work.hours,
         usd=UsdRange(low=fee, mid=fee + beside, high=fee + max(beside, most)),
-        explained=lambda: told if more is None or not beside else (*told, more.line),
+        explained=lambda: lines if more is None or not beside else (*lines, more.line),
         note=note,
     )
 
@@ -413,15 +413,15 @@ def _spot(
     place: Place, work: Work, request: PlanRequest, *, middle: Charge, hazard: Hazard, price: SpotPrice
 ) -> ComputeCost:
     """Spot: expected hours to completion; high is the 90th percentile at the high hazard, of the slow estimate."""
-    told = middle.spot
-    assert told is not None  # noqa: S101 - the caller has looked
+    spot = middle.spot
+    assert spot is not None  # noqa: S101 - the caller has looked
     least = min(middle.hours, on_spot(work.hours.low, work, request, hazard.low).job.expected_hours)
     p90 = 0.0
     for rate in (hazard.high, hazard.mid):
         p90 = on_spot(work.hours.high, work, request, rate).job.quantile_hours(P90, least=p90)
     hours = Range(low=least, mid=middle.hours, high=min(max(middle.hours, p90), FOREVER_H))
-    every = "" if told.interval_s is None else f"saves every {duration_words(told.interval_s)}"
-    low, mid, high = (each * middle.instances for each in (price.usd.low, price.usd.mid, price.usd.high))
+    every = "" if spot.interval_s is None else f"saves every {duration_words(spot.interval_s)}"
+    low, mid, high = (usd * middle.instances for usd in (price.usd.low, price.usd.mid, price.usd.high))
     return ComputeCost(
         charge=middle,
         hours=hours,
@@ -429,7 +429,7 @@ def _spot(
         explained=lambda: (
             *price.assumptions,
             *hazard.assumptions,
-            *spot_lines(told, work),
+            *spot_lines(spot, work),
             *_around_lines(place, work, request, middle),
         ),
         note=every or "never saves",

@@ -70,8 +70,8 @@ class PricingContext:
         if own is not None:
             return own
         band = self.catalog.interruption_band(instance_type, region)
-        seen = self._seen(instance_type, region, band)
-        return assumed_rates(band)[1] if seen is None else seen.mid
+        observed = self._seen(instance_type, region, band)
+        return assumed_rates(band)[1] if observed is None else observed.mid
 
     def tail(self, place: Place) -> Learned | None:
         """How long idle nodes stay by one's own runs, worked out once for each kind of cluster."""
@@ -89,6 +89,6 @@ class PricingContext:
             return None
         key = (instance_type, region)
         if key not in self._rates:
-            found = counts(instance_type, region, self.measured, 1 - SHARED)
-            self._rates[key] = learned_rate(*assumed_rates(band), found)
+            observed = counts(instance_type, region, self.measured, 1 - SHARED)
+            self._rates[key] = learned_rate(*assumed_rates(band), observed)
         return self._rates[key]

@@ -41,7 +41,7 @@ def factor(place: Place, selector: RowSelector) -> float | None:
     """What a spot price's row is multiplied by, as a plain number; None where a rate is not known."""
     if target_of(place.target).managed_spot:
         return float(MANAGED_SPOT[1])
-    rows = [selector.row(each) for each in (own_key(place), _ec2_key(place))]
+    rows = [selector.row(key) for key in (own_key(place), _ec2_key(place))]
     if any(row is None or not row.usd for row in rows):
         return None
     own, plain = (float(row.usd) for row in rows if row is not None)
@@ -60,7 +60,7 @@ def derived_price(price: Price | Unpriced, place: Place, catalog: Catalog) -> Pr
         return price
     if target_of(place.target).managed_spot:
         return managed_price(price)
-    own, plain = (catalog.price(each) for each in (own_key(place), _ec2_key(place)))
+    own, plain = (catalog.price(key) for key in (own_key(place), _ec2_key(place)))
     if isinstance(own, Unpriced) or isinstance(plain, Unpriced) or not plain.usd:
         return Unpriced(reason=f"AWS publishes no rate of spot in HyperPod, and {place.billed_name} has none to go by")
     ratio = own.usd / plain.usd

@@ -130,7 +130,7 @@ def _within_budget(plan: Plan, usd: UsdRange, usd_per_hour: Decimal, rules: Gate
 
 def spending_limit(request: PlanRequest, rules: GateRules) -> Decimal | None:
     """The lower of the plan's budget and the command's, in dollars; None without either."""
-    return min((each for each in (request.budget.max_usd, rules.max_usd) if each is not None), default=None)
+    return min((usd for usd in (request.budget.max_usd, rules.max_usd) if usd is not None), default=None)
 
 
 def age_findings(price: Price | Unpriced, option: PurchaseOption, rules: GateRules) -> tuple[Finding, ...]:

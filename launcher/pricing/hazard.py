@@ -51,7 +51,7 @@ class Hazard(NamedTuple):
     def _origin(self) -> str:
         """What was measured; else the two sources and how far they are apart."""
         if self.learned is not None:
-            low, high = (each / job_rate(1.0, self.nodes) for each in (self.low, self.high))
+            low, high = (rate / job_rate(1.0, self.nodes) for rate in (self.low, self.high))
             return f"{self.learned.source}; {low:.2g} to {high:.2g} per node-hour"
         shown = "no band listed"
         if self.band is not None:

@@ -59,16 +59,16 @@ def surcharge(place: Place, work: Work, price: Price, hours: float, catalog: Cat
         return None
     more = (price.usd - plain.usd) * place.nodes * Decimal(repr(hours))
     percent = (price.usd / plain.usd - 1) * 100
-    told = f"${more:,.2f} more than ParallelCluster at ${plain.usd:f} an instance-hour ({percent:.0f} %)"
+    difference = f"${more:,.2f} more than ParallelCluster at ${plain.usd:f} an instance-hour ({percent:.0f} %)"
     failures, rate = work.node_failures_per_h * hours, float(price.usd * place.nodes)
     minutes = break_even_minutes(float(more), failures, rate)
     if minutes is None:
-        message = f"{told}; no failure of a node is expected that it could shorten"
+        message = f"{difference}; no failure of a node is expected that it could shorten"
         return info("hyperpod-surcharge", "target.kind", message)
     restart = work.failure_restart_h * MINUTES_AN_HOUR
     worth = recovery_usd(restart, failures, rate)
     message = (
-        f"{told}; failures of nodes expected: {failures:.2g}, counted with {restart:.0f} minutes each, worth"
+        f"{difference}; failures of nodes expected: {failures:.2g}, counted with {restart:.0f} minutes each, worth"
         f" ${worth:,.2f} in all; HyperPod pays if it ends each {minutes:,.0f} minutes sooner"
     )
     return info("hyperpod-surcharge", "target.kind", message, "parallelcluster is the same job without it")

@@ -102,9 +102,9 @@ def _overhead(write_s: float, interval_s: float, work: Work) -> float:
     return min(share, MOST_OVERHEAD)
 
 
-def spot_lines(told: OnSpot, work: Work) -> tuple[Assumption, ...]:
+def spot_lines(spot: OnSpot, work: Work) -> tuple[Assumption, ...]:
     """What the spot arithmetic rests on, for the quote."""
-    job, known = told.job, work.restart
+    job, known = spot.job, work.restart
     source = "published restarts take 5 to 30 minutes; waiting for spot capacity is not in it"
     if known is not None:
         source = f"{known.source}; {known.low * 60:.3g} to {known.high * 60:.3g} minutes"
@@ -115,7 +115,7 @@ def spot_lines(told: OnSpot, work: Work) -> tuple[Assumption, ...]:
         source=source,
         steps=() if known is None else known.steps,
     )
-    if told.interval_s is None:
+    if spot.interval_s is None:
         return (restart,)
     kept = "keeps all work up to the notice" if job.lossless else "goes back to the last stored checkpoint"
     return (
@@ -127,7 +127,7 @@ def spot_lines(told: OnSpot, work: Work) -> tuple[Assumption, ...]:
         ),
         Assumption(
             name="checkpoint interval",
-            value=spoken(told.interval_s),
+            value=spoken(spot.interval_s),
             unit="",
             source="Young 1974, Daly 2006",
         ),

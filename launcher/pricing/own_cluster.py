@@ -48,18 +48,18 @@ def own_cluster(candidate: TrainingCandidate) -> OwnCluster | None:
 
 def against_cluster(candidate: TrainingCandidate) -> Iterator[Finding]:
     """The comparison in words."""
-    found = own_cluster(candidate)
-    if found is None or candidate.usd is None:
+    cluster = own_cluster(candidate)
+    if cluster is None or candidate.usd is None:
         return
-    difference = candidate.usd - found.usd
-    than = f"costs ${abs(difference):,.2f} {'more' if difference > 0 else 'less'} than {found.name}"
-    message = f"the training job {than} made for this job alone (${found.usd:,.2f}); {kept_words(found)}"
+    difference = candidate.usd - cluster.usd
+    than = f"costs ${abs(difference):,.2f} {'more' if difference > 0 else 'less'} than {cluster.name}"
+    message = f"the training job {than} made for this job alone (${cluster.usd:,.2f}); {kept_words(cluster)}"
     yield info(OWN_CLUSTER, "target.kind", message)
 
 
-def kept_words(found: OwnCluster) -> str:
+def kept_words(cluster: OwnCluster) -> str:
     """From how many jobs on a cluster that stays up pays."""
-    month = f"a cluster that stays up costs ${found.month_usd:,.2f} a month without nodes"
-    if found.jobs is None:
+    month = f"a cluster that stays up costs ${cluster.month_usd:,.2f} a month without nodes"
+    if cluster.jobs is None:
         return f"{month}, and its jobs are not cheaper"
-    return f"{month} and pays from {found.jobs:,} job{'s' if found.jobs > 1 else ''} a month"
+    return f"{month} and pays from {cluster.jobs:,} job{'s' if cluster.jobs > 1 else ''} a month"

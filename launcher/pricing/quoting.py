@@ -74,12 +74,12 @@ def _is_below(candidate: TrainingCandidate, hourly_usd: float, rate: float, targ
     The lines beside the compute are added up to the digit only where plain numbers cannot tell.
     """
     request = candidate.context.request
-    told = on_spot(candidate.work.hours.mid, candidate.work, request, rate)
-    hours = min(told.job.expected_hours, FOREVER_H)
+    spot = on_spot(candidate.work.hours.mid, candidate.work, request, rate)
+    hours = min(spot.job.expected_hours, FOREVER_H)
     tail = candidate.charge.tail if candidate.charge is not None else None
     around = around_hours(candidate.place, candidate.work, request, hours, learned=tail)
     losses = (rate + candidate.work.node_failures_per_h) * hours
-    size = JobSize(hours=hours, checkpoint_interval_s=told.interval_s, around_h=around, losses=losses)
+    size = JobSize(hours=hours, checkpoint_interval_s=spot.interval_s, around_h=around, losses=losses)
     compute, other = hourly_usd * size.nodes_h, candidate.rest.other_usd(size)
     if other is not None and compute + other[1] < target:
         return True
@@ -194,7 +194,7 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
             commitment=_new(candidate, cost),
             unknown_fees=candidate.unknown_fees,
         ),
-        note="; ".join(each for each in (candidate.offered, cost.note if cost else "") if each),
+        note="; ".join(words for words in (candidate.offered, cost.note if cost else "") if words),
         commitment=commitment(candidate, cost),
         accelerator=candidate.accelerator,
         price_range=cost.price_range if cost else None,
@@ -277,14 +277,14 @@ def _rest_usd(candidate: TrainingCandidate, hours: float, around_h: float) -> De
 
 
 def _outlook(candidate: TrainingCandidate, usd: UsdRange | None, rival_usd: Decimal | None) -> SpotOutlook | None:
-    told = candidate.charge.spot if candidate.charge else None
-    if told is None or usd is None:
+    spot = candidate.charge.spot if candidate.charge else None
+    if spot is None or usd is None:
         return None
     bare = candidate.work.hours.mid
     return SpotOutlook(
-        interruptions_expected=min(told.job.expected_interruptions, MOST_INTERRUPTIONS),
-        interruptions_per_hour=told.job.hazard,
-        checkpoint_interval_s=told.interval_s,
+        interruptions_expected=min(spot.job.expected_interruptions, MOST_INTERRUPTIONS),
+        interruptions_per_hour=spot.job.hazard,
+        checkpoint_interval_s=spot.interval_s,
         overhead_fraction=candidate.hours / bare - 1 if bare > 0 else 0.0,
         usd_p90=usd.high,
         break_even_interruptions_per_hour=break_even(candidate, rival_usd),
@@ -293,31 +293,31 @@ def _outlook(candidate: TrainingCandidate, usd: UsdRange | None, rival_usd: Deci
 
 def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]:
     price, place, context = candidate.offer.price, candidate.place, candidate.context
-    found = list(candidate.refusals)
-    found.extend(market_findings(candidate))
+    findings = list(candidate.refusals)
+    findings.extend(market_findings(candidate))
     facts = context.catalog.instance_types[place.instance_type]
     if place.nodes > 1 and not facts.efa_interfaces and "efa_interfaces" not in facts.unknown:
         message = f"{place.instance_type} has no EFA: {place.nodes} of them are joined by plain TCP"
-        found.append(warning("no-efa", "target.nodes", message, "one node, or a type with EFA"))
-    found.extend(_restore_by_all(candidate))
-    found.extend(_disk_too_small(candidate, facts))
-    found.extend(_not_begun(candidate))
+        findings.append(warning("no-efa", "target.nodes", message, "one node, or a type with EFA"))
+    findings.extend(_restore_by_all(candidate))
+    findings.extend(_disk_too_small(candidate, facts))
+    findings.extend(_not_begun(candidate))
     if isinstance(price, Price) and price.usd == 0:
         message = f"the nodes are priced at $0 an hour ({price.source}): the total is without them"
-        found.append(warning("zero-price", "purchase", message))
+        findings.append(warning("zero-price", "purchase", message))
     target = target_of(place.target)
     if target.per_job:
-        found.extend(against_cluster(candidate))
+        findings.extend(against_cluster(candidate))
     elif target.managed and isinstance(price, Price):
         more = surcharge(place, candidate.work, price, hours.mid, context.catalog)
-        found += [] if more is None else [more]
+        findings += [] if more is None else [more]
     start_h = candidate.charge.start_h if candidate.charge else boot_hours(candidate.work)
-    found.extend(time_findings(place, context.request, hours, start_h))
-    found.extend(retry_findings(context.request, candidate.failures, candidate.hours))
-    found.extend(warning(*each) for each in may_be_late(hours.high, hours.mid, place, context))
-    found.extend(trust_findings(candidate))
-    found.extend(unpriced_lines(candidate.rest.summary(candidate.size).unpriced))
-    return tuple(found)
+    findings.extend(time_findings(place, context.request, hours, start_h))
+    findings.extend(retry_findings(context.request, candidate.failures, candidate.hours))
+    findings.extend(warning(*late) for late in may_be_late(hours.high, hours.mid, place, context))
+    findings.extend(trust_findings(candidate))
+    findings.extend(unpriced_lines(candidate.rest.summary(candidate.size).unpriced))
+    return tuple(findings)
 
 
 def _disk_too_small(candidate: TrainingCandidate, facts: InstanceType) -> Iterator[Finding]:
@@ -365,7 +365,7 @@ def _restore_by_all(candidate: TrainingCandidate) -> Iterator[Finding]:
     nodes, gigabytes = candidate.place.nodes, candidate.work.checkpoint_gb
     if candidate.context.request.checkpoint.mode is not CheckpointMode.AGENT or nodes <= NODES_OF_A_WHOLE_RESTORE:
         return
-    each = "" if gigabytes is None else f", {gigabytes:,.0f} GB and {nodes * gigabytes / 1000:,.0f} TB together"
-    message = f"at a restore each of the {nodes} nodes reads the files of all{each}"
+    amount = "" if gigabytes is None else f", {gigabytes:,.0f} GB and {nodes * gigabytes / 1000:,.0f} TB together"
+    message = f"at a restore each of the {nodes} nodes reads the files of all{amount}"
     fix = "checkpoint.mode: dcp has each rank read its own shards"
     yield warning("restore-by-all", "checkpoint.mode", message, fix)

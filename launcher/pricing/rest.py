@@ -123,24 +123,24 @@ class _Floor:
                 self.saves.append((usd * line.a_save, line.saves_free))
 
     def usd(self, size: JobSize) -> float:
-        found = self.once + self.an_hour * size.hours + self.an_hour_up * size.up_h + self.a_node_hour * size.nodes_h
-        found += self.a_loss * size.losses
+        amount = self.once + self.an_hour * size.hours + self.an_hour_up * size.up_h + self.a_node_hour * size.nodes_h
+        amount += self.a_loss * size.losses
         saves, months = size.saves, size.months
         for usd, free in self.saves:
-            found += usd * max(0.0, saves - free)
+            amount += usd * max(0.0, saves - free)
         for line, slopes in self.others:
             quantity = line.quantity(size) / months
-            found += months * sum(usd * (quantity - start) for start, usd in slopes if quantity > start)
-        return found * NEARLY - ROUNDED_USD
+            amount += months * sum(usd * (quantity - start) for start, usd in slopes if quantity > start)
+        return amount * NEARLY - ROUNDED_USD
 
 
 def _slopes(price: Price) -> tuple[tuple[float, float], ...]:
     """Where each tier starts, and the dollars by which a unit past that changes; one without tiers is one tier."""
     if not price.tiers:
         return ((0.0, float(price.usd)),)
-    found: list[tuple[float, float]] = []
+    slopes: list[tuple[float, float]] = []
     before = 0.0
     for tier in price.tiers:
-        found.append((float(tier.start), float(tier.usd) - before))
+        slopes.append((float(tier.start), float(tier.usd) - before))
         before = float(tier.usd)
-    return tuple(found)
+    return tuple(slopes)

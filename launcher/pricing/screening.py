@@ -114,12 +114,12 @@ def best_candidates(
     book = RateBook(context.request, context.catalog)
     moved = _Transfers(context)
     for number, group in enumerate(every):
-        found = list(_starts(number, group, estimator, book, moved))
-        if not found:
+        starts = list(_starts(number, group, estimator, book, moved))
+        if not starts:
             least = min(_unpriced(number, group, estimator, context))
-            found = [(least, partial(iter, (least,)))]
+            starts = [(least, partial(iter, (least,)))]
         key = (group.target if named else "", group.instance_type, group.option)
-        rows.setdefault(key, []).extend(found)
+        rows.setdefault(key, []).extend(starts)
     discounted = 1 - context.request.purchase.discount_percent / 100
 
     def rest(row: Row, place: Place) -> float:
@@ -129,7 +129,7 @@ def best_candidates(
     def place_of(row: Row) -> Place:
         return every[row.group].place(row.location, row.nodes, row.term)
 
-    return [_best(_by_least(_merged(found), place_of, rest, discounted), candidate_of) for found in rows.values()]
+    return [_best(_by_least(_merged(starts), place_of, rest, discounted), candidate_of) for starts in rows.values()]
 
 
 def _best(places: Iterable[tuple[float, Row, Place]], candidate_of: Callable[[Place], AnyCandidate]) -> AnyCandidate:
@@ -145,12 +145,12 @@ def _best(places: Iterable[tuple[float, Row, Place]], candidate_of: Callable[[Pl
     for least, row, place in places:
         if least > limit:
             break
-        each = candidate_of(place)
-        this = order(each)
+        candidate = candidate_of(place)
+        this = order(candidate)
         if first is None or this < first:
-            best, first = each, this
-            if each.usd is not None and not each.unknown_fees and (row.late or not each.refusals):
-                limit = float(each.usd + each.missing_usd)
+            best, first = candidate, this
+            if candidate.usd is not None and not candidate.unknown_fees and (row.late or not candidate.refusals):
+                limit = float(candidate.usd + candidate.missing_usd)
     if best is None:
         raise AssertionError("a type without a row")
     return best
@@ -204,8 +204,8 @@ class _Transfers(dict[str, float]):
         self.context = context
 
     def __missing__(self, region: str) -> float:
-        self[region] = found = transfer_usd(region, self.context.request, self.context.catalog)
-        return found
+        self[region] = usd = transfer_usd(region, self.context.request, self.context.catalog)
+        return usd
 
 
 def _merged(starts: list[_Start]) -> Iterator[Row]:

@@ -63,48 +63,48 @@ def counts(instance_type: str, region: str, measured: Iterable[Measurement], one
     )
 
 
-def learned_rate(low: float, mid: float, high: float, found: tuple[Count, ...]) -> Learned | None:
+def learned_rate(low: float, mid: float, high: float, observations: tuple[Count, ...]) -> Learned | None:
     """Interruptions per node-hour after the runs; None without one.
 
     Args:
         low: of the assumed rate, above 0.
         mid: its middle.
         high: its high end.
-        found: what the runs met.
+        observations: what the runs met.
     """
-    if not found:
+    if not observations:
         return None
     shape = _shape((math.log(high / low) / (2.0 * WITHIN)) ** 2)
-    spread, contradicts = _dispersion(found)
-    seen = sum(each.weight * each.interruptions for each in found) / spread
-    hours = sum(each.weight * each.node_hours for each in found) / spread
+    spread, contradicts = _dispersion(observations)
+    interruptions = sum(run.weight * run.interruptions for run in observations) / spread
+    hours = sum(run.weight * run.node_hours for run in observations) / spread
     prior_hours = shape / mid
-    told = shape + seen + shape * hours / (prior_hours + hours)
-    mean = (shape + seen) / (prior_hours + hours)
-    width = math.sqrt(trigamma(told) / trigamma(shape))
-    runs = "; ".join(f"{each.run}: {each.interruptions} in {each.node_hours:.4g} node-hours" for each in found)
+    evidence = shape + interruptions + shape * hours / (prior_hours + hours)
+    mean = (shape + interruptions) / (prior_hours + hours)
+    width = math.sqrt(trigamma(evidence) / trigamma(shape))
+    runs = "; ".join(f"{run.run}: {run.interruptions} in {run.node_hours:.4g} node-hours" for run in observations)
     return Learned(
         low=mean * (low / mid) ** width,
         mid=mean,
         high=mean * (high / mid) ** width,
-        runs=tuple(each.run for each in found),
-        as_of=max(each.day for each in found),
+        runs=tuple(run.run for run in observations),
+        as_of=max(run.day for run in observations),
         steps=(
             f"without a run {mid:.3g} per node-hour ({low:.2g} to {high:.2g}), worth {shape:.2g} interruptions",
             f"{runs}; those of other regions count by half",
-            f"({shape:.2g} + {seen:.3g}) / ({prior_hours:.4g} h + {hours:.4g} h) = {mean:.3g} per node-hour",
+            f"({shape:.2g} + {interruptions:.3g}) / ({prior_hours:.4g} h + {hours:.4g} h) = {mean:.3g} per node-hour",
         ),
         contradiction=runs if contradicts else "",
     )
 
 
-def _dispersion(found: tuple[Count, ...]) -> tuple[float, bool]:
+def _dispersion(observations: tuple[Count, ...]) -> tuple[float, bool]:
     """By how much the counts vary more than chance has it, at least 1, and whether that is a contradiction."""
-    free, hours = len(found) - 1, sum(each.node_hours for each in found)
-    mean = sum(each.interruptions for each in found) / hours
+    free, hours = len(observations) - 1, sum(run.node_hours for run in observations)
+    mean = sum(run.interruptions for run in observations) / hours
     if free < 1 or mean <= 0:
         return 1.0, False
-    apart = sum((each.interruptions - mean * each.node_hours) ** 2 / (mean * each.node_hours) for each in found)
+    apart = sum((run.interruptions - mean * run.node_hours) ** 2 / (mean * run.node_hours) for run in observations)
     return (apart / free, True) if apart > unlikely(free) else (1.0, False)
 
 

@@ -47,20 +47,20 @@ def spot_price(place: Place, price: Price, catalog: Catalog, today: date) -> Spo
         return _managed(price)
     listed = catalog.spot(place.instance_type, place.region).get(place.az_id or "")
     taken_off = float(price.usd / listed.usd) if listed is not None and listed.usd else 1.0
-    seen = [(float(price.usd), price.as_of), *((usd * taken_off, as_of) for usd, as_of in _of_region(place, catalog))]
-    low = min(usd / _spread(as_of, today) for usd, as_of in seen)
-    high = max(usd * _spread(as_of, today) for usd, as_of in seen)
+    prices = [(float(price.usd), price.as_of), *((usd * taken_off, as_of) for usd, as_of in _of_region(place, catalog))]
+    low = min(usd / _spread(as_of, today) for usd, as_of in prices)
+    high = max(usd * _spread(as_of, today) for usd, as_of in prices)
     most = catalog.on_demand(place.instance_type, place.region)
     if isinstance(most, Price):
         ceiling = float(most.usd) * taken_off
         low, high = max(low, ceiling * FLOOR_FRACTION), ceiling if is_derived(place) else min(high, ceiling)
     usd = UsdRange(low=min(price.usd, _usd(low)), mid=price.usd, high=max(price.usd, _usd(high)))
-    oldest = min(as_of for _, as_of in seen)
+    oldest = min(as_of for _, as_of in prices)
     line = Assumption(
         name="spot price while the job runs",
         value=f"{usd.low:.2f} to {usd.high:.2f}",
         unit="dollars an instance-hour",
-        source=f"${price.usd:.2f} of {price.as_of} and {len(set(seen)) - 1} more of the region since {oldest}, each "
+        source=f"${price.usd:.2f} of {price.as_of} and {len(set(prices)) - 1} more of the region since {oldest}, each "
         f"widened by its age (the first by a factor of {_spread(price.as_of, today):.2f}), on demand at most",
     )
     return SpotPrice(usd, (line,))
@@ -81,14 +81,14 @@ def _managed(price: Price) -> SpotPrice:
 
 def _of_region(place: Place, catalog: Catalog) -> list[tuple[float, date]]:
     """Prices of the region's other offers, and the ends of the range that it had."""
-    found = [
+    observed = [
         (float(each.usd), each.as_of)
         for zone, each in catalog.spot(place.instance_type, place.region).items()
         if zone != place.az_id and each.market is Market.OPEN
     ]
     known = catalog.spot_range(place.instance_type, place.region)
     ends = (known.low, known.average, known.high) if known is not None else ()
-    return [*found, *((float(end.usd), end.as_of) for end in ends if end is not None)]
+    return [*observed, *((float(end.usd), end.as_of) for end in ends if end is not None)]
 
 
 def _spread(as_of: date, today: date) -> float:

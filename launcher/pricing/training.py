@@ -62,8 +62,10 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         learned = self.resolution.estimator.learned(place.instance_type, place.nodes) if place.instance_type else None
         if learned is None or not learned.contradiction:
             return
-        said = "; ".join(f"{cell.words} ({', '.join(cell.runs)}): {math.exp(cell.error):.2f}" for cell in learned.cells)
-        message = f"own measurements contradict each other, so the range is wider; times the estimate: {said}"
+        words = "; ".join(
+            f"{cell.words} ({', '.join(cell.runs)}): {math.exp(cell.error):.2f}" for cell in learned.cells
+        )
+        message = f"own measurements contradict each other, so the range is wider; times the estimate: {words}"
         yield warning("measurements-contradict", "", message, hint)
 
     def _outline(self, rank: int) -> Quote:
@@ -104,12 +106,12 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
     @cached_property
     def alternatives(self) -> tuple[Alternative, ...]:
         """What else the job could run on, priced and not deployed; nothing for a cluster without a job."""
-        train, asked = self.request.workload.train, self.request.target.instance_type
+        train, named = self.request.workload.train, self.request.target.instance_type
         kinds = self.request.target.kind
         if train is None or kinds is not None:
             return ()
         types = self.catalog.instance_types
-        tried = [types[name] for name in asked] if asked is not None else list(types.values())
+        tried = [types[name] for name in named] if named is not None else list(types.values())
         chips = [
             instance_type
             for instance_type in tried
@@ -127,8 +129,8 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
             return None
         if isinstance(train.model, ModelDimensions):
             return train.model.params_b
-        found = self.catalog.find_model(train.model)
-        return found.params_b if found else None
+        spec = self.catalog.find_model(train.model)
+        return spec.params_b if spec else None
 
 
 def price_training(

@@ -98,8 +98,8 @@ class TrainingCandidate:
     @property
     def retries(self) -> int:
         """How often a failed job is tried again: as the plan says, or as often as a job of these hours needs."""
-        asked = self.context.request.run.retries
-        return enough_retries(self.failures) if asked is None else asked
+        planned = self.context.request.run.retries
+        return enough_retries(self.failures) if planned is None else planned
 
     @cached_property
     def rest(self) -> OtherCosts:
@@ -157,29 +157,29 @@ def training_candidate(
 
     A `longer` one is of the offering that holds the high estimate.
     """
-    found = offer(place, context.request, context.catalog, context.rules.today)
+    priced = offer(place, context.request, context.catalog, context.rules.today)
     spot_hazard = context.hazard(place) if place.option is PurchaseOption.SPOT else None
     cost = charge(place, work, context.request, spot_hazard, context.now, tail=context.tail(place), longer=longer)
-    if cost is None and isinstance(found.price, Price):
+    if cost is None and isinstance(priced.price, Price):
         reason = f"no offering is long enough for {work.hours.mid:.0f} hours"
-        found = found._replace(price=Unpriced(reason=reason, seen=found.price))
+        priced = priced._replace(price=Unpriced(reason=reason, seen=priced.price))
     if cost is not None:
-        found = _with_fee(found, place, cost, context)
+        priced = _with_fee(priced, place, cost, context)
     return TrainingCandidate(
-        place=place, work=work, offer=found, charge=cost, hazard=spot_hazard, context=context, against=against
+        place=place, work=work, offer=priced, charge=cost, hazard=spot_hazard, context=context, against=against
     )
 
 
-def _with_fee(found: Offer, place: Place, cost: Charge, context: PricingContext) -> Offer:
+def _with_fee(priced: Offer, place: Place, cost: Charge, context: PricingContext) -> Offer:
     own = bought(context.request.purchase, place.option)
     hours = cost.billed_hours * cost.instances
     if own is None or own.fee_usd is None or hours <= 0:
-        return found
+        return priced
     rate = Decimal(f"{(own.fee_usd / Decimal(repr(hours))).quantize(RATE).normalize():f}")
     what = "training_plan" if place.option is PurchaseOption.TRAINING_PLAN else "reservation"
     note = f"purchase.{what}.fee_usd: ${own.fee_usd:f} over {hours:g} instance-hours"
     source = Basis.USER.value
-    return found._replace(price=Price(usd=rate, source=source, basis=Basis.USER, as_of=context.rules.today, note=note))
+    return priced._replace(price=Price(usd=rate, source=source, basis=Basis.USER, as_of=context.rules.today, note=note))
 
 
 def _compute_lines(candidate: TrainingCandidate) -> tuple[CostComponent, ...]:
@@ -191,8 +191,8 @@ def _compute_lines(candidate: TrainingCandidate) -> tuple[CostComponent, ...]:
         missing = price if isinstance(price, Unpriced) else Unpriced(reason="no offering fits")
         return (component(name, "compute", "instance-hour", candidate.hours * place.nodes, missing),)
     return tuple(
-        component(each, "compute", "instance-hour", quantity, rate)
-        for each, rate, quantity in _quantities(candidate, cost, price)
+        component(part, "compute", "instance-hour", quantity, rate)
+        for part, rate, quantity in _quantities(candidate, cost, price)
     )
 
 
@@ -204,15 +204,15 @@ def _quantities(candidate: TrainingCandidate, cost: Charge, price: Price) -> lis
         beside = [(more.name, more.price, more.expected_h)] if more is not None and more.expected_h else []
         return [(name, price, float(cost.billed_hours * cost.instances)), *beside]
     failed_h = candidate.work.failed_h
-    found = [(name, (cost.hours - failed_h) * nodes)]
+    quantities = [(name, (cost.hours - failed_h) * nodes)]
     if failed_h:
-        found.append(("failures and restarts", failed_h * nodes))
+        quantities.append(("failures and restarts", failed_h * nodes))
     steps_h = candidate.work.around_h
-    found.append(("start-up of the machines", (cost.start_h - steps_h) * nodes))
+    quantities.append(("start-up of the machines", (cost.start_h - steps_h) * nodes))
     if steps_h:
-        found.append(("data, steps and outputs", steps_h * nodes))
+        quantities.append(("data, steps and outputs", steps_h * nodes))
     if cost.tail_h:
-        found.append(("idle tail", cost.tail_h * nodes))
+        quantities.append(("idle tail", cost.tail_h * nodes))
     if cost.unused_h:
-        found.append((UNUSED, cost.unused_h * nodes))
-    return [(each, price, quantity) for each, quantity in found]
+        quantities.append((UNUSED, cost.unused_h * nodes))
+    return [(part, price, quantity) for part, quantity in quantities]

@@ -31,7 +31,7 @@ def uncounted_assumptions(
         catalog: the rate of a support plan where the request has none.
         usd: the total that the support plan takes its share of; None without one.
     """
-    found = [
+    lines = [
         Assumption(
             name="taxes",
             value=NOT_COUNTED,
@@ -43,14 +43,14 @@ def uncounted_assumptions(
     by_second = place.option in (PurchaseOption.ON_DEMAND, PurchaseOption.SPOT) and not target_of(place.target).managed
     if by_second and place.instance_type:
         source = "EC2's price page, from memory: an instance that fails at once costs a minute"
-        found.append(Assumption(name="least billed", value=str(LEAST_BILLED_S), unit="s an instance", source=source))
+        lines.append(Assumption(name="least billed", value=str(LEAST_BILLED_S), unit="s an instance", source=source))
     if place.option is PurchaseOption.SPOT:
-        found.append(
+        lines.append(
             Assumption(
                 name="waiting for spot capacity", value="unknown", unit="hours, not counted", source=UNKNOWN_WAIT
             )
         )
-    return tuple(found)
+    return tuple(lines)
 
 
 def _support(place: Place, request: PlanRequest, catalog: Catalog, usd: UsdRange | None) -> Assumption:

@@ -43,7 +43,7 @@ class Verdict:
 def judge(
     request: PlanRequest,
     train: TrainingWorkload,
-    found: Port,
+    port: Port,
     stack: TrainingStack | None,
     run_h: float,
     *,
@@ -54,15 +54,15 @@ def judge(
     Args:
         request: the plan, for its deadline.
         train: the workload.
-        found: the arithmetic of the port.
+        port: the arithmetic of the port.
         stack: what the chip of the Trainium candidate is trained with, None where nothing is known of it.
         run_h: hours of one run there.
         measured: both sides' rates rest on one's own measurements of such a job.
     """
-    rules = tuple(_rules(request, train, found, run_h))
+    rules = tuple(_rules(request, train, port, run_h))
     hard = [rule for rule in rules if rule.hard]
     soft = tuple(rule for rule in rules if not rule.hard)
-    money = _money(found)
+    money = _money(port)
     if hard:
         against = (*hard, *(rule for rule in soft if rule is not reasoning.MAINSTREAM))
         return Verdict(
@@ -71,29 +71,27 @@ def judge(
             reasons=(*(rule.reason for rule in against), money),
             flips=tuple(rule.flip for rule in against),
         )
-    total = found.paths[0].usd
+    total = port.paths[0].usd
     estimated = train.throughput_tokens_per_s is None and not measured
     close = reasoning.CLOSE if estimated else reasoning.CLOSE_WHEN_MEASURED
     against = tuple(rule for rule in soft if rule is not reasoning.MAINSTREAM)
     reasons = (money, *(rule.reason for rule in soft))
-    flips = (*_price_flips(found), *(rule.flip for rule in against))
-    if total > 0 and abs(found.saving_usd) / total < Decimal(repr(close)):
+    flips = (*_price_flips(port), *(rule.flip for rule in against))
+    if total > 0 and abs(port.saving_usd) / total < Decimal(repr(close)):
         if measured:
-            text = (
-                f"Train on GPUs: both were measured, and {_difference(found)}: less than two runs of a job differ by."
-            )
+            text = f"Train on GPUs: both were measured, and {_difference(port)}: less than two runs of a job differ by."
             return Verdict(choice=Choice.GPU, text=text, reasons=reasons, flips=flips)
-        text = f"Too close to call: measure both first. {_difference(found)}, and the estimates are no finer than that."
+        text = f"Too close to call: measure both first. {_difference(port)}, and the estimates are no finer than that."
         return Verdict(choice=Choice.MEASURE_FIRST, text=text, reasons=(*reasons, *_caveat(stack)), flips=flips)
-    if found.saving_usd <= 0:
+    if port.saving_usd <= 0:
         reasons = (money, *(rule.reason for rule in against))
-        return Verdict(choice=Choice.GPU, text=f"Train on GPUs: {_why_not(found)}.", reasons=reasons, flips=flips)
-    while_porting = found.best.name == Choice.GPU_WHILE_PORTING
+        return Verdict(choice=Choice.GPU, text=f"Train on GPUs: {_why_not(port)}.", reasons=reasons, flips=flips)
+    while_porting = port.best.name == Choice.GPU_WHILE_PORTING
     how = "Train on GPUs while porting, then on Trainium" if while_porting else "Port first, then train on Trainium"
-    runs = f"{found.runs:,} run" + ("" if found.runs == 1 else "s")
-    text = f"{how}: it saves ${found.saving_usd:,.0f} over {runs}, the port included."
+    runs = f"{port.runs:,} run" + ("" if port.runs == 1 else "s")
+    text = f"{how}: it saves ${port.saving_usd:,.0f} over {runs}, the port included."
     choice = Choice.GPU_WHILE_PORTING if while_porting else Choice.TRAINIUM
-    flips = (*_price_flips(found), *(rule.flip for rule in soft), *(() if stack is None else (stack.way_out,)))
+    flips = (*_price_flips(port), *(rule.flip for rule in soft), *(() if stack is None else (stack.way_out,)))
     return Verdict(choice=choice, text=text, reasons=(*reasons, *_caveat(stack)), flips=flips)
 
 
@@ -116,9 +114,9 @@ def one_sided(choice: Choice, text: str, rules: tuple[Rule, ...] = ()) -> Verdic
     )
 
 
-def _rules(request: PlanRequest, train: TrainingWorkload, found: Port, run_h: float) -> Iterator[Rule]:
+def _rules(request: PlanRequest, train: TrainingWorkload, port: Port, run_h: float) -> Iterator[Rule]:
     deadline_h = request.purchase.deadline_h
-    if deadline_h is not None and deadline_h < found.weeks.mid * HOURS_A_WEEK + run_h:
+    if deadline_h is not None and deadline_h < port.weeks.mid * HOURS_A_WEEK + run_h:
         yield reasoning.DEADLINE
     if train.custom_kernels is CustomKernels.HEAVY and train.port_weeks is None:
         yield reasoning.HEAVY_KERNELS
@@ -129,42 +127,42 @@ def _rules(request: PlanRequest, train: TrainingWorkload, found: Port, run_h: fl
         yield reasoning.MAINSTREAM
 
 
-def _money(found: Port) -> str:
-    saving = found.saving_per_run.mid
+def _money(port: Port) -> str:
+    saving = port.saving_per_run.mid
     what = f"saves ${saving:,.2f} of the" if saving > 0 else f"costs ${-saving:,.2f} more than the"
     return (
-        f"a run on Trainium {what} ${found.gpu_run.mid:,.2f} on GPU; "
-        f"the port takes {weeks_words(found.weeks.mid)} and ${found.usd:,.0f}, "
-        f"its maintenance ${found.maintenance_usd_per_month:,.0f} a month"
+        f"a run on Trainium {what} ${port.gpu_run.mid:,.2f} on GPU; "
+        f"the port takes {weeks_words(port.weeks.mid)} and ${port.usd:,.0f}, "
+        f"its maintenance ${port.maintenance_usd_per_month:,.0f} a month"
     )
 
 
-def _difference(found: Port) -> str:
+def _difference(port: Port) -> str:
     """How far the totals lie apart."""
-    side = "less" if found.saving_usd > 0 else "more"
-    return f"Trainium would cost ${abs(found.saving_usd):,.0f} {side} over all runs"
+    side = "less" if port.saving_usd > 0 else "more"
+    return f"Trainium would cost ${abs(port.saving_usd):,.0f} {side} over all runs"
 
 
-def _why_not(found: Port) -> str:
-    if found.saving_per_run.mid <= 0:
-        return f"a run on Trainium costs ${found.trainium_run.mid:,.2f}, on GPU ${found.gpu_run.mid:,.2f}"
-    if found.break_even_run is None:
+def _why_not(port: Port) -> str:
+    if port.saving_per_run.mid <= 0:
+        return f"a run on Trainium costs ${port.trainium_run.mid:,.2f}, on GPU ${port.gpu_run.mid:,.2f}"
+    if port.break_even_run is None:
         return (
-            f"${found.saving_per_run.mid:,.2f} saved a run does not even pay for the maintenance of a second "
+            f"${port.saving_per_run.mid:,.2f} saved a run does not even pay for the maintenance of a second "
             "software stack"
         )
-    return f"the port is paid back after {found.break_even_run:,} runs, and there are {found.runs:,}"
+    return f"the port is paid back after {port.break_even_run:,} runs, and there are {port.runs:,}"
 
 
-def _price_flips(found: Port) -> Iterator[str]:
+def _price_flips(port: Port) -> Iterator[str]:
     """What would turn the arithmetic round."""
-    if not found.pays and found.break_even_run is not None:
-        yield f"{found.break_even_run:,} runs or more"
-    elif found.pays and found.break_even_run is not None and found.break_even_run > 1:
-        yield f"fewer than {found.break_even_run:,} runs"
-    other = found.usd / found.runs + found.maintenance_usd_per_month / Decimal(repr(found.runs_per_month))
-    even = found.gpu_run.mid - other
+    if not port.pays and port.break_even_run is not None:
+        yield f"{port.break_even_run:,} runs or more"
+    elif port.pays and port.break_even_run is not None and port.break_even_run > 1:
+        yield f"fewer than {port.break_even_run:,} runs"
+    other = port.usd / port.runs + port.maintenance_usd_per_month / Decimal(repr(port.runs_per_month))
+    even = port.gpu_run.mid - other
     if even > 0:
-        yield f"a run on Trainium at ${even:,.2f} against ${found.trainium_run.mid:,.2f} here: there both cost the same"
+        yield f"a run on Trainium at ${even:,.2f} against ${port.trainium_run.mid:,.2f} here: there both cost the same"
     else:
         yield f"a GPU run above ${other:,.2f}: below it, no Trainium price pays for the port and its maintenance"

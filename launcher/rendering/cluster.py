@@ -21,9 +21,9 @@ class Tag:
 CLUSTER_FILE = "cluster.yaml"
 """What a cluster's configuration is called among the rendered files, whatever makes the cluster."""
 PLAN_TAG, DIGEST_TAG = "slipway:plan", "slipway:digest"
+"""Tags that change with every plan."""
 _OWNER_TAGS = ("owner", "Owner")
 """Tags that plans name people by (`tags` of the plan file): Slipway has none of its own."""
-"""Tags that change with every plan."""
 
 
 def cluster_name(plan: Plan) -> str:

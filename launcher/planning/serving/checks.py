@@ -26,18 +26,18 @@ MOST_INSTANCES = 10_000
 
 def check(request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) -> list[Finding]:
     """Everything that can be said of a serving plan before a candidate is made of it."""
-    found = list(check_every_workload(request, catalog))
-    found += unknown_targets(request, serving_targets(), "serves nothing")
-    found += _model(serve, catalog, bedrock)
-    found += _lengths(serve, catalog)
-    found += _traffic(serve)
-    found += _instances(serve)
-    found += _schedule(request, serve, catalog.store.today)
-    found += _parallel(request, serve, catalog)
-    found += _purchase(request, serve, catalog, bedrock)
-    found += _without_machines(request, serve, catalog)
-    found += _zones(request, serve, catalog)
-    return found
+    findings = list(check_every_workload(request, catalog))
+    findings += unknown_targets(request, serving_targets(), "serves nothing")
+    findings += _model(serve, catalog, bedrock)
+    findings += _lengths(serve, catalog)
+    findings += _traffic(serve)
+    findings += _instances(serve)
+    findings += _schedule(request, serve, catalog.store.today)
+    findings += _parallel(request, serve, catalog)
+    findings += _purchase(request, serve, catalog, bedrock)
+    findings += _without_machines(request, serve, catalog)
+    findings += _zones(request, serve, catalog)
+    return findings
 
 
 def _model(serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) -> Iterator[Finding]:
@@ -107,18 +107,18 @@ def _instances(serve: ServingWorkload) -> Iterator[Finding]:
 def _schedule(request: PlanRequest, serve: ServingWorkload, today: date | None) -> Iterator[Finding]:
     """Times and ranges that can be read, and that something keeps."""
     for index, line in enumerate(serve.schedule):
-        path, found = f"{PATH}.schedule[{index}]", scheduled(line)
-        if found is None:
+        path, change = f"{PATH}.schedule[{index}]", scheduled(line)
+        if change is None:
             yield error("schedule-form", path, f"must be a time and a range of instances, got {line}", SCHEDULE_FORM)
-        elif found.least > found.most:
-            yield error("schedule-range", path, f"{found.least} is above {found.most}", SCHEDULE_FORM)
-        elif serve.max_instances is not None and found.most > serve.max_instances:
-            message = f"{found.most} instances are more than max_instances, {serve.max_instances}"
-            yield error("schedule-above-max", path, message, f"set max_instances to {found.most}")
-        elif found.timezone is not None and not is_timezone(found.timezone):
-            yield error("schedule-zone", path, f"no time zone has the name {found.timezone}", SCHEDULE_FORM)
-        elif today is not None and _is_over(found.when, today):
-            yield error("schedule-past", path, f"{found.when} is over: today is {today}", "remove it, or set it anew")
+        elif change.least > change.most:
+            yield error("schedule-range", path, f"{change.least} is above {change.most}", SCHEDULE_FORM)
+        elif serve.max_instances is not None and change.most > serve.max_instances:
+            message = f"{change.most} instances are more than max_instances, {serve.max_instances}"
+            yield error("schedule-above-max", path, message, f"set max_instances to {change.most}")
+        elif change.timezone is not None and not is_timezone(change.timezone):
+            yield error("schedule-zone", path, f"no time zone has the name {change.timezone}", SCHEDULE_FORM)
+        elif today is not None and _is_over(change.when, today):
+            yield error("schedule-past", path, f"{change.when} is over: today is {today}", "remove it, or set it anew")
     zones = timezones(serve.schedule)
     if zones and not hours_of_day(serve.schedule):
         message = f"none of its times ever comes, got {', '.join(serve.schedule)}"
@@ -207,9 +207,9 @@ def _zones(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) -> It
     regions = request.target.region or ()
     few = {region: count for region in regions if (count := few_zones(serve, region, catalog)) is not None}
     if few:
-        told = ", ".join(f"{count} in {region}" for region, count in few.items())
+        known = ", ".join(f"{count} in {region}" for region, count in few.items())
         say = error if len(few) == len(regions) else warning
-        yield say("too-many-zones", path, f"{serve.zones} zones, but {told}", f"set it to {min(few.values())} or less")
+        yield say("too-many-zones", path, f"{serve.zones} zones, but {known}", f"set it to {min(few.values())} or less")
 
 
 def _purchase(
@@ -230,25 +230,29 @@ def _purchase(
 def _hosted(
     request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog
 ) -> Iterator[Finding]:
-    asked, imports = serve.bedrock, serve.bedrock.mode is BedrockMode.CUSTOM_IMPORT
-    if asked.model is not None and bedrock.find(asked.model) is None:
-        hint = nearest_name(asked.model, bedrock.rows)
-        message = f"Bedrock has no {asked.model} in the catalog"
+    settings, imports = serve.bedrock, serve.bedrock.mode is BedrockMode.CUSTOM_IMPORT
+    if settings.model is not None and bedrock.find(settings.model) is None:
+        hint = nearest_name(settings.model, bedrock.rows)
+        message = f"Bedrock has no {settings.model} in the catalog"
         yield error("unknown-bedrock-model", f"{PATH}.bedrock.model", message, hint)
-    elif request.purchase.option == (PurchaseOption.BEDROCK,) and asked.model is None:
-        known = imports or asked.import_copies is not None or on_bedrock(serve, catalog, bedrock)
+    elif request.purchase.option == (PurchaseOption.BEDROCK,) and settings.model is None:
+        known = imports or settings.import_copies is not None or on_bedrock(serve, catalog, bedrock)
         if not known:
             message = "Bedrock has no model with these weights"
             hint = "name one in workload.serve.bedrock.model, or import yours: workload.serve.bedrock.import_copies"
             yield error("not-on-bedrock", "purchase.option", message, hint)
     regions = request.target.region or ()
     usable = {region: profiles_of(region) for region in regions}
-    wanted = asked.profile
-    if wanted not in (None, BedrockProfile.NONE) and regions and not any(wanted in each for each in usable.values()):
-        known_here = ", ".join(dict.fromkeys(name for each in usable.values() for name in each))
+    wanted = settings.profile
+    if (
+        wanted not in (None, BedrockProfile.NONE)
+        and regions
+        and not any(wanted in profiles for profiles in usable.values())
+    ):
+        known_here = ", ".join(dict.fromkeys(name for profiles in usable.values() for name in profiles))
         message = f"{wanted} is no profile of {', '.join(regions)}, allowed: {known_here}, none, auto"
         yield error("bedrock-profile", f"{PATH}.bedrock.profile", message, "set it to one of these")
-    if (imports or asked.import_copies is not None) and serve.model_uri is None:
+    if (imports or settings.import_copies is not None) and serve.model_uri is None:
         message = "custom model import takes weights from S3, and no place is given"
         yield warning("import-without-uri", f"{PATH}.model_uri", message, "workload.serve.model_uri: s3://...")
 

@@ -16,7 +16,7 @@ ROOFLINE = "coefficients fitted by benchmarks/fit_serving.py, errors in docs/acc
 def estimate_lines(
     serve: ServingWorkload,
     model: ServedModel,
-    told: ServingEstimate,
+    estimate: ServingEstimate,
     facts: InstanceType,
     *,
     catalog: Catalog,
@@ -24,28 +24,28 @@ def estimate_lines(
 ) -> tuple[Assumption, ...]:
     """What one instance serves, and how that comes about."""
     chip = catalog.accelerators[facts.accelerator or ""]
-    layout = told.layout
+    layout = estimate.layout
     unit = "output tokens/s of one full instance" if serve.answer_tokens else "input tokens/s of one full instance"
-    low, high = told.tokens_per_s.low, told.tokens_per_s.high
+    low, high = estimate.tokens_per_s.low, estimate.tokens_per_s.high
     parts = "cores" if chip.family == "neuron" else "GPUs"
     steps = [
         f"{facts.accelerators} x {facts.accelerator}: copies on {layout.tensor_parallel} {parts} each: {layout.copies}",
         f"requests at once in a copy: {layout.batch}, {serve.input_tokens} tokens in, {serve.answer_tokens} out",
-        *(() if told.measured else _steps(serve, model, chip, known, told)),
+        *(() if estimate.measured else _steps(serve, model, chip, known, estimate)),
     ]
-    if told.tpot_ms is not None and told.ttft_ms is not None:
-        steps.append(f"first token after {told.ttft_ms:.0f} ms, {told.tpot_ms:.1f} ms a token when it is full")
-    found = [
+    if estimate.tpot_ms is not None and estimate.ttft_ms is not None:
+        steps.append(f"first token after {estimate.ttft_ms:.0f} ms, {estimate.tpot_ms:.1f} ms a token when it is full")
+    lines = [
         Assumption(
-            name="measured throughput" if told.measured else "estimated throughput",
-            value=f"{told.tokens_per_s.mid:.0f} ({low:.0f} to {high:.0f})",
+            name="measured throughput" if estimate.measured else "estimated throughput",
+            value=f"{estimate.tokens_per_s.mid:.0f} ({low:.0f} to {high:.0f})",
             unit=unit,
-            source=told.source or ROOFLINE,
+            source=estimate.source or ROOFLINE,
             steps=tuple(steps),
         )
     ]
     if chip.family == "neuron":
-        found.append(
+        lines.append(
             Assumption(
                 name="compiled shape",
                 value=f"batch {layout.batch}, {longest(serve, chip)} tokens",
@@ -53,13 +53,13 @@ def estimate_lines(
                 source="static shapes: a step costs the whole compiled batch and length",
             )
         )
-    return tuple(found)
+    return tuple(lines)
 
 
 def _steps(
-    workload: ServingWorkload, model: ServedModel, chip: Accelerator, known: ServingFacts, told: ServingEstimate
+    workload: ServingWorkload, model: ServedModel, chip: Accelerator, known: ServingFacts, estimate: ServingEstimate
 ) -> tuple[str, ...]:
-    layout = told.layout
+    layout = estimate.layout
     copy = copy_of(workload, model, chip, layout.tensor_parallel, layout.batch)
     step, one = times(copy, known), rate(copy, known)
     batch, outputs = layout.batch, copy.output_tokens
@@ -76,6 +76,6 @@ def _steps(
     kept = one.requests_per_s * whole / batch
     lines.append(f"x {kept:.3f} that the scheduler keeps: {one.requests_per_s:.4g} requests/s a copy")
     lines.append(f"x {layout.copies} copies = {one.requests_per_s * layout.copies:.4g} requests/s of the instance")
-    if told.requests_per_s < one.requests_per_s * layout.copies * 0.999:
-        lines.append(f"held to a measured row of the same lengths: {told.requests_per_s:.4g} requests/s")
+    if estimate.requests_per_s < one.requests_per_s * layout.copies * 0.999:
+        lines.append(f"held to a measured row of the same lengths: {estimate.requests_per_s:.4g} requests/s")
     return tuple(lines)

@@ -60,7 +60,7 @@ def layouts(
     if measured is not None:
         same = copy_of(workload, model, chip, measured.tensor_parallel, measured.batch)
         factor = correction(measured, same, known)
-    found = [] if measured is None else [as_measured(measured, workload, facts, chip)]
+    estimates = [] if measured is None else [as_measured(measured, workload, facts, chip)]
     reason = ""
     for group in _groups(workload, facts, chip):
         if measured is not None and parts(facts, chip) // group > measured.copies:
@@ -71,40 +71,40 @@ def layouts(
             if missing is not None:
                 reason = reason or missing
             elif measured is None or (group, batch) != (measured.tensor_parallel, measured.batch):
-                found.append(_estimate(copy, parts(facts, chip) // group, known, factor, measured))
-    quickest = min(found, key=lambda estimate: _latency(workload, estimate), default=None)
+                estimates.append(_estimate(copy, parts(facts, chip) // group, known, factor, measured))
+    quickest = min(estimates, key=lambda estimate: _latency(workload, estimate), default=None)
     fastest = None if quickest is None else (quickest.ttft_ms or 0.0, quickest.tpot_ms or 0.0)
-    kept = tuple(_leading(workload, [estimate for estimate in found if keeps(workload, estimate)]))
+    kept = tuple(_leading(workload, [estimate for estimate in estimates if keeps(workload, estimate)]))
     if kept:
         return Choice(kept, "", fastest)
     return Choice((), _why(workload, fastest) if fastest else reason or _no_group(workload, facts, chip), fastest)
 
 
-def _leading(workload: ServingWorkload, found: list[ServingEstimate]) -> Iterator[ServingEstimate]:
+def _leading(workload: ServingWorkload, estimates: list[ServingEstimate]) -> Iterator[ServingEstimate]:
     """For each number of copies the fastest, and the fastest that a queue of SageMaker's feeds; the fastest first.
 
     Of equal ones what was measured comes first, then the smaller batch.
     """
     ordered = sorted(
-        found, key=lambda estimate: (-estimate.tokens_per_s.mid, not estimate.measured, estimate.layout.batch)
+        estimates, key=lambda estimate: (-estimate.tokens_per_s.mid, not estimate.measured, estimate.layout.batch)
     )
-    seen: set[tuple[int, bool]] = set()
+    covered: set[tuple[int, bool]] = set()
     for estimate in ordered:
         copies, within = estimate.layout.copies, _within(workload, estimate)
-        if (copies, True) not in seen and (copies, within) not in seen:
-            seen.add((copies, within))
+        if (copies, True) not in covered and (copies, within) not in covered:
+            covered.add((copies, within))
             yield estimate
 
 
-def _latency(workload: ServingWorkload, told: ServingEstimate) -> tuple[float, float]:
+def _latency(workload: ServingWorkload, estimate: ServingEstimate) -> tuple[float, float]:
     """What layouts are told of by when none keeps the limits: the time that is limited, and the other."""
-    first, each = told.ttft_ms or 0.0, told.tpot_ms or 0.0
-    return (each, first) if workload.max_ttft_ms is None and workload.max_tpot_ms is not None else (first, each)
+    first, next_ms = estimate.ttft_ms or 0.0, estimate.tpot_ms or 0.0
+    return (next_ms, first) if workload.max_ttft_ms is None and workload.max_tpot_ms is not None else (first, next_ms)
 
 
-def _within(workload: ServingWorkload, told: ServingEstimate) -> bool:
+def _within(workload: ServingWorkload, estimate: ServingEstimate) -> bool:
     """Whether an asynchronous endpoint gives an instance as many requests at once as its layout takes."""
-    return not workload.asynchronous or told.layout.batch * told.layout.copies <= LARGEST_QUEUE
+    return not workload.asynchronous or estimate.layout.batch * estimate.layout.copies <= LARGEST_QUEUE
 
 
 def _groups(workload: ServingWorkload, facts: InstanceType, chip: Accelerator) -> Iterator[int]:
@@ -187,13 +187,13 @@ def _served(copy: Copy, copies: int, one: Rate, tokens: float, spread: float) ->
 
 
 def _why(workload: ServingWorkload, fastest: tuple[float, float]) -> str:
-    asked = []
+    limits = []
     if workload.max_ttft_ms is not None:
-        asked.append(f"first token after {workload.max_ttft_ms:g} ms at most, {fastest[0]:.0f} ms is the fastest here")
+        limits.append(f"first token after {workload.max_ttft_ms:g} ms at most, {fastest[0]:.0f} ms is the fastest here")
     if workload.max_tpot_ms is not None:
         goes = "is the fastest here" if workload.max_ttft_ms is None else "goes with that"
-        asked.append(f"{workload.max_tpot_ms:g} ms a token at most, {fastest[1]:.1f} ms {goes}")
-    return "; ".join(asked) or "no layout fits"
+        limits.append(f"{workload.max_tpot_ms:g} ms a token at most, {fastest[1]:.1f} ms {goes}")
+    return "; ".join(limits) or "no layout fits"
 
 
 def _no_group(workload: ServingWorkload, facts: InstanceType, chip: Accelerator) -> str:

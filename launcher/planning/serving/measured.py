@@ -50,10 +50,10 @@ def matching(
 
     Of several published ones of a day the slowest.
     """
-    found = [serving for serving in known.measured if not any(_differences(serving, workload, model, facts, chip))]
-    newest = max((_age(serving) for serving in found), default=None)
+    rows = [serving for serving in known.measured if not any(_differences(serving, workload, model, facts, chip))]
+    newest = max((_age(serving) for serving in rows), default=None)
     return min(
-        (serving for serving in found if _age(serving) == newest),
+        (serving for serving in rows if _age(serving) == newest),
         key=lambda serving: serving.tokens_per_s,
         default=None,
     )
@@ -76,8 +76,8 @@ def _differences(
         yield f"its weights were {row.precision}, the plan's are {workload.precision}"
     lengths = (row.input_tokens, row.output_tokens)
     if lengths != (workload.input_tokens, workload.answer_tokens):
-        asked = f"{workload.input_tokens} in and {workload.answer_tokens} out"
-        yield f"it had {lengths[0]} tokens in and {lengths[1]} out, the plan has {asked}"
+        requested = f"{workload.input_tokens} in and {workload.answer_tokens} out"
+        yield f"it had {lengths[0]} tokens in and {lengths[1]} out, the plan has {requested}"
     if row.copies != parts(facts, chip) // row.tensor_parallel or workload.tensor_parallel not in (
         None,
         row.tensor_parallel,
@@ -96,16 +96,18 @@ def why_unused(
     row: MeasuredServing, workload: ServingWorkload, model: ServedModel, facts: InstanceType, chip: Accelerator
 ) -> str:
     """What keeps a row from standing for a plan on a type; nothing where only another layout is cheaper."""
-    found = list(_differences(row, workload, model, facts, chip))
-    if not found and not keeps(workload, as_measured(row, workload, facts, chip)):
-        found.append(f"its first token came after {row.ttft_ms:.0f} ms and the others after {row.tpot_ms:.1f} ms each")
-    return "; ".join(found)
+    differences = list(_differences(row, workload, model, facts, chip))
+    if not differences and not keeps(workload, as_measured(row, workload, facts, chip)):
+        differences.append(
+            f"its first token came after {row.ttft_ms:.0f} ms and the others after {row.tpot_ms:.1f} ms each"
+        )
+    return "; ".join(differences)
 
 
-def keeps(workload: ServingWorkload, told: ServingEstimate) -> bool:
+def keeps(workload: ServingWorkload, estimate: ServingEstimate) -> bool:
     """Whether the latency limits hold."""
-    first = workload.max_ttft_ms is None or (told.ttft_ms or 0.0) <= workload.max_ttft_ms
-    return first and (workload.max_tpot_ms is None or (told.tpot_ms or 0.0) <= workload.max_tpot_ms)
+    first = workload.max_ttft_ms is None or (estimate.ttft_ms or 0.0) <= workload.max_ttft_ms
+    return first and (workload.max_tpot_ms is None or (estimate.tpot_ms or 0.0) <= workload.max_tpot_ms)
 
 
 def correction(row: MeasuredServing, same: Copy, known: ServingFacts) -> float:

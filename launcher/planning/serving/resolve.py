@@ -57,7 +57,7 @@ def from_dimensions(model: ModelDimensions) -> ServedModel:
     hidden = model.hidden or max(64.0, REFERENCE_HIDDEN * grown)
     heads = model.heads or max(1, round(hidden / HEAD_DIM))
     kv_heads = model.kv_heads or min(heads, USUAL_KV_HEADS)
-    asked = {"layers": model.layers, "hidden": model.hidden, "heads": model.heads, "kv_heads": model.kv_heads}
+    given = {"layers": model.layers, "hidden": model.hidden, "heads": model.heads, "kv_heads": model.kv_heads}
     return ServedModel(
         name=f"{model.params_b:g} B",
         params_b=model.params_b,
@@ -67,7 +67,7 @@ def from_dimensions(model: ModelDimensions) -> ServedModel:
         kv_heads=kv_heads,
         kv_values_per_token=2.0 * layers * kv_heads * hidden / heads,
         mixture=model.active_b < model.params_b,
-        assumed=tuple(name for name, value in asked.items() if value is None),
+        assumed=tuple(name for name, value in given.items() if value is None),
     )
 
 
@@ -149,12 +149,12 @@ def hosted_modes(serve: ServingWorkload, *, hosted: bool) -> tuple[BedrockMode, 
         serve: the load.
         hosted: whether Bedrock has the model itself.
     """
-    asked = serve.bedrock
-    if asked.mode is not None:
-        return (asked.mode,) if hosted or asked.mode is BedrockMode.CUSTOM_IMPORT else ()
+    settings = serve.bedrock
+    if settings.mode is not None:
+        return (settings.mode,) if hosted or settings.mode is BedrockMode.CUSTOM_IMPORT else ()
     batch = (BedrockMode.BATCH,) if serve.asynchronous else ()
-    hours = (BedrockMode.PROVISIONED,) if asked.provisioned_usd_per_hour is not None else ()
-    own = (BedrockMode.CUSTOM_IMPORT,) if asked.import_copies is not None else ()
+    hours = (BedrockMode.PROVISIONED,) if settings.provisioned_usd_per_hour is not None else ()
+    own = (BedrockMode.CUSTOM_IMPORT,) if settings.import_copies is not None else ()
     return ((BedrockMode.ON_DEMAND, *batch, *hours) if hosted else ()) + own
 
 
@@ -170,19 +170,19 @@ def _choices(
     request: PlanRequest, serve: ServingWorkload, model: ServedModel, catalog: Catalog, facts: ServingFacts
 ) -> dict[str, Choice]:
     """What every type that may be tried serves, or why it serves nothing."""
-    found = {}
+    choices = {}
     for type_ in _types(request, catalog):
         chip = catalog.accelerators[type_.accelerator or ""]
         reason = beyond(model, chip, embedding=serve.task is ServingTask.EMBEDDING)
         reason = reason or unserved_precision(serve.precision, chip)
-        found[type_.name] = layouts(serve, model, type_, chip, facts) if reason is None else Choice((), reason)
-    return found
+        choices[type_.name] = layouts(serve, model, type_, chip, facts) if reason is None else Choice((), reason)
+    return choices
 
 
 def kinds_of(request: PlanRequest) -> tuple[TargetKind, ...]:
     """The targets to try: those that the plan names, else the first that serves."""
-    asked = tuple(target_kind for target_kind in request.target.kind or () if target_kind in serving_targets())
-    return asked or serving_targets()[:1]
+    named = tuple(target_kind for target_kind in request.target.kind or () if target_kind in serving_targets())
+    return named or serving_targets()[:1]
 
 
 def _types(request: PlanRequest, catalog: Catalog) -> Iterator[InstanceType]:
@@ -200,16 +200,16 @@ def _groups(
 ) -> Iterator[CandidateGroup]:
     for name in estimates:
         facts = catalog.instance_types[name]
-        known = [each for each in catalog.regions_of(name) if checks.few_zones(serve, each, catalog) is None]
+        known = [region for region in catalog.regions_of(name) if checks.few_zones(serve, region, catalog) is None]
         for kind in kinds_of(request):
             named = request.purchase.plan_kind
             plans = [plan for plan in target_of(kind).savings_plans if named in (None, plan)]
             for option in target_of(kind).serves:
-                asked = request.purchase.option is None or option in request.purchase.option
+                wanted = request.purchase.option is None or option in request.purchase.option
                 built = kind.value in facts.targets
                 locations = tuple(locations_of(request, catalog, name, option, known)) if built else ()
                 terms = tuple(terms_of(request, option, plans))
-                if asked and is_sold(facts, option, kind) and locations and terms:
+                if wanted and is_sold(facts, option, kind) and locations and terms:
                     yield CandidateGroup(kind, name, option, locations, (1,), terms)
 
 
@@ -268,11 +268,11 @@ def _fitting(
 ) -> str:
     """The types that would serve the model, for a hint."""
     wide = replace(request, target=replace(request.target, instance_type=None))
-    found = [name for name, each in _choices(wide, serve, model, catalog, facts).items() if each.estimates]
-    if not found:
+    names = [name for name, each in _choices(wide, serve, model, catalog, facts).items() if each.estimates]
+    if not names:
         return "another precision or model: nothing here serves it"
     kin = {each.partition(".")[0] for each in request.target.instance_type or ()}
-    ordered = sorted(found, key=lambda name: (name.partition(".")[0] not in kin, _size(name), name))
+    ordered = sorted(names, key=lambda name: (name.partition(".")[0] not in kin, _size(name), name))
     return f"it fits on {', '.join(ordered[:SUGGESTED])}"
 
 

@@ -143,10 +143,10 @@ class ServingCandidate:
         own = tuple(refusals(self.serve, self.fleet))
         if self.estimate is None:
             return own
-        told = {finding.code for finding in own}
+        codes = {finding.code for finding in own}
         served = ServingDeployment(plan=self.plan, catalog=self.context.catalog, images=self.images)
         against = quoted_findings(served, self.facts)
-        return (*own, *(finding for finding in against if finding.code not in told))
+        return (*own, *(finding for finding in against if finding.code not in codes))
 
     @cached_property
     def refusals(self) -> tuple[Finding, ...]:
@@ -177,8 +177,8 @@ class ServingCandidate:
         """The price of instances that run for an hour beside a commitment: on demand."""
         if self.place.option not in COMMITTED:
             return self.offer.price
-        found = offer(self.place.on_demand, self.context.request, self.context.catalog, self.context.rules.today).price
-        return found if isinstance(found, Price) else self.offer.price
+        price = offer(self.place.on_demand, self.context.request, self.context.catalog, self.context.rules.today).price
+        return price if isinstance(price, Price) else self.offer.price
 
 
 def layout_requests_per_s(candidate: ServingCandidate) -> float:

@@ -72,18 +72,18 @@ def serving_candidates(
     """
     counter = _Counter(choices, context, images, facts)
     filled: dict[tuple[str, TargetKind], Sequence[_Filled]] = {}
-    found: list[ServingCandidate] = []
+    candidates: list[ServingCandidate] = []
     for group in choices.groups:
         key = (group.instance_type, group.target)
         if key not in filled:
             filled[key] = tuple(_filled(group, counter))
-        locations = sorted(_locations(group, counter), key=lambda each: _rate(group, each))
+        locations = sorted(_locations(group, counter), key=lambda location: _rate(group, location))
         if everything:
-            found += [_laid_out(group, location, filled[key], counter) for location in locations]
+            candidates += [_laid_out(group, location, filled[key], counter) for location in locations]
         else:
-            found += _cheapest(group, locations, filled[key], counter)
-    found += [_on_bedrock(each, counter) for each in hosted(choices, context, everything=everything)]
-    return ranked(found)
+            candidates += _cheapest(group, locations, filled[key], counter)
+    candidates += [_on_bedrock(option, counter) for option in hosted(choices, context, everything=everything)]
+    return ranked(candidates)
 
 
 def _filled(group: CandidateGroup, counter: _Counter) -> Iterator[_Filled]:
@@ -91,9 +91,9 @@ def _filled(group: CandidateGroup, counter: _Counter) -> Iterator[_Filled]:
     facts = counter.context.catalog.instance_types[group.instance_type]
     neuron = counter.context.catalog.accelerators[facts.accelerator or ""].family == "neuron"
     endpoint = target_of(group.target).managed
-    for told in counter.choices.estimates[group.instance_type]:
-        hosting = hosting_of(counter.choices.serve, endpoint=endpoint, neuron=neuron, copies=told.layout.copies)
-        yield _Filled(told, hosting, fleet(counter.choices.serve, told.requests_per_s, hosting))
+    for estimate in counter.choices.estimates[group.instance_type]:
+        hosting = hosting_of(counter.choices.serve, endpoint=endpoint, neuron=neuron, copies=estimate.layout.copies)
+        yield _Filled(estimate, hosting, fleet(counter.choices.serve, estimate.requests_per_s, hosting))
 
 
 def _locations(group: CandidateGroup, counter: _Counter) -> Iterator[_Location]:
@@ -106,9 +106,9 @@ def _locations(group: CandidateGroup, counter: _Counter) -> Iterator[_Location]:
             )
 
 
-def _rate(group: CandidateGroup, each: _Location) -> tuple[bool, Decimal, str, str]:
+def _rate(group: CandidateGroup, location: _Location) -> tuple[bool, Decimal, str, str]:
     """The order in which locations are looked at: by the price of an instance, unpriced ones last."""
-    price, (region, zone) = each.offer.price, group.locations[each.where]
+    price, (region, zone) = location.offer.price, group.locations[location.where]
     return (not isinstance(price, Price), price.usd if isinstance(price, Price) else Decimal(0), region, zone or "")
 
 
@@ -120,7 +120,7 @@ def _cheapest(
     Locations come by price, and instances alone cost `least` hours of it: those that are dearer by that are left out.
     """
     best: ServingCandidate | None = None
-    hours = (_hours(group.option, each) for each in filled)
+    hours = (_hours(group.option, layout) for layout in filled)
     least = Decimal(repr(min(hours, default=0.0)))
     for location in locations:
         price = location.offer.price
@@ -133,9 +133,9 @@ def _cheapest(
     return () if best is None else (best,)
 
 
-def _preference(each: ServingCandidate) -> tuple[bool, bool, Decimal]:
+def _preference(candidate: ServingCandidate) -> tuple[bool, bool, Decimal]:
     """What can be deployed comes before what cannot, then what has a price, then what costs least."""
-    return (bool(each.refusals), each.usd is None, each.usd or Decimal(0))
+    return (bool(candidate.refusals), candidate.usd is None, candidate.usd or Decimal(0))
 
 
 def _laid_out(
@@ -197,19 +197,19 @@ def _drawn(group: CandidateGroup, location: _Location, layout: _Filled, counter:
     )
 
 
-def _on_bedrock(each: Hosted, counter: _Counter) -> ServingCandidate:
+def _on_bedrock(option: Hosted, counter: _Counter) -> ServingCandidate:
     serve = counter.choices.serve
     return ServingCandidate(
-        place=each.place,
-        offer=each.offer,
+        place=option.place,
+        offer=option.offer,
         hazard=None,
         context=counter.context,
-        serve=replace(serve, bedrock=replace(serve.bedrock, mode=each.terms.mode)),
+        serve=replace(serve, bedrock=replace(serve.bedrock, mode=option.terms.mode)),
         estimate=None,
         fleet=None,
-        bedrock=each.terms,
+        bedrock=option.terms,
         weights_gb=0.0,
         images=counter.images,
         facts=counter.facts,
-        lines=each.lines,
+        lines=option.lines,
     )

@@ -174,7 +174,7 @@ def _shape(candidates: Sequence[ServingCandidate]) -> ServingWorkload | None:
 def scaled(serve: ServingWorkload, factor: float) -> ServingWorkload:
     """The same shape of a day with more or fewer requests."""
     if serve.hourly_requests_per_s is not None:
-        return replace(serve, hourly_requests_per_s=tuple(each * factor for each in serve.hourly_requests_per_s))
+        return replace(serve, hourly_requests_per_s=tuple(rate * factor for rate in serve.hourly_requests_per_s))
     return replace(serve, requests_per_s=(serve.requests_per_s or 0.0) * factor)
 
 

@@ -135,8 +135,8 @@ def hosted(choices: ServingChoices, context: PricingContext, *, everything: bool
     catalog = BedrockCatalog(prices_as_of=context.catalog.prices_as_of)
     regions = context.request.target.region or (HOME,)
     for mode in choices.bedrock_modes:
-        found = [_in_region(choices, context, catalog, region, mode) for region in regions]
-        yield from found if everything else [min(found, key=lambda each: each.cost)]
+        options = [_in_region(choices, context, catalog, region, mode) for region in regions]
+        yield from options if everything else [min(options, key=lambda option: option.cost)]
 
 
 def _in_region(
@@ -145,12 +145,12 @@ def _in_region(
     if mode is BedrockMode.CUSTOM_IMPORT:
         price, terms, lines = imported(choices.serve, context, catalog, region)
         offer = Offer(price=price, availability=Availability.UNKNOWN)
-        found = Hosted(place=_place(region), offer=offer, terms=terms, lines=lines)
+        option = Hosted(place=_place(region), offer=offer, terms=terms, lines=lines)
     elif mode is BedrockMode.PROVISIONED:
-        found = _provisioned(choices, context, region, _same(choices, catalog))
+        option = _provisioned(choices, context, region, _same(choices, catalog))
     else:
-        found = _by_the_token(choices, context, catalog, region, mode=mode)
-    return found._replace(terms=replace(found.terms, region_seen=region in catalog.regions))
+        option = _by_the_token(choices, context, catalog, region, mode=mode)
+    return option._replace(terms=replace(option.terms, region_seen=region in catalog.regions))
 
 
 def _same(choices: ServingChoices, catalog: BedrockCatalog) -> str:

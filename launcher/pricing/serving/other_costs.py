@@ -83,16 +83,16 @@ def watched(
     prices = Prices(place.region, context.catalog)
     tells = idle_minutes(context.request) is not None
     count = len(endpoint_alarms(mode, scales_to_zero=least_instances(serve) == 0, tells_idle=tells))
-    found = [each.line.of(each.number) for each in watch(prices, context.request, own_alarms=count)]
+    lines = [alarm.line.of(alarm.number) for alarm in watch(prices, context.request, own_alarms=count)]
     stops = stops_at(context.request, place.option) is not None
     calls = GUARD_CALLS_PER_HOUR * (GUARD_REQUESTS + stops) * HOURS_PER_MONTH / KILO
-    found += [
+    lines += [
         prices.line("custom metrics", "other", "cloudwatch.custom-metric", "metric-month").of(
             len(guard_metrics(rated=True, stops=stops))
         ),
         prices.line("CloudWatch requests", "other", "cloudwatch.requests", "1000 requests").of(calls),
     ]
-    return tuple(found)
+    return tuple(lines)
 
 
 def kept(

@@ -130,12 +130,12 @@ MILLION = Decimal(1_000_000)
 MONTH = Range(low=HOURS_PER_MONTH, mid=HOURS_PER_MONTH, high=HOURS_PER_MONTH)
 
 
-def quote(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> Quote:
+def quote(candidate: ServingCandidate, explained: tuple[Assumption, ...]) -> Quote:
     """The quote of a serving candidate: a month of it.
 
     Args:
         candidate: the candidate.
-        told: what one instance serves, with its arithmetic.
+        explained: what one instance serves, with its arithmetic.
     """
     price = candidate.offer.price
     plan = candidate.plan
@@ -167,7 +167,7 @@ def quote(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> Quote:
         commitment_usd=_commitment(candidate),
         spot=None,
         checkpoint_interval_s=None,
-        assumptions=(*_assumptions(candidate, told, usd), *(span.assumptions if span is not None else ()), *lines),
+        assumptions=(*_assumptions(candidate, explained, usd), *(span.assumptions if span is not None else ()), *lines),
         policies=_policies(candidate),
         cash_after_credits_usd=left,
         findings=findings,
@@ -231,7 +231,7 @@ def _outlook(candidate: ServingCandidate, usd: UsdRange | None) -> ServingOutloo
     requests = requests_per_month(candidate.serve)
     outputs = Decimal(repr(requests * candidate.serve.answer_tokens))
     whole = Decimal(repr(requests * (candidate.serve.input_tokens + candidate.serve.answer_tokens)))
-    told, load, price = candidate.estimate, candidate.fleet, candidate.offer.price
+    estimate, load, price = candidate.estimate, candidate.fleet, candidate.offer.price
     share, idle = None, None
     if load is not None:
         paid = paid_hours(candidate.place.option, load)
@@ -239,16 +239,16 @@ def _outlook(candidate: ServingCandidate, usd: UsdRange | None) -> ServingOutloo
         if isinstance(price, Price):
             idle = (price.usd * Decimal(repr(max(0.0, paid - load.used_hours)))).quantize(CENT_FRACTION)
     return ServingOutlook(
-        tokens_per_s=None if told is None else told.tokens_per_s.mid,
+        tokens_per_s=None if estimate is None else estimate.tokens_per_s.mid,
         utilisation=share,
         usd_per_month=usd,
         usd_per_million_output_tokens=_per_million(usd, outputs),
         usd_per_million_tokens=_per_million(usd, whole),
-        ttft_ms=None if told is None else told.ttft_ms,
-        tpot_ms=None if told is None else told.tpot_ms,
+        ttft_ms=None if estimate is None else estimate.ttft_ms,
+        tpot_ms=None if estimate is None else estimate.tpot_ms,
         requests_per_month=requests,
         idle_usd_per_month=idle,
-        estimate=told,
+        estimate=estimate,
         instances=None if load is None else load.instances,
         bedrock=candidate.bedrock,
     )
@@ -287,14 +287,14 @@ def _cash(candidate: ServingCandidate) -> Cash:
 
 
 def _assumptions(
-    candidate: ServingCandidate, told: tuple[Assumption, ...], usd: UsdRange | None
+    candidate: ServingCandidate, explained: tuple[Assumption, ...], usd: UsdRange | None
 ) -> tuple[Assumption, ...]:
     month = Assumption(name="a month", value=f"{HOURS_PER_MONTH:g}", unit="hours", source="8,760 hours a year over 12")
     left_out = uncounted_assumptions(candidate.place, candidate.context.request, candidate.context.catalog, usd)
     if candidate.estimate is None or candidate.fleet is None:
         return (month, *cache_lines(candidate.serve, candidate.bedrock), *left_out)
     return (
-        *told,
+        *explained,
         *fleet_lines(candidate.serve, candidate.estimate, candidate.fleet, candidate.hosting),
         *compile_lines(candidate.place, candidate.context.catalog),
         month,
@@ -409,9 +409,9 @@ class ServingPriced(PricedRequest[ServingCandidate]):
 
     def _make(self, rank: int) -> Quote:
         candidate = self.candidates[rank - 1]
-        told = candidate.estimate
+        estimate = candidate.estimate
         lines: tuple[Assumption, ...] = ()
-        if told is not None and self.model is not None:
+        if estimate is not None and self.model is not None:
             facts = self.catalog.instance_types[candidate.place.instance_type]
-            lines = estimate_lines(self.serve, self.model, told, facts, catalog=self.catalog, known=self.facts)
+            lines = estimate_lines(self.serve, self.model, estimate, facts, catalog=self.catalog, known=self.facts)
         return quote(candidate, lines)

@@ -52,17 +52,17 @@ def token_rates(row: BedrockPrice, mode: BedrockMode, serve: ServingWorkload, to
         return Unpriced(reason=f"no batch price of {row.model_id} is known")
     read = row.parts.get("batch_cache_read" if batch else f"{prefix}cache_read")
     write = row.parts.get("batch_cache_write" if batch else f"{prefix}cache_write_5m", inputs)
-    found = TokenRates(
+    rates = TokenRates(
         input=_price(row, inputs),
         output=_price(row, outputs),
         cached=_price(row, read) if read is not None else None,
         written=_price(row, write),
     )
     if row.basis is Basis.UNVERIFIED:
-        return Unpriced(reason=f"the only price of {row.model_id} has no source", seen=found.output)
+        return Unpriced(reason=f"the only price of {row.model_id} has no source", seen=rates.output)
     if row.deprecation is not None and row.deprecation <= today:
-        return Unpriced(reason=f"AWS has withdrawn {row.model_id} on {row.deprecation}", seen=found.output)
-    return found
+        return Unpriced(reason=f"AWS has withdrawn {row.model_id} on {row.deprecation}", seen=rates.output)
+    return rates
 
 
 def token_lines(name: str, serve: ServingWorkload, rates: TokenRates) -> Iterator[CostComponent]:
@@ -98,8 +98,8 @@ def _long(row: BedrockPrice, serve: ServingWorkload) -> str:
 
     Thresholds are of input, thousands of tokens.
     """
-    found = (LONG.fullmatch(part) for part in row.parts)
-    limits = (int(each[1]) for each in found if each is not None)
+    matches = (LONG.fullmatch(part) for part in row.parts)
+    limits = (int(match[1]) for match in matches if match is not None)
     passed = max((limit for limit in limits if serve.input_tokens > limit * 1000), default=None)
     return "" if passed is None else f"over_{passed}k_"
 

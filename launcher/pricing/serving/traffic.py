@@ -40,10 +40,12 @@ def rollout_words(workload: ServingWorkload, hosting: Hosting) -> str:
     return "pods one after the other" if hosting.mode is None else rollout_of(workload, hosting.mode).value
 
 
-def fleet_lines(serve: ServingWorkload, told: ServingEstimate, load: Fleet, hosting: Hosting) -> tuple[Assumption, ...]:
+def fleet_lines(
+    serve: ServingWorkload, estimate: ServingEstimate, load: Fleet, hosting: Hosting
+) -> tuple[Assumption, ...]:
     """How the traffic becomes instances."""
     peak = load.instances.most
-    found = [
+    lines = [
         Assumption(
             name="traffic",
             value=f"{requests_per_month(serve):,.0f}",
@@ -54,7 +56,7 @@ def fleet_lines(serve: ServingWorkload, told: ServingEstimate, load: Fleet, host
             name="instances",
             value=f"{load.instances.mean:.3g} on average, {load.instances.least:.3g} to {peak}",
             unit="",
-            source=f"hour by hour, each filled to {FILLED:.0%} of {told.requests_per_s:.3g} requests/s",
+            source=f"hour by hour, each filled to {FILLED:.0%} of {estimate.requests_per_s:.3g} requests/s",
         ),
         Assumption(
             name="deployments",
@@ -65,9 +67,9 @@ def fleet_lines(serve: ServingWorkload, told: ServingEstimate, load: Fleet, host
         ),
     ]
     if serve.schedule and hosting.mode is not None:
-        found.append(_clock(serve))
+        lines.append(_clock(serve))
     if not serve.min_instances:
-        found.append(
+        lines.append(
             Assumption(
                 name="an instance that was woken stays for",
                 value=f"{AWAKE_H:g}",
@@ -75,21 +77,21 @@ def fleet_lines(serve: ServingWorkload, told: ServingEstimate, load: Fleet, host
                 source="assumption, not measured",
             )
         )
-    return tuple(found)
+    return tuple(lines)
 
 
 def _clock(serve: ServingWorkload) -> Assumption:
-    ranges, asked = hours_of_day(serve.schedule), requests_per_month(replace(serve, schedule=()))
+    ranges, wanted = hours_of_day(serve.schedule), requests_per_month(replace(serve, schedule=()))
     slots = [slot for hour in ranges for slot in hour]
     spans = dict.fromkeys(f"{slot.least} to {slot.most}" for slot in sorted(slots, key=lambda each: each[1:]))
     closed = sum(slot.share for slot in slots if not slot.most) / HOURS_A_DAY
-    away = asked - requests_per_month(serve)
-    told = f"closed for {closed:.0%} of the time" if closed else "never closed"
+    away = wanted - requests_per_month(serve)
+    text = f"closed for {closed:.0%} of the time" if closed else "never closed"
     if away:
-        told += f", when {away:,.0f} requests a month are not served, nor counted on Bedrock"
+        text += f", when {away:,.0f} requests a month are not served, nor counted on Bedrock"
     return Assumption(
         name="schedule",
         value=", ".join(spans) + " instances by the clock",
-        unit=told,
+        unit=text,
         source=f"workload.serve.schedule, hours of the day in {timezones(serve.schedule)[0]}",
     )

@@ -61,7 +61,7 @@ class Sides:
     @property
     def neuron_months(self) -> float | None:
         """Months until the port is paid back against the cheapest of the others; None when it never is."""
-        others = [each for each in (self.gpu_usd, self.hosted_usd) if each is not None]
+        others = [usd for usd in (self.gpu_usd, self.hosted_usd) if usd is not None]
         return self._paid_back(min(others)) if others else None
 
     @property
@@ -134,121 +134,121 @@ def maintenance_usd(serve: ServingWorkload) -> Decimal:
     return assumed if serve.operations_usd_per_month is None else serve.operations_usd_per_month
 
 
-def judge(found: Sides) -> Verdict:
+def judge(sides: Sides) -> Verdict:
     """The verdict; it ends where what it chooses is withdrawn."""
-    chosen = {ServingChoice.BEDROCK: found.hosted, ServingChoice.NEURON: found.neuron, ServingChoice.GPU: found.gpu}
-    return ending(_judge(found), chosen)
+    chosen = {ServingChoice.BEDROCK: sides.hosted, ServingChoice.NEURON: sides.neuron, ServingChoice.GPU: sides.gpu}
+    return ending(_judge(sides), chosen)
 
 
-def _judge(found: Sides) -> Verdict:
-    machine, choice = machines(found)
-    if found.closed:
-        return _closed(found)
+def _judge(sides: Sides) -> Verdict:
+    machine, choice = machines(sides)
+    if sides.closed:
+        return _closed(sides)
     if machine is None:
-        if found.hosted_usd is None:
+        if sides.hosted_usd is None:
             text = "No candidate has a price: there is nothing to compare."
             return Verdict(choice=ServingChoice.NONE, text=text, reasons=(), flips=())
         text = "Use Bedrock: no machine that can serve the model at these limits has a price here."
         flips = ("a price of a machine that fits (purchase.price_overrides)", "other latency limits")
         return Verdict(choice=ServingChoice.BEDROCK, text=text, reasons=(), flips=flips)
-    if found.hosted_usd is not None and _is_close(found, machine, choice):
-        return _measure(found, machine, choice)
-    if found.hosted_usd is not None and found.hosted_usd <= machine:
-        return _bedrock(found, machine, choice)
-    return _deploy(found, machine, choice)
+    if sides.hosted_usd is not None and _is_close(sides, machine, choice):
+        return _measure(sides, machine, choice)
+    if sides.hosted_usd is not None and sides.hosted_usd <= machine:
+        return _bedrock(sides, machine, choice)
+    return _deploy(sides, machine, choice)
 
 
-def machines(found: Sides) -> tuple[Decimal | None, ServingChoice]:
+def machines(sides: Sides) -> tuple[Decimal | None, ServingChoice]:
     """The month of the better machines, and which they are: Neuron where the port is paid back in time."""
-    months = found.neuron_months_over_gpu
+    months = sides.neuron_months_over_gpu
     in_time = months is not None and months <= HORIZON_MONTHS
-    if found.neuron_usd is not None and (found.gpu_usd is None or in_time):
-        return found.neuron_usd, ServingChoice.NEURON
-    if found.gpu_usd is not None:
-        return found.gpu_usd, ServingChoice.GPU
+    if sides.neuron_usd is not None and (sides.gpu_usd is None or in_time):
+        return sides.neuron_usd, ServingChoice.NEURON
+    if sides.gpu_usd is not None:
+        return sides.gpu_usd, ServingChoice.GPU
     return None, ServingChoice.NONE
 
 
-def _is_close(found: Sides, machine: Decimal, choice: ServingChoice) -> bool:
+def _is_close(sides: Sides, machine: Decimal, choice: ServingChoice) -> bool:
     """Whether the months are too near to each other, whichever is the less; a measured month is believed."""
-    other = found.hosted_usd or Decimal(0)
-    return abs(other - machine) < CLOSE * max(other, machine) and not _measured(found, choice)
+    other = sides.hosted_usd or Decimal(0)
+    return abs(other - machine) < CLOSE * max(other, machine) and not _measured(sides, choice)
 
 
-def _closed(found: Sides) -> Verdict:
-    model = found.serve.model
-    if found.hosted_usd is None:
+def _closed(sides: Sides) -> Verdict:
+    model = sides.serve.model
+    if sides.hosted_usd is None:
         text = f"{model} is closed, and no price of it on Bedrock is known."
         return Verdict(choice=ServingChoice.NONE, text=text, reasons=(), flips=())
     text = f"Use Bedrock: {model} is a closed model, which runs nowhere else."
     return Verdict(choice=ServingChoice.BEDROCK, text=text, reasons=(), flips=("an open model does the job",))
 
 
-def _measure(found: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
+def _measure(sides: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
     """Neither is cheaper by as much as the estimates may be out."""
-    text = f"Too close to call: {_month(found, machine, choice)} a month on {NAMES[choice]}"
-    text += f", ${found.hosted_usd:,.0f} on Bedrock. Measure first."
-    flips = (*_turns(found, machine), "a load test: slipway endpoint load NAME keeps it for later quotes")
+    text = f"Too close to call: {_month(sides, machine, choice)} a month on {NAMES[choice]}"
+    text += f", ${sides.hosted_usd:,.0f} on Bedrock. Measure first."
+    flips = (*_turns(sides, machine), "a load test: slipway endpoint load NAME keeps it for later quotes")
     return Verdict(
-        choice=ServingChoice.MEASURE_FIRST, text=text, reasons=tuple(_reasons(found, machine, choice)), flips=flips
+        choice=ServingChoice.MEASURE_FIRST, text=text, reasons=tuple(_reasons(sides, machine, choice)), flips=flips
     )
 
 
-def _bedrock(found: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
-    quoted = found.neuron if choice is ServingChoice.NEURON else found.gpu
+def _bedrock(sides: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
+    quoted = sides.neuron if choice is ServingChoice.NEURON else sides.gpu
     kind = quoted.plan.place.billed_name if quoted is not None else NAMES[choice]
-    against = f"${found.hosted_usd:,.0f} against {_month(found, machine, choice)} a month on {kind}"
-    if found.turn is None:
+    against = f"${sides.hosted_usd:,.0f} against {_month(sides, machine, choice)} a month on {kind}"
+    if sides.turn is None:
         text = f"Do not deploy: Bedrock is cheaper ({against})."
-    elif found.turn.requests is None:
+    elif sides.turn.requests is None:
         text = f"Do not deploy: Bedrock is cheaper at this volume and every larger one ({against})."
     else:
         text = (
-            f"Do not deploy: Bedrock is cheaper until {requests_words(found.turn.requests)} requests a month,"
-            f" and there are {requests_words(requests_per_month(found.serve))} ({against})."
+            f"Do not deploy: Bedrock is cheaper until {requests_words(sides.turn.requests)} requests a month,"
+            f" and there are {requests_words(requests_per_month(sides.serve))} ({against})."
         )
     return Verdict(
         choice=ServingChoice.BEDROCK,
         text=text,
-        reasons=tuple(_reasons(found, machine, choice)),
+        reasons=tuple(_reasons(sides, machine, choice)),
         flips=(
-            *_turns(found, machine),
+            *_turns(sides, machine),
             "weights of your own: Bedrock's price is that of the published ones",
             "a lower rate: a commitment, or target.kind eks, where the machines cost less than SageMaker's",
         ),
     )
 
 
-def _deploy(found: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
+def _deploy(sides: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
     """Machines are cheaper, or the only way."""
-    other = found.hosted_usd
-    against = f", ${other:,.0f} on Bedrock" if other is not None else f"; Bedrock {_lacks(found)}"
-    text = f"Deploy on {NAMES[choice]}: {_month(found, machine, choice)} a month with its maintenance{against}."
-    flips = list(_turns(found, machine))
-    if found.neuron_usd is not None and found.gpu_usd is not None:
-        flips.append(f"a month on Neuron at ${found.gpu_usd - found.maintenance_usd:,.0f}: there it costs what GPUs do")
-    return Verdict(choice=choice, text=text, reasons=tuple(_reasons(found, machine, choice)), flips=tuple(flips))
+    other = sides.hosted_usd
+    against = f", ${other:,.0f} on Bedrock" if other is not None else f"; Bedrock {_lacks(sides)}"
+    text = f"Deploy on {NAMES[choice]}: {_month(sides, machine, choice)} a month with its maintenance{against}."
+    flips = list(_turns(sides, machine))
+    if sides.neuron_usd is not None and sides.gpu_usd is not None:
+        flips.append(f"a month on Neuron at ${sides.gpu_usd - sides.maintenance_usd:,.0f}: there it costs what GPUs do")
+    return Verdict(choice=choice, text=text, reasons=tuple(_reasons(sides, machine, choice)), flips=tuple(flips))
 
 
-def _month(found: Sides, machine: Decimal, choice: ServingChoice) -> str:
+def _month(sides: Sides, machine: Decimal, choice: ServingChoice) -> str:
     """The month of the better machines with its maintenance and its range."""
-    usd = _span(found, choice)
+    usd = _span(sides, choice)
     wide = usd is not None and f"{usd.low:,.0f}" != f"{usd.high:,.0f}"
     return f"${machine:,.0f}" + (f" ({usd.low:,.0f}–{usd.high:,.0f})" if usd is not None and wide else "")
 
 
-def _span(found: Sides, choice: ServingChoice) -> UsdRange | None:
+def _span(sides: Sides, choice: ServingChoice) -> UsdRange | None:
     """The range of the better machines' month, maintenance in it."""
-    quoted = found.neuron if choice is ServingChoice.NEURON else found.gpu
+    quoted = sides.neuron if choice is ServingChoice.NEURON else sides.gpu
     if quoted is None or quoted.usd is None:
         return None
-    usd, people = quoted.usd, found.maintenance_usd
+    usd, people = quoted.usd, sides.maintenance_usd
     return UsdRange(low=usd.low + people, mid=usd.mid + people, high=usd.high + people)
 
 
-def _turns(found: Sides, machine: Decimal) -> Iterator[str]:
+def _turns(sides: Sides, machine: Decimal) -> Iterator[str]:
     """The volume that turns it round, with its range."""
-    turn, hosted = found.turn, found.hosted_usd
+    turn, hosted = sides.turn, sides.hosted_usd
     if turn is None or turn.requests is None or hosted is None:
         return
     span = ""
@@ -261,34 +261,36 @@ def _turns(found: Sides, machine: Decimal) -> Iterator[str]:
         yield f"fewer than {requests_words(turn.requests)} requests a month{span}: there Bedrock is cheaper"
 
 
-def _lacks(found: Sides) -> str:
+def _lacks(sides: Sides) -> str:
     """Why Bedrock has no month."""
-    return "has these weights at no known price" if found.unpriced else "does not have these weights"
+    return "has these weights at no known price" if sides.unpriced else "does not have these weights"
 
 
-def _measured(found: Sides, choice: ServingChoice) -> bool:
-    quoted = found.neuron if choice is ServingChoice.NEURON else found.gpu
-    told = quoted.serving.estimate if quoted is not None and quoted.serving is not None else None
-    return told is not None and told.measured
+def _measured(sides: Sides, choice: ServingChoice) -> bool:
+    quoted = sides.neuron if choice is ServingChoice.NEURON else sides.gpu
+    estimate = quoted.serving.estimate if quoted is not None and quoted.serving is not None else None
+    return estimate is not None and estimate.measured
 
 
-def _reasons(found: Sides, machine: Decimal, choice: ServingChoice) -> Iterator[str]:
-    for name, quoted, usd in (("Neuron", found.neuron, found.neuron_usd), ("GPU", found.gpu, found.gpu_usd)):
+def _reasons(sides: Sides, machine: Decimal, choice: ServingChoice) -> Iterator[str]:
+    for name, quoted, usd in (("Neuron", sides.neuron, sides.neuron_usd), ("GPU", sides.gpu, sides.gpu_usd)):
         if quoted is None or usd is None or quoted.serving is None:
             continue
         used = quoted.serving.utilisation or 0.0
-        yield f"{name}: ${usd:,.0f} a month with ${found.maintenance_usd:,.0f} of maintenance; {used:.0%} of it is used"
-    weeks = weeks_words(found.port_weeks)
-    if found.neuron_usd is not None:
-        pairs = [("GPUs", found.gpu_usd, found.neuron_months_over_gpu)]
-        pairs += [("Bedrock", found.hosted_usd, found.neuron_months_over_bedrock)]
-        told = ", ".join(f"{_back(months)} against {name}" for name, usd, months in pairs if usd is not None)
-        yield f"the port to Neuron takes {weeks} and ${found.port_usd:,.0f}" + (f"; it is {told}" if told else "")
-    span, hosted = _span(found, choice), found.hosted_usd
+        yield f"{name}: ${usd:,.0f} a month with ${sides.maintenance_usd:,.0f} of maintenance; {used:.0%} of it is used"
+    weeks = weeks_words(sides.port_weeks)
+    if sides.neuron_usd is not None:
+        pairs = [("GPUs", sides.gpu_usd, sides.neuron_months_over_gpu)]
+        pairs += [("Bedrock", sides.hosted_usd, sides.neuron_months_over_bedrock)]
+        paid_back = ", ".join(f"{_back(months)} against {name}" for name, usd, months in pairs if usd is not None)
+        yield f"the port to Neuron takes {weeks} and ${sides.port_usd:,.0f}" + (
+            f"; it is {paid_back}" if paid_back else ""
+        )
+    span, hosted = _span(sides, choice), sides.hosted_usd
     if span is not None and hosted is not None and span.low < hosted < span.high:
         other = "machines" if hosted <= machine else "Bedrock"
         yield f"the range of the estimate reaches both sides: at its other end {other} would be cheaper"
-    if not found.maintenance_given and (found.neuron is not None or found.gpu is not None):
+    if not sides.maintenance_given and (sides.neuron is not None or sides.gpu is not None):
         yield "the maintenance is assumed: workload.serve.operations_usd_per_month replaces it"
 
 

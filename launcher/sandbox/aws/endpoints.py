@@ -125,7 +125,7 @@ class Endpoints:
     conduct: Conduct
 
     def models(self) -> tuple[Model, ...]:
-        """Them."""
+        """The emulated resources of an endpoint."""
         name = "AWS::SageMaker"
         return (
             Model(

@@ -145,7 +145,7 @@ class HyperPod:
     hosts: Hosts
 
     def model(self) -> Model:
-        """It."""
+        """The emulated HyperPod cluster."""
         return Model(type="AWS::SageMaker::Cluster", make=self._create, change=self._update, remove=self._delete)
 
     def _create(self, requested: Requested) -> Created:

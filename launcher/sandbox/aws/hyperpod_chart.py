@@ -42,7 +42,7 @@ class HyperPodChart:
     hosts: Hosts
 
     def model(self) -> Model:
-        """It."""
+        """The emulated Helm chart of HyperPod."""
         return Model(type=KIND, make=self._make, change=self._change, remove=self._remove)
 
     def _make(self, requested: Requested) -> Created:

@@ -65,7 +65,7 @@ class ParallelCluster:
     versions: Mapping[str, str]
 
     def model(self) -> Model:
-        """It."""
+        """The emulated ParallelCluster."""
         return Model(type="Custom::PclusterCluster", make=self._create, change=self._update, remove=self._delete)
 
     def _create(self, requested: Requested) -> Created:

@@ -45,7 +45,7 @@ class PublishedStacks:
     versions: dict[str, str] = field(default_factory=dict)
 
     def model(self) -> Model:
-        """It."""
+        """The emulated nested stack."""
         return Model(type="AWS::CloudFormation::Stack", make=self._make, change=self._change, remove=self._remove)
 
     def _make(self, requested: Requested) -> Created:

@@ -22,7 +22,6 @@ from launcher.workflow.run.submission_watch import RemoteWatch
 NOTICE_S = 120.0
 WITHOUT_CHECKPOINT_S = 30.0
 """Beyond `--interrupt-after`, from the start of the command: how long a first whole checkpoint is waited for."""
-"""What ended an attempt whose machine failed, as the agents of the other nodes call it (launcher/agent)."""
 
 
 @contextmanager
