@@ -141,7 +141,7 @@ def _workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
             "too-long", "guardrails.ttl_h", f"must be at most {MOST_HOURS:,.0f}, got {request.guardrails.ttl_h:g}"
         )
     if workload.serve:
-        yield error("no-serving", "workload.serve", "a serving plan makes an endpoint, and no cluster")
+        yield error("no-serving", "workload.serve", "a serving plan creates an endpoint, not a cluster")
     if workload.train:
         yield from _training(request, workload.train, catalog)
 
@@ -158,7 +158,7 @@ def _training(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -
             "name one type and one number of nodes, or give tokens_b",
         )
     if train.model is None and train.tokens_b is not None:
-        yield error("no-model", f"{path}.model", "tokens need a model", "name one, or give {params_b: N}")
+        yield error("no-model", f"{path}.model", "tokens_b needs a model", "name one, or give {params_b: N}")
     if isinstance(train.model, str) and catalog.find_model(train.model) is None:
         near = nearest_model(train.model, catalog.models)
         hint = f"{near} Else {OTHER_MODEL}" if near else OTHER_MODEL
@@ -206,7 +206,7 @@ def _amount(train: TrainingWorkload, path: str) -> Iterator[Finding]:
     if train.tokens_b is not None and train.hours is not None:
         yield error("tokens-and-hours", f"{path}.hours", "tokens_b and hours are both given", "keep one")
     if train.tokens_b is None and train.hours is None:
-        yield error("no-amount", path, "neither tokens_b nor hours is given", "say how many tokens, or how many hours")
+        yield error("no-amount", path, "neither tokens_b nor hours is given", "give tokens_b or hours")
     if train.hours is not None and train.hours > MOST_HOURS:
         yield error("too-long", f"{path}.hours", f"must be at most {MOST_HOURS:,.0f}, got {train.hours:g}")
     if train.tokens_b is not None and train.tokens_b > MOST_TOKENS_B:
@@ -287,8 +287,8 @@ def _zone(request: PlanRequest, az_id: str, catalog: Catalog) -> Iterator[Findin
         yield error(
             "unknown-zone",
             "target.az_id",
-            f"{az_id} is no zone id of the catalog",
-            "an id such as use2-az1, not a name",
+            f"the catalog has no zone ID {az_id}",
+            "give a zone ID such as use2-az1, not a zone name",
         )
     elif request.target.region and region not in request.target.region:
         wanted = ", ".join(request.target.region)
@@ -304,11 +304,11 @@ def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
         yield spot_without_checkpoints()
     if options == (PurchaseOption.BEDROCK,) and request.workload.serve is None:
         ways = ", ".join(option for option in PurchaseOption if option is not PurchaseOption.BEDROCK)
-        message = f"Bedrock serves models and trains none of yours, allowed: {ways}"
+        message = f"Bedrock serves models and does not train them, allowed: {ways}"
         yield error("bedrock-serves", "purchase.option", message, "workload.serve, or another purchase option")
     yield from _unsold(request, catalog)
     if purchase.term_years == 2:  # noqa: PLR2004 - between the two terms AWS sells
-        yield error("term", "purchase.term_years", "2 is no term AWS sells, allowed: 1, 3")
+        yield error("term", "purchase.term_years", "AWS sells no term of 2 years, allowed: 1, 3")
     for path, held in (("reservation", purchase.reservation), ("training_plan", purchase.training_plan)):
         if held is not None and held.fee_usd is not None and held.fee_usd > MOST_FEE_USD:
             message = f"must be at most {MOST_FEE_USD:,} dollars, got {held.fee_usd}"
@@ -356,7 +356,7 @@ def spot_without_checkpoints() -> Finding:
     return error(
         SPOT_WITHOUT_CHECKPOINTS,
         "checkpoint.mode",
-        "spot with checkpoint.mode none: one interruption loses everything",
+        "spot with checkpoint.mode none: 1 interruption loses all progress",
         "set checkpoint.mode to agent or own, or purchase.option to on-demand",
     )
 
@@ -369,14 +369,14 @@ def _reservation(request: PlanRequest) -> Iterator[Finding]:
         yield error(
             "spot-with-reservation",
             "purchase.reservation",
-            "a reservation cannot be used by spot instances",
+            "spot instances cannot use a reservation",
             "set purchase.option to capacity-block, or remove the reservation",
         )
     if request.target.placement_group:
         yield error(
             "placement-with-reservation",
             "target.placement_group",
-            "a placement group with a reservation makes AWS refuse the launch",
+            "AWS refuses a launch with a placement group and a reservation",
             "set target.placement_group to auto",
         )
     nodes, count = request.target.nodes, purchase.reservation.count
@@ -391,10 +391,15 @@ def _network(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
     network = request.network
     if network.vpc_id and not network.subnet_ids:
         yield error(
-            "vpc-without-subnets", "network.subnet_ids", "a VPC is named and no subnet", "name a private subnet"
+            "vpc-without-subnets",
+            "network.subnet_ids",
+            "network.vpc_id is given without a subnet",
+            "name a private subnet",
         )
     if network.subnet_ids and not network.vpc_id:
-        yield error("subnets-without-vpc", "network.vpc_id", "subnets are named and no VPC", "name the VPC")
+        yield error(
+            "subnets-without-vpc", "network.vpc_id", "network.subnet_ids is given without a VPC", "name the VPC"
+        )
     yield from group_findings(request)
 
 
@@ -448,10 +453,10 @@ def _outputs(request: PlanRequest) -> Iterator[Finding]:
             yield error("not-an-output", at, message, "results/model, /fsx/results or ${SLIPWAY_CHECKPOINT_DIR}/final")
         elif name in names:
             message = f"{path} and {names[name]} would both be stored as {name}"
-            yield error("two-outputs-of-a-name", at, message, "give one of them another last part")
+            yield error("two-outputs-of-a-name", at, message, "rename one of them")
         names.setdefault(name, path)
     if request.run.outputs_gib is not None and not request.run.outputs:
-        yield error("no-outputs", "run.outputs_gib", "a size of outputs, and run.outputs names none", "name them")
+        yield error("no-outputs", "run.outputs_gib", "run.outputs_gib is given without run.outputs", "name them")
 
 
 def _layout(policy: CheckpointPolicy) -> Iterator[Finding]:
@@ -471,12 +476,12 @@ def _layout(policy: CheckpointPolicy) -> Iterator[Finding]:
                 text = f"{policy.pattern!r} has {groups} groups; it must have one, the step"
                 yield error("checkpoint-pattern", "checkpoint.pattern", text, hint)
         if policy.layout is not CheckpointLayout.AUTO:
-            text = f"layout {policy.layout} and a pattern: both name the checkpoints"
-            yield error("checkpoint-layout-twice", "checkpoint.layout", text, "leave one of the two out")
+            text = f"checkpoint.layout {policy.layout} and checkpoint.pattern are both given"
+            yield error("checkpoint-layout-twice", "checkpoint.layout", text, "keep one")
     if policy.tracker is not None:
         if policy.pattern is None:
-            hint = "name the layout, whose tracker is known, or give the pattern"
-            yield error("checkpoint-tracker", "checkpoint.tracker", "a tracker belongs to a pattern", hint)
+            hint = "give the pattern, or a layout, whose tracker is known"
+            yield error("checkpoint-tracker", "checkpoint.tracker", "checkpoint.tracker needs checkpoint.pattern", hint)
         if not {"{step}", "{name}"} & {*re.findall(r"\{\w+\}", policy.tracker.text)}:
             text = f"{policy.tracker.text!r} names no checkpoint"
             yield error("checkpoint-tracker", "checkpoint.tracker.text", text, "use {step} or {name} in it")
@@ -484,6 +489,6 @@ def _layout(policy: CheckpointPolicy) -> Iterator[Finding]:
 
 def _checkpoint(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
     if request.workload.train and request.checkpoint.mode is CheckpointMode.NONE:
-        yield info("no-checkpoints", "checkpoint.mode", "none: a failure of one node loses the whole run")
+        yield info("no-checkpoints", "checkpoint.mode", "none: the failure of 1 node loses all progress")
     yield from _layout(request.checkpoint)
     yield from file_findings(request)

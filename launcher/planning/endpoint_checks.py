@@ -43,7 +43,8 @@ def endpoint_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[F
     """
     findings = list(container_findings(served))
     if not served.managed:
-        findings.append(error("not-an-endpoint", "target.kind", f"{served.plan.place.target} is no SageMaker endpoint"))
+        message = f"{served.plan.place.target} is not a SageMaker endpoint"
+        findings.append(error("not-an-endpoint", "target.kind", message))
     # Where the weights are changes nothing of what follows.
     if any(finding.level is Level.ERROR and finding.code != WITHOUT_URI for finding in findings):
         return tuple(findings)
@@ -197,7 +198,7 @@ def _bought(served: ServingPlan) -> Iterator[Finding]:
         yield error("ec2-only", "purchase.option", message, "set target.kind to eks, or purchase.option to on-demand")
     if plan.request.network.vpc_id is not None or plan.request.network.name is not None:
         path = "network.vpc_id" if plan.request.network.vpc_id is not None else "network.name"
-        message = "an endpoint runs in SageMaker's own network and uses none of yours"
+        message = "an endpoint runs in SageMaker's network and cannot use yours"
         yield error("network-unused", path, message, "remove it: isolated containers reach no network at all")
     yield from security_findings(plan.request, plan.place)
 
@@ -212,7 +213,7 @@ def _mode(served: ServingPlan) -> Iterator[Finding]:
         hint = f"set it to {whole}, or take a smaller type: one copy an instance"
         yield error("copies-behind-a-queue", f"{PATH}.tensor_parallel", message, hint)
     if serve.data_capture:
-        message = "requests and answers of an asynchronous endpoint are in S3 as it is"
+        message = "an asynchronous endpoint always stores requests and answers in S3"
         yield error("capture-of-a-queue", f"{PATH}.data_capture", message, "set it to false")
     if (serve.batch_size or 1) * copies > LARGEST_QUEUE:
         message = f"{serve.batch_size} x {copies} requests at once are more than {LARGEST_QUEUE}"

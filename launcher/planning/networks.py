@@ -92,7 +92,7 @@ def _shared(network: NetworkRequest, place: Place, catalog: Catalog) -> Iterator
     for az_id in network.az_ids:
         region = catalog.region_of_az(az_id)
         if region != place.region:
-            lies = f"lies in {region}" if region else "is no zone id of the catalog"
+            lies = f"lies in {region}" if region else "is not a zone ID of the catalog"
             yield error("zone-outside-region", "network.az_ids", f"{az_id} {lies}, the plan is for {place.region}")
     wanted = zone(place, catalog)
     if wanted not in network.az_ids:

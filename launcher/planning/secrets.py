@@ -37,7 +37,7 @@ def secret_findings(request: PlanRequest) -> Iterator[Finding]:
         looks = _looks_like(name, value)
         if looks is not None and name not in request.run.plain_env:
             message = f"looks like {looks}: it would be in the run folder and on the cluster for all to read"
-            hint = f"store it and name its ARN: run.secrets: {{{name}: arn:...}}; it is none: run.plain_env: [{name}]"
+            hint = f"store it and set run.secrets: {{{name}: arn:...}}; if it is no secret, set run.plain_env: [{name}]"
             yield error("secret-in-env", f"run.env.{name}", message, hint)
 
 

@@ -79,5 +79,5 @@ def _unsuited(request: PlanRequest, place: Place) -> Iterator[Finding]:
         yield error("sessions-unlogged", "security.session_log", message, hint)
     if request.network.security_group_ids and not row.joins_groups:
         able = " or ".join(kind.value for kind, each in TARGETS.items() if each.joins_groups)
-        message = f"the machines of {row.title} take no security group: they are in a network of the service's own"
+        message = f"instances of {row.title} are in the service's network and use none of your security groups"
         yield error("groups-unused", "network.security_group_ids", message, f"target.kind: {able}, or remove it")

@@ -194,7 +194,7 @@ def compute_cost(
     if place.option in PREPAID:
         return _offering(place, work, per_hour, request, middle=middle, more=more)
     if middle.spot is not None and hazard is not None:
-        return _spot(place, work, request, middle=middle, hazard=hazard, price=spot or _fixed(price))
+        return _spot(place, work, request, middle.spot, middle=middle, hazard=hazard, price=spot or _fixed(price))
     new = is_new_commitment(place, request)
     return ComputeCost(
         charge=middle,
@@ -410,11 +410,9 @@ def _wait_line(place: Place) -> Assumption:
 
 
 def _spot(
-    place: Place, work: Work, request: PlanRequest, *, middle: Charge, hazard: Hazard, price: SpotPrice
+    place: Place, work: Work, request: PlanRequest, spot: OnSpot, *, middle: Charge, hazard: Hazard, price: SpotPrice
 ) -> ComputeCost:
     """Spot: expected hours to completion; high is the 90th percentile at the high hazard, of the slow estimate."""
-    spot = middle.spot
-    assert spot is not None  # noqa: S101 - the caller has looked
     least = min(middle.hours, on_spot(work.hours.low, work, request, hazard.low).job.expected_hours)
     p90 = 0.0
     for rate in (hazard.high, hazard.mid):

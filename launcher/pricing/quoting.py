@@ -297,13 +297,13 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     findings.extend(market_findings(candidate))
     facts = context.catalog.instance_types[place.instance_type]
     if place.nodes > 1 and not facts.efa_interfaces and "efa_interfaces" not in facts.unknown:
-        message = f"{place.instance_type} has no EFA: {place.nodes} of them are joined by plain TCP"
-        findings.append(warning("no-efa", "target.nodes", message, "one node, or a type with EFA"))
+        message = f"{place.instance_type} has no EFA: {place.nodes} nodes communicate over TCP"
+        findings.append(warning("no-efa", "target.nodes", message, "use 1 node, or a type with EFA"))
     findings.extend(_restore_by_all(candidate))
     findings.extend(_disk_too_small(candidate, facts))
     findings.extend(_not_begun(candidate))
     if isinstance(price, Price) and price.usd == 0:
-        message = f"the nodes are priced at $0 an hour ({price.source}): the total is without them"
+        message = f"the price of the nodes is $0 an hour ({price.source}): the total does not include them"
         findings.append(warning("zero-price", "purchase", message))
     target = target_of(place.target)
     if target.per_job:
@@ -366,6 +366,6 @@ def _restore_by_all(candidate: TrainingCandidate) -> Iterator[Finding]:
     if candidate.context.request.checkpoint.mode is not CheckpointMode.AGENT or nodes <= NODES_OF_A_WHOLE_RESTORE:
         return
     amount = "" if gigabytes is None else f", {gigabytes:,.0f} GB and {nodes * gigabytes / 1000:,.0f} TB together"
-    message = f"at a restore each of the {nodes} nodes reads the files of all{amount}"
+    message = f"at a restore, each of the {nodes} nodes reads the files of all nodes{amount}"
     fix = "checkpoint.mode: dcp has each rank read its own shards"
     yield warning("restore-by-all", "checkpoint.mode", message, fix)

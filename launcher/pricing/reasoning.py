@@ -73,7 +73,7 @@ TRAITS = {
         name="cuda-team",
         hard=False,
         reason="the team works in CUDA: the port and its maintenance take it away from that work",
-        flip="somebody knows Neuron (drop cuda-team from the traits)",
+        flip="the team knows Neuron (drop cuda-team from the traits)",
     ),
 }
 HEAVY_KERNELS = Rule(

@@ -41,14 +41,14 @@ def _spot(place: Place, hours: float, context: PricingContext) -> Iterator[Findi
         yield error(
             "spot-without-checkpoints",
             "checkpoint.mode",
-            f"spot with checkpoint.mode none: one interruption loses everything, and the job {never}",
+            f"spot with checkpoint.mode none: 1 interruption loses all progress, and the job {never}",
             "set checkpoint.mode to agent or own, or purchase.option to on-demand",
         )
     elif hours >= FOREVER_H:
         yield error(
             "never-done",
             "checkpoint.interval",
-            "it is interrupted more often than it saves, and never ends",
+            "it is interrupted more often than it saves, so it never ends",
             "set checkpoint.interval to auto, or another purchase.option",
         )
 
@@ -69,7 +69,7 @@ def _window(place: Place, hours: float, context: PricingContext) -> Iterator[Fin
     path = "purchase.training_plan" if place.option is PurchaseOption.TRAINING_PLAN else "purchase.reservation"
     lost = PLAN_LOST_H if place.option is PurchaseOption.TRAINING_PLAN else BLOCK_LOST_H
     if known.over:
-        yield error("window-over", f"{path}.ends_at", "its window is over", "name one that is still to come")
+        yield error("window-over", f"{path}.ends_at", "its window has ended", "name one that has not ended")
     elif hours > known.usable_h:
         left = f"its window leaves {known.usable_h:,.1f} h: instances go {lost * 60:g} minutes before its end"
         message = f"takes {hours:,.1f} h, and {left}"

@@ -119,4 +119,4 @@ def stop_findings(plan: Plan, usd: UsdRange | None, usd_per_hour: Decimal | None
     highest = plan.request.budget.max_usd
     if highest is not None and limit > highest:
         message = f"${cents(limit)} is above budget.max_usd, ${cents(highest)}: nothing ends the job at budget.max_usd"
-        yield warning("stop-above-budget", PATH, message, "at most budget.max_usd, where that is what may be spent")
+        yield warning("stop-above-budget", PATH, message, "set it to budget.max_usd or less")

@@ -63,9 +63,7 @@ def _fallen(price: Price | Unpriced) -> Iterator[Finding]:
     notes = price.note.split("; ") if isinstance(price, Price) else ()
     for note in notes:
         if note.startswith(FALL_NOTE):
-            yield warning(
-                "fallen-price", "purchase.option", f"the price {note}", "hold it against AWS's own price page"
-            )
+            yield warning("fallen-price", "purchase.option", f"the price {note}", "compare it with AWS's price page")
 
 
 def _odd_spot(candidate: Candidate) -> Iterator[Finding]:
@@ -77,7 +75,7 @@ def _odd_spot(candidate: Candidate) -> Iterator[Finding]:
         return
     what = "over" if price.usd > whole.usd else "under a tenth of"
     message = f"spot at ${price.usd:f} is {what} the ${whole.usd:f} of on demand in {place.region} ({price.as_of})"
-    yield warning("odd-spot-price", "purchase.option", message, "look at it in the EC2 console before you rely on it")
+    yield warning("odd-spot-price", "purchase.option", message, "check it in the EC2 console before you rely on it")
 
 
 def _old_lines(candidate: Candidate, today: date, refresh: str) -> Iterator[Finding]:

@@ -81,7 +81,9 @@ def judge(
         if measured:
             text = f"Train on GPUs: both were measured, and {_difference(port)}: less than two runs of a job differ by."
             return Verdict(choice=Choice.GPU, text=text, reasons=reasons, flips=flips)
-        text = f"Too close to call: measure both first. {_difference(port)}, and the estimates are no finer than that."
+        text = (
+            f"Too close to call: measure both first. {_difference(port)}, and the error of the estimates is as large."
+        )
         return Verdict(choice=Choice.MEASURE_FIRST, text=text, reasons=(*reasons, *_caveat(stack)), flips=flips)
     if port.saving_usd <= 0:
         reasons = (money, *(rule.reason for rule in against))
@@ -163,6 +165,6 @@ def _price_flips(port: Port) -> Iterator[str]:
     other = port.usd / port.runs + port.maintenance_usd_per_month / Decimal(repr(port.runs_per_month))
     even = port.gpu_run.mid - other
     if even > 0:
-        yield f"a run on Trainium at ${even:,.2f} against ${port.trainium_run.mid:,.2f} here: there both cost the same"
+        yield f"a run on Trainium at ${even:,.2f} against ${port.trainium_run.mid:,.2f} here: both would cost the same"
     else:
         yield f"a GPU run above ${other:,.2f}: below it, no Trainium price pays for the port and its maintenance"

@@ -67,7 +67,7 @@ def _lengths(serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
         message = f"{longest:,} tokens are more than the {spec.max_positions:,} positions of {spec.name}"
         yield error("beyond-the-context", f"{PATH}.input_tokens", message, "shorten the requests")
     if serve.asynchronous and serve.max_ttft_ms is not None:
-        message = "an asynchronous request waits in a queue: the limit holds once it is taken up"
+        message = "an asynchronous request waits in a queue: the limit applies after the wait"
         yield warning("latency-in-a-queue", f"{PATH}.max_ttft_ms", message)
 
 
@@ -118,7 +118,9 @@ def _schedule(request: PlanRequest, serve: ServingWorkload, today: date | None) 
         elif change.timezone is not None and not is_timezone(change.timezone):
             yield error("schedule-zone", path, f"no time zone has the name {change.timezone}", SCHEDULE_FORM)
         elif today is not None and _is_over(change.when, today):
-            yield error("schedule-past", path, f"{change.when} is over: today is {today}", "remove it, or set it anew")
+            yield error(
+                "schedule-past", path, f"{change.when} is over: today is {today}", "remove it, or set a later date"
+            )
     zones = timezones(serve.schedule)
     if zones and not hours_of_day(serve.schedule):
         message = f"none of its times ever comes, got {', '.join(serve.schedule)}"
@@ -222,7 +224,9 @@ def _purchase(
         yield error("closed-model", "purchase.option", message, "set it to bedrock, or to any")
     for option in (purchase_option for purchase_option in options if purchase_option in PREPAID):
         say = error if len(options) == 1 else warning
-        yield say("no-serving-option", "purchase.option", f"{option} is a window of days: an endpoint runs on and on")
+        yield say(
+            "no-serving-option", "purchase.option", f"{option} ends after some days, but an endpoint keeps running"
+        )
     yield from _sold_elsewhere(request)
     yield from _hosted(request, serve, catalog, bedrock)
 
@@ -250,10 +254,10 @@ def _hosted(
         and not any(wanted in profiles for profiles in usable.values())
     ):
         known_here = ", ".join(dict.fromkeys(name for profiles in usable.values() for name in profiles))
-        message = f"{wanted} is no profile of {', '.join(regions)}, allowed: {known_here}, none, auto"
+        message = f"{wanted} is not a profile of {', '.join(regions)}, allowed: {known_here}, none, auto"
         yield error("bedrock-profile", f"{PATH}.bedrock.profile", message, "set it to one of these")
     if (imports or settings.import_copies is not None) and serve.model_uri is None:
-        message = "custom model import takes weights from S3, and no place is given"
+        message = "custom model import reads weights from S3, and workload.serve.model_uri is not given"
         yield warning("import-without-uri", f"{PATH}.model_uri", message, "workload.serve.model_uri: s3://...")
 
 

@@ -79,7 +79,7 @@ def _profile(terms: BedrockTerms) -> Iterator[Finding]:
         message = f"requests through {terms.inference_id} may be answered in any region of the profile {terms.profile}"
         yield info("bedrock-profile", path, message, "none keeps them in the region, where the model is offered so")
     if terms.cheaper:
-        yield info("cheaper-profile", path, f"there is the profile {terms.cheaper}", "it answers in more regions")
+        yield info("cheaper-profile", path, f"the profile {terms.cheaper} is cheaper", "it answers in more regions")
 
 
 def cache_lines(serve: ServingWorkload, terms: BedrockTerms | None) -> tuple[Assumption, ...]:
@@ -92,7 +92,7 @@ def cache_lines(serve: ServingWorkload, terms: BedrockTerms | None) -> tuple[Ass
         return (Assumption(name=CACHE, value="not counted", unit="", source=source),)
     if terms.cached_usd_per_million is None:
         return ()
-    unit = f"is shared; {expired_share(serve):.1%} of the requests find it gone and write it anew"
+    unit = f"is shared; {expired_share(serve):.1%} of the requests come after it expired and write it again"
     source = f"workload.serve.cached_input_fraction; a cache holds for {CACHE_S:g} s after its last use"
     return (Assumption(name=CACHE, value=share, unit=unit, source=source),)
 
@@ -309,8 +309,8 @@ def _findings(candidate: ServingCandidate) -> Iterator[Finding]:
     place = candidate.place
     yield from market_findings(candidate)
     if place.option is PurchaseOption.SPOT:
-        message = "spot instances are taken back at two minutes' notice, and their requests with them"
-        yield warning("spot-serving", "purchase.option", message, "two zones, or spot beside instances that stay")
+        message = "EC2 ends spot instances with 2 minutes' notice, and their requests fail"
+        yield warning("spot-serving", "purchase.option", message, "use 2 zones, or spot beside on-demand instances")
     if candidate.bedrock is not None:
         yield from bedrock_findings(candidate.bedrock, candidate.serve, place.region)
     rails = candidate.context.request.guardrails

@@ -188,7 +188,7 @@ def _measure(sides: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
     """Neither is cheaper by as much as the estimates may be out."""
     text = f"Too close to call: {_month(sides, machine, choice)} a month on {NAMES[choice]}"
     text += f", ${sides.hosted_usd:,.0f} on Bedrock. Measure first."
-    flips = (*_turns(sides, machine), "a load test: slipway endpoint load NAME keeps it for later quotes")
+    flips = (*_turns(sides, machine), "a load test: slipway endpoint load NAME stores the result for later quotes")
     return Verdict(
         choice=ServingChoice.MEASURE_FIRST, text=text, reasons=tuple(_reasons(sides, machine, choice)), flips=flips
     )
@@ -213,7 +213,7 @@ def _bedrock(sides: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
         reasons=tuple(_reasons(sides, machine, choice)),
         flips=(
             *_turns(sides, machine),
-            "weights of your own: Bedrock's price is that of the published ones",
+            "your own weights: Bedrock's price is for the published ones",
             "a lower rate: a commitment, or target.kind eks, where the machines cost less than SageMaker's",
         ),
     )
@@ -226,7 +226,7 @@ def _deploy(sides: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
     text = f"Deploy on {NAMES[choice]}: {_month(sides, machine, choice)} a month with its maintenance{against}."
     flips = list(_turns(sides, machine))
     if sides.neuron_usd is not None and sides.gpu_usd is not None:
-        flips.append(f"a month on Neuron at ${sides.gpu_usd - sides.maintenance_usd:,.0f}: there it costs what GPUs do")
+        flips.append(f"a month on Neuron at ${sides.gpu_usd - sides.maintenance_usd:,.0f}: the price of GPUs")
     return Verdict(choice=choice, text=text, reasons=tuple(_reasons(sides, machine, choice)), flips=tuple(flips))
 
 
@@ -289,7 +289,7 @@ def _reasons(sides: Sides, machine: Decimal, choice: ServingChoice) -> Iterator[
     span, hosted = _span(sides, choice), sides.hosted_usd
     if span is not None and hosted is not None and span.low < hosted < span.high:
         other = "machines" if hosted <= machine else "Bedrock"
-        yield f"the range of the estimate reaches both sides: at its other end {other} would be cheaper"
+        yield f"at the other end of the estimate, {other} would be cheaper"
     if not sides.maintenance_given and (sides.neuron is not None or sides.gpu is not None):
         yield "the maintenance is assumed: workload.serve.operations_usd_per_month replaces it"
 

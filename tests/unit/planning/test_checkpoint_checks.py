@@ -47,9 +47,9 @@ def test_what_is_allowed(checkpoint):
         (
             {"pattern": r"run-(\d+)", "layout": "hf"},
             "checkpoint.layout",
-            "layout hf and a pattern: both name the checkpoints",
+            "checkpoint.layout hf and checkpoint.pattern are both given",
         ),
-        ({"tracker": {"file": "latest"}}, "checkpoint.tracker", "a tracker belongs to a pattern"),
+        ({"tracker": {"file": "latest"}}, "checkpoint.tracker", "checkpoint.tracker needs checkpoint.pattern"),
         (
             {"pattern": r"run-(\d+)", "tracker": {"file": "latest", "text": "newest"}},
             "checkpoint.tracker.text",

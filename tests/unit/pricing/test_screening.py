@@ -194,7 +194,7 @@ def test_a_restore_of_everything_on_many_nodes_is_warned_of(priced, nodes, mode,
     found = priced({**plan, "checkpoint": {"mode": mode}}).quote(1)
     (size,) = {round(found.work.checkpoint_gb)}
     said = [finding.message for finding in found.findings if finding.code == "restore-by-all"]
-    whole = f"at a restore each of the 33 nodes reads the files of all, {size:,} GB"
+    whole = f"at a restore, each of the 33 nodes reads the files of all nodes, {size:,} GB"
     assert [each.startswith(whole) for each in said] == [True] * told
 
 

@@ -50,7 +50,7 @@ def codes(serve, **sections):
         (GOOD, {"target": {"kind": "parallelcluster"}}, "unknown-target", "serves nothing"),
         (GOOD, {"target": {"instance_type": "inf2.999xlarge"}}, "unknown-instance-type", "no instance type"),
         (GOOD, {"purchase": {"option": "spot"}}, "ec2-only", "SageMaker sells no endpoint as spot"),
-        (GOOD, {"purchase": {"option": "capacity-block"}}, "no-serving-option", "a window of days"),
+        (GOOD, {"purchase": {"option": "capacity-block"}}, "no-serving-option", "ends after some days"),
         ({**GOOD, "model": "claude-haiku-4-5"}, {"purchase": {"option": "on-demand"}}, "closed-model", "only Bedrock"),
         ({**GOOD, "model": "llama-2-7b"}, {"purchase": {"option": "bedrock"}}, "not-on-bedrock", "no model with these"),
         (
