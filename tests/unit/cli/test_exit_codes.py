@@ -40,7 +40,11 @@ CASES = [
     (GOOD.replace("tokens_b: 2.0", "runs: 3"), 5, "neither tokens_b nor hours"),
     (GOOD.replace("on-demand", "spot") + "checkpoint: {mode: none}\n", 5, "spot with checkpoint.mode none"),
     (GOOD.replace("region: us-east-1", "region: us-east-1, az_id: use2-az1"), 5, "lies in us-east-2"),
-    (GOOD.replace("option: on-demand", "option: spot, reservation: {id: cr-01234567}"), 5, "cannot be used by spot"),
+    (
+        GOOD.replace("option: on-demand", "option: spot, reservation: {id: cr-01234567}"),
+        5,
+        "spot instances cannot use a reservation",
+    ),
     (
         GOOD.replace("nodes: 1", "nodes: 3").replace("on-demand", "capacity-block"),
         5,
