@@ -75,7 +75,7 @@ def _table(runs: Sequence[RunAccuracy], width: int) -> list[str]:
     columns: list[Column[RunAccuracy]] = [
         Column("run", lambda run_accuracy: run_accuracy.name + (" (sandbox)" if run_accuracy.simulated else "")),
         Column("began", lambda run_accuracy: run_accuracy.run, yields=1),
-        Column("machines", lambda run_accuracy: f"{run_accuracy.nodes} × {run_accuracy.instance_type}", yields=2),
+        Column("instances", lambda run_accuracy: f"{run_accuracy.nodes} × {run_accuracy.instance_type}", yields=2),
         Column(
             "tokens/s",
             lambda run_accuracy: "" if run_accuracy.tokens_per_s is None else f"{run_accuracy.tokens_per_s:,.0f}",

@@ -65,7 +65,7 @@ def _named(result: CapacityFound, judged: JudgedOffer) -> str:
 def _table(result: CapacityFound, shown: tuple[JudgedOffer, ...], width: int) -> list[str]:
     columns: list[Column[JudgedOffer]] = [
         Column("what", lambda judged: judged.offer.kind.value.replace("-", " ")),
-        Column("machines", lambda judged: f"{judged.offer.count} × {judged.offer.instance_type}"),
+        Column("instances", lambda judged: f"{judged.offer.count} × {judged.offer.instance_type}"),
         Column("where", lambda judged: judged.offer.az_id or judged.offer.region),
         Column("begins", lambda judged: lead(judged.lead_time_h)),
         Column("hours", lambda judged: "" if judged.offer.hours is None else f"{judged.offer.hours:,.0f}", "right", 2),

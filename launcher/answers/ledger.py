@@ -150,7 +150,7 @@ RUNS: Sequence[Column[LedgerEntry]] = (
     Column("run", lambda entry: entry.name),
     Column("began (UTC)", lambda entry: f"{entry.started_at:%Y-%m-%d %H:%M}", yields=1),
     Column("how it ended", ended),
-    Column("machines", machines, yields=3),
+    Column("instances", machines, yields=3),
     hours("hours", lambda entry: entry.hours),
     Column("quoted $", _quoted, "point", value=lambda entry: entry.quoted_usd.mid if entry.quoted_usd else None),
     dollars("used $", lambda entry: entry.usd_used),

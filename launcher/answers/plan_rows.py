@@ -130,7 +130,7 @@ def _cell(cells: Callable[[TableRow], tuple[str, ...]], index: int, row: TableRo
 def _columns(cells: Callable[[TableRow], tuple[str, ...]], target: str) -> list[Column[TableRow]]:
     titles: tuple[tuple[str, Align, int | None], ...] = (
         ("#", "right", None),
-        ("machines", "left", None),
+        ("instances", "left", None),
         ("", "left", 2),
         ("where", "left", None),
         ("zone", "left", 3),

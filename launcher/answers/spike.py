@@ -46,7 +46,7 @@ def _figure(value: float | None) -> str:
 
 
 RATES: Sequence[Column[Spiked]] = (
-    Column("machines", lambda spiked: _machines(spiked.measurement)),
+    Column("instances", lambda spiked: _machines(spiked.measurement)),
     Column("tokens/s", lambda spiked: f"{spiked.measurement.tokens_per_s.mid:,.0f}", "right"),
     Column(
         "", lambda spiked: f"{spiked.measurement.tokens_per_s.low:,.0f}–{spiked.measurement.tokens_per_s.high:,.0f}"

@@ -75,7 +75,7 @@ def _table(sweep: Sweep, width: int) -> list[str]:
         Column(axis.key.rpartition(".")[2], partial(value_of, axis.key), "right") for axis in sweep.axes
     ]
     columns += [
-        Column("machines", lambda point: words.machines(point.best.plan.place) if point.best else "impossible"),
+        Column("instances", lambda point: words.machines(point.best.plan.place) if point.best else "impossible"),
         Column("where", lambda point: point.best.plan.place.region if point.best else "", yields=2),
         Column("how", lambda point: words.option(point.best.plan.place, short=True) if point.best else ""),
         Column("hours", _hours, "point"),

@@ -133,7 +133,7 @@ def table_of(quotes: Ranked, *, serves: bool, note_of: Callable[[Quote], str] | 
     """Candidates as rows, each with its note."""
     columns: list[Column[tuple[int, Quote]]] = [
         Column("#", lambda row: str(row[0]), "right"),
-        Column("machines", lambda row: words.machines(row[1].plan.place)),
+        Column("instances", lambda row: words.machines(row[1].plan.place)),
         Column("chip", lambda row: row[1].accelerator),
         Column("where", lambda row: row[1].plan.place.az_id or row[1].plan.place.region),
         Column("how", lambda row: words.option(row[1].plan.place)),

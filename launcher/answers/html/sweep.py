@@ -91,7 +91,7 @@ def _table(sweep: Sweep, *, times: bool) -> str:
         for axis in sweep.axes
     ]
     columns += [
-        Column("machines", lambda point: words.machines(point.best.plan.place) if point.best else "impossible"),
+        Column("instances", lambda point: words.machines(point.best.plan.place) if point.best else "impossible"),
         Column("where", lambda point: point.best.plan.place.region if point.best else ""),
         Column("how", lambda point: words.option(point.best.plan.place) if point.best else ""),
     ]
