@@ -14,7 +14,7 @@ def answer_page(endpoint: ServedEndpoint, state: EndpointState, reply: Reply) ->
 
 def reply_lines(reply: Reply) -> list[str]:
     """One answer: its tokens, its times, and its first words."""
-    lines = [f"  {reply.kind}: {reply.input_tokens} tokens in, {reply.output_tokens} out, {reply.whole_s:.2f} s"]
+    lines = [f"  {reply.kind}: {reply.summary}"]
     if reply.first_s is not None:
         rate = f", then {reply.tokens_per_s:.1f} tokens/s" if reply.tokens_per_s is not None else ""
         lines.append(f"  first token after {1000 * reply.first_s:.0f} ms{rate}")
@@ -44,7 +44,7 @@ def load_line(input_tokens: int, output_tokens: int, setting: LoadSetting | None
 def step_line(step: LoadStep) -> str:
     """A step as it ends."""
     failed = f", {step.failures} failed: {step.failure}" if step.failures else ""
-    return f"{step.concurrency} at once: {step.requests} requests, {step.tokens_per_s:.1f} tokens/s{failed}"
+    return f"{step.concurrency} at once: {step.requests:,} requests, {step.tokens_per_s:,.1f} tokens/s{failed}"
 
 
 def load_page(load: LoadTest, width: int) -> list[str]:
@@ -53,7 +53,7 @@ def load_page(load: LoadTest, width: int) -> list[str]:
         Column("at once", lambda step: str(step.concurrency), "right"),
         Column("requests", lambda step: str(step.requests), "right"),
         Column("failed", lambda step: str(step.failures), "right"),
-        Column("tokens/s", lambda step: f"{step.tokens_per_s:.1f}", "right"),
+        Column("tokens/s", lambda step: f"{step.tokens_per_s:,.1f}", "right"),
         Column("first p50", lambda step: _milliseconds(step.first_s, 0), "right"),
         Column("first p95", lambda step: _milliseconds(step.first_s, 1), "right"),
         Column("whole p50", lambda step: _milliseconds(step.whole_s, 0), "right"),
@@ -63,12 +63,12 @@ def load_page(load: LoadTest, width: int) -> list[str]:
     lines = [*render(columns, load.steps, width), ""]
     tokens = "output tokens" if load.best.output_tokens else "input tokens"
     lines.append(
-        f"  measured: {load.best.tokens_per_s:.0f} {tokens}/s with {load.best.concurrency} at once,"
+        f"  measured: {load.best.tokens_per_s:,.0f} {tokens}/s with {load.best.concurrency} at once,"
         f" on {instances} instance{'s' if instances != 1 else ''}"
     )
     if load.quoted_tokens_per_s:
         quoted = load.quoted_tokens_per_s * instances
-        lines.append(f"  quoted:   {quoted:.0f} {tokens}/s: {load.best.tokens_per_s / quoted:.0%} of it")
+        lines.append(f"  quoted:   {quoted:,.0f} {tokens}/s: {load.best.tokens_per_s / quoted:.0%} of it")
     dollars = load.usd_per_million_tokens
     if dollars is not None:
         lines.append(

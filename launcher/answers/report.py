@@ -19,6 +19,7 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
         return [
             *head,
             *(piece for line in _month(report) for piece in wrapped(line, width)),
+            *left_up_lines(report, width),
             *_checked(report, width, everything=everything),
         ]
     where = f" on a {report.scheduler} scheduler" + (", simulated" if report.simulated else "")
@@ -114,15 +115,16 @@ def used_lines(report: Report) -> list[str]:
 
 
 def left_up_lines(report: Report, width: int) -> list[str]:
-    """What the cluster costs an hour as long as nobody removes it; nothing where its stacks are gone."""
+    """What the cluster or the endpoint costs an hour until somebody removes it; nothing where its stacks are gone."""
     rate = report.left_up_usd_per_hour
     standing = [name for name, status in report.stacks if status != REMOVED and not name.endswith(f"-{STORE_STACK}")]
     if not rate or not standing:
         return []
     costs = "in AWS it would cost" if report.simulated else "it costs"
-    return wrapped(
-        f"  While it stays up, {costs} ${words.dollars(rate)} an hour until slipway down {report.name}.", width
-    )
+    amount = f"${words.dollars(rate)} an hour"
+    if report.endpoint is not None:
+        amount = f"about {amount} at the quoted load"
+    return wrapped(f"  While it stays up, {costs} {amount} until slipway down {report.name}.", width)
 
 
 ATTEMPTS: Sequence[Column[Attempt]] = (

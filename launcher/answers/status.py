@@ -108,9 +108,10 @@ def _standing(state: RunState) -> tuple[str, ...]:
     sandbox = state.command is not None and state.command.sandbox
     rate = state.report.left_up_usd_per_hour if state.report is not None else None
     rate = None if erase else rate
+    most = "about" if state.report is not None and state.report.endpoint is not None else "at most"
     return (
         f"  deployed by this run, and {'in AWS ' if sandbox else ''}billed while they exist{_stacks(state)}",
-        f"  at most ${dollars(rate)} an hour by the quote" if rate else "  slipway cost shows their hourly cost",
+        f"  {most} ${dollars(rate)} an hour by the quote" if rate else "  slipway cost shows their hourly cost",
         f"  slipway down {state.name}{erase} removes them",
     )
 

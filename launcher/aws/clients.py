@@ -5,6 +5,7 @@ from threading import Lock
 from typing import Any
 
 from botocore.config import Config
+from botocore.exceptions import ProxyConnectionError
 
 from launcher.aws.session import (
     ATTEMPTS,
@@ -31,7 +32,12 @@ class Sessions:
         with translated("credentials"):
             region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or None
             self._boto = boto_session(environment, region)
-            credentials = self._boto.get_credentials()
+            try:
+                credentials = self._boto.get_credentials()
+            except ProxyConnectionError as problem:
+                # Nothing else names any, and the metadata service was asked by way of a proxy.
+                hint = f"check HTTP_PROXY and NO_PROXY; {NO_CREDENTIALS_HINT}"
+                raise NoAccountError(f"no AWS credentials: {problem}", hint=hint) from problem
             if credentials is None:
                 raise NoAccountError("no AWS credentials", hint=NO_CREDENTIALS_HINT)
             credentials.get_frozen_credentials()

@@ -1,5 +1,6 @@
 """`slipway launch`: price it, then launch it."""
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -101,10 +102,15 @@ def _tell(folder: "RunFolder", report: "Report", *, json: bool, rehearsed: Path 
 
         output.result(report_page(report, output.terminal_width(), everything=output.verbose()))
     output.say(f"\n  {folder.path / 'report.json'}")
+    from launcher.sandbox import staying
+
+    stands = rehearsed is None or staying.find(os.environ) is not None
     if report.endpoint is None:
         output.say(f"\n  next: slipway logs {report.name}")
-    elif rehearsed is None:
+    elif stands:
         output.say(f"\n  next: slipway endpoint test {report.name}")
+        output.say(f"  next: slipway endpoint load {report.name}")
+    if stands:
         output.say(f"  next: slipway down {report.name}")
     if rehearsed is not None:
         output.say("  to run it on AWS, set AWS credentials, then")

@@ -125,7 +125,13 @@ def environment(*, sandbox: bool) -> dict[str, str]:
 
     box = attached(os.environ, region_of(os.environ))
     if box is None:
-        raise ImpossibleError("no sandbox is running", hint="slipway sandbox start")
+        from launcher.sandbox import staying
+
+        names = [each.name for each in staying.every(os.environ)]
+        hint = "; ".join(
+            ["slipway sandbox start", *(f"slipway sandbox start --name {name} uses {name}" for name in names)]
+        )
+        raise ImpossibleError(f"no sandbox is running for this folder ({staying.used_in(Path.cwd())})", hint=hint)
     return box.process_environment(os.environ)
 
 

@@ -82,7 +82,8 @@ def save_html(path: Path, text: str, *, show: bool) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text, shared=True)
     except OSError as problem:
-        raise ImpossibleError(f"cannot write {path}: {problem.strerror}") from problem
+        hint = "name a file in a folder that exists and is writable"
+        raise ImpossibleError(f"cannot write {path}: {problem.strerror}", hint=hint) from problem
     if show:
         import webbrowser
 

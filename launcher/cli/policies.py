@@ -59,7 +59,8 @@ def policies(
         for policy in made.every:
             write_whole(folder / policy.file, policy.text, shared=True)
     except OSError as problem:
-        raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}") from problem
+        hint = "-o FOLDER names a new or a writable folder"
+        raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}", hint=hint) from problem
     if as_json:
         output.document(document(made, folder))
         return

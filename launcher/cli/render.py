@@ -48,7 +48,8 @@ def render(
         folder.mkdir(parents=True, exist_ok=True)
         write_bundle(bundle, folder, shared=True)
     except OSError as problem:
-        raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}") from problem
+        hint = "-o FOLDER names a new or a writable folder"
+        raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}", hint=hint) from problem
     if json:
         files = [str(folder / rendered_file.path) for rendered_file in bundle.files]
         about = {"name": quoted.plan.name, "digest": quoted.digest, "folder": str(folder), "files": files}

@@ -50,6 +50,12 @@ class Reply:
     shown: str
 
     @property
+    def summary(self) -> str:
+        """Its tokens and its seconds; an embedding has no tokens out."""
+        out = f", {self.output_tokens:,} out" if self.output_tokens else ""
+        return f"{self.input_tokens:,} tokens in{out}, {self.whole_s:.2f} s"
+
+    @property
     def tokens_per_s(self) -> float | None:
         """Output tokens a second once they come; None where there are too few to say."""
         if self.first_s is None or self.output_tokens < 2 or self.whole_s <= self.first_s:  # noqa: PLR2004 - an interval

@@ -206,7 +206,7 @@ def _failure(url: str, problem: Exception) -> AwsError:
     if isinstance(problem, _NO_WAY):
         proxy = _proxy(url)
         way = f" through the proxy {urllib3.util.parse_url(proxy).netloc}" if proxy else ""
-        hint = f"{again}; https_proxy and no_proxy of the environment are heeded"
+        hint = f"check https_proxy and no_proxy; {again}"
         return AwsError(f"{urlsplit(url).netloc} cannot be reached{way}: {_reason(problem)}", hint=hint)
     return AwsError(f"{url}: {_reason(problem)}", hint=again)
 

@@ -239,7 +239,7 @@ def ask_once(endpoint: ServedEndpoint, session: Session, tell: Tell) -> Reply:
     queued = endpoint.mode is EndpointMode.ASYNCHRONOUS
     tell("sending a real request through its queue" if queued else "sending a real request, as a client does")
     reply = asker(endpoint, session)()
-    tell(f"answered: {reply.input_tokens} tokens in, {reply.output_tokens} out, {reply.whole_s:.2f} s")
+    tell(f"answered: {reply.summary}")
     return reply
 
 

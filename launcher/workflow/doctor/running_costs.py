@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from launcher.aws import functions, hyperpod, instances, regions, stacks
+from launcher.aws import endpoints, functions, hyperpod, instances, regions, stacks
 from launcher.aws.clients import Sessions
 from launcher.aws.metrics import Metric, latest
 from launcher.aws.session import Session
@@ -17,7 +17,7 @@ from launcher.model.hyperpod import WORKERS
 from launcher.model.money import Price
 from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS
 from launcher.model.spending import StackCost
-from launcher.model.target import TARGETS, Target
+from launcher.model.target import TARGETS, Runs, Target
 from launcher.model.units import HOURS_PER_MONTH
 from launcher.rendering.cluster import owner_in
 from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
@@ -197,7 +197,10 @@ def _end(variables: Mapping[str, str], since: datetime) -> datetime | None:
 
 
 def _listed(session: Session, target: Target, variables: Mapping[str, str]) -> int | None:
-    """How many nodes the service lists now; None where a target's nodes come with each job or an endpoint."""
+    """How many nodes the service lists now; None where a target's nodes come with each job."""
+    if target.guard is not None and target.deployed == (Runs.SERVING,):
+        endpoint = endpoints.find(session, variables[target.guard.variable])
+        return None if endpoint is None else endpoint.instances
     if target.guard is None or target.head is None:
         return None
     if target.instance_tags is None:

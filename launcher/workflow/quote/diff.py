@@ -95,8 +95,8 @@ def diff(
 
 def _sides(old: str, new: str | None, folder: Path, environment: Mapping[str, str]) -> tuple[Side, Side]:
     if Path(old).is_file() and (new is None or not Path(new).is_file()):
-        other = "nothing" if new is None else f"{new}, which is not a file"
-        raise UnreadableInputError(f"{old} is a plan file, which can only be compared with {other}", hint=_HINT)
+        other = "NEW is missing" if new is None else f"{new} is not a file"
+        raise UnreadableInputError(f"{old} is a plan file, and {other}", hint=_HINT)
     if new is not None and Path(old).is_file() and Path(new).is_file():
         return Side(name=old, texts={new: _text(Path(old))}), Side(name=new, texts={new: _text(Path(new))})
     if new is not None and Path(new).is_file():

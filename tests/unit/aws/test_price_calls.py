@@ -5,7 +5,7 @@ import pytest
 from launcher.aws.calls import items
 from launcher.aws.clients import Sessions
 from launcher.aws.regions import enabled
-from launcher.aws.session import ATTEMPTS, CredentialsError, Session
+from launcher.aws.session import ATTEMPTS, CredentialsError, NoAccountError, Session
 from launcher.model.errors import AwsError
 from tests.stand_ins.aws_prices import BROKEN, CUT, EXPIRED, LOOP, THROTTLED, Fault
 from tests.stand_ins.price_entries import ec2_product, term
@@ -92,6 +92,17 @@ class TestCredentials:
         environment = {"AWS_PROFILE": "nobody", "XDG_CACHE_HOME": str(tmp_path)}
         with pytest.raises(CredentialsError, match="nobody"):
             Sessions(environment)
+
+    def test_a_dead_proxy_before_the_metadata_service_is_no_account(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+        monkeypatch.delenv("AWS_EC2_METADATA_DISABLED", raising=False)
+        monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE"):
+            monkeypatch.delenv(name, raising=False)
+        with pytest.raises(NoAccountError, match="no AWS credentials: Failed to connect to proxy") as caught:
+            Sessions({})
+        assert "HTTP_PROXY" in caught.value.hint
 
 
 class TestSessions:

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from launcher.answers.report import page
+from launcher.aws.stacks import REMOVED
 from launcher.model.endpoint_call import Reply
 from launcher.model.errors import UnreadableInputError
 from launcher.model.job import BillableTime
@@ -51,6 +52,17 @@ def test_the_report_of_an_endpoint_reads_back_as_it_was_written(reply: Reply | N
     document = json.loads(json.dumps(report_document(report)))
     assert parse_report(document) == report
     assert (document["attempts"], document["actual"]["hours"]) == ([], 0)
+
+
+def test_the_page_of_an_endpoint_says_what_it_costs_until_it_is_removed() -> None:
+    stacks = (("slipway-chat-serving", "CREATE_COMPLETE"),)
+    report = replace(
+        REPORT, attempts=(), endpoint=ENDPOINT, stacks=stacks, left_up_usd_per_hour=Decimal("40.45"), simulated=False
+    )
+    line = f"While it stays up, it costs about $40.45 an hour at the quoted load until slipway down {report.name}."
+    assert line in " ".join(" ".join(page(report, 80)).split())
+    removed = replace(report, stacks=(("slipway-chat-serving", REMOVED),))
+    assert "While it stays up" not in " ".join(page(removed, 80))
 
 
 def test_a_report_of_before_there_were_endpoints_is_read() -> None:

@@ -22,30 +22,31 @@ ADDRESS_USD = Decimal("0.005")
 """An hour of a public IPv4 address (VPC pricing)."""
 
 
-@pytest.fixture
-def standing(account):
-    """A cluster with its network and store, deployed ten hours ago by ada; its guard has reported nothing yet."""
-    guard = {
-        "CLUSTER": "probe",
-        "PARALLELCLUSTER": "slipway-probe",
-        "IDLE_MINUTES": "60",
-        "TTL_HOURS": "24",
-        "USD_PER_NODE_HOUR": "20.5",
-        "PREPAID": "false",
-        "STACK": "slipway-probe-training",
-        "TOPICS": "",
-    }
+def guard_function(account, **variables):
     client(account, "iam").create_role(RoleName="guard-role", AssumeRolePolicyDocument="{}")
-    function = {
+    return {
         "Type": "AWS::Lambda::Function",
         "Properties": {
             "Code": {"ZipFile": "pass"},
             "Role": ROLE,
             "Runtime": "python3.13",
             "Handler": "index.handler",
-            "Environment": {"Variables": guard},
+            "Environment": {"Variables": {"CLUSTER": "probe", "PREPAID": "false", "TOPICS": "", **variables}},
         },
     }
+
+
+@pytest.fixture
+def standing(account):
+    """A cluster with its network and store, deployed ten hours ago by ada; its guard has reported nothing yet."""
+    guard = {
+        "PARALLELCLUSTER": "slipway-probe",
+        "IDLE_MINUTES": "60",
+        "TTL_HOURS": "24",
+        "USD_PER_NODE_HOUR": "20.5",
+        "STACK": "slipway-probe-training",
+    }
+    function = guard_function(account, **guard)
     stack(account, "training", {"GuardrailsGuardFunction236B99F4": function, "Address": ADDRESS})
     stack(account, "network", {"Address": ADDRESS})
     bucket = {"Type": "AWS::S3::Bucket"}
@@ -110,6 +111,26 @@ def test_nodes_are_counted_in_ec2_until_the_guard_reports_them(standing, surveye
     assert found.usd_per_hour == 3 * Decimal("20.5") + ADDRESS_USD
     assert found.usd_so_far is None
     assert found.note.startswith("3 nodes at the quoted $20.5, counted now: its guard has reported no number")
+
+
+def test_instances_of_an_endpoint_are_counted_in_sagemaker_until_the_guard_reports_them(account, surveyed):
+    guard = guard_function(account, ENDPOINT="slipway-probe", USD_PER_NODE_HOUR="0.9")
+    stack(account, "serving", {"GuardrailsGuardFunction236B99F4": guard})
+    assert of(surveyed(), "serving").usd_per_hour is None
+    sagemaker = client(account, "sagemaker")
+    sagemaker.create_model(ModelName="probe", ExecutionRoleArn=ROLE)
+    variant = {
+        "VariantName": "all",
+        "ModelName": "probe",
+        "InitialInstanceCount": 2,
+        "InstanceType": "ml.inf1.xlarge",
+        "InitialVariantWeight": 1,
+    }
+    sagemaker.create_endpoint_config(EndpointConfigName="probe", ProductionVariants=[variant])
+    sagemaker.create_endpoint(EndpointName="slipway-probe", EndpointConfigName="probe")
+    found = of(surveyed(), "serving")
+    assert found.usd_per_hour == Decimal("1.8")
+    assert found.note.startswith("2 nodes at the quoted $0.9, counted now")
 
 
 def test_a_network_costs_by_the_hour_and_a_store_by_what_it_holds(running, surveyed):

@@ -60,9 +60,9 @@ def edit(path, old, new):
 @pytest.mark.parametrize(
     "old, new, said",
     [
-        ("chat.yaml", "absent.yaml", "compared with absent.yaml, which is not a file"),
-        ("chat.yaml", None, "chat.yaml is a plan file, which can only be compared with nothing"),
-        ("chat.yaml", "jobs", "compared with jobs, which is not a file"),
+        ("chat.yaml", "absent.yaml", "and absent.yaml is not a file"),
+        ("chat.yaml", None, "chat.yaml is a plan file, and NEW is missing"),
+        ("chat.yaml", "jobs", "and jobs is not a file"),
         ("absent.yaml", "chat.yaml", "absent.yaml is not a plan file, a folder or a git revision"),
         ("main", "../outside.yaml", "is not below"),
     ],
