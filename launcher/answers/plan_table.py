@@ -224,12 +224,7 @@ def _other_family(priced: Priced) -> list[str]:
 
 
 def footer(
-    priced: Priced,
-    ranks: Sequence[int],
-    width: int,
-    *,
-    everything: bool = False,
-    called: bool = False,
+    priced: Priced, ranks: Sequence[int], width: int, *, everything: bool = False, called: bool = False
 ) -> list[str]:
     """How many were looked at, how old the prices are, what was found, and what to type next."""
     numbered = [rank for rank in ranks if priced.candidates[rank - 1].usd is not None]

@@ -41,10 +41,7 @@ class UnnamedQuota:
 
 
 def quota_needs(
-    plan: Plan,
-    instances: Mapping[str, InstanceType],
-    quotas: Mapping[str, QuotaName],
-    endpoint: Endpoint | None = None,
+    plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName], endpoint: Endpoint | None = None
 ) -> tuple[QuotaNeed | UnnamedQuota, ...]:
     """Everything a plan's stacks start that a quota counts.
 

@@ -229,12 +229,7 @@ class Bill:
         price = self._own_price(fee.key, prices.region) or line.price
         if isinstance(price, Unpriced):
             price = replace(price, reason=f"its amount is not published offline: purchase.price_overrides {fee.key}")
-        return line._replace(
-            price=price,
-            an_hour_up=fee.an_hour_up,
-            a_node_hour=fee.a_node_hour,
-            fee=fee.key,
-        )
+        return line._replace(price=price, an_hour_up=fee.an_hour_up, a_node_hour=fee.a_node_hour, fee=fee.key)
 
     def _own_price(self, key: str, region: str) -> Price | None:
         """The user's price for a fee; one with the region goes before one without."""

@@ -16,15 +16,7 @@ from launcher.model.target import target_of
 from launcher.model.units import HOURS_A_YEAR, HOURS_PER_MONTH, MONTHS_A_YEAR
 from launcher.model.work import Work
 from launcher.planning.learned import BOOT_H
-from launcher.pricing.blocks import (
-    HOURS_A_DAY,
-    LEAD_WEEKS,
-    LEAST_CHANCE,
-    block_days,
-    bought,
-    held,
-    lost_h,
-)
+from launcher.pricing.blocks import HOURS_A_DAY, LEAD_WEEKS, LEAST_CHANCE, block_days, bought, held, lost_h
 from launcher.pricing.chances import chance_above
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.idle_tail import tail_hours, tail_line

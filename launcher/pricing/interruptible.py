@@ -125,11 +125,6 @@ def spot_lines(spot: OnSpot, work: Work) -> tuple[Assumption, ...]:
             unit="",
             source=f"against {NOTICE_H * 3600:.0f} s of notice (EC2 user guide): the job {kept}",
         ),
-        Assumption(
-            name="checkpoint interval",
-            value=spoken(spot.interval_s),
-            unit="",
-            source="Young 1974, Daly 2006",
-        ),
+        Assumption(name="checkpoint interval", value=spoken(spot.interval_s), unit="", source="Young 1974, Daly 2006"),
         restart,
     )

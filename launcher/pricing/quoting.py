@@ -160,11 +160,7 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
     usd = None if cost is None else _total(candidate, cost, hours)
     per_hour = price.usd * place.nodes if isinstance(price, Price) else None
     ends = near_ends(job_software(place, context), context)
-    findings = (
-        *_findings(candidate, hours),
-        *end_findings(ends, context),
-        *stop_findings(plan, usd, per_hour),
-    )
+    findings = (*_findings(candidate, hours), *end_findings(ends, context), *stop_findings(plan, usd, per_hour))
     return Quote(
         plan=plan,
         work=candidate.work,

@@ -53,9 +53,7 @@ def matching(
     rows = [serving for serving in known.measured if not any(_differences(serving, workload, model, facts, chip))]
     newest = max((_age(serving) for serving in rows), default=None)
     return min(
-        (serving for serving in rows if _age(serving) == newest),
-        key=lambda serving: serving.tokens_per_s,
-        default=None,
+        (serving for serving in rows if _age(serving) == newest), key=lambda serving: serving.tokens_per_s, default=None
     )
 
 

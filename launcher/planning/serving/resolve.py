@@ -86,12 +86,7 @@ class ServingResolution:
 
 
 def resolve_serving(
-    request: PlanRequest,
-    serve: ServingWorkload,
-    catalog: Catalog,
-    bedrock: BedrockCatalog,
-    *,
-    facts: ServingFacts,
+    request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog, *, facts: ServingFacts
 ) -> ServingResolution:
     """The ways of a serving plan; one with errors has none, and one that nothing can carry has an error that shows why.
 

@@ -160,12 +160,7 @@ def _same(choices: ServingChoices, catalog: BedrockCatalog) -> str:
 
 def _place(region: str) -> Place:
     return Place(
-        target=serving_targets()[0],
-        instance_type="",
-        nodes=1,
-        region=region,
-        az_id=None,
-        option=PurchaseOption.BEDROCK,
+        target=serving_targets()[0], instance_type="", nodes=1, region=region, az_id=None, option=PurchaseOption.BEDROCK
     )
 
 

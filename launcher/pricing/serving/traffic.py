@@ -47,10 +47,7 @@ def fleet_lines(
     peak = load.instances.most
     lines = [
         Assumption(
-            name="traffic",
-            value=f"{requests_per_month(serve):,.0f}",
-            unit="requests a month",
-            source="workload.serve",
+            name="traffic", value=f"{requests_per_month(serve):,.0f}", unit="requests a month", source="workload.serve"
         ),
         Assumption(
             name="instances",

@@ -53,12 +53,7 @@ FACTS = Target(
     own_outputs=("AccessRoleArn",),
     policies=("network", "eks"),
     software=(f"kubernetes/{VERSION}", "image/{image}"),
-    serves=(
-        PurchaseOption.ON_DEMAND,
-        PurchaseOption.SPOT,
-        PurchaseOption.SAVINGS_PLAN,
-        PurchaseOption.RESERVED,
-    ),
+    serves=(PurchaseOption.ON_DEMAND, PurchaseOption.SPOT, PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED),
     savings_plans=EC2_PLANS,
     scheduler=KUBERNETES,
 )

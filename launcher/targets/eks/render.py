@@ -13,14 +13,7 @@ from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.rendering import kubernetes_job
-from launcher.rendering.cluster import (
-    CLUSTER_FILE,
-    Tag,
-    cluster_name,
-    notify_findings,
-    unknown_types,
-    unnamed_capacity,
-)
+from launcher.rendering.cluster import CLUSTER_FILE, Tag, cluster_name, notify_findings, unknown_types, unnamed_capacity
 from launcher.rendering.device_plugins import plugin_files
 from launcher.rendering.engine import rendered
 from launcher.rendering.kubernetes_pod import resource_name

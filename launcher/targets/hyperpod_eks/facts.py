@@ -51,10 +51,7 @@ FACTS = Target(
     software=(f"kubernetes/{VERSION}", "image/{image}"),
     roles=(
         RoleUse(
-            key="nodes",
-            service=SAGEMAKER,
-            needs=("machine-of-hyperpod", "pods-of-hyperpod", "images"),
-            entered=True,
+            key="nodes", service=SAGEMAKER, needs=("machine-of-hyperpod", "pods-of-hyperpod", "images"), entered=True
         ),
         CONTROL_PLANE,
         PODS,

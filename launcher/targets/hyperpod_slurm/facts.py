@@ -46,11 +46,7 @@ FACTS = Target(
     policies=("network", "hyperpod"),
     roles=(
         RoleUse(
-            key="nodes",
-            service=SAGEMAKER,
-            needs=("jobs", "values", "machine-of-hyperpod"),
-            entered=True,
-            pulls=True,
+            key="nodes", service=SAGEMAKER, needs=("jobs", "values", "machine-of-hyperpod"), entered=True, pulls=True
         ),
     ),
 )

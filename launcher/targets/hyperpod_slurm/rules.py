@@ -19,11 +19,7 @@ _TO_PARALLELCLUSTER = f"set target.kind to {TargetKind.PARALLELCLUSTER}"
 
 
 def locations(
-    request: PlanRequest,
-    catalog: Catalog,
-    facts: InstanceType,
-    option: PurchaseOption,
-    known: Locations,
+    request: PlanRequest, catalog: Catalog, facts: InstanceType, option: PurchaseOption, known: Locations
 ) -> Locations:
     """Regions and zones to try of those that are known for EC2; SageMaker has one price for a region.
 

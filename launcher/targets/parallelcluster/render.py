@@ -25,14 +25,7 @@ from launcher.rendering.cluster import (
 from launcher.rendering.engine import rendered
 from launcher.rendering.image import image_files
 from launcher.rendering.names import ClusterNames
-from launcher.rendering.node import (
-    NODE_SCRIPT,
-    OLD_KERNELS,
-    is_nvidia,
-    metrics_script,
-    node_arguments,
-    script_text,
-)
+from launcher.rendering.node import NODE_SCRIPT, OLD_KERNELS, is_nvidia, metrics_script, node_arguments, script_text
 from launcher.rendering.targets import Writer
 
 NODE_FILE = "node.sh"
@@ -175,11 +168,7 @@ def _of_type(
     target = plan.request.target
     sockets, cores = facts.sockets or (None, None)
     setup = node_arguments(
-        facts,
-        target.os,
-        baked=target.ami is not None,
-        cluster=plan.cluster_name,
-        metrics_uri=names.node_metrics_uri,
+        facts, target.os, baked=target.ami is not None, cluster=plan.cluster_name, metrics_uri=names.node_metrics_uri
     )
     return {
         "name": queue_name(facts.name),

@@ -98,10 +98,7 @@ def described(session: Session, stack: StackState) -> ClusterState:
         name=cluster,
         queues=tuple(
             QueueState(
-                name=queue.name,
-                instance_type=group.instance_type,
-                capacity_type=group.purchase,
-                maximum=group.maximum,
+                name=queue.name, instance_type=group.instance_type, capacity_type=group.purchase, maximum=group.maximum
             )
             for queue, group in pairs
         ),

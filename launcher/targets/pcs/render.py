@@ -25,14 +25,7 @@ from launcher.rendering.cluster import (
 )
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames
-from launcher.rendering.node import (
-    NODE_SCRIPT,
-    efa_check,
-    is_nvidia,
-    metrics_script,
-    node_arguments,
-    script_text,
-)
+from launcher.rendering.node import NODE_SCRIPT, efa_check, is_nvidia, metrics_script, node_arguments, script_text
 from launcher.rendering.targets import Writer
 from launcher.targets.pcs.rules import refusals
 
@@ -176,11 +169,7 @@ def _compute(plan: Plan, facts: InstanceType, names: ClusterNames, purchase: str
             f"--type={facts.name}",
         ),
         node=node_arguments(
-            facts,
-            target.os,
-            baked=True,
-            cluster=plan.cluster_name,
-            metrics_uri=names.node_metrics_uri,
+            facts, target.os, baked=True, cluster=plan.cluster_name, metrics_uri=names.node_metrics_uri
         ),
     )
 
@@ -192,11 +181,7 @@ def _mounts(names: ClusterNames) -> tuple[str, ...]:
 def machine_script() -> str:
     """The text of the script that every machine runs before Slurm's daemon starts."""
     return rendered(
-        "pcs/machine.sh.j2",
-        efa_check=efa_check(),
-        binaries=pcs.BINARIES,
-        mount_path=pcs.MOUNT_PATH,
-        user=pcs.USER,
+        "pcs/machine.sh.j2", efa_check=efa_check(), binaries=pcs.BINARIES, mount_path=pcs.MOUNT_PATH, user=pcs.USER
     )
 
 

@@ -4,13 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.aws import alarms, buckets, roles
-from launcher.aws.endpoint_parts import (
-    component_state,
-    config_state,
-    model_state,
-    rollback_alarms,
-    scaling_state,
-)
+from launcher.aws.endpoint_parts import component_state, config_state, model_state, rollback_alarms, scaling_state
 from launcher.aws.endpoints import described
 from launcher.model.endpoint import FILLED, KEPT_DAYS, Endpoint, EndpointMode, endpoint_alarms
 from launcher.model.idle import idle_minutes
@@ -133,9 +127,7 @@ def metric_alarms(reading: Reading) -> None:
     states = alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))
     own = [alarm for alarm in states if alarm.metric not in GUARD_METRICS]
     expected_alarms = endpoint_alarms(
-        planned.mode,
-        scales_to_zero=planned.scales_to_zero,
-        tells_idle=idle_minutes(reading.plan.request) is not None,
+        planned.mode, scales_to_zero=planned.scales_to_zero, tells_idle=idle_minutes(reading.plan.request) is not None
     )
     checks.equal("alarms of the endpoint", len(expected_alarms), len(own))
     names = {alarm.dimensions.get("InferenceComponentName") or alarm.dimensions.get("EndpointName") for alarm in own}

@@ -42,12 +42,6 @@ FACTS = Target(
     software=("image/{image}",),
     person=("training-jobs",),
     policies=("network",),
-    roles=(
-        RoleUse(
-            key="nodes",
-            service=SAGEMAKER,
-            needs=("jobs", "values", "machine-of-training-job", "images"),
-        ),
-    ),
+    roles=(RoleUse(key="nodes", service=SAGEMAKER, needs=("jobs", "values", "machine-of-training-job", "images")),),
     scheduler=TRAINING_JOBS,
 )

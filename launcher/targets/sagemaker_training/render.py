@@ -15,14 +15,7 @@ from launcher.model.idle import warm_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.monitoring import STAGED_FOLDER
 from launcher.model.plan import Plan
-from launcher.model.training_job import (
-    GRACE_S,
-    LONGEST_H,
-    LONGEST_PENDING_S,
-    MOST_RETRIES,
-    RUN_TAG,
-    SHORTEST_PENDING_S,
-)
+from launcher.model.training_job import GRACE_S, LONGEST_H, LONGEST_PENDING_S, MOST_RETRIES, RUN_TAG, SHORTEST_PENDING_S
 from launcher.rendering import kubernetes_pod
 from launcher.rendering.batch import JobSettings, secret_findings
 from launcher.rendering.cluster import notify_findings, tags, unknown_types, unnamed_capacity
@@ -87,10 +80,7 @@ def request_of(
         "S3Uri": f"{names.store_uri}/{STAGED_FOLDER}/{name}/",
         "S3DataDistributionType": "FullyReplicated",
     }
-    output = {
-        "S3OutputPath": f"{journal_uri(checkpoint_uri(plan, names), job.run)}/output/",
-        "CompressionType": "NONE",
-    }
+    output = {"S3OutputPath": f"{journal_uri(checkpoint_uri(plan, names), job.run)}/output/", "CompressionType": "NONE"}
     body: dict[str, Any] = {
         "TrainingJobName": name,
         "RoleArn": names.role_arn,
