@@ -62,8 +62,7 @@ def _dollars(meter: Meter) -> list[str]:
     if forecast is not None:
         parts.append(f"forecast ${words.dollars(forecast.mid)}")
     if quoted.usd is not None:
-        span = words.spread(quoted.usd)
-        parts.append(f"quoted ${words.dollars(quoted.usd.mid)}" + (f" ({span})" if span else ""))
+        parts.append(f"quoted {words.cost(quoted.usd)}")
     if quoted.budget_usd is not None:
         parts.append(f"budget ${words.dollars(quoted.budget_usd)}")
     return [", ".join(parts), *_spot(meter)]

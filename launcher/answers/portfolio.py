@@ -49,9 +49,8 @@ def document(portfolio: Portfolio) -> Json:
 def page(portfolio: Portfolio, width: int) -> list[str]:
     """The whole page."""
     total = portfolio.usd_per_month
-    spread = words.spread(total)
     plans = "1 plan" if len(portfolio.members) == 1 else f"{len(portfolio.members)} plans"
-    text = f"{plans}: ${words.dollars(total.mid)} a month" + (f" ({spread})" if spread else "")
+    text = f"{plans}: {words.cost(total, 'a month')}"
     if portfolio.unpriced:
         text += f", without {', '.join(portfolio.unpriced)}, which has no price"
     lines = ["", *wrapped(f"  {text}, each on its best option.", width), "", *_plans(portfolio, width)]

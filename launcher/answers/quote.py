@@ -110,13 +110,8 @@ def answer_lines(quoted: Quote) -> list[str]:
     """The total in a sentence."""
     if quoted.usd is None:
         return [f"No total: {quoted.unpriced}."]
-    usd = quoted.usd
-    spread = words.spread(usd)
-    lines = [
-        f"{'Total to finish' if quoted.serving is None else 'A month'}: ${words.dollars(usd.mid)}"
-        + (f" ({spread})" if spread else "")
-        + (", incomplete" if quoted.incomplete else "")
-    ]
+    what = "Total to finish" if quoted.serving is None else "A month"
+    lines = [f"{what}: {words.cost(quoted.usd)}" + (", incomplete" if quoted.incomplete else "")]
     if quoted.incomplete:
         lines.append(missing_words(quoted))
     if quoted.commitment_usd is not None:

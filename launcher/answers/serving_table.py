@@ -103,8 +103,7 @@ def _month(quoted: Quote) -> str:
     place, usd, outlook = quoted.plan.place, quoted.usd, quoted.serving
     if usd is None or outlook is None:
         return ""
-    how = "" if place.option is PurchaseOption.BEDROCK else f", {words.option(place)}"
-    text = f"{words.machines(place)}{how} in {place.region}: {words.cost(usd, 'a month')}"
+    text = f"{words.purchase(place)}: {words.cost(usd, 'a month')}"
     if outlook.usd_per_million_output_tokens is not None:
         text += f", ${words.dollars(outlook.usd_per_million_output_tokens)} per million output tokens"
     elif outlook.usd_per_million_tokens is not None:

@@ -104,10 +104,7 @@ def _bar(point: Point, most: float) -> str:
 
 
 def _pick(point: Point) -> str:
-    if point.best is None:
-        return ""
-    place = point.best.plan.place
-    return f"{words.machines(place)}, {words.option(place)} in {place.region}"
+    return "" if point.best is None else words.purchase(point.best.plan.place)
 
 
 def _reasons(sweep: Sweep, width: int) -> list[str]:

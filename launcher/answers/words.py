@@ -112,13 +112,14 @@ def option(place: Place, *, short: bool = False) -> str:
 
 def purchase(place: Place) -> str:
     """What is bought, how and where."""
-    return f"{machines(place)}, {option(place)} in {place.region}"
+    how = "" if place.option is PurchaseOption.BEDROCK else f", {option(place)}"
+    return f"{machines(place)}{how} in {place.region}"
 
 
-def cost(usd: UsdRange, unit: str) -> str:
-    """Dollars of a run or a month, with their range."""
+def cost(usd: UsdRange, unit: str = "") -> str:
+    """Dollars with their range, of a run or a month where `unit` says so."""
     ends = spread(usd)
-    return f"${dollars(usd.mid)} {unit}" + (f" ({ends})" if ends else "")
+    return f"${dollars(usd.mid)}{unit and f' {unit}'}" + (f" ({ends})" if ends else "")
 
 
 def origin(source: str, basis: str, as_of: date | None) -> str:
