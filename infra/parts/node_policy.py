@@ -171,8 +171,8 @@ def _reach_statements(
     """The trainer's own checkpoints, which it also deletes, and data that nodes fetch; with the keys of both."""
     for writes, title in ((True, "OwnCheckpoints"), (False, "Data")):
         places = [reach for reach in reached if reach.writes is writes]
-        for number, each in enumerate(places):
-            bucket, _, prefix = each.uri.removeprefix("s3://").partition("/")
+        for number, source in enumerate(places):
+            bucket, _, prefix = source.uri.removeprefix("s3://").partition("/")
             place = StoreAccess(bucket_arn=f"arn:{Aws.PARTITION}:s3:::{bucket}", prefix=prefix.strip("/"))
             listed = [place.prefix, f"{place.prefix}/*"] if place.prefix else ["*"]
             changes = ("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:ListMultipartUploadParts", "s3:PutObject")

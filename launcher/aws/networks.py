@@ -132,7 +132,7 @@ def nat_gateways(session: Session, ids: Sequence[str]) -> tuple[NatState, ...]:
         NatState(
             id=str(gateway["NatGatewayId"]),
             available=gateway["State"] == "available",
-            allocations=frozenset(str(one["AllocationId"]) for one in gateway["NatGatewayAddresses"]),
+            allocations=frozenset(str(address["AllocationId"]) for address in gateway["NatGatewayAddresses"]),
         )
         for gateway in answer["NatGateways"]
     )
@@ -169,7 +169,9 @@ def attached_vpcs(session: Session, gateways: Sequence[str]) -> frozenset[str]:
     """The VPCs that some internet gateways are attached to."""
     with translated("describe internet gateways"):
         answer = session.client("ec2").describe_internet_gateways(InternetGatewayIds=list(gateways))
-    return frozenset(str(one["VpcId"]) for gateway in answer["InternetGateways"] for one in gateway["Attachments"])
+    return frozenset(
+        str(attachment["VpcId"]) for gateway in answer["InternetGateways"] for attachment in gateway["Attachments"]
+    )
 
 
 def tables_of(session: Session, subnet_ids: Sequence[str]) -> dict[str, str]:

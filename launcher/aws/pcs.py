@@ -181,4 +181,6 @@ def machine(session: Session, group: str) -> str | None:
     ]
     with translated(f"find the instance of node group {group}"):
         reservations = session.client("ec2").describe_instances(Filters=filters)["Reservations"]
-    return next((str(instance["InstanceId"]) for one in reservations for instance in one["Instances"]), None)
+    return next(
+        (str(instance["InstanceId"]) for reservation in reservations for instance in reservation["Instances"]), None
+    )

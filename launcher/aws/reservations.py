@@ -29,8 +29,8 @@ def reservation(session: Session, identifier: str) -> ReservationState | None:
     """One capacity reservation by its id; None where the session's region has none of it for this account."""
     ask, what = session.client("ec2").describe_capacity_reservations, f"describe reservation {identifier}"
     answer = unless_absent(ask, what, _ABSENT, CapacityReservationIds=[identifier])
-    reservations_there = [] if answer is None else answer["CapacityReservations"]
-    return _state(reservations_there[0]) if reservations_there else None
+    described = [] if answer is None else answer["CapacityReservations"]
+    return _state(described[0]) if described else None
 
 
 def reservations(session: Session, instance_type: str) -> tuple[ReservationState, ...]:

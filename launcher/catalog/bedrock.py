@@ -116,8 +116,8 @@ class BedrockCatalog:
 
     def priced_profiles(self, model_id: str, region: str) -> tuple[BedrockPrice, ...]:
         """The prices of a model through every inference profile that requests of a region can use."""
-        prices_there = (self.price(model_id, region, BedrockProfile(profile)) for profile in profiles_of(region))
-        return tuple(bedrock_price for bedrock_price in prices_there if bedrock_price is not None)
+        bedrock_prices = (self.price(model_id, region, BedrockProfile(profile)) for profile in profiles_of(region))
+        return tuple(bedrock_price for bedrock_price in bedrock_prices if bedrock_price is not None)
 
     def _known(self, model_id: str) -> Sequence[BedrockPrice]:
         until = self.prices_as_of or date.max

@@ -249,7 +249,7 @@ def _zoned(index: Zoned, kind: str, names: Collection[str], regions: Collection[
     for name, region in product(names, regions):
         rows = index.get((name, region), ())
         for zone in {row.zone for row in rows}:
-            row = newest((each for each in rows if each.zone == zone), usd_of, FOREVER)
+            row = newest((zone_row for zone_row in rows if zone_row.zone == zone), usd_of, FOREVER)
             if row is not None:
                 place = Key(kind, name, region)
                 place = place._replace(detail=zone) if kind == SAGEMAKER else place._replace(zone=zone)

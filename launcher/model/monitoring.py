@@ -79,8 +79,8 @@ def alarms(*, budgeted: bool, rated: bool) -> tuple[Alarm, ...]:
     >>> [str(each) for each in alarms(budgeted=True, rated=True)]
     ['Silent', 'Failing', 'Spend']
     """
-    alarms_there = (Alarm.SILENT, Alarm.FAILING)
-    return (*alarms_there, Alarm.SPEND) if budgeted and rated else alarms_there
+    always = (Alarm.SILENT, Alarm.FAILING)
+    return (*always, Alarm.SPEND) if budgeted and rated else always
 
 
 def guard_metrics(*, rated: bool, stops: bool = False) -> tuple[str, ...]:

@@ -220,11 +220,11 @@ def pod_spec(plan: Plan, *, names: ClusterNames, job: JobSettings) -> JobSpec:
     Raises:
         ImpossibleError: the agent would not take it, with all reasons.
     """
-    made = job_spec(plan, names=names, job=job, view=IN_A_POD)
+    specification = job_spec(plan, names=names, job=job, view=IN_A_POD)
     journal = journal_uri(checkpoint_uri(plan, names), job.run)
     grace_s, retries = float(pod.grace_s(plan, job)), job.retries_of(plan.request.run)
-    data = tuple(replace(spec, path=pod.by_volume(plan, spec.path)) for spec in made.data)
-    policy = made.checkpoint
+    data = tuple(replace(spec, path=pod.by_volume(plan, spec.path)) for spec in specification.data)
+    policy = specification.checkpoint
     if policy.mode == CheckpointMode.OWN and policy.uri is not None:
         policy = replace(policy, uri=pod.by_volume(plan, policy.uri))
-    return replace(made, journal=journal, grace_s=grace_s, retries=retries, data=data, checkpoint=policy)
+    return replace(specification, journal=journal, grace_s=grace_s, retries=retries, data=data, checkpoint=policy)

@@ -46,35 +46,37 @@ def ways_in(plan: Plan, _outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     ]
 
 
-def submit_training_job(asked: JobRequest) -> Submission:
+def submit_training_job(job_request: JobRequest) -> Submission:
     """Ship a job to its channel and create the training job; said only when SageMaker has it.
 
     Raises:
         ImpossibleError: the request breaks the API's own rules.
         AwsError: a call failed, and it is not known whether the job was created.
     """
-    bundle = with_names(asked.bundle, asked.names)
-    asked.folder.write_bundle(bundle)
+    bundle = with_names(job_request.bundle, job_request.names)
+    job_request.folder.write_bundle(bundle)
     request: dict[str, Any] = safe_json.loads(bundle.file(REQUEST_FILE).text)
     refuse_bad_request(request)
-    session = Session(environment=asked.environment, region=asked.quoted.plan.place.region)
-    shipment = ship_work(asked.workdir, asked.store, asked.here, datetime.now(UTC), asked.tell)
-    asked.tell(shipment.words())
+    session = Session(environment=job_request.environment, region=job_request.quoted.plan.place.region)
+    shipment = ship_work(job_request.workdir, job_request.store, job_request.here, datetime.now(UTC), job_request.tell)
+    job_request.tell(shipment.words())
     name = str(request["TrainingJobName"])
     channel = f"{STAGED_FOLDER}/{name}"
     with job_archive(bundle, shipment) as (path, agent):
-        asked.store.send(path, f"{channel}/job.tar.gz")
+        job_request.store.send(path, f"{channel}/job.tar.gz")
     for file in (ENTRY_FILE, ENVIRONMENT_FILE):
-        asked.store.put(f"{channel}/{file.rpartition('/')[2]}", bundle.file(file).text.encode())
-    place = f"{asked.store.uri}/{channel}"
-    asked.folder.append_event("job-folder-put", where=asked.head_node.words(), folder=place, agent_sha256=agent)
-    submission = submission_of(asked, asked.head_node, shipment, name)
-    submission.write(asked.folder)
-    _create(session, request, asked.key)
-    done = submission.taken(Submitted(job=name, key=asked.key, folder=name))
-    done.write(asked.folder)
-    asked.folder.append_event("submitted", job=name, key=asked.key)
-    asked.tell(f"created: training job {name}")
+        job_request.store.put(f"{channel}/{file.rpartition('/')[2]}", bundle.file(file).text.encode())
+    place = f"{job_request.store.uri}/{channel}"
+    job_request.folder.append_event(
+        "job-folder-put", where=job_request.head_node.words(), folder=place, agent_sha256=agent
+    )
+    submission = submission_of(job_request, job_request.head_node, shipment, name)
+    submission.write(job_request.folder)
+    _create(session, request, job_request.key)
+    done = submission.taken(Submitted(job=name, key=job_request.key, folder=name))
+    done.write(job_request.folder)
+    job_request.folder.append_event("submitted", job=name, key=job_request.key)
+    job_request.tell(f"created: training job {name}")
     return done
 
 

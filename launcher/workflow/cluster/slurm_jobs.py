@@ -27,13 +27,13 @@ FOLDER = "slipway"
 
 def commands_there(plan: Plan) -> list[tuple[str, str]]:
     """Commands to type on a node that takes a plan's jobs, each with what it is for."""
-    found = [
+    commands = [
         ("a shell on a node, there", f"srun --partition {queue_name(plan.place.instance_type)} --nodes 1 --pty bash")
     ]
     if plan.request.workload.train is not None:
         job = f"sbatch {BATCH_FILE}   (slipway render FILE -o DIR writes it with all it needs)"
-        found.append(("the job, from there", job))
-    return found
+        commands.append(("the job, from there", job))
+    return commands
 
 
 def reach_batch(_submission: Submission, _environment: Mapping[str, str], shell: Callable[[], Shell]) -> Reached:

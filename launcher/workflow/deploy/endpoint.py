@@ -246,11 +246,11 @@ def ask_once(endpoint: ServedEndpoint, session: Session, tell: Tell) -> Reply:
 def _with_troubles(failure: DeploymentFailedError, plan: Plan, session: Session) -> DeploymentFailedError:
     """A failure with what the alarms and the containers of an endpoint that runs already say of it."""
     try:
-        troubles_there = troubles(served(plan.name, session), session)
+        reports = troubles(served(plan.name, session), session)
     except SlipwayError:
         # There is no endpoint, or AWS cannot be asked: the failure itself is the news.
         return failure
-    more = "".join(f"\n{trouble}" for trouble in troubles_there)
+    more = "".join(f"\n{trouble}" for trouble in reports)
     return DeploymentFailedError(failure.message + more, hint=failure.hint)
 
 

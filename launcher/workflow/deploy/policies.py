@@ -103,12 +103,12 @@ def _targets(request: PlanRequest) -> tuple[TargetKind, ...] | None:
     kinds = request.target.kind
     if not kinds:
         return None
-    kinds_there = tuple(kind for kind in kinds if kind in TARGET_POLICIES)
-    if not kinds_there:
+    deployable = tuple(kind for kind in kinds if kind in TARGET_POLICIES)
+    if not deployable:
         named = ", ".join(kind.value for kind in kinds)
         allowed = ", ".join(policy.value for policy in TARGET_POLICIES)
         raise ImpossibleError(f"target.kind: {named} has no stacks here", hint=f"CloudFormation makes {allowed}")
-    return kinds_there
+    return deployable
 
 
 def _partition(region: str) -> str:

@@ -57,8 +57,8 @@ NEW_EXPORT = "aws bcm-data-exports create-export: table COST_AND_USAGE_REPORT, F
 def exports(subject: Subject) -> Iterator[Check]:
     """Whether the bill is exported in a form that can be read; nothing depends on it: Cost Explorer answers, too."""
     requirement = "the bill is exported as CUR 2.0 or FOCUS"
-    data_exports_there = data_exports.data_exports(subject.session("bcm-data-exports", region=HOME))
-    bills = [export for export in data_exports_there if any(table in export.query for table in TABLES)]
+    account_exports = data_exports.data_exports(subject.session("bcm-data-exports", region=HOME))
+    bills = [export for export in account_exports if any(table in export.query for table in TABLES)]
     if not bills:
         yield advice("bill export", requirement, NO_EXPORT, NEW_EXPORT)
     for bill in bills:

@@ -51,9 +51,9 @@ def left_running(
         " and what is not known" if any((cost.usd_per_hour is None) for cost in paid) else ""
     )
     goes_on = " (CloudFormation continues)" if any(stack.status.endswith(IN_PROGRESS) for stack in running) else ""
-    one = len(running) == 1
-    exist = "1 stack exists and costs" if one else f"{len(running)} stacks exist and cost"
-    summary = f"{exist} {total}{goes_on}: {command} removes {'it' if one else 'them'}"
+    single = len(running) == 1
+    exist = "1 stack exists and costs" if single else f"{len(running)} stacks exist and cost"
+    summary = f"{exist} {total}{goes_on}: {command} removes {'it' if single else 'them'}"
     return LeftRunning(lines=(summary, *lines), stacks=tuple(status.items()))
 
 

@@ -86,7 +86,7 @@ def running_rates(template: Mapping[str, Any], catalog: Catalog, region: str) ->
 
 def _paid(template: Mapping[str, Any], catalog: Catalog, region: str) -> Iterator[tuple[str, tuple[_Paid, ...]]]:
     resources = template.get("Resources", {})
-    rate = next((rate_there for rate_there in map(_quoted_rate, resources.values()) if rate_there is not None), None)
+    rate = next((usd for usd in map(_quoted_rate, resources.values()) if usd is not None), None)
     for logical_id, resource in resources.items():
         yield logical_id, tuple(_priced(resource, resources, rate, catalog=catalog, region=region))
 

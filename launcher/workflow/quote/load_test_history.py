@@ -65,11 +65,11 @@ def remarks(
     for load in sorted(history.loads, key=lambda past: past.row.date):
         if model is not None and load.row.model == model.name and load.row.instance_type in estimates:
             newest[load.row.instance_type] = load
-    remarks_there = list(history.findings)
+    findings = list(history.findings)
     for name, load in newest.items():
         assert model is not None  # noqa: S101 - none is newest without one
         facts = catalog.instance_types[name]
         reason = load.unfit or why_unused(load.row, serve, model, facts, catalog.accelerators[facts.accelerator or ""])
         if reason:
-            remarks_there.append(info(CODE, "workload.serve", f"the {load.row.source} on {name} is not used: {reason}"))
-    return tuple(remarks_there)
+            findings.append(info(CODE, "workload.serve", f"the {load.row.source} on {name} is not used: {reason}"))
+    return tuple(findings)

@@ -111,13 +111,13 @@ class _Listed:
         key = named or line.services[0]
         if key not in self._known:
             if named.startswith("ml."):
-                products_there = price_list.sagemaker_products(self._session, named, (self._region,))
+                listed = price_list.sagemaker_products(self._session, named, (self._region,))
             elif named:
                 products = price_list.machine_products(self._session, named, (self._region,))
-                products_there = [product for product in products if price_list.is_plain(product.attributes)]
+                listed = [product for product in products if price_list.is_plain(product.attributes)]
             else:
-                products_there = price_list.bill_products(self._session, key, self._region)
-            self._known[key] = products_there
+                listed = price_list.bill_products(self._session, key, self._region)
+            self._known[key] = listed
         return self._known[key]
 
 

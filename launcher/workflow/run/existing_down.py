@@ -118,8 +118,12 @@ def _jobs(connection: Connection, plan: Plan) -> Iterator[JobThere]:
         answer = connection.find(kind.path.format(namespace=namespace), query=query) or {}
         for item in answer.get("items", ()):
             metadata = item["metadata"]
-            ended = (one["type"] for one in item.get("status", {}).get("conditions", ()) if one["status"] == "True")
-            state = next((_OVER[one] for one in ended if one in _OVER), "not ended")
+            ended = (
+                condition["type"]
+                for condition in item.get("status", {}).get("conditions", ())
+                if condition["status"] == "True"
+            )
+            state = next((_OVER[word] for word in ended if word in _OVER), "not ended")
             key = metadata.get("annotations", {}).get(RUN_ANNOTATION, "")
             job = Submitted(job=metadata["name"], key=key, folder=f"{namespace}/{metadata['name']}")
             yield JobThere(kind=kind.kind, submitted=job, state=state)
@@ -148,7 +152,7 @@ def _retained(connection: Connection, plan: Plan, existing: ExistingCluster) -> 
 
 
 def remove_jobs(
-    jobs_there: JobsThere,
+    cluster_jobs: JobsThere,
     environment: Mapping[str, str],
     tell: Callable[[str], None],
     *,
@@ -161,10 +165,10 @@ def remove_jobs(
         SchedulerError: the cluster does not answer, or refuses.
         DeploymentFailedError: something holds a job back; the same command looks again.
     """
-    with closing(connection_to(jobs_there.existing.head_node, environment)) as connection:
-        for job in jobs_there.jobs:
+    with closing(connection_to(cluster_jobs.existing.head_node, environment)) as connection:
+        for job in cluster_jobs.jobs:
             tell(f"deleting {job.kind} {job.submitted.folder}")
-            jobs = KubernetesJobs(connection=connection, namespace=namespace_of(jobs_there.plan), kind=job.kind)
+            jobs = KubernetesJobs(connection=connection, namespace=namespace_of(cluster_jobs.plan), kind=job.kind)
             jobs.remove(job.submitted)
             end = clock() + PATIENCE_S
             while left := jobs.left(job.submitted):
@@ -174,15 +178,15 @@ def remove_jobs(
                         hint="run the same command to check again; only its controller should remove a finalizer",
                     )
                 sleep(LOOK_S)
-    _take_back(jobs_there, environment, tell)
-    gone = tuple((name, "gone") for name, _ in jobs_there.removal.jobs)
-    return replace(jobs_there.removal, done=True, jobs=gone)
+    _take_back(cluster_jobs, environment, tell)
+    gone = tuple((name, "gone") for name, _ in cluster_jobs.removal.jobs)
+    return replace(cluster_jobs.removal, done=True, jobs=gone)
 
 
-def _take_back(jobs_there: JobsThere, environment: Mapping[str, str], tell: Callable[[str], None]) -> None:
-    plan, pod_identity = jobs_there.plan, jobs_there.existing.pod_identity
-    if pod_identity is None or not jobs_there.granted:
+def _take_back(cluster_jobs: JobsThere, environment: Mapping[str, str], tell: Callable[[str], None]) -> None:
+    plan, pod_identity = cluster_jobs.plan, cluster_jobs.existing.pod_identity
+    if pod_identity is None or not cluster_jobs.granted:
         return
-    namespace, account = namespace_of(plan), jobs_there.existing.account(plan)
+    namespace, account = namespace_of(plan), cluster_jobs.existing.account(plan)
     if revoke(pod_identity, namespace, account, Session(environment=environment, region=plan.place.region)):
         tell(f"the cluster's role is no longer granted to pods of {namespace}/{account}")

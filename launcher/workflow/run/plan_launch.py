@@ -53,8 +53,8 @@ def next_rank(priced: Priced, tried: Sequence[Place], unfit: Container[Place] = 
     return None
 
 
-def _shares_cluster(one: Plan, other: Plan) -> bool:
-    return (one.cluster_name, one.place.region) == (other.cluster_name, other.place.region)
+def _shares_cluster(plan: Plan, other: Plan) -> bool:
+    return (plan.cluster_name, plan.place.region) == (other.cluster_name, other.place.region)
 
 
 def place_words(place: Place) -> str:

@@ -285,8 +285,8 @@ def stop_after(steps: int, mode: CheckpointMode, clock: Callable[[], datetime]) 
     shown_at: list[datetime] = []
 
     def measured(folder: RunFolder) -> bool:
-        points_there = [point for attempt in points(folder) for point in attempt]
-        if len(points_there) < LEAST_LINES or points_there[-1].step < steps:
+        recorded = [point for attempt in points(folder) for point in attempt]
+        if len(recorded) < LEAST_LINES or recorded[-1].step < steps:
             return False
         shown_at.append(clock())
         if mode is not CheckpointMode.AGENT or shown_at[-1] - shown_at[0] >= PATIENCE:

@@ -92,10 +92,10 @@ def _rules(reading: Reading) -> tuple[str, ...]:
 def event_rules(reading: Reading) -> None:
     """Every rule is on; together they call on time, on what AWS takes back, and on trouble of the head node."""
     checks, plan = reading.checks, reading.plan
-    event_rules_there = [rules.describe(reading.session, rule) for rule in _rules(reading)]
-    checks.holds("event rules are on", all(rule.enabled and rule.targets for rule in event_rules_there))
+    described_rules = [rules.describe(reading.session, rule) for rule in _rules(reading)]
+    checks.holds("event rules are on", all(rule.enabled and rule.targets for rule in described_rules))
     checks.equal(
-        "guard is called at", {"rate(5 minutes)"}, {rule.schedule for rule in event_rules_there if rule.schedule}
+        "guard is called at", {"rate(5 minutes)"}, {rule.schedule for rule in described_rules if rule.schedule}
     )
     row = target_of(plan.place.target).guard
     events = set() if row is None else set(row.events)
@@ -105,13 +105,15 @@ def event_rules(reading: Reading) -> None:
     if plan.place.option is PurchaseOption.CAPACITY_BLOCK and reservation is not None:
         events |= {"Capacity Block Expiration Warning", "Capacity Block Reservation Expiration Warning"}
         ids = {
-            one
-            for rule in event_rules_there
-            for one in rule.pattern.get("detail", {}).get("capacity-reservation-id", [])
+            reservation_id
+            for rule in described_rules
+            for reservation_id in rule.pattern.get("detail", {}).get("capacity-reservation-id", [])
         }
         checks.equal("block with an end notice", {reservation.id}, ids)
     checks.equal(
-        "events listened to", events, {one for rule in event_rules_there for one in rule.pattern.get("detail-type", [])}
+        "events listened to",
+        events,
+        {event for rule in described_rules for event in rule.pattern.get("detail-type", [])},
     )
 
 

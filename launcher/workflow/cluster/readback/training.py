@@ -53,7 +53,8 @@ def ways_out(reading: Reading) -> None:
     checks.holds("NAT gateway is up", gateways and all(gateway.available for gateway in gateways))
     addresses = set(networks.allocations(session, reading.ids("AWS::EC2::EIP")))
     checks.holds(
-        "NAT gateway has the stack's address", addresses == {one for gateway in gateways for one in gateway.allocations}
+        "NAT gateway has the stack's address",
+        addresses == {allocation for gateway in gateways for allocation in gateway.allocations},
     )
 
 
@@ -108,7 +109,7 @@ def endpoint_group(reading: Reading) -> None:
         if group_id == own:
             continue
         inward = networks.security_group_rules(reading.session, group_id)["in"]
-        ranges = {one["CidrIp"] for rule in inward for one in rule.get("IpRanges", [])}
+        ranges = {ip_range["CidrIp"] for rule in inward for ip_range in rule.get("IpRanges", [])}
         reading.checks.equal("endpoints let in", {reading.plan.request.network.cidr}, ranges)
         reading.checks.equal("endpoints allow port", {443}, {rule.get("FromPort") for rule in inward})
 
@@ -123,7 +124,11 @@ def nested_stacks(reading: Reading) -> None:
 def log_retention(reading: Reading) -> None:
     """Every log group forgets in time."""
     for group in reading.ids("AWS::Logs::LogGroup"):
-        days = [one.retention_days for one in log_groups.log_groups(reading.session, group) if one.name == group]
+        days = [
+            log_group.retention_days
+            for log_group in log_groups.log_groups(reading.session, group)
+            if log_group.name == group
+        ]
         reading.checks.equal(f"days that {group} is kept", [LOG_RETENTION_DAYS], days)
 
 
