@@ -196,7 +196,7 @@ def test_trn2_on_demand_is_unpriced_with_the_reason_and_the_unverified_row(catal
     assert found.seen.as_of == date(2026, 6, 7)
 
 
-def test_a_newer_unverified_block_rate_is_told_and_does_not_price(catalog: Catalog):
+def test_a_newer_unverified_block_rate_is_reported_and_does_not_price(catalog: Catalog):
     price = catalog.capacity_block("p5en.48xlarge", "ap-northeast-1")
     assert isinstance(price, Price)
     assert price.usd == Decimal("49.928")

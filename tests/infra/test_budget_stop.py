@@ -31,7 +31,7 @@ def guard_of(made):
 
 
 @pytest.mark.parametrize("kind", ["parallelcluster", "hyperpod-slurm", "eks"])
-def test_the_guard_is_told_the_sum_and_may_tell_the_job(synthesised, kind):
+def test_the_guard_gets_the_limit_and_may_notify_the_job(synthesised, kind):
     made = synthesised(plan(kind), **RATES)
     told = guard_of(made)["Environment"]["Variables"]
     assert (told["STOP_AT_USD"], told["NODES"], told["USD_PER_HOUR_BESIDE"]) == ("500.5", "2", "1.25")

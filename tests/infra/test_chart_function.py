@@ -160,7 +160,7 @@ def test_nothing_keeps_a_stack_from_being_deleted(function, answers, tmp_path):
     assert not (tmp_path / "told").exists()
 
 
-def test_the_guard_is_told_how_many_pods_there_are_and_cloudformation_nothing(function, monkeypatch):
+def test_the_guard_gets_the_number_of_pods_and_cloudformation_nothing(function, monkeypatch):
     """What calls without a request of CloudFormation's is the guard."""
     asked = []
 

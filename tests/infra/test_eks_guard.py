@@ -98,7 +98,7 @@ class TestStop:
 
 
 class TestWhatStays:
-    def test_machines_that_a_group_of_none_still_has_are_told_of_every_hour(self, guard, monkeypatch):
+    def test_machines_that_a_group_of_none_still_has_are_reported_every_hour(self, guard, monkeypatch):
         made, stub = guard
         told = []
         monkeypatch.setattr(made, "tell", lambda subject, text: told.append((subject, text)))
@@ -200,6 +200,6 @@ class TestPods:
         text = look(quiet_minutes=quiet_minutes, counted=counted, stops=stops, still=still)
         assert ("its job tiny shows no CPU" in text) == stops
 
-    def test_pods_that_cannot_start_are_told_of_and_keep_nothing(self, look):
+    def test_pods_that_cannot_start_are_reported_and_keep_nothing(self, look):
         words = "default/train-0: ImagePullBackOff: container c: not found"
         assert words in look(quiet_minutes=120, counted=NONE, stops=True, stuck=[words])

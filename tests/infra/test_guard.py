@@ -94,7 +94,7 @@ class TestCounting:
 
 
 class TestTime:
-    def test_nodes_stop_when_it_is_over_and_people_are_told_once(self, aws, guard_of):
+    def test_nodes_stop_when_it_is_over_and_people_are_notified_once(self, aws, guard_of):
         aws.nodes(2)
         guard_of(age_h=48.1, TTL_HOURS="48").watch()
         assert aws.fleet == "STOP_REQUESTED"
@@ -116,7 +116,7 @@ class TestTime:
         guard_of(age_h=60, TTL_HOURS="48").watch()
         assert (aws.fleet, aws.messages) == (status, [])
 
-    def test_nodes_that_stay_after_the_stop_are_ended_and_told_of_every_hour(self, aws, guard_of):
+    def test_nodes_that_stay_after_the_stop_are_ended_and_reported_every_hour(self, aws, guard_of):
         asked = NOW - timedelta(minutes=20)
         aws.set_fleet("STOPPING", str(asked))
         stays = aws.nodes(2)
@@ -277,7 +277,7 @@ class TestNotices:
         ("SageMaker Endpoint State Change", {"EndpointStatus": "RollingBack"}, "SageMaker says RollingBack"),
     ],
 )
-def test_an_event_is_told_in_its_own_words(aws, module, guard_of, kind, detail, words):  # noqa: PLR0917 - a table
+def test_an_event_is_reported_in_its_own_words(aws, module, guard_of, kind, detail, words):  # noqa: PLR0917 - a table
     module.respond(guard_of(), {"detail-type": kind, "detail": detail})
     ((_, message),) = aws.messages
     assert message == f"cluster tiny in us-east-2: {words}"

@@ -95,7 +95,7 @@ class TestWhen:
 
 
 class TestWhat:
-    def test_people_are_told_once_how_to_go_on(self, aws, looks):
+    def test_people_are_notified_once_how_to_go_on(self, aws, looks):
         aws.nodes(2)
         looks(0, 7)
         ((subject, text),) = aws.messages
@@ -105,7 +105,7 @@ class TestWhat:
         assert "resume from its last checkpoint" in text
         assert "its 2 nodes end in 5 minutes" in text
 
-    def test_the_end_of_the_nodes_is_told_once_too(self, aws, looks):
+    def test_the_end_of_the_nodes_is_reported_once_too(self, aws, looks):
         aws.nodes(2)
         looks(0, 7)
         assert len(aws.messages) == 1

@@ -44,7 +44,7 @@ def test_a_job_of_which_one_node_is_at_work_keeps_all(aws, watch, still):
     assert (watch(), aws.messages) == ("RUNNING", [])
 
 
-def test_a_job_that_stands_still_on_all_of_them_is_told_of_and_stopped(aws, watch):
+def test_a_job_that_stands_still_on_all_of_them_is_reported_and_stopped(aws, watch):
     beat(0, 30)
     beat(1, 45)
     assert watch() == "STOP_REQUESTED"
@@ -57,7 +57,7 @@ def test_without_a_limit_it_goes_on_for_any_time(aws, watch):
     assert watch(HUNG_MINUTES="0") == "RUNNING"
 
 
-def test_prepaid_nodes_of_a_hung_job_are_told_of_and_left(aws, watch):
+def test_prepaid_nodes_of_a_hung_job_are_reported_and_left(aws, watch):
     beat(0, 30)
     assert watch(PREPAID="true") == "RUNNING"
     ((_, text),) = aws.messages
@@ -95,6 +95,6 @@ def test_a_job_of_slurms_that_was_reported_long_ago_runs_no_more(aws, watch):
 
 
 @pytest.mark.parametrize("body", ["", "[", "{}", '{"over": false, "job": "x", "still_s": "long"}', "[" * 5000])
-def test_what_a_node_writes_otherwise_is_work_and_told_to_nobody(aws, watch, body):
+def test_what_a_node_writes_otherwise_is_work_and_reported_to_nobody(aws, watch, body):
     beat(0, 0, body=body)
     assert (watch(), aws.messages) == ("RUNNING", [])

@@ -173,7 +173,7 @@ def test_everything_but_what_goes_by_itself_is_stopped(look, target, reason):
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("code", ["AccessDeniedException", "ResourceInUseException"])
-def test_a_refusal_is_told_once_a_day_and_tried_again_at_every_look(look, target, code):
+def test_a_refusal_is_reported_once_a_day_and_tried_again_at_every_look(look, target, code):
     state = next(state for state in target.states if state in {"RUNNING", "ACTIVE", "Running", "InService"})
     for step in range(3):
         told = look(target, state, "time", refused=code, now=NOW + step * timedelta(minutes=5))

@@ -61,7 +61,7 @@ def left(store):
     return [content["Key"] for content in store.list_objects_v2(Bucket=BUCKET, Prefix=FOLDER).get("Contents", [])]
 
 
-def test_people_are_told_what_was_dropped_and_why_and_once(aws, store, look):
+def test_people_are_notified_once_what_was_dropped_and_why(aws, store, look):
     say(store, 1)
     say(store, 2, reason="the disk is on fire")
     look()
@@ -74,7 +74,7 @@ def test_people_are_told_what_was_dropped_and_why_and_once(aws, store, look):
     assert not any("/trouble/" in key for key in left(store))
 
 
-def test_reserved_nodes_that_do_nothing_are_told_once_a_day_with_their_price(aws, store, look):
+def test_reserved_nodes_that_do_nothing_are_reported_once_a_day_with_their_price(aws, store, look):
     def idle(guard):
         guard.all_idle = lambda _: True
         guard.nodes = lambda: [{}, {}]
@@ -96,7 +96,7 @@ def test_reserved_nodes_that_do_nothing_are_told_once_a_day_with_their_price(aws
 RESERVED = {"PREPAID": "true", "USD_PER_NODE_HOUR": "31.464", "RESERVED_NODES": "2"}
 
 
-def test_a_block_of_which_no_machine_is_there_is_told_once_a_day_with_its_price(aws, store, look):
+def test_a_block_of_which_no_machine_is_there_is_reported_once_a_day_with_its_price(aws, store, look):
     window = {"RESERVED_FROM": "2026-11-20T11:30:00+00:00", "RESERVED_UNTIL": "2026-11-21T11:00:00+00:00"}
     # An hour of idle time and 15 minutes more from 11:30, when it begins: its cluster is there since the day before.
     for early in (0, 8):
@@ -132,7 +132,7 @@ def old(guard):
     return guard
 
 
-def test_a_reservation_whose_machines_were_stopped_is_told_when_none_has_run_for_the_idle_time(aws, store, look):
+def test_a_reservation_whose_machines_were_stopped_is_reported_when_none_has_run_for_the_idle_time(aws, store, look):
     on_demand = {**RESERVED, "PREPAID": "false"}
     machines = aws.nodes(2)
     look(0, old, **on_demand)
@@ -145,7 +145,7 @@ def test_a_reservation_whose_machines_were_stopped_is_told_when_none_has_run_for
     assert "has run since 2026-11-20 13:0" in text
 
 
-def test_what_comes_later_is_told_later(aws, store, look):
+def test_what_comes_later_is_reported_later(aws, store, look):
     say(store, 1)
     look()
     assert len(aws.messages) == 1
@@ -210,7 +210,7 @@ def test_a_store_that_removes_nothing_has_it_told_once_all_the_same(aws, store, 
     assert any("/trouble/" in key for key in left(store))
 
 
-def test_what_could_not_be_told_is_told_at_the_next_look(aws, store, look):
+def test_what_could_not_be_told_is_reported_at_the_next_look(aws, store, look):
     say(store, 1)
     look(0, TOPICS="arn:aws:sns:us-east-2:123456789012:no-such-topic", fails="Publish")
     look(1)
@@ -218,7 +218,7 @@ def test_what_could_not_be_told_is_told_at_the_next_look(aws, store, look):
 
 
 @pytest.mark.parametrize("body", ["", "{", "[]", '{"job": "x"}', "[" * 5000, b"\xff\xfe", "9" * 100_000])
-def test_whatever_a_node_writes_there_is_told_in_a_short_line(aws, store, look, body):
+def test_whatever_a_node_writes_there_is_reported_in_a_short_line(aws, store, look, body):
     say(store, 1, body=body)
     look()
     ((subject, text),) = aws.messages
@@ -228,7 +228,7 @@ def test_whatever_a_node_writes_there_is_told_in_a_short_line(aws, store, look, 
     assert not any("/trouble/" in key for key in left(store))
 
 
-def test_a_flood_is_told_in_pieces(aws, store, look):
+def test_a_flood_is_reported_in_pieces(aws, store, look):
     for number in range(50):
         say(store, number)
     for step in range(3):

@@ -26,7 +26,7 @@ def topic_of(assembly):
 
 
 class TestGuard:
-    def test_it_is_told_the_plans_limits(self, team):
+    def test_it_gets_the_plans_limits(self, team):
         told = variables(team)
         assert (told["CLUSTER"], told["PARALLELCLUSTER"], told["PREPAID"]) == ("team-a", "slipway-team-a", "false")
         assert (told["TTL_HOURS"], told["IDLE_MINUTES"], told["HUNG_MINUTES"]) == ("24", "30", "30")
@@ -37,7 +37,7 @@ class TestGuard:
         assert told["PREPAID"] == "true"
         assert not {"TTL_HOURS", "USD_PER_NODE_HOUR"} & set(told)
 
-    def test_it_is_told_of_a_block_that_is_paid_for_whether_or_not_its_machines_run(self, team, block):
+    def test_it_gets_a_block_that_is_paid_for_whether_or_not_its_machines_run(self, team, block):
         assert "RESERVED_NODES" not in variables(team)
         told = variables(block)
         assert told["RESERVED_NODES"] == "2"
@@ -100,7 +100,7 @@ class TestGuard:
 
 
 class TestWhoIsTold:
-    def test_addresses_are_subscribed_and_topics_are_told_directly(self, team):
+    def test_addresses_are_subscribed_and_topics_are_notified_directly(self, team):
         subscribed = {
             (e["Protocol"], e["Endpoint"]) for e in team.resources("training", "AWS::SNS::Subscription").values()
         }

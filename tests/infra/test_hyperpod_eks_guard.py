@@ -94,7 +94,7 @@ def test_young_nodes_are_not_idle(module, aws, counts):
     assert not guard(module, aws).all_idle([node(1), node(2, age_h=0.2)])
 
 
-def test_without_nodes_or_an_idle_time_nobody_is_asked(module, aws, counts):
+def test_without_nodes_or_an_idle_time_nothing_is_requested(module, aws, counts):
     assert not guard(module, aws).all_idle([])
     assert not guard(module, aws, IDLE_MINUTES="0").all_idle([node(1)])
 

@@ -72,7 +72,7 @@ class TestTime:
         assert "Its 1 workers are being deleted" in stopped
         assert "could not stop its nodes: i-00000000000000001: in use" in failed
 
-    def test_a_cluster_that_takes_no_deletion_now_is_told_of(self, aws, watch):
+    def test_a_cluster_that_takes_no_deletion_now_is_reported(self, aws, watch):
         aws.answers(node(1), node(2), times=2)
         aws.stub.add_client_error("batch_delete_cluster_nodes", "ConflictException", "the cluster is being updated")
         watch(age_h=49, TTL_HOURS="48", fails="ConflictException")
@@ -123,7 +123,7 @@ class TestIdleness:
         watch(IDLE_MINUTES="30", HUNG_MINUTES="30")
         assert ["its job in Slurm shows no CPU" in text for _, text in aws.messages] == [True] * stops
 
-    def test_a_queue_that_nobody_reports_for_an_hour_is_told(self, aws, watch):
+    def test_a_queue_that_nobody_reports_for_an_hour_is_reported(self, aws, watch):
         aws.answers(node(1))
         watch(IDLE_MINUTES="30", fails="has not reported its queue for an hour")
         ((subject, text),) = aws.messages

@@ -24,7 +24,7 @@ class TestGuard:
     def test_it_gets_the_rate_of_one_node(self, trn2):
         assert variables(trn2)["USD_PER_NODE_HOUR"] == "50.000000"
 
-    def test_it_is_hyperpods_and_told_the_plans_limits(self, trn2):
+    def test_it_is_hyperpods_and_gets_the_plans_limits(self, trn2):
         function, told = trn2.only("training", "AWS::Lambda::Function"), variables(trn2)
         assert function["Handler"] == "hyperpod.handler"
         assert (told["CLUSTER"], told["HYPERPOD"], told["PREPAID"]) == ("trn2-pod", "slipway-trn2-pod", "false")

@@ -49,7 +49,7 @@ def test_the_document_writes_to_a_group_that_outlives_the_stack(logged):
     assert set(document) <= set(schemas()["AWS::SSM::Document"]["properties"])
 
 
-def test_without_a_key_the_agent_is_not_told_to_ask_for_one(synthesised):
+def test_without_a_key_the_agent_is_not_configured_to_ask_for_one(synthesised):
     made = synthesised(PLAN.format(kind="parallelcluster", groups="[]", key="null", logins=1, logged="true"))
     _, document = only(made, "AWS::SSM::Document", "SessionLog")
     assert document["Content"]["inputs"]["cloudWatchEncryptionEnabled"] is False

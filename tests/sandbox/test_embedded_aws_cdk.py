@@ -103,7 +103,7 @@ class TestDeployment:
         assert deployed.returncode == 0, deployed.stdout + deployed.stderr
         assert set(statuses(client).items()) >= {(name, "CREATE_COMPLETE") for name in ("net", "store", "train")}
 
-    def test_each_resource_is_told_as_it_is_made(self, deployed):
+    def test_each_resource_is_reported_as_it_is_made(self, deployed):
         told = deployed.stdout + deployed.stderr
         assert "Custom::PclusterCluster" in told
         assert "AWS::EC2::NatGateway" in told

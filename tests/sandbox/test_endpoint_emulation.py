@@ -167,7 +167,7 @@ def test_a_changed_model_is_another_one_and_the_old_goes(stack, session):
     assert (models, configs) != before[:2]
 
 
-def test_an_alarm_takes_an_update_back_and_nobody_is_told(stack, session):
+def test_an_alarm_takes_an_update_back_and_nobody_is_notified(stack, session):
     stack(TEMPLATE)
     before = made(session)[2]
     outputs = session.client("cloudformation").describe_stacks(StackName="stack")["Stacks"][0]["Outputs"]

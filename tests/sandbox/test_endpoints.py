@@ -168,7 +168,7 @@ class TestChatOnInferentia:
         assert (report["status"], report["stacks"][0]["status"]) == ("succeeded", "UPDATE_COMPLETE")
         assert report["endpoint"]["answer"] is None
 
-    def test_what_a_failure_leaves_running_is_told(self, chat, monkeypatch):
+    def test_what_a_failure_leaves_running_is_reported(self, chat, monkeypatch):
         for name, value in chat.box.environment.items():
             monkeypatch.setenv(name, value)
         chat.box.behave(Behaviour(empty=True))

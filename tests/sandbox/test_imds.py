@@ -51,7 +51,7 @@ def get(service, path):
 
 
 class TestToken:
-    def test_without_one_nothing_is_told(self, service):
+    def test_without_one_nothing_is_reported(self, service):
         assert ask(service, f"{META}/instance-id") == (401, "")
         assert ask(service, f"{META}/instance-id", X_aws_ec2_metadata_token="guessed") == (401, "")
 

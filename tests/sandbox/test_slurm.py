@@ -224,7 +224,7 @@ class TestLoss:
 
 
 class TestStart:
-    def test_a_setting_it_does_not_take_is_told_with_its_log(self):
+    def test_a_setting_it_does_not_take_is_reported_with_its_log(self):
         folder = short_folder()
         spec = replace(SPEC, settings=(("SelectType", "select/nothing"),))
         try:

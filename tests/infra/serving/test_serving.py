@@ -204,7 +204,7 @@ class TestPermissions:
         assert f"/aws/sagemaker/{kind}/slipway-{example.plan.name}" in [group.get("LogGroupName") for group in groups]
 
 
-def test_clients_are_told_the_base_url(endpoint):
+def test_clients_get_the_base_url(endpoint):
     for name, part in (("llama31-8b-inf2", "/inference-components/slipway-llama31-8b-inf2"), ("llama31-8b-g6e", "")):
         url = json.dumps(endpoint(name).template("serving")["Outputs"]["OpenAiUrl"]["Value"])
         assert url.endswith(f'/endpoints/slipway-{name}{part}/openai/v1"]]}}')

@@ -112,13 +112,13 @@ class TestAlarms:
         assert (idle["MetricName"], idle["Statistic"]) == ("ApproximateBacklogSize", "Maximum")
         assert [dimension["Name"] for dimension in idle["Dimensions"]] == ["EndpointName"]
 
-    def test_everybody_is_told_but_of_a_wake(self, example):
+    def test_everybody_is_notified_but_of_a_wake(self, example):
         (topic,) = example.resources("serving", "AWS::SNS::Topic")
         for name, alarm in some(alarms(example).items()):
             told = {"Ref": topic} in alarm["AlarmActions"]
             assert told != (name == "Wake")
 
-    def test_a_topic_of_ones_own_is_told_too(self, endpoint):
+    def test_a_topic_of_ones_own_is_notified_too(self, endpoint):
         arn = "arn:aws:sns:us-east-1:123456789012:ml-platform"
         assert arn in alarms(endpoint("llama33-70b-inf2"))["Errors"]["AlarmActions"]
 
@@ -126,7 +126,7 @@ class TestAlarms:
         assert alarms(endpoint("llama33-70b-inf2"))["Latency"]["Threshold"] == 420e6
         assert alarms(endpoint("embedding-inf2"))["Latency"]["Threshold"] == 50e6
 
-    def test_nobody_asking_is_told_after_the_plans_time(self, endpoint):
+    def test_nobody_asking_is_reported_after_the_plans_time(self, endpoint):
         idle = alarms(endpoint("llama31-8b-g6e"))["Idle"]
         assert (idle["Period"] * idle["EvaluationPeriods"], idle["TreatMissingData"]) == (3600, "breaching")
         most = alarms(endpoint(rest={"guardrails": {"idle_minutes": 10_000}}))["Idle"]

@@ -32,7 +32,7 @@ def test_a_job_whose_sum_is_used_up_does_not_begin(node, bucket):
     assert node.events("stopped")[0]["reason"] == "the budget is used up"
 
 
-def test_a_store_that_does_not_answer_is_told_once_and_asked_again(store, bucket):
+def test_a_store_that_does_not_answer_is_reported_once_and_asked_again(store, bucket):
     told, stopped = [], []
     bucket.client.put_object(Bucket=BUCKET, Key=PREFIX + KEY, Body=WORD)
     watch = StopWatch(f"s3://no-such-bucket-here/{KEY}", on_stop=stopped.append, on_trouble=told.append)

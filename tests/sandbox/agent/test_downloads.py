@@ -212,7 +212,7 @@ def test_a_broken_record_that_urllib3_tells(store, tmp_path, monkeypatch):
     assert next(broken) > 0
 
 
-def test_one_that_never_heals_is_told(store, tmp_path, monkeypatch):
+def test_one_that_never_heals_is_reported(store, tmp_path, monkeypatch):
     def readinto(*_):
         raise ssl.SSLError("decryption failed or bad record mac")
 
@@ -221,7 +221,7 @@ def test_one_that_never_heals_is_told(store, tmp_path, monkeypatch):
         fetch(store, tmp_path / "there")
 
 
-def test_a_small_object_over_a_broken_connection_is_told(bucket, store, monkeypatch):
+def test_a_small_object_over_a_broken_connection_is_reported(bucket, store, monkeypatch):
     bucket.write("small", b"{}")
 
     def read(*_, **__):

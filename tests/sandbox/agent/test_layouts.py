@@ -112,7 +112,7 @@ def test_shards_of_two_nodes_of_which_one_alone_has_the_tracker(node, bucket):
     assert [node.output(f"new{rank}") for rank in (0, 1)] == [["0", "1"], ["0", "1"]]
 
 
-def test_one_that_never_got_its_tracker_is_told(node, bucket):
+def test_one_that_never_got_its_tracker_is_reported(node, bucket):
     node.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', "mkdir global_step25", "echo w >global_step25/states"))
     assert node.run() == 0
     (dropped,) = node.events("checkpoint-dropped")
@@ -129,7 +129,7 @@ class TestAStoreOfAnotherLayout:
         assert node.run() == 0
         return node
 
-    def test_the_layout_stays_and_what_the_new_framework_writes_is_told(self, stored, bucket):
+    def test_the_layout_stays_and_what_the_new_framework_writes_is_reported(self, stored, bucket):
         stored.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', PLAYERS["hf"][0]), run="r2")
         assert stored.run(node="elsewhere") == 0
         (told,) = stored.events("checkpoints-not-recognised")

@@ -89,7 +89,7 @@ def test_a_notice_and_the_trainer_resumes_by_itself(trainer, place, node, bucket
     assert bucket.expiring() == set()
 
 
-def test_what_no_layout_knows_is_said_without_a_step_and_silence_is_told(trainer, node):
+def test_what_no_layout_knows_is_said_without_a_step_and_silence_is_reported(trainer, node):
     trainer(1, 8.0, name="epoch", tracked="")
     assert node.run() == 0
     assert node.events("checkpoint-uploaded") == []

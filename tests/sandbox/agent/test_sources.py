@@ -188,7 +188,7 @@ class TestMetadata:
         self.run(trainer, endpoint, "the metadata service returned an invalid notice")
 
 
-def test_a_signal_is_told_apart_from_a_spot_notice(trainer, bucket):
+def test_a_signal_is_distinguished_from_a_spot_notice(trainer, bucket):
     trainer.job(600, 0, interval_s=600.0)
     agent = trainer.start()
     trainer.wait_for("command-started")

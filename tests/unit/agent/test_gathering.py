@@ -83,7 +83,7 @@ def test_one_that_has_not_spoken_is_missed():
 
 class TestSilence:
     @pytest.mark.parametrize("part", [1, 20, 299])
-    def test_is_told_by_name(self, part):
+    def test_is_reported_by_name(self, part):
         job = Job(300)
         job.looks(4)
         job.dead.add(part)
@@ -136,7 +136,7 @@ class TestEnd:
         assert max(job.reads) <= 32
         assert found.silent == {}  # those who are heard in turns are not taken for gone
 
-    def test_before_the_command_was_started_is_told_with_its_code(self):
+    def test_before_the_command_was_started_is_reported_with_its_code(self):
         job = Job(40)
         job.end(39, exit_code=78)
         assert job.looks(3).stopped == ("n39", 78)

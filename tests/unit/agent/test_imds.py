@@ -123,7 +123,7 @@ class TestWatch:
             notice, trouble = watch(url)
         assert (notice.detail, trouble) == ("terminate", [])
 
-    def test_a_recommendation_is_told_once_and_the_notice_after_it(self):
+    def test_a_recommendation_is_reported_once_and_the_notice_after_it(self):
         service = Service([(404, "")] * 5)
         service.rebalance = (200, '{"noticeTime": "2026-11-20T13:50:00Z"}')
         notices = queue.Queue()

@@ -285,7 +285,7 @@ def test_the_files_of_one_step_are_one_checkpoint(tmp_path):
     assert [file.path for file in found.files] == ["ep0-ba100-rank0.pt", "ep0-ba100-rank1.pt"]
 
 
-def test_the_layout_stays_for_the_run_and_the_rest_is_told(tmp_path):
+def test_the_layout_stays_for_the_run_and_the_rest_is_reported(tmp_path):
     play(tmp_path, "megatron")
     watch = CheckpointWatch(tmp_path)
     watch.poll(0)

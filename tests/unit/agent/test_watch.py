@@ -54,7 +54,7 @@ class TestRenamed:
         (tmp_path / "tmp").rename(tmp_path / "step-1")
         assert watch.poll(0) + watch.poll(60) == []
 
-    def test_the_first_one_is_told_for_later_attempts(self, tmp_path):
+    def test_the_first_one_is_reported_for_later_attempts(self, tmp_path):
         told = []
         watch = CheckpointWatch(tmp_path, on_mark=lambda: told.append(1))
         for step in (1, 2):
@@ -213,7 +213,7 @@ class TestWhatCannotBeStored:
 class TestTheGuess:
     """Ten quiet seconds are no proof."""
 
-    def test_what_changes_after_all_is_told_and_taken_anew(self, tmp_path, watch):
+    def test_what_changes_after_all_is_reported_and_taken_anew(self, tmp_path, watch):
         folder = fill(tmp_path / "step-1")
         watch.poll(0)
         (first,) = watch.poll(10)
@@ -242,7 +242,7 @@ class TestTheGuess:
         assert watch.poll(0) + watch.poll(100) == []
         assert steps(watch.settle(101, clean=True)) == [1]
 
-    def test_what_grows_after_its_mark_is_told_at_the_end(self, tmp_path, watch):
+    def test_what_grows_after_its_mark_is_reported_at_the_end(self, tmp_path, watch):
         fill(tmp_path / "tmp").rename(tmp_path / "step-1")
         watch.poll(0)
         (tmp_path / "step-1" / "weights").write_text("longer")
@@ -269,7 +269,7 @@ def test_without_the_kernels_word_two_rules_remain(tmp_path):
     assert steps(watch.poll(10)) == [1]
 
 
-def test_renames_are_told_in_a_crowd(tmp_path):
+def test_renames_are_reported_in_a_crowd(tmp_path):
     watch = RenameWatch(tmp_path)
     assert watch.trouble == ""
     for number in range(2000):
@@ -292,7 +292,7 @@ def test_a_watch_that_nobody_closes_leaves_nothing_open(tmp_path):
     assert len(watches()) == before
 
 
-def test_renames_that_the_kernel_does_not_report_are_told(tmp_path):
+def test_renames_that_the_kernel_does_not_report_are_reported(tmp_path):
     told = []
     CheckpointWatch(tmp_path / "not there", on_trouble=lambda event, reason: told.append((event, reason)))
     reason = (
@@ -311,7 +311,7 @@ class TestNothingPassesInSilence:
         (tmp_path / "left-by-an-earlier-attempt").write_text("x")
         return CheckpointWatch(tmp_path, interval_s=30, on_trouble=lambda event, reason: told.append((event, reason)))
 
-    def test_files_that_nobody_knows_are_told_after_two_intervals(self, tmp_path, watch, told):
+    def test_files_that_nobody_knows_are_reported_after_two_intervals(self, tmp_path, watch, told):
         watch.poll(0)
         fill(tmp_path / "weights-of-step-50")
         assert watch.poll(30) + watch.poll(89) == []

@@ -81,14 +81,14 @@ class TestCredentials:
             (("AWS_SECRET_ACCESS_KEY",), "AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"),
         ],
     )
-    def test_none_or_half_of_them_are_told_before_any_call(self, aws, tmp_path, gone, said, value):
+    def test_none_or_half_of_them_are_reported_before_any_call(self, aws, tmp_path, gone, said, value):
         environment = {**aws.environment(tmp_path), **dict.fromkeys(gone, value)}
         with pytest.raises(CredentialsError, match=said) as caught:
             Sessions(environment)
         assert "AWS_PROFILE" in caught.value.hint
         assert aws.asked == []
 
-    def test_a_profile_that_is_not_there_is_told_too(self, aws, tmp_path):
+    def test_a_profile_that_is_not_there_is_reported_too(self, aws, tmp_path):
         environment = {"AWS_PROFILE": "nobody", "XDG_CACHE_HOME": str(tmp_path)}
         with pytest.raises(CredentialsError, match="nobody"):
             Sessions(environment)

@@ -67,7 +67,7 @@ def test_a_document_that_is_cut_short_is_an_error_of_the_call():
     assert "not valid JSON: Expecting value" in caught.value.message
 
 
-def test_a_session_that_has_ended_is_told_by_any_call(tmp_path, monkeypatch):
+def test_a_session_that_has_ended_is_reported_by_any_call(tmp_path, monkeypatch):
     """The profile is one of IAM Identity Center whose token is not there: the call itself finds that out."""
     (tmp_path / "config").write_text(
         "[profile work]\nsso_start_url = https://example.awsapps.com/start\nsso_region = us-east-1\n"

@@ -68,7 +68,7 @@ def answer(stub, *events):
     stub.add_response("describe_stack_events", {"StackEvents": list(events)}, {"StackName": ID})
 
 
-def test_it_is_followed_to_its_end_and_each_event_is_told_once(aws):
+def test_it_is_followed_to_its_end_and_each_event_is_reported_once(aws):
     session, stub = aws
     answer(stub, CREATED)
     stub.add_response("delete_stack", {}, {"StackName": ID})

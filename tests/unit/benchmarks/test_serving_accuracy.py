@@ -149,7 +149,7 @@ def test_a_row_with_a_figure_that_cannot_be_is_named(tmp_path):
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "1e400"])
 @pytest.mark.parametrize("column", ["output_tok_s", "tp", "dp", "batch", "input_len", "output_len", "max_seq"])
-def test_a_number_that_cannot_be_is_told_with_its_column(tmp_path, column, value):
+def test_a_number_that_cannot_be_is_reported_with_its_column(tmp_path, column, value):
     with pytest.raises(RowsError, match=f"{column} is '{value}'; it must be"):
         read_rows(written(tmp_path / "rows.csv", {column: value}))
 

@@ -42,7 +42,7 @@ def test_what_is_included_is_a_tier_without_charge(catalog: Catalog):
     assert price.tiers == (tier("0", "3000", "0"), tier("3000", None, "0.005"))
 
 
-def test_a_tier_from_memory_is_told(catalog: Catalog):
+def test_a_tier_from_memory_is_reported(catalog: Catalog):
     price = priced(catalog, "s3.standard-storage", "us-east-1")
     assert price.basis is Basis.LISTED
     assert "memory above 51200" in price.note

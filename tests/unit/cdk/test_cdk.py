@@ -210,7 +210,7 @@ def test_the_lines_of_a_failure_name_the_resource() -> None:
     assert failure_lines(lines) == ["b | CREATE_FAILED | no capacity"]
 
 
-def test_a_program_is_run_and_its_lines_are_told_as_they_come(tmp_path: Path) -> None:
+def test_a_program_is_run_and_its_lines_are_reported_as_they_come(tmp_path: Path) -> None:
     told: list[str] = []
     argv = (sys.executable, "-c", "import sys; print('one'); print('two', file=sys.stderr); sys.exit(3)")
     done = SubprocessRunner().run(Command(argv=argv, cwd=tmp_path, environment={}), told.append)

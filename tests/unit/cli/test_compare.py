@@ -117,13 +117,13 @@ def test_near_totals_are_too_close_to_call(compared):
     assert found.verdict.text.startswith("Too close to call: measure both first.")
 
 
-def test_runs_that_overlap_at_the_pace_of_the_plan_are_told(compared):
+def test_runs_that_overlap_at_the_pace_of_the_plan_are_reported(compared):
     often = compared({"runs_per_month": 40}, gpu=50, trainium=20)
     assert "at 40 a month runs overlap" in " ".join(" ".join(page(often, 100)).split())
     assert "overlap" not in " ".join(page(compared(gpu=50, trainium=20), 100))
 
 
-def test_a_saving_is_told_as_a_part_of_the_run_on_gpu(compared):
+def test_a_saving_is_reported_as_a_part_of_the_run_on_gpu(compared):
     found = saving(compared, 0.4, 5000, {"runs": 24})
     assert "saves $2,000.00 of the $5,000.00 on GPU" in found.verdict.reasons[0]
 

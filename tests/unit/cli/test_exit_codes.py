@@ -94,7 +94,7 @@ def test_each_end_of_a_command_is_one_document_where_json_was_asked_for(problem,
     assert (document["schema"], document["exit_code"], document["message"]) == ("slipway.error/1", code, message)
 
 
-def test_what_fails_behind_the_document_is_told_on_standard_error(monkeypatch, capsys):
+def test_what_fails_behind_the_document_is_reported_on_standard_error(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["slipway", "doctor", "--json"])
     output.WRITTEN.clear()
     output.document({"schema": "slipway.doctor/1"})

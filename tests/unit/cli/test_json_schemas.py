@@ -46,7 +46,7 @@ def test_what_a_command_prints_is_as_its_schema_says(slipway, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("change", [{"more": 1}, {"as_of": "yesterday"}, {"considered": "93"}, {"candidates": None}])
-def test_another_document_is_told(slipway, change):
+def test_another_document_is_reported(slipway, change):
     document = json.loads(slipway("plan", TRAIN, "--json").out)
     with pytest.raises(AssertionError, match="slipway schema plan"):
         read_document(json.dumps({**document, **change}))

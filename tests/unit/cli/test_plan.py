@@ -94,7 +94,7 @@ def test_the_json_of_a_quote(plan, golden):
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])
-def test_tails_of_blocks_and_commitments_are_told_at_every_width(plan, width):
+def test_tails_of_blocks_and_commitments_are_reported_at_every_width(plan, width):
     text = " ".join("\n".join(page(plan(SOME), width, everything=False)).split())
     assert "Term commitments cost $" in text
     assert re.search(r"billed \d+ h at least; \d+ h unused; \d+% risk of overrun", text)

@@ -53,7 +53,7 @@ def test_rows_of_thousands_are_printed_one_by_one(priced, capsys):
     assert json.loads(capsys.readouterr().out) == data
 
 
-def test_a_note_that_the_table_shows_whole_is_not_told_again():
+def test_a_note_that_the_table_shows_whole_is_not_reported_again():
     def row(rank, note):
         return TableRow(rank=rank, wide=(), narrow=(), note=note, below=note, unpriced="")
 

@@ -104,7 +104,7 @@ def test_words_of_the_wrong_kind_are_refused_by_their_name(words: list[str]) -> 
 
 
 @pytest.mark.parametrize("line", ["slipway launch plan.yaml --region us-", "slipway portfolio plan"])
-def test_what_follows_on_a_line_is_told_without_pydantic_or_the_catalog(line: str) -> None:
+def test_what_follows_on_a_line_is_reported_without_pydantic_or_the_catalog(line: str) -> None:
     script = (
         "import atexit, sys; sys.argv = ['slipway']\n"
         "atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr))\n"

@@ -73,7 +73,7 @@ def test_what_is_no_account_is_refused_with_the_command_that_tells_it(slipway, a
     assert (code, "aws sts get-caller-identity" in err) == (2, True)
 
 
-def test_a_folder_that_cannot_be_written_is_told(slipway, tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported(slipway, tmp_path):
     (tmp_path / "here").write_text("")
     code, _, err = slipway(*WORDS, "-o", "here")
     assert (code, "cannot write to here" in err) == (5, True)

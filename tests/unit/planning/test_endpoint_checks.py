@@ -243,7 +243,7 @@ def test_a_shape_that_was_compiled_has_nothing_against_it(found):
     assert found() == ()
 
 
-def test_several_findings_are_told_at_once(found):
+def test_several_findings_are_reported_at_once(found):
     codes = {
         each.code
         for each in found(

@@ -43,7 +43,7 @@ def test_remarks_are_made_where_hyperpod_is_asked_for(catalog):
     assert [finding.code for finding in plain.findings] == []
 
 
-def test_a_training_plan_without_its_end_is_told_of(catalog):
+def test_a_training_plan_without_its_end_is_reported(catalog):
     arn = "arn:aws:sagemaker:us-east-2:123456789012:training-plan/p5"
     facts, ends = load_training(), "2026-12-08T11:30:00Z"
     open_ended = {"option": "training-plan", "training_plan": {"arn": arn}}

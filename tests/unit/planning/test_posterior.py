@@ -41,7 +41,7 @@ class TestPosterior:
         assert not learned(one, two).contradiction
         assert learned(one, two).scale <= learned(one).scale * (1 + 1e-9)
 
-    def test_a_contradiction_widens_and_is_told(self):
+    def test_a_contradiction_widens_and_is_reported(self):
         agreeing = [measured(0.8, run=f"a/{each}") for each in range(5)]
         odd = measured(0.4, run="b/1")
         before, after = learned(*agreeing), learned(*agreeing, odd)

@@ -163,7 +163,7 @@ def test_a_chip_nobody_has_heard_of_is_estimated_from_its_family_and_balance():
         ("Trainium", "Trainium1"),
     ],
 )
-def test_names_of_chips_are_told_apart(name, known_as):
+def test_names_of_chips_are_distinguished(name, known_as):
     assert utilisation.chip_traits(dataclasses.replace(UNHEARD_OF, name=name), FACTS).name == known_as
 
 

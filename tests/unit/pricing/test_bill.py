@@ -324,7 +324,7 @@ def test_a_log_of_requests_is_stored_for_as_long_as_its_bucket_keeps_it(priced):
     assert "S3 access log" not in lines(priced({**plan, "checkpoint": {"uri": "s3://own/x"}}))
 
 
-def test_small_lines_are_priced_everywhere_and_their_basis_is_told(priced):
+def test_small_lines_are_priced_everywhere_and_their_basis_is_reported(priced):
     target = {"instance_type": "p5en.48xlarge", "region": "eu-south-2"}
     found = lines(priced({"target": target, "purchase": {"option": "spot"}}))
     for name in ("7 alarms", "composite alarm of the head node", "dashboard", "guard and its messages"):

@@ -30,7 +30,7 @@ def test_a_time_to_live_below_the_job_is_told_with_the_chance():
     assert "ttl-too-short" not in codes(joined), "the guard of somebody else's cluster goes by its own"
 
 
-def test_a_time_limit_within_the_range_is_told():
+def test_a_time_limit_within_the_range_is_reported():
     plain = price_over(BIG).quote(1)
     limit = (plain.hours.mid + plain.hours.high) / 2
     finding = codes(price_over({**BIG, "run": {"time_limit_h": limit}}).quote(1))["time-limit-too-short"]
@@ -39,7 +39,7 @@ def test_a_time_limit_within_the_range_is_told():
     assert f"a {chance:.0%} risk of being cut off" in finding.message
 
 
-def test_a_stop_between_low_and_high_is_told():
+def test_a_stop_between_low_and_high_is_reported():
     plain = price_over(BIG).quote(1)
     stop = math.ceil((plain.usd.mid + plain.usd.high) / 2)
     found = codes(price_over({**BIG, "budget": {"stop_at_usd": stop}}).quote(1))
@@ -47,7 +47,7 @@ def test_a_stop_between_low_and_high_is_told():
     assert "stop-below-estimate" not in found
 
 
-def test_retries_that_are_too_few_are_told_and_auto_has_enough():
+def test_retries_that_are_too_few_are_reported_and_auto_has_enough():
     found = price_over({**BIG, "run": {"retries": 0}}).quote(1)
     assert "auto, or" in codes(found)["too-few-retries"].hint
     assert found.retries == 0

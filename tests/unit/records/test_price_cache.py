@@ -49,7 +49,7 @@ class TestFolder:
         assert apart != cache_folder({**home, name: "http://127.0.0.1:5001"})
         assert cache_folder({**home, name: "https://vpce-1.ec2.us-east-1.vpce.amazonaws.com"}) == cache_folder(home)
 
-    def test_a_folder_that_cannot_be_written_is_told(self, tmp_path):
+    def test_a_folder_that_cannot_be_written_is_reported(self, tmp_path):
         (tmp_path / "file").write_text("")
         with pytest.raises(ImpossibleError, match="cannot write the price cache") as caught:
             PriceCache(folder=tmp_path / "file" / "prices").keep([spot("use2-az1", "20")], DAY)

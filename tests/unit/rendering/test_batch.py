@@ -286,7 +286,7 @@ class TestJob:
         assert self.job_of(bundle_of, plan_of, guardrails={"hung_minutes": 12}).hung_minutes == 12
         assert self.job_of(bundle_of, plan_of, guardrails={"hung_minutes": 0}).hung_minutes is None
 
-    def test_the_end_of_a_capacity_block_is_told(self, bundle_of, plan_of):
+    def test_the_end_of_a_capacity_block_is_reported(self, bundle_of, plan_of):
         own = {"id": "cr-0123456789abcdef0", "ends_at": "2026-12-04T11:30:00Z"}
         made = self.job_of(bundle_of, plan_of, purchase={"option": "capacity-block", "reservation": own})
         assert made.leaves_at() == datetime(2026, 12, 4, 10, 45, tzinfo=UTC)

@@ -203,7 +203,7 @@ class TestScript:
         return run
 
     @pytest.mark.long
-    def test_shellcheck_is_content(self, example, catalog, shellcheck, tmp_path):
+    def test_shellcheck_reports_no_problems(self, example, catalog, shellcheck, tmp_path):
         for name, text in some(lifecycle_files(example, catalog.instance_types).items()):
             if name.endswith(".sh"):
                 path = tmp_path / name

@@ -30,7 +30,7 @@ def dry_run(tmp_path):
     return start
 
 
-def test_shellcheck_is_content(shellcheck):
+def test_shellcheck_reports_no_problems(shellcheck):
     assert shellcheck(SCRIPT) == ""
 
 

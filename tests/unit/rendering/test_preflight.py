@@ -14,7 +14,7 @@ TORCH_NEURON, XLA = (load().accelerators[chip].training_stack.python_packages fo
 SCRIPTS = {"preflight.sbatch", "environment.sh"}
 
 
-def test_shellcheck_is_content(bundle, shellcheck, tmp_path):
+def test_shellcheck_reports_no_problems(bundle, shellcheck, tmp_path):
     for file in some(bundle.files):
         if file.path in SCRIPTS:
             path = tmp_path / file.path

@@ -143,7 +143,7 @@ class TestCompile:
         monkeypatch.setattr("launcher.rendering.serving.WORK_GIB", 0)
         monkeypatch.setattr("launcher.rendering.serving.TIMES_STORED", 0)
 
-    def test_shellcheck_is_content(self, serving_bundle, shellcheck, tmp_path):
+    def test_shellcheck_reports_no_problems(self, serving_bundle, shellcheck, tmp_path):
         hub = serving_bundle(**serve(model="qwen3-8b", model_uri=None, artifacts_uri="s3://models/qwen"))
         for name, bundle in (("s3", serving_bundle()), ("hub", hub)):
             path = tmp_path / f"{name}.sh"
@@ -207,7 +207,7 @@ class TestCompile:
         assert [file.path for file in serving_bundle("llama31-8b-g6e").files] == [ENDPOINT_FILE]
 
 
-def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(compile_model, monkeypatch):
+def test_a_disk_that_is_too_small_is_reported_before_anything_is_fetched(compile_model, monkeypatch):
     monkeypatch.setattr("launcher.rendering.serving.WORK_GIB", 10**6)
     done, calls = compile_model()
     assert "GiB are needed" in done.stderr

@@ -135,7 +135,7 @@ def test_a_job_folder_is_put_below_the_shared_home_once(shell, tmp_path):
     assert (tmp_path / "fsx/ubuntu/slipway/key/job.sbatch").read_text() == "#!/bin/bash\n"
 
 
-def test_without_the_plug_in_the_command_is_told(shell, tmp_path):
+def test_without_the_plug_in_the_command_is_reported(shell, tmp_path):
     shell()
     (tmp_path / "bin" / PLUGIN).unlink()
     with pytest.raises(SchedulerError, match=PLUGIN) as refusal:

@@ -105,7 +105,7 @@ def test_what_does_not_fit_names_what_does():
     assert found["nothing-fits"].hint.startswith("it fits on inf2.48xlarge, g6e.12xlarge")
 
 
-def test_several_problems_are_told_at_once():
+def test_several_problems_are_reported_at_once():
     found = codes({"model": "llama-9", "tensor_parallel": 12, "output_tokens": 0})
     assert {"unknown-model", "tensor-parallel", "no-answer", "no-traffic"} <= set(found)
 
@@ -146,7 +146,7 @@ def warnings(serve, **sections):
         ),
     ],
 )
-def test_machines_that_nothing_runs_on_are_told_of(serve, sections, path, reason):
+def test_machines_that_nothing_runs_on_are_reported(serve, sections, path, reason):
     assert reason in warnings(serve, **sections)[path]
 
 

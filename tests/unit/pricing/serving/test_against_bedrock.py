@@ -112,7 +112,7 @@ def test_too_close_to_call_is_the_same_on_both_sides(compared):
     assert far <= {ServingChoice.BEDROCK, ServingChoice.GPU}
 
 
-def test_a_range_that_reaches_both_sides_is_told(compared):
+def test_a_range_that_reaches_both_sides_is_reported(compared):
     found = compared({"requests_per_s": 7})
     assert found.verdict.choice is ServingChoice.BEDROCK
     assert "at the other end of the estimate, machines would be cheaper" in (found.verdict.reasons)
@@ -180,6 +180,6 @@ def test_bedrock_without_a_price_is_not_bedrock_without_the_weights(compared):
 @pytest.mark.parametrize(
     "region, said", [("me-south-1", "no price in the catalog names"), ("us-east-1", "not checked")]
 )
-def test_a_region_that_no_price_names_is_told(priced, region, said):
+def test_a_region_that_no_price_names_is_reported(priced, region, said):
     found = priced({}, target={"region": region}, purchase={"option": "bedrock"}).quote(1)
     assert said in next(finding.message for finding in found.findings if finding.code == "bedrock-region")

@@ -197,7 +197,7 @@ def test_a_verdict_against_an_import_names_no_volume(compared):
 
 
 @pytest.mark.parametrize("now, told", [("2026-02-01", False), ("2026-11-23", True)])
-def test_an_announced_end_is_told_from_a_year_before(now, told):
+def test_an_announced_end_is_reported_from_a_year_before(now, told):
     """AWS withdraws Llama 3 8B after 2027-03-30 (the catalog's row)."""
     moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
     plan = request({"model": "llama-3-8b", "requests_per_s": 0.05})

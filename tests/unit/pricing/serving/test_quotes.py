@@ -160,7 +160,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("serve, name, code", REFUSED, ids=[each[2] for each in REFUSED])
-def test_what_cannot_be_deployed_is_told_of_the_candidate_and_refused(priced, serve, name, code):
+def test_what_cannot_be_deployed_is_reported_for_the_candidate_and_refused(priced, serve, name, code):
     only = {"target": {"instance_type": name}, "purchase": {"option": "on-demand"}}
     found = priced({"requests_per_s": 1, **serve}, **only)
     quoted = found.quote(1)

@@ -68,7 +68,7 @@ def test_pods_have_no_schedule(priced):
     assert "schedule-unused" in {finding.code for finding in timed.findings}
 
 
-def test_two_time_zones_are_told(priced):
+def test_two_time_zones_are_reported(priced):
     lines = [DAY[0], f"{DAY[1]} Europe/Berlin"]
     found = {finding.code: finding for finding in priced({"schedule": lines, "max_instances": 9}).findings}
     assert "priced as if all were in UTC" in found["schedule-zones"].message

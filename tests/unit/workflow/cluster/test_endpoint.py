@@ -76,7 +76,7 @@ class TestChat:
         with pytest.raises(DeploymentFailedError, match=said):
             ask(timeout_s=0.5)
 
-    def test_nobody_there_is_told(self, runtime, session):
+    def test_nobody_there_is_reported(self, runtime, session):
         send = asker(served("small", session), session)
         runtime.url = "gone"
         with endpoint_runtime.served(Runtime()) as other:
@@ -150,7 +150,7 @@ class TestState:
         assert "runs config-old, deployed was config-new: the update was rolled back" in failure.value.message
         assert "a tenth of the requests" in failure.value.message
 
-    def test_the_last_trouble_of_its_log_is_told(self, runtime, session):
+    def test_the_last_trouble_of_its_log_is_reported(self, runtime, session):
         runtime.status, runtime.log = "Failed", ("loading", "ERROR out of memory", "bye")
         with pytest.raises(DeploymentFailedError, match="is Failed; log: ERROR out of memory"):
             state_of(served("small", session), session)
@@ -160,7 +160,7 @@ class TestState:
         with pytest.raises(DeploymentFailedError, match="runs model-old, deployed was model-new: the update"):
             state_of(served("small", session), session)
 
-    def test_a_component_that_is_not_in_service_is_told(self, runtime, session):
+    def test_a_component_that_is_not_in_service_is_reported(self, runtime, session):
         runtime.mode, runtime.component = "components", ("Failed", "model-new")
         with pytest.raises(DeploymentFailedError, match=f"component {NAME} of endpoint {NAME} is Failed"):
             settled(served("small", session), session, print, wait=lambda _: None)
@@ -174,12 +174,12 @@ class TestState:
             probe(endpoint, session, asker(endpoint, session))
         assert runtime.asked == []
 
-    def test_one_that_its_guard_has_deleted_is_told(self, runtime, session):
+    def test_one_that_its_guard_has_deleted_is_reported(self, runtime, session):
         runtime.gone = True
         with pytest.raises(DeploymentFailedError, match=f"endpoint {NAME} does not exist, but its stack"):
             settled(served("small", session), session, print)
 
-    def test_it_is_waited_for_and_told_of_at_every_change(self, runtime, session):
+    def test_it_is_waited_for_and_reported_at_every_change(self, runtime, session):
         runtime.before, told, waited = ["Creating", "Creating", "Updating"], [], []
         assert settled(served("small", session), session, told.append, wait=waited.append).status == "InService"
         assert told == [f"endpoint {NAME}: {each}, 2 instances" for each in ("Creating", "Updating")]
@@ -196,7 +196,7 @@ class TestState:
         with pytest.raises(DeploymentFailedError, match="the update was rolled back"):
             settled(served("small", session), session, print, wait=lambda _: None)
 
-    def test_one_that_is_not_deployed_is_told(self, runtime, session):
+    def test_one_that_is_not_deployed_is_reported(self, runtime, session):
         runtime.deployed = False
         with pytest.raises(ImpossibleError, match="stack slipway-small-serving does not exist"):
             served("small", session)

@@ -133,7 +133,7 @@ class TestTrainingPlan:
 
 
 class TestJobs:
-    def test_without_the_plug_in_the_command_is_told_before_anything_is_deployed(self, plan, tmp_path):
+    def test_without_the_plug_in_the_command_is_reported_before_anything_is_deployed(self, plan, tmp_path):
         with pytest.raises(ImpossibleError) as refusal:
             refuse_job(plan, {"PATH": str(tmp_path)})
         assert (

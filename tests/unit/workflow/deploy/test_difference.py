@@ -258,7 +258,7 @@ with deploying(Path(sys.argv[1]), "team", "us-east-2"):
 """
 
 
-def test_two_deployments_of_one_name_the_second_is_refused_and_told_of_the_first(tmp_path):
+def test_two_deployments_of_one_name_the_second_is_refused_and_names_the_first(tmp_path):
     words = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
         try:

@@ -101,7 +101,7 @@ def test_an_update_of_what_is_there_costs_nothing_more(person):
     assert person.shown[0][0] == "0 of 2"
 
 
-def test_what_failed_is_told_whatever_is_shown(person):
+def test_what_failed_is_reported_whatever_is_shown(person):
     lines = [
         line(TRAINING, "0/2", "CREATE_IN_PROGRESS", *CLUSTER),
         line(TRAINING, "0/2", "CREATE_FAILED", CLUSTER[0], f"{CLUSTER[1]} Received response status [FAILED]"),

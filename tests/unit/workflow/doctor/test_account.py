@@ -222,7 +222,7 @@ def exported(account, *pairs):
     account.canned["bcm-data-exports.GetExport"] = lambda sent: {"Export": known[sent["ExportArn"]]}
 
 
-def test_exports_of_the_bill_are_told_and_stop_nothing(account, examined, plan, monkeypatch):
+def test_exports_of_the_bill_are_reported_and_stop_nothing(account, examined, plan, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     exported(account, an_export("no-bill", table="CARBON_EMISSIONS"))
     (none,) = named(examined(plan(), billing=True), "bill export")

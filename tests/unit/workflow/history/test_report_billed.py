@@ -79,7 +79,7 @@ def test_what_has_not_arrived_yet_is_said(account, billed_run, slipway, monkeypa
     assert "Nothing is billed yet under slipway:cluster=billed" in slipway("report", "billed", "--billed").out
 
 
-def test_rows_that_end_before_the_run_does_are_told_by_their_hour(billed_run, slipway, tmp_path):
+def test_rows_that_end_before_the_run_does_are_reported_by_their_hour(billed_run, slipway, tmp_path):
     billed_run()
     export(tmp_path / "e.csv", [("2026-11-10T00:00:00Z", "2026-11-10T07:00:00Z", "billed", "100")])
     found = billed(slipway, "--export", "e.csv")["billed"]

@@ -87,7 +87,7 @@ def test_a_revision_against_this_folder_names_what_changed(repository):
     assert sum((line.new_usd or 0) - (line.old_usd or 0) for line in plan.lines) == found.usd_change
 
 
-def test_another_choice_is_told_from_another_price(repository):
+def test_another_choice_is_distinguished_from_another_price(repository):
     edit(repository / "jobs" / "job.yaml", "p5.48xlarge", "p5en.48xlarge")
     (plan,) = changed("main").plans
     assert any(

@@ -175,7 +175,7 @@ class TestUnused:
             ({"simulated": True}, {}, "its endpoint was simulated"),
         ],
     )
-    def test_what_nearly_matches_is_told_of(self, keep, priced, test, serve, said):
+    def test_what_nearly_matches_is_reported(self, keep, priced, test, serve, said):
         keep(measured(**test))
         found = priced(**serve)
         assert not found.candidates[0].estimate.measured
@@ -185,7 +185,7 @@ class TestUnused:
         keep(measured(model="llama-3.2-1b"))
         assert unused(priced()) == []
 
-    def test_a_change_of_instances_in_the_middle_is_told(self, keep, priced):
+    def test_a_change_of_instances_in_the_middle_is_reported(self, keep, priced):
         text = load_document(measured())
         keep(json.dumps({**text, "instances_after": 4}))
         assert "2 instances ran when it began and 4 when it ended" in unused(priced())[0]

@@ -215,7 +215,7 @@ class TestFailures:
 
 
 class TestMoves:
-    def test_a_price_that_moved_by_more_than_half_is_told_and_holds(self, aws, run, catalog):
+    def test_a_price_that_moved_by_more_than_half_is_reported_and_holds(self, aws, run, catalog):
         run(SPOT, now=NOW - timedelta(days=1))
         aws.spot = [spot("use2-az1", "21.0001"), spot("use2-az2", "7.4999"), spot("use2-az3", "24")]
         report, _ = run(SPOT)
@@ -224,7 +224,7 @@ class TestMoves:
         assert report.whole
         assert catalog().spot(P5, "us-east-2")["use2-az1"].usd == Decimal("21.0001")
 
-    def test_a_price_that_is_gone_is_told_and_ages(self, aws, run, catalog):
+    def test_a_price_that_is_gone_is_reported_and_ages(self, aws, run, catalog):
         run(SPOT, ON_DEMAND, now=NOW - timedelta(days=1))
         aws.spot = [spot("use2-az1", "14")]
         aws.products = []
@@ -250,7 +250,7 @@ class TestRegions:
     def questions(self):
         return [Question(kind="spot", names=(P5,), regions=(region,)) for region in self.REGIONS]
 
-    def test_regions_that_the_account_may_not_use_are_left_out_and_told(self, aws, run):
+    def test_regions_that_the_account_may_not_use_are_left_out_and_reported(self, aws, run):
         report, _ = run(*self.questions())
         assert report.skipped_regions == ("af-south-1",)
         assert {each.region for each in aws.asked if each.operation == "DescribeSpotPriceHistory"} == {
@@ -345,7 +345,7 @@ class TestForPlans:
             refresh_file(path, ["us-eest-1"], environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
         assert aws.asked == []
 
-    def test_nothing_left_to_ask_for_is_told(self, aws, path, tmp_path):
+    def test_nothing_left_to_ask_for_is_reported(self, aws, path, tmp_path):
         path.write_text(path.read_text().replace("nodes: 1", "nodes: 1, az_id: use2-az1"))
         with pytest.raises(ImpossibleError, match="there are no prices to request"):
             refresh_file(path, ["us-west-2"], environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
@@ -372,14 +372,14 @@ class TestForPlans:
 
 
 class TestCache:
-    def test_no_credentials_are_told_before_anything_is_asked(self, aws, tmp_path):
+    def test_no_credentials_are_reported_before_anything_is_asked(self, aws, tmp_path):
         environment = {"XDG_CACHE_HOME": str(tmp_path)}
         with pytest.raises(CredentialsError, match="no AWS credentials") as caught:
             refresh((SPOT,), catalog=known_catalog(environment, NOW), environment=environment, now=NOW, say=print)
         assert caught.value.exit_code == 1
         assert caught.value.hint
 
-    def test_a_cache_that_cannot_be_written_is_told_before_anything_is_asked(self, aws, tmp_path):
+    def test_a_cache_that_cannot_be_written_is_reported_before_anything_is_asked(self, aws, tmp_path):
         (tmp_path / "slipway").write_text("in the way")
         environment = aws.environment(tmp_path)
         with pytest.raises(ImpossibleError, match="cannot write the price cache"):

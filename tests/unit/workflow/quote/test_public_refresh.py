@@ -331,7 +331,7 @@ def test_another_shape_is_not_read_and_the_rest_is(site, run, catalog, path, bod
     assert (known.interruption_band(P5, REGION) == before) is (path == "/advisor.json")
 
 
-def test_a_file_that_is_not_there_is_told_with_its_address(site, run):
+def test_a_file_that_is_not_there_is_reported_with_its_address(site, run):
     del site.files[EC2]
     report, _ = run()
     ((what, problem),) = report.failures
@@ -389,7 +389,7 @@ def told_fees(site, tmp_path, codes):
     return [each for each in told if "PCS" in each or "    " in each[:4]]
 
 
-def test_fees_that_the_list_has_are_told_and_price_nothing(site, tmp_path):
+def test_fees_that_the_list_has_are_reported_and_price_nothing(site, tmp_path):
     hours = item_product("USE2-Controller-Small", REGION, "Hrs", ("0", "Inf", "0.6"))
     site.offer("AWSPCS", REGION, hours)
     first, *rest = told_fees(site, tmp_path, ["AmazonEC2", "AmazonVPC", "AWSPCS"])
@@ -400,7 +400,7 @@ def test_fees_that_the_list_has_are_told_and_price_nothing(site, tmp_path):
 @pytest.mark.parametrize(
     "codes, said", [(["AmazonEC2", "AmazonVPC"], "no service of that name"), (None, "403"), ([], "no service")]
 )
-def test_fees_that_the_list_lacks_are_told(site, tmp_path, codes, said):
+def test_fees_that_the_list_lacks_are_reported(site, tmp_path, codes, said):
     (line,) = told_fees(site, tmp_path, codes)
     assert said in line
     keys = "pcs/controller, pcs/node, pcs/accounting, pcs/accounting-storage"

@@ -80,7 +80,7 @@ def test_setup_may_make_the_script(tmp_path):
     assert not refused(tmp_path, setup=("bash fetch.sh",))
 
 
-def test_a_script_that_git_ignores_is_told_from_one_that_is_not_there(tmp_path):
+def test_a_script_that_git_ignores_is_distinguished_from_one_that_is_not_there(tmp_path):
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     (tmp_path / ".gitignore").write_text("train.py\n", encoding="utf-8")
     (tmp_path / "train.py").touch()

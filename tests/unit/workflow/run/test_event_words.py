@@ -12,7 +12,7 @@ def test_where_a_checkpoint_came_from() -> None:
     assert on_node == "attempt 2 resumes from step 40, found on its node (43,000,000 bytes)"
 
 
-def test_an_upload_that_goes_on_failing_is_told_ever_more_rarely() -> None:
+def test_an_upload_that_goes_on_failing_is_reported_ever_more_rarely() -> None:
     told: list[str] = []
     for failures in range(1, 20):
         event: dict[str, object] = {
@@ -38,7 +38,7 @@ def test_an_upload_that_goes_on_failing_is_told_ever_more_rarely() -> None:
         ({"event": "store-trouble", "error": "denied"}, "store-trouble: denied"),
     ],
 )
-def test_trouble_is_told(event: dict[str, object], words: str) -> None:
+def test_trouble_is_reported(event: dict[str, object], words: str) -> None:
     assert words in str(event_words({"attempt": 1, **event}))
 
 

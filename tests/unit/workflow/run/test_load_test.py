@@ -74,7 +74,7 @@ class TestStep:
         # Four at once and 40 tokens a second each are what it was told; a pause is never shorter than asked for.
         assert found.tokens_per_s < 4 * 40
 
-    def test_failures_are_counted_and_told(self, runtime, session):
+    def test_failures_are_counted_and_reported(self, runtime, session):
         runtime.refuse = 503
         found = step(asker(served("small", session), session), 2, 0.3)
         assert found.failures == found.requests > 0

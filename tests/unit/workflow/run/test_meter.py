@@ -63,7 +63,7 @@ def test_a_moment_of_a_job(run):
     assert found.warnings == {}
 
 
-def test_the_next_checkpoint_is_told_by_those_that_the_trainer_has_saved(run):
+def test_the_next_checkpoint_is_predicted_from_those_that_the_trainer_has_saved(run):
     """A trainer that saves by itself, every five minutes but once; the first attempt's are left out."""
     times = ["11:10", "13:20", "13:25", "13:30", "13:50", "13:55"]
     saved = [{**EVENTS[3], "time": f"2026-11-20T{time}:00Z"} for time in times]
@@ -99,7 +99,7 @@ def test_the_line_says_it_all(run):
     assert line(late, bar=False).endswith("checkpoint 5 min late")
 
 
-def test_a_forecast_above_the_budget_and_outside_of_the_range_is_told_once(run, capsys):
+def test_a_forecast_above_the_budget_and_outside_of_the_range_is_reported_once(run, capsys):
     found = meter_of(run(budget="200", quote=QUOTE | {"usd": {"low": "180", "mid": "220", "high": "240"}}), NOW)
     assert set(found.warnings) == {"budget", "quote"}
     person = Narrator()
