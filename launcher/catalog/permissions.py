@@ -7,6 +7,7 @@ resources the rest is allowed, is decided in data/permissions/*.toml.
 import tomllib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any
 
 from launcher.catalog.tables import SNAPSHOT, read_cells
@@ -88,6 +89,7 @@ class Permissions:
         )
 
 
+@cache
 def load_permissions() -> Permissions:
     """Read the shipped facts."""
     policies: list[PolicyFacts] = []
