@@ -23,7 +23,7 @@ export SLURM TORCH
 bin := .venv/bin
 made := .venv/.made
 pip := $(bin)/python -m pip --disable-pip-version-check
-pytest := $(bin)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=20
+pytest = $(bin)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=20
 needs_more := aws or browser or cdk or elastic or focus or iam or long or pcluster or server or slow or slurm or torch or trainers
 # Folders of which every test needs more (FOLDER_MARKS of tests/conftest.py): they are not even read.
 whole := attack enforced infra live sandbox
@@ -197,6 +197,8 @@ test: components ## lint and all tests
 	    fi; \
 	    cat "$$log"; [ $$tests = 0 ] && exit $$linted; exit $$tests
 
+# These wait for nothing: more workers than cores would only collect them more often.
+test-fast: WORKERS = 2
 test-fast: setup ## the tests that need no server, no CDK and no other component
 	$(pytest) -m "not ($(needs_more))" $(addprefix --ignore=tests/,$(whole)) $(ARGS)
 

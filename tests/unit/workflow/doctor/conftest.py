@@ -11,7 +11,8 @@ import pytest
 
 from launcher.aws.session import Session
 from launcher.catalog.load import load
-from launcher.workflow.doctor.diagnosis import diagnose, subject_of
+from launcher.workflow.doctor.diagnosis import PLAN_EXAMINATIONS, diagnose, subject_of
+from launcher.workflow.doctor.examination import examine
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 
@@ -120,13 +121,16 @@ def plan(tmp_path):
 
 
 @pytest.fixture
-def examined(account):
-    """The checks of a plan by their name and question."""
+def examined(account, request):
+    """The checks of a plan: all of them, those of a module's own EXAMINED, or of one examination by its name."""
+    chosen = getattr(request.module, "EXAMINED", PLAN_EXAMINATIONS)
 
-    def look(plan, *, billing=False, environment=None):
+    def look(plan, *, billing=False, environment=None, only=None):
         own, rate = environment or account.environment, Decimal("0.25")
         subject = subject_of(plan, REGION, catalog=load(), environment=own, now=NOW, up_usd_per_hour=rate)
-        return diagnose(subject, billing=billing)
+        if billing:
+            return diagnose(subject, billing=True)
+        return examine(subject, [examination for examination in chosen if only in (None, examination.name)])
 
     return look
 

@@ -56,7 +56,7 @@ def test_without_credentials_one_check_fails_and_the_others_are_not_known(examin
 
 def test_a_region_that_was_never_bootstrapped_gets_the_command(account, examined, plan):
     client(account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
-    (check,) = named(examined(plan()), "bootstrap")
+    (check,) = named(examined(plan(), only="bootstrap"), "bootstrap")
     assert check.result is Outcome.FAILED
     assert check.fix.startswith(
         "cdk bootstrap aws://123456789012/us-east-2 --cloudformation-execution-policies arn:aws"
@@ -68,12 +68,12 @@ def test_a_bootstrap_stack_that_is_too_old_or_has_lost_its_bucket_fails(account,
     client(account, "ssm").put_parameter(
         Name="/cdk-bootstrap/hnb659fds/version", Value="5", Type="String", Overwrite=True
     )
-    assert named(examined(plan()), "bootstrap")[0].got == "version 5"
+    assert named(examined(plan(), only="bootstrap"), "bootstrap")[0].got == "version 5"
     client(account, "ssm").put_parameter(
         Name="/cdk-bootstrap/hnb659fds/version", Value="33", Type="String", Overwrite=True
     )
     client(account, "s3").delete_bucket(Bucket=f"cdk-hnb659fds-assets-123456789012-{REGION}")
-    assert "is gone" in named(examined(plan()), "bootstrap")[0].got
+    assert "is gone" in named(examined(plan(), only="bootstrap"), "bootstrap")[0].got
 
 
 def test_what_may_not_be_asked_is_not_known_and_stops_nothing(account, examined, plan):
@@ -87,7 +87,7 @@ def test_what_may_not_be_asked_is_not_known_and_stops_nothing(account, examined,
 
 def test_the_first_spot_request_of_an_account_needs_a_role(account, examined, plan):
     client(account, "iam").delete_role(RoleName="AWSServiceRoleForEC2Spot")
-    (check,) = named(examined(plan()), "service role")
+    (check,) = named(examined(plan(), only="service role"), "service role")
     assert check.result is Outcome.FAILED
     assert check.fix == "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
     on_eks = plan()
@@ -100,7 +100,7 @@ def test_a_region_that_the_account_has_not_opted_in_to(account, examined, plan):
     account.canned["ec2.DescribeRegions"] = {
         "Regions": [{"RegionName": REGION, "OptInStatus": "not-opted-in", "Endpoint": "ec2.us-east-2.amazonaws.com"}]
     }
-    (check,) = named(examined(plan()), "region")
+    (check,) = named(examined(plan(), only="region"), "region")
     assert check.fix == "aws account enable-region --region-name us-east-2"
 
 
@@ -112,17 +112,17 @@ def test_a_denied_right_fails_and_one_that_depends_on_context_is_not_known(accou
         }
 
     account.canned["iam.SimulatePrincipalPolicy"] = some("implicitDeny")
-    found = named(examined(plan()), "rights")
+    found = named(examined(plan(), only="rights"), "rights")
     assert {each.result for each in found} == {Outcome.FAILED}
     assert "sts:AssumeRole" in found[0].got
     assert "no policy allows it" in found[0].got
     account.canned["iam.SimulatePrincipalPolicy"] = some("implicitDeny", MissingContextValues=["aws:RequestedRegion"])
-    found = named(examined(plan()), "rights")
+    found = named(examined(plan(), only="rights"), "rights")
     assert {each.result for each in found} == {Outcome.UNKNOWN}
     account.canned["iam.SimulatePrincipalPolicy"] = some(
         "explicitDeny", OrganizationsDecisionDetail={"AllowedByOrganizations": False}
     )
-    assert "an organization's policy" in named(examined(plan()), "rights")[0].got
+    assert "an organization's policy" in named(examined(plan(), only="rights"), "rights")[0].got
 
 
 KEY = "arn:aws:kms:us-east-2:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
@@ -164,7 +164,7 @@ def test_an_execution_role_that_is_an_administrator_gets_advice(account, examine
         "EvaluationResults": [decision(each, "allowed") for each in actions_of(sent)],
         "IsTruncated": False,
     }
-    (check,) = named(examined(plan()), "execution role")
+    (check,) = named(examined(plan(), only="execution role"), "execution role")
     assert check.result is Outcome.ADVICE
     assert "administrator" in check.got
 
@@ -178,7 +178,7 @@ def test_an_execution_role_that_lacks_an_action_fails_and_names_it(account, exam
         return {"EvaluationResults": [decision(each, word) for each, word in words], "IsTruncated": False}
 
     account.canned["iam.SimulatePrincipalPolicy"] = but_networks
-    (check,) = named(examined(plan()), "execution role")
+    (check,) = named(examined(plan(), only="execution role"), "execution role")
     assert check.result is Outcome.FAILED
     assert "denied: ec2:CreateVpc" in check.got
 
@@ -337,7 +337,7 @@ class TestGuard:
         assert "slipway deploy FILE" in found.fix
 
     def test_a_cluster_that_is_not_deployed_has_none(self, examined, plan):
-        assert not named(examined(plan()), "guard")
+        assert not named(examined(plan(), only="guard"), "guard")
 
 
 @pytest.mark.parametrize(
@@ -361,7 +361,7 @@ def test_how_long_the_account_keeps_the_log_of_training_jobs(account, examined, 
         "target: {kind: sagemaker-training, instance_type: p5.48xlarge, nodes: 2, region: us-east-2}\n"
         "purchase: {option: spot}\n"
     )
-    (check,) = [check for check in examined(plan(text)).checks if check.name == "log retention"]
+    (check,) = [check for check in examined(plan(text), only="log retention").checks if check.name == "log retention"]
     assert check.result is result
     if result is Outcome.ADVICE:
         assert check.fix.endswith(f"--log-group-name {name} --retention-in-days 30")

@@ -6,8 +6,12 @@ from datetime import timedelta
 import pytest
 
 from launcher.model.diagnosis import Outcome
+from launcher.workflow.doctor.capacity import CAPACITY
+from launcher.workflow.doctor.quotas import QUOTAS
 from tests.unit.workflow.doctor.conftest import METRIC, NOW, client, quotas
 from tests.unit.workflow.doctor.reservations import BLOCK, HELD, HYPERPOD
+
+EXAMINED = (*CAPACITY, *QUOTAS)
 
 pytestmark = pytest.mark.server
 

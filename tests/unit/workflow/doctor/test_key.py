@@ -7,9 +7,12 @@ from typing import NamedTuple
 import pytest
 
 from launcher.model.diagnosis import Outcome
+from launcher.workflow.doctor.key import KEYS
 from tests.checks import some
 from tests.stand_ins.aws_account import EC2_DENIED
 from tests.unit.workflow.doctor.conftest import REGION, client
+
+EXAMINED = KEYS
 
 pytestmark = pytest.mark.server
 

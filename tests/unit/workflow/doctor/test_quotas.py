@@ -9,9 +9,11 @@ from launcher.catalog.load import load
 from launcher.catalog.quotas import load_quotas
 from launcher.model.diagnosis import Outcome
 from launcher.planning.quotas import QuotaNeed, UnnamedQuota, quota_needs
-from launcher.workflow.doctor.quotas import matching
+from launcher.workflow.doctor.quotas import QUOTAS, matching
 from tests.unit.workflow.doctor.conftest import METRIC, NOW, client, quotas
 from tests.unit.workflow.doctor.reservations import HYPERPOD
+
+EXAMINED = QUOTAS
 
 pytestmark = pytest.mark.server
 
