@@ -115,6 +115,11 @@ def used_lines(report: Report) -> list[str]:
 
 
 def left_up_lines(report: Report, width: int) -> list[str]:
+    """The sentence of `left_up`, broken to a width."""
+    return [piece for sentence in left_up(report) for piece in wrapped(f"  {sentence}", width)]
+
+
+def left_up(report: Report) -> list[str]:
     """What the cluster or the endpoint costs an hour until somebody removes it; nothing where its stacks are gone."""
     rate = report.left_up_usd_per_hour
     standing = [name for name, status in report.stacks if status != REMOVED and not name.endswith(f"-{STORE_STACK}")]
@@ -124,7 +129,7 @@ def left_up_lines(report: Report, width: int) -> list[str]:
     amount = f"${words.dollars(rate)} an hour"
     if report.endpoint is not None:
         amount = f"about {amount} at the quoted load"
-    return wrapped(f"  While it stays up, {costs} {amount} until slipway down {report.name}.", width)
+    return [f"While it stays up, {costs} {amount} until slipway down {report.name}."]
 
 
 ATTEMPTS: Sequence[Column[Attempt]] = (

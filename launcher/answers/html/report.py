@@ -10,7 +10,7 @@ from launcher.answers import words
 from launcher.answers.bill import answer, name_of
 from launcher.answers.html.page import document, paragraphs, table
 from launcher.answers.html.svg import BOTTOM, END, START, TOP, Plot, across, bar, lines_plot, scale_of, text_at
-from launcher.answers.report import ATTEMPTS, used_lines
+from launcher.answers.report import ATTEMPTS, left_up, used_lines
 from launcher.answers.table import Column
 from launcher.model.bill import BilledRun
 from launcher.model.report import Attempt, Report
@@ -99,7 +99,9 @@ def page(report: Report, timeline: RunTimeline, billed: BilledRun | None = None)
     spent = "".join(f"; {line}" for line in used_lines(report))
     parts: list[str | Plot] = [paragraphs([lead], "lead"), paragraphs([f"{quoted}{spent}"])]
     if report.simulated:
-        parts.append(paragraphs(["The nodes were emulated: their hours do not compare with the quote."], "soft"))
+        text = "The nodes were emulated: their hours do not compare with the quote, and nothing was spent."
+        parts.append(paragraphs([text], "soft"))
+    parts += [paragraphs([sentence], "soft") for sentence in left_up(report)]
     if billed is not None:
         parts += section(billed)
     parts += _plots(report, timeline)
