@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from launcher.agent.manifest import StoredFile
+from launcher.agent.output_manifest import OutputManifest
+from launcher.answers import outputs
 from launcher.answers.json_schemas import DOCUMENTS, schema_of
 from launcher.records.json_schema import picked_shape
 from tests.documents import read_document
@@ -22,6 +25,7 @@ PRINTED = {
     "prices": [["prices", "show", "p5.48xlarge"], ["prices", "diff", "2025-04-01", "2026-08-01"]],
     "diff": [["diff", SPOT, BLOCK]],
     "render": [["render", SPOT, "-o", "out"]],
+    "policies": [["policies", SPOT, "-o", "out", "--account", "123456789012", "--region", "us-east-1"]],
     "runs": [["runs"]],
     "ledger": [["ledger"], ["ledger", "--by", "name"]],
     "accuracy": [["accuracy"]],
@@ -43,6 +47,14 @@ def test_no_other_schema_lies_there():
 def test_what_a_command_prints_is_as_its_schema_says(slipway, tmp_path, monkeypatch, kind, words):
     monkeypatch.chdir(tmp_path)
     assert read_document(slipway(*words, "--json").out)["schema"] == f"slipway.{kind}/1"
+
+
+@pytest.mark.parametrize("target", [None, Path("out")])
+def test_the_outputs_of_a_run_are_as_their_schema_says(target):
+    file = StoredFile(path="model.bin", bytes=3, sha256="ab" * 32, key="outputs/model.bin", part=0)
+    found = OutputManifest(run="x-1", attempt=1, written_at="2026-11-20T12:00:00Z", files=(file,))
+    text = json.dumps(outputs.document("x", "s3://bucket/jobs/x", found, target))
+    assert read_document(text)["files"] == [{"path": "model.bin", "bytes": 3, "sha256": "ab" * 32}]
 
 
 @pytest.mark.parametrize("change", [{"more": 1}, {"as_of": "yesterday"}, {"considered": "93"}, {"candidates": None}])

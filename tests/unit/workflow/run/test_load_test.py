@@ -15,6 +15,7 @@ from launcher.model.errors import DeploymentFailedError
 from launcher.records.load_documents import load_document
 from launcher.workflow.cluster.endpoint import asker, served
 from launcher.workflow.run.endpoint_load import LoadPlan, load, loader, planned, prompt, step
+from tests.documents import read_document
 from tests.plans import NOW
 from tests.stand_ins import endpoint_runtime
 from tests.stand_ins.endpoint_runtime import Runtime
@@ -170,7 +171,7 @@ class TestLoad:
         # Two instances serve, and both are paid for.
         dollars = 2 * 15.58 / (found.best.tokens_per_s * 3600) * 1e6
         assert float(found.usd_per_million_output_tokens) == pytest.approx(dollars, rel=1e-3, abs=1e-4)
-        kept = json.loads((folder / "load.json").read_text())
+        kept = read_document((folder / "load.json").read_text())
         assert kept == load_document(found)
         assert (kept["schema"], kept["quoted_tokens_per_s"], len(kept["steps"])) == ("slipway.load/1", 1226.0, 3)
 
@@ -178,7 +179,7 @@ class TestLoad:
         runtime.tokens = 100
         wanted = planned(served("small", session), session, tmp_path)
         loaded(session, tmp_path, most=None, wanted=wanted)
-        kept = json.loads((folder / "load.json").read_text())
+        kept = read_document((folder / "load.json").read_text())
         said = {
             "date": "2026-11-20T12:00:00+00:00",
             "model": "llama-3.1-8b",
