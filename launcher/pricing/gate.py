@@ -103,7 +103,7 @@ def _not_owned(commitment: NewCommitment, plan: Plan, rules: GateRules) -> Gate:
         allowed=False,
         exit_code=IMPOSSIBLE,
         reason=reason,
-        hint="set purchase.owned to true if you own it, or purchase.option to on-demand",
+        hint="set purchase.owned: true if you own it, or purchase.option: on-demand",
     )
 
 

@@ -16,7 +16,6 @@ from launcher.agent.errors import ManifestError
 from launcher.agent.manifest import Manifest, StoredFile, parse
 from launcher.agent.metrics import figures_in, setup_in
 from tests import memory
-from tests.checks import some
 from tests.unit.agent.dcp_classes import Info, Metadata
 
 ROUNDS = [500, pytest.param(20_000, marks=pytest.mark.slow)]
@@ -152,7 +151,7 @@ def test_metadata_of_distributed_checkpoints(rng, rounds):
             shards = dcp_shards(cut_up(good, rng))
         except ManifestError:
             continue
-        assert all(isinstance(path, str) and isinstance(size, int) for path, size in some(shards.items()))
+        assert all(isinstance(path, str) and isinstance(size, int) for path, size in shards.items())
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
@@ -174,9 +173,7 @@ def test_metrics(rng, rounds):
         line = json.dumps(damaged(good, rng)).encode() if number % 2 else cut_up(json.dumps(good).encode(), rng)
         figures, _ = figures_in(line)
         json.dumps(figures, allow_nan=False)
-        assert all(abs(float(value)) < 1e30 for value in some(figures.values()))
+        assert all(abs(float(value)) < 1e30 for value in figures.values())
         degrees, versions = setup_in(line)
-        assert all(1 <= degree <= 2**20 for degree in some(degrees.values()))
-        assert all(
-            (name + version).isprintable() and len(name + version) <= 100 for name, version in some(versions.items())
-        )
+        assert all(1 <= degree <= 2**20 for degree in degrees.values())
+        assert all((name + version).isprintable() and len(name + version) <= 100 for name, version in versions.items())

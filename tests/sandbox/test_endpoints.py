@@ -85,7 +85,7 @@ def assert_all_is_read_back(world, run):
     assert not types & {resource.type for resource in world.box.resources() if resource.model == "nothing"}
     left = report_of(run)["not_emulated"]
     assert not [each for each in left if "Slipway has no check for it" in each]
-    assert [each for each in left if "a stand-in answers" in each]
+    assert [each for each in left if "an emulator answers" in each]
 
 
 @pytest.fixture(scope="module")

@@ -49,6 +49,11 @@ DEPLOYED = Report(
 pytestmark = [pytest.mark.server]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def warm():
+    """Servers are programs here, not forks of one that stays: it is their start and their end that is tested."""
+
+
 @pytest.fixture
 def own(tmp_path, monkeypatch):
     """The environment of somebody whose files are below the test's folder; what they started ends with the test."""

@@ -49,7 +49,7 @@ def test_a_job_is_launched_at_the_price_of_today(far, slipway):
         for words in ("reading current prices", "run.workdir: ", "submitted: job ", "attempt 1 started", "completed")
     ]
     assert order == sorted(order)
-    assert "next: slipway logs far" in told[-1]
+    assert [line.strip() for line in told[-2:]] == ["next: slipway logs far", "next: slipway down far"]
 
 
 def test_a_price_above_the_budget_submits_nothing(far, slipway):
