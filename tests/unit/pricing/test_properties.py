@@ -19,7 +19,6 @@ from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.records.documents import quote_document
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
-from tests.checks import some
 from tests.plans import NOW, request_of
 
 CATALOG = load()
@@ -130,7 +129,7 @@ def test_no_plan_gives_a_traceback_and_every_total_is_the_sum_of_its_lines(plan)
         return
     for width in (80, 120):
         page(found, width, everything=False)
-    for rank, quoted in some(enumerate(found.quotes, start=1)):
+    for rank, quoted in enumerate(found.quotes, start=1):
         check(quoted)
         quote_page(quoted, rank, 80, found)
         told = quote_document(quoted, rank, CATALOG.instance_types)
