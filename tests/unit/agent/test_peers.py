@@ -71,11 +71,11 @@ class TestLost:
     def test_one_that_fell_silent_is(self, node, tmp_path):
         first = node(0)
         (tmp_path / "peers" / "r1.a1.7.0" / "part-1.json").write_text('{"node": "p5-7", "beat": 3}')
-        assert first.lost(after_s=0.2) == {1: "p5-7"}
+        # On a busy machine a look may come before the time is over by its own clock.
+        assert {1: "p5-7"} in (first.lost(after_s=0.2) for _ in range(20))
 
     def test_one_that_never_spoke_is(self, node):
         first = node(0)
-        # On a busy machine a look may come before the time is over by its own clock.
         assert {1: "number 1"} in (first.lost(after_s=0.2) for _ in range(20))
 
 
