@@ -241,6 +241,12 @@ class TestAgent:
         assert found == set()
 
 
+class TestPages:
+    def test_pages_of_aws_are_turned_in_one_place_and_in_the_agent(self):
+        own = [path for path in SOURCES if package(path) != "agent" and name(path) != "launcher/aws/calls.py"]
+        assert [name(path) for path in own if "get_paginator" in path.read_text(encoding="utf-8")] == []
+
+
 class TestStart:
     """What a person waits for: --help and `slipway plan` load no cloud library."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.agent import safe_json
+from launcher.aws.calls import items
 from launcher.aws.session import Session, translated
 
 
@@ -22,20 +23,18 @@ class AlarmState:
 
 def alarms(session: Session, names: Iterable[str]) -> tuple[AlarmState, ...]:
     """The alarms of some names; one that is not there is left out."""
-    with translated("describe the alarms"):
-        pages = session.client("cloudwatch").get_paginator("describe_alarms").paginate(AlarmNames=list(names))
-        return tuple(
-            AlarmState(
-                name=str(alarm["AlarmName"]),
-                metric=str(alarm["MetricName"]),
-                dimensions={str(pair["Name"]): str(pair["Value"]) for pair in alarm.get("Dimensions", [])},
-                threshold=float(alarm["Threshold"]),
-                missing=str(alarm.get("TreatMissingData", "missing")),
-                actions=frozenset(map(str, alarm.get("AlarmActions", []))),
-            )
-            for page in pages
-            for alarm in page["MetricAlarms"]
+    call = session.client("cloudwatch").describe_alarms
+    return tuple(
+        AlarmState(
+            name=str(alarm["AlarmName"]),
+            metric=str(alarm["MetricName"]),
+            dimensions={str(pair["Name"]): str(pair["Value"]) for pair in alarm.get("Dimensions", [])},
+            threshold=float(alarm["Threshold"]),
+            missing=str(alarm.get("TreatMissingData", "missing")),
+            actions=frozenset(map(str, alarm.get("AlarmActions", []))),
         )
+        for alarm in items(call, "describe the alarms", "MetricAlarms", AlarmNames=list(names))
+    )
 
 
 def dashboard(session: Session, name: str) -> dict[str, Any]:

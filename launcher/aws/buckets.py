@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.agent import safe_json
-from launcher.aws.calls import unless_absent
+from launcher.aws.calls import pages, unless_absent
 from launcher.aws.session import Session, error_code, translated
 from launcher.model.errors import AwsError
 
@@ -88,7 +88,7 @@ def contents(session: Session, name: str) -> BucketContents | None:
     """
     count = size = 0
     try:
-        for page in _pages(session, name, "list_object_versions"):
+        for page in _pages(session.client("s3").list_object_versions, name):
             sizes = [int(version["Size"]) for version in page.get("Versions", [])]
             count, size = count + len(sizes), size + sum(sizes)
     except _NoBucketError:
@@ -106,11 +106,11 @@ def delete(session: Session, name: str, tell: Callable[[int], None]) -> None:
     """
     client, gone = session.client("s3"), 0
     try:
-        for page in _pages(session, name, "list_multipart_uploads"):
+        for page in _pages(client.list_multipart_uploads, name):
             for upload in page.get("Uploads", []):
                 with translated(f"abort the upload of {upload['Key']} to {name}"):
                     client.abort_multipart_upload(Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"])
-        for page in _pages(session, name, "list_object_versions"):
+        for page in _pages(client.list_object_versions, name):
             versions = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
             for start in range(0, len(versions), _AT_ONCE):
                 gone += _delete_versions(client, name, versions[start : start + _AT_ONCE])
@@ -136,10 +136,9 @@ class _NoBucketError(Exception):
     """There is no such bucket."""
 
 
-def _pages(session: Session, name: str, call: str) -> Iterator[dict[str, Any]]:
+def _pages(call: Callable[..., Mapping[str, Any]], name: str) -> Iterator[Mapping[str, Any]]:
     try:
-        with translated(f"list bucket {name}"):
-            yield from session.client("s3").get_paginator(call).paginate(Bucket=name)
+        yield from pages(call, f"list bucket {name}", Bucket=name)
     except AwsError as problem:
         if error_code(problem) == "NoSuchBucket":
             raise _NoBucketError from problem

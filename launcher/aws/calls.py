@@ -1,6 +1,6 @@
 """Questions to AWS: page by page, with whole answers only, and with errors that say what to do."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -16,8 +16,14 @@ _FORBIDDEN = frozenset(
 )
 """Codes of a call that the credentials may not make; services do not agree on one."""
 
-TOKEN = "NextToken"  # noqa: S105 - the name of a field
-"""What most services call the page token."""
+_TOKENS = {
+    "NextContinuationToken": "ContinuationToken",
+    "NextKeyMarker": "KeyMarker",
+    "NextMarker": "Marker",
+    "NextUploadIdMarker": "UploadIdMarker",
+    "NextVersionIdMarker": "VersionIdMarker",
+} | {name: name for name in ("Marker", "NextPageToken", "NextToken", "nextToken")}
+"""A page token's name in an answer, and in the question that follows (botocore's data, paginators-1.json)."""
 
 
 class RefusedPriceError(ValueError):
@@ -41,38 +47,45 @@ def unless_absent(
         raise
 
 
-def items(
-    call: Callable[..., Mapping[str, Any]], what: str, within: str, *, token: str = TOKEN, **arguments: Any
-) -> list[Any]:
-    """All items of an answer, page by page; whole or not at all.
+def pages(
+    call: Callable[..., Mapping[str, Any]], what: str, *within: str, **arguments: Any
+) -> Iterator[Mapping[str, Any]]:
+    """The pages of an answer, each asked for when it is wanted.
 
     Args:
         call: the client's method.
         what: what is being asked, for errors.
-        within: the list of an answer that holds the items. botocore hands over a JSON body that it cannot read as an
-            empty answer, so one without that list counts as cut short.
-        token: the name of the page token, in the question and in the answer.
+        within: the lists that every page has. botocore hands over a JSON body that it cannot read as an empty answer,
+            so one without such a list counts as cut short.
         arguments: of the call.
 
     Raises:
         AwsError: a page could not be read, or its token leads back to an earlier one.
     """
-    collected: list[Any] = []
-    markers: set[str] = set()
+    seen: list[Mapping[str, str]] = []
     following: Mapping[str, str] = {}
     while True:
         with translated(what):
             answer = call(**arguments, **following)
-        if within not in answer:
+        if not answer.keys() >= set(within):
             raise AwsError(f"{what}: {CUT_SHORT}", hint="run it again")
-        collected += answer[within]
-        after = answer.get(token)
-        if not after:
-            return collected
-        if after in markers:
-            raise AwsError(f"{what}: page {len(markers) + 1} leads back to an earlier one", hint="run it again")
-        markers.add(after)
-        following = {token: after}
+        yield answer
+        # S3 names the last upload as the next marker on the last page too.
+        following = {asked: answer[told] for told, asked in _TOKENS.items() if answer.get(told)}
+        if not following or answer.get("IsTruncated") is False:
+            return
+        if following in seen:
+            raise AwsError(f"{what}: page {len(seen) + 1} leads back to an earlier one", hint="run it again")
+        seen.append(following)
+
+
+def items(call: Callable[..., Mapping[str, Any]], what: str, within: str, **arguments: Any) -> list[Any]:
+    """The items of all pages, whole or not at all; `within`: the list of a page that holds them.
+
+    Raises:
+        AwsError: as for `pages`.
+    """
+    return [item for page in pages(call, what, within, **arguments) for item in page[within]]
 
 
 def dollars(amount: str | None, currency: str | None = "USD", *, free: bool = False) -> Decimal:

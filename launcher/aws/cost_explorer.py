@@ -70,7 +70,6 @@ def _query(
         session.client("ce").get_cost_and_usage,
         "ask Cost Explorer what was billed",
         "ResultsByTime",
-        token="NextPageToken",  # noqa: S106 - the name of a field
         TimePeriod={"Start": begin.isoformat(), "End": end.isoformat()},
         Granularity="DAILY",
         Metrics=list(METRICS),

@@ -6,6 +6,7 @@ volumes of the EBS CSI driver, free interfaces of the VPC CNI, and the security 
 
 from collections.abc import Iterator
 
+from launcher.aws.calls import items
 from launcher.aws.load_balancers import OWNED, load_balancers
 from launcher.aws.session import Session, translated
 from launcher.model.removal import Created, RetainedKind
@@ -18,28 +19,25 @@ _OF_EKS = "eks-cluster-sg-"
 
 def created_by_cluster(session: Session, cluster: str) -> tuple[Created, ...]:
     """Everything there is, load balancers first: the groups and the interfaces are theirs."""
-    with translated(f"look for what {cluster} has made in the account"):
-        return (*load_balancers(session, cluster), *_in_ec2(session, cluster))
+    what = f"look for what {cluster} has made in the account"
+    with translated(what):
+        return (*load_balancers(session, cluster, what), *_in_ec2(session, cluster, what))
 
 
-def _in_ec2(session: Session, cluster: str) -> Iterator[Created]:
+def _in_ec2(session: Session, cluster: str, what: str) -> Iterator[Created]:
     client, owned = session.client("ec2"), [{"Name": "tag-key", "Values": [OWNED.format(cluster)]}]
-    for page in client.get_paginator("describe_volumes").paginate(Filters=owned):
-        for volume in page["Volumes"]:
-            name = volume["VolumeId"]
-            command = f"aws ec2 delete-volume --volume-id {name}"
-            gib, kind = float(volume["Size"]), volume["VolumeType"]
-            yield Created(kind=RetainedKind.VOLUME, name=name, command=command, gib=gib, volume_type=kind)
+    for volume in items(client.describe_volumes, what, "Volumes", Filters=owned):
+        name = volume["VolumeId"]
+        command = f"aws ec2 delete-volume --volume-id {name}"
+        gib, kind = float(volume["Size"]), volume["VolumeType"]
+        yield Created(kind=RetainedKind.VOLUME, name=name, command=command, gib=gib, volume_type=kind)
     free = [{"Name": f"tag:{INTERFACES}", "Values": [cluster]}, {"Name": "status", "Values": ["available"]}]
-    for page in client.get_paginator("describe_network_interfaces").paginate(Filters=free):
-        for interface in page["NetworkInterfaces"]:
-            name = interface["NetworkInterfaceId"]
-            command = f"aws ec2 delete-network-interface --network-interface-id {name}"
-            yield Created(kind=RetainedKind.INTERFACE, name=name, command=command)
-    for page in client.get_paginator("describe_security_groups").paginate(Filters=owned):
-        for group in page["SecurityGroups"]:
-            if not group["GroupName"].startswith(_OF_EKS):
-                name = group["GroupId"]
-                yield Created(
-                    kind=RetainedKind.GROUP, name=name, command=f"aws ec2 delete-security-group --group-id {name}"
-                )
+    for interface in items(client.describe_network_interfaces, what, "NetworkInterfaces", Filters=free):
+        name = interface["NetworkInterfaceId"]
+        command = f"aws ec2 delete-network-interface --network-interface-id {name}"
+        yield Created(kind=RetainedKind.INTERFACE, name=name, command=command)
+    for group in items(client.describe_security_groups, what, "SecurityGroups", Filters=owned):
+        if not group["GroupName"].startswith(_OF_EKS):
+            name = group["GroupId"]
+            command = f"aws ec2 delete-security-group --group-id {name}"
+            yield Created(kind=RetainedKind.GROUP, name=name, command=command)

@@ -6,7 +6,7 @@ from typing import Any
 
 from botocore.signers import RequestSigner
 
-from launcher.aws.calls import unless_absent
+from launcher.aws.calls import items, unless_absent
 from launcher.aws.session import Session, translated
 
 PREFIX, HEADER = "k8s-aws-v1.", "x-k8s-aws-id"
@@ -48,20 +48,20 @@ def describe(session: Session, name: str) -> EksCluster | None:
 
 def names(session: Session) -> tuple[str, ...]:
     """The clusters that there are."""
-    with translated("list EKS clusters"):
-        pages = session.client("eks").get_paginator("list_clusters").paginate()
-        return tuple(str(cluster) for page in pages for cluster in page["clusters"])
+    return tuple(map(str, items(session.client("eks").list_clusters, "list EKS clusters", "clusters")))
 
 
 def granted_roles(session: Session, cluster: str, namespace: str, account: str) -> tuple[str, ...]:
     """The associations by which Pod Identity grants roles to the pods of a service account, by their ids."""
-    with translated(f"list the roles that EKS cluster {cluster} grants to pods"):
-        pages = (
-            session.client("eks")
-            .get_paginator("list_pod_identity_associations")
-            .paginate(clusterName=cluster, namespace=namespace, serviceAccount=account)
-        )
-        return tuple(str(association["associationId"]) for page in pages for association in page["associations"])
+    listed = items(
+        session.client("eks").list_pod_identity_associations,
+        f"list the roles that EKS cluster {cluster} grants to pods",
+        "associations",
+        clusterName=cluster,
+        namespace=namespace,
+        serviceAccount=account,
+    )
+    return tuple(str(association["associationId"]) for association in listed)
 
 
 def grant(session: Session, cluster: str, namespace: str, account: str, role_arn: str) -> None:
@@ -96,13 +96,13 @@ def access_policies(session: Session, cluster: str, principal_arn: str) -> tuple
     Raises:
         AwsError: there is no entry of it, or the call failed.
     """
-    with translated(f"read the access entry of {principal_arn}"):
-        pages = (
-            session.client("eks")
-            .get_paginator("list_associated_access_policies")
-            .paginate(clusterName=cluster, principalArn=principal_arn)
-        )
-        policies = [policy for page in pages for policy in page["associatedAccessPolicies"]]
+    policies = items(
+        session.client("eks").list_associated_access_policies,
+        f"read the access entry of {principal_arn}",
+        "associatedAccessPolicies",
+        clusterName=cluster,
+        principalArn=principal_arn,
+    )
     return tuple(str(policy["policyArn"]).rpartition("/")[2] for policy in policies)
 
 

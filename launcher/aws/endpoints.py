@@ -11,7 +11,7 @@ from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 
 from launcher.agent import safe_json
-from launcher.aws.calls import failed_with
+from launcher.aws.calls import failed_with, items
 from launcher.aws.session import (
     NO_CREDENTIALS_HINT,
     CredentialsError,
@@ -61,10 +61,9 @@ def going_off(session: Session, names: tuple[str, ...]) -> tuple[str, ...]:
     """The descriptions of alarms among `names` that are going off."""
     if not names:
         return ()
-    with translated("describe the alarms"):
-        pages = session.client("cloudwatch").get_paginator("describe_alarms")
-        answers = pages.paginate(AlarmNames=list(names), StateValue="ALARM")
-        return tuple(str(alarm.get("AlarmDescription", "")) for page in answers for alarm in page["MetricAlarms"])
+    call, what = session.client("cloudwatch").describe_alarms, "describe the alarms"
+    listed = items(call, what, "MetricAlarms", AlarmNames=list(names), StateValue="ALARM")
+    return tuple(str(alarm.get("AlarmDescription", "")) for alarm in listed)
 
 
 def bearer_token(session: Session, seconds: int) -> str:

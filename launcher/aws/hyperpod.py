@@ -7,11 +7,12 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from launcher.aws.calls import unless_absent
-from launcher.aws.session import Session, translated
+from launcher.aws.calls import items, unless_absent
+from launcher.aws.session import Session, error_code, translated
 from launcher.model.errors import AwsError
 from launcher.model.hyperpod import ADDED_A_CALL
 
+_NODES = "ClusterNodeSummaries"
 _NO_CLUSTER = frozenset(("ResourceNotFound", "ResourceNotFoundException", "ValidationException"))
 
 
@@ -190,25 +191,23 @@ def start(session: Session, cluster: str, group: str, count: int) -> bool:
 
 def instances(session: Session, cluster: str, group: str) -> tuple[str, ...]:
     """The ids of a group's instances that are there."""
-    summaries = []
-    with translated(f"list the {group} of HyperPod cluster {cluster}"):
-        pages = session.client("sagemaker").get_paginator("list_cluster_nodes")
-        for page in pages.paginate(ClusterName=cluster, InstanceGroupNameContains=group):
-            summaries += [summary for summary in page["ClusterNodeSummaries"] if summary["InstanceGroupName"] == group]
+    call, what = session.client("sagemaker").list_cluster_nodes, f"list the {group} of HyperPod cluster {cluster}"
     return tuple(
-        str(summary["InstanceId"]) for summary in summaries if summary["InstanceStatus"]["Status"] == "Running"
+        str(summary["InstanceId"])
+        for summary in items(call, what, _NODES, ClusterName=cluster, InstanceGroupNameContains=group)
+        if summary["InstanceGroupName"] == group and summary["InstanceStatus"]["Status"] == "Running"
     )
 
 
 def machines(session: Session, cluster: str) -> Mapping[str, int]:
     """How many instances of each SageMaker type a cluster has, whatever their state; none of one that is not there."""
-    with translated(f"list the instances of HyperPod cluster {cluster}"):
-        client = session.client("sagemaker")
-        try:
-            pages = list(client.get_paginator("list_cluster_nodes").paginate(ClusterName=cluster))
-        except client.exceptions.ResourceNotFound:
+    call, what = session.client("sagemaker").list_cluster_nodes, f"list the instances of HyperPod cluster {cluster}"
+    try:
+        return Counter(str(summary["InstanceType"]) for summary in items(call, what, _NODES, ClusterName=cluster))
+    except AwsError as problem:
+        if error_code(problem) == "ResourceNotFound":
             return {}
-    return Counter(str(summary["InstanceType"]) for page in pages for summary in page["ClusterNodeSummaries"])
+        raise
 
 
 def machines_of(session: Session, outputs: Mapping[str, str]) -> Mapping[str, int]:

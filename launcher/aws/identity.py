@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from launcher.aws.calls import items
 from launcher.aws.session import Session, translated
 
 MOST_ACTIONS = 50
@@ -93,15 +94,16 @@ def simulated(
     ]
     decisions: list[Decision] = []
     for start in range(0, len(actions), MOST_ACTIONS):
-        with translated(f"simulate what {principal} may do"):
-            pages = session.client("iam").get_paginator("simulate_principal_policy")
-            for page in pages.paginate(
-                PolicySourceArn=principal,
-                ActionNames=list(actions[start : start + MOST_ACTIONS]),
-                ResourceArns=list(resources),
-                **({"ContextEntries": entries} if entries else {}),
-            ):
-                decisions += [_decision(result) for result in page["EvaluationResults"]]
+        results = items(
+            session.client("iam").simulate_principal_policy,
+            f"simulate what {principal} may do",
+            "EvaluationResults",
+            PolicySourceArn=principal,
+            ActionNames=list(actions[start : start + MOST_ACTIONS]),
+            ResourceArns=list(resources),
+            **({"ContextEntries": entries} if entries else {}),
+        )
+        decisions += map(_decision, results)
     return tuple(decisions)
 
 

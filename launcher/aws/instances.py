@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.aws.session import Session, translated
+from launcher.aws.calls import items
+from launcher.aws.session import Session
 
 PARALLELCLUSTER_TAG = "parallelcluster:cluster-name"
 NODE_TAG = "parallelcluster:node-type"
@@ -30,19 +31,17 @@ def of_cluster(
         {"Name": "instance-state-name", "Values": ["pending", "running"]},
         *more,
     ]
-    with translated(f"describe the instances of {cluster}"):
-        pages = session.client("ec2").get_paginator("describe_instances").paginate(Filters=filters)
-        return tuple(
-            RunningInstance(
-                instance_type=str(instance["InstanceType"]),
-                lifecycle=str(instance.get("InstanceLifecycle", "")),
-                reservation=str(instance.get("CapacityReservationId", "")),
-                tags={tag["Key"]: tag["Value"] for tag in instance.get("Tags", ())},
-            )
-            for page in pages
-            for reservation in page["Reservations"]
-            for instance in reservation["Instances"]
+    call, what = session.client("ec2").describe_instances, f"describe the instances of {cluster}"
+    return tuple(
+        RunningInstance(
+            instance_type=str(instance["InstanceType"]),
+            lifecycle=str(instance.get("InstanceLifecycle", "")),
+            reservation=str(instance.get("CapacityReservationId", "")),
+            tags={tag["Key"]: tag["Value"] for tag in instance.get("Tags", ())},
         )
+        for reservation in items(call, what, "Reservations", Filters=filters)
+        for instance in reservation["Instances"]
+    )
 
 
 def counted(session: Session, tag: str, cluster: str) -> Mapping[str, int]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from launcher.aws.calls import items
 from launcher.aws.session import Session
 from launcher.model.removal import Created, RetainedKind
 
@@ -14,16 +15,16 @@ _AT_ONCE = 20
 """How many are asked for their tags in one call (both APIs' limit)."""
 
 
-def load_balancers(session: Session, cluster: str) -> Iterator[Created]:
-    """Those of the controller, and those that a Service gets where nobody has installed it."""
-    yield from _of_controller(session, cluster)
-    yield from _classic(session, cluster)
+def load_balancers(session: Session, cluster: str, what: str) -> Iterator[Created]:
+    """Those of the controller, and those that a Service gets where nobody has installed it; `what`: for errors."""
+    yield from _of_controller(session, cluster, what)
+    yield from _classic(session, cluster, what)
 
 
-def _of_controller(session: Session, cluster: str) -> Iterator[Created]:
+def _of_controller(session: Session, cluster: str, what: str) -> Iterator[Created]:
     client = session.client("elbv2")
-    pages = client.get_paginator("describe_load_balancers").paginate()
-    names = [balancer["LoadBalancerArn"] for page in pages for balancer in page["LoadBalancers"]]
+    listed = items(client.describe_load_balancers, what, "LoadBalancers")
+    names = [balancer["LoadBalancerArn"] for balancer in listed]
     for some in _parts(names):
         for description in client.describe_tags(ResourceArns=some)["TagDescriptions"]:
             if _is_of(cluster, description["Tags"]):
@@ -32,11 +33,11 @@ def _of_controller(session: Session, cluster: str) -> Iterator[Created]:
                 yield Created(kind=RetainedKind.LOAD_BALANCER, name=arn.split(":loadbalancer/")[-1], command=command)
 
 
-def _classic(session: Session, cluster: str) -> Iterator[Created]:
+def _classic(session: Session, cluster: str, what: str) -> Iterator[Created]:
     """What a Service of type LoadBalancer gets where nobody has installed a controller."""
     client = session.client("elb")
-    pages = client.get_paginator("describe_load_balancers").paginate()
-    names = [description["LoadBalancerName"] for page in pages for description in page["LoadBalancerDescriptions"]]
+    listed = items(client.describe_load_balancers, what, "LoadBalancerDescriptions")
+    names = [description["LoadBalancerName"] for description in listed]
     for some in _parts(names):
         for description in client.describe_tags(LoadBalancerNames=some)["TagDescriptions"]:
             if _is_of(cluster, description["Tags"]):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from launcher.aws.calls import items
 from launcher.aws.session import Session, error_code, translated
 from launcher.model.errors import AwsError
 
@@ -24,18 +25,16 @@ class LogGroupState:
 
 def log_groups(session: Session, prefix: str) -> tuple[LogGroupState, ...]:
     """The log groups whose names begin with a text."""
-    with translated(f"describe the log groups {prefix}*"):
-        pages = session.client("logs").get_paginator("describe_log_groups").paginate(logGroupNamePrefix=prefix)
-        return tuple(
-            LogGroupState(
-                name=str(group["logGroupName"]),
-                stored_bytes=int(group.get("storedBytes", 0)),
-                retention_days=group.get("retentionInDays"),
-                created=datetime.fromtimestamp(group["creationTime"] / _MILLISECONDS, UTC),
-            )
-            for page in pages
-            for group in page["logGroups"]
+    call, what = session.client("logs").describe_log_groups, f"describe the log groups {prefix}*"
+    return tuple(
+        LogGroupState(
+            name=str(group["logGroupName"]),
+            stored_bytes=int(group.get("storedBytes", 0)),
+            retention_days=group.get("retentionInDays"),
+            created=datetime.fromtimestamp(group["creationTime"] / _MILLISECONDS, UTC),
         )
+        for group in items(call, what, "logGroups", logGroupNamePrefix=prefix)
+    )
 
 
 def of_control_plane(cluster: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from boto3.exceptions import Boto3Error
 
-from launcher.aws.calls import unless_absent
+from launcher.aws.calls import pages, unless_absent
 from launcher.aws.session import Session, translated
 from launcher.model.errors import AwsError
 
@@ -48,20 +48,17 @@ class Objects:
 
     def list_objects(self, *, below: str = "", after: str = "") -> tuple[StoredObject, ...]:
         """All of them, by their keys."""
-        with translated(f"list {self.uri}"):
-            later = {"StartAfter": self.prefix + after} if after else {}
-            pages = self._client.get_paginator("list_objects_v2").paginate(
-                Bucket=self.bucket, Prefix=self.prefix + below, **later
+        call, what = self._client.list_objects_v2, f"list {self.uri}"
+        later = {"StartAfter": self.prefix + after} if after else {}
+        return tuple(
+            StoredObject(
+                key=content["Key"].removeprefix(self.prefix),
+                bytes=int(content["Size"]),
+                modified=content["LastModified"],
             )
-            return tuple(
-                StoredObject(
-                    key=content["Key"].removeprefix(self.prefix),
-                    bytes=int(content["Size"]),
-                    modified=content["LastModified"],
-                )
-                for page in pages
-                for content in page.get("Contents", ())
-            )
+            for page in pages(call, what, Bucket=self.bucket, Prefix=self.prefix + below, **later)
+            for content in page.get("Contents", ())
+        )
 
     def first(self) -> str | None:
         """The key of one of them; None where there is none."""

@@ -12,7 +12,6 @@ from launcher.model.stages import Tell
 
 ACTIVE = "ACTIVE"
 _ABSENT = frozenset(("ResourceNotFoundException",))
-_TOKEN = "nextToken"  # noqa: S105 - the name of a field
 LOOK_S, LOOKS = 15.0, 80
 """Between two looks at what is being removed, and how many: 20 minutes."""
 
@@ -125,7 +124,7 @@ def _ids(session: Session, cluster: str, kind: str) -> tuple[str, ...]:
     within = "queues" if kind == "queue" else "computeNodeGroups"
     call, what = getattr(session.client("pcs"), f"list_{kind}s"), f"list the {kind.replace('_', ' ')}s of {cluster}"
     try:
-        return tuple(str(item["id"]) for item in items(call, what, within, token=_TOKEN, clusterIdentifier=cluster))
+        return tuple(str(item["id"]) for item in items(call, what, within, clusterIdentifier=cluster))
     except AwsError as problem:
         if error_code(problem) in _ABSENT:
             return ()

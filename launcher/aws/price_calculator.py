@@ -59,7 +59,6 @@ def estimated(
             client.list_workload_estimate_usage,
             "read the estimate of AWS's pricing calculator",
             "items",
-            token="nextToken",  # noqa: S106 - the name of a field
             workloadEstimateId=identifier,
         )
         estimates |= {keys[estimate["id"]]: _answer(estimate) for estimate in listed if estimate.get("id") in keys}

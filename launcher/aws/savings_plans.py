@@ -65,7 +65,6 @@ def _rates(session: Session, name: str, **question: Any) -> list[Any]:
         session.client("savingsplans").describe_savings_plans_offering_rates,
         f"Savings Plan rates of {name}",
         "searchResults",
-        token="nextToken",  # noqa: S106 - the name of a field
         maxResults=LARGEST_PAGE,
         **question,
     )

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Any
 
-from launcher.aws.calls import failed_with
+from launcher.aws.calls import failed_with, items, pages
 from launcher.aws.session import Session, translated
 from launcher.model.errors import AwsError, DeploymentFailedError
 
@@ -90,47 +90,43 @@ def changed_at(session: Session, stack: StackState) -> datetime | None:
     if stack.deployed_at == stack.made_at or stack.status in _CHANGED:
         return stack.deployed_at
     went_well = False
-    with translated(f"read the events of stack {stack.name}"):
-        pages = session.client("cloudformation").get_paginator("describe_stack_events").paginate(StackName=stack.id)
-        for stack_event in (event for page in pages for event in page["StackEvents"]):
-            if _is_of(stack, stack_event):
-                went_well = went_well or stack_event["ResourceStatus"] in ("CREATE_COMPLETE", "UPDATE_COMPLETE")
-                if went_well and stack_event["ResourceStatus"] in ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"):
-                    began: datetime = stack_event["Timestamp"]
-                    return began
+    for stack_event in _events(session, stack):
+        if _is_of(stack, stack_event):
+            went_well = went_well or stack_event["ResourceStatus"] in ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+            if went_well and stack_event["ResourceStatus"] in ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"):
+                began: datetime = stack_event["Timestamp"]
+                return began
     return stack.made_at
 
 
 def tagged(session: Session, key: str) -> tuple[StackState, ...]:
     """The stacks of the region that have a tag, but for the parts of others."""
-    with translated("list the stacks"):
-        pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
-        own = [stack for page in pages for stack in page["Stacks"] if "ParentId" not in stack]
+    own = [stack for stack in _all(session) if "ParentId" not in stack]
     return tuple(state for state in map(_state, own) if key in state.tags and state.status != REMOVED)
 
 
 def names(session: Session) -> tuple[str, ...]:
     """The names of all stacks of the region."""
-    with translated("list the stacks"):
-        pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
-        return tuple(str(stack["StackName"]) for page in pages for stack in page["Stacks"])
+    return tuple(str(stack["StackName"]) for stack in _all(session))
+
+
+def _all(session: Session) -> list[dict[str, Any]]:
+    return items(session.client("cloudformation").describe_stacks, "list the stacks", "Stacks")
 
 
 def resources(session: Session, name: str) -> tuple[StackResource, ...]:
     """All resources of a stack."""
-    with translated(f"list the resources of stack {name}"):
-        pages = session.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=name)
-        return tuple(
-            StackResource(
-                stack=name,
-                logical_id=summary["LogicalResourceId"],
-                physical_id=summary.get("PhysicalResourceId", ""),
-                type=summary["ResourceType"],
-                status=summary["ResourceStatus"],
-            )
-            for page in pages
-            for summary in page["StackResourceSummaries"]
+    call, what = session.client("cloudformation").list_stack_resources, f"list the resources of stack {name}"
+    return tuple(
+        StackResource(
+            stack=name,
+            logical_id=summary["LogicalResourceId"],
+            physical_id=summary.get("PhysicalResourceId", ""),
+            type=summary["ResourceType"],
+            status=summary["ResourceStatus"],
         )
+        for summary in items(call, what, "StackResourceSummaries", StackName=name)
+    )
 
 
 def template(session: Session, name: str) -> dict[str, Any]:
@@ -149,17 +145,15 @@ def template(session: Session, name: str) -> dict[str, Any]:
 
 def exports(session: Session) -> dict[str, str]:
     """The id of the stack behind each export of the region."""
-    with translated("list the exports"):
-        pages = session.client("cloudformation").get_paginator("list_exports").paginate()
-        return {str(export["Name"]): str(export["ExportingStackId"]) for page in pages for export in page["Exports"]}
+    listed = items(session.client("cloudformation").list_exports, "list the exports", "Exports")
+    return {str(export["Name"]): str(export["ExportingStackId"]) for export in listed}
 
 
 def importers(session: Session, export: str) -> frozenset[str]:
     """The names of the stacks that import an export."""
+    call, what = session.client("cloudformation").list_imports, f"list who imports {export}"
     try:
-        with translated(f"list who imports {export}"):
-            pages = session.client("cloudformation").get_paginator("list_imports").paginate(ExportName=export)
-            return frozenset(str(name) for page in pages for name in page["Imports"])
+        return frozenset(map(str, items(call, what, "Imports", ExportName=export)))
     except AwsError as problem:
         if failed_with(problem, code="ValidationError", words="not imported by any stack"):
             return frozenset()
@@ -246,10 +240,9 @@ def _is_of(stack: StackState, event: dict[str, Any]) -> bool:
 
 
 def _events(session: Session, stack: StackState) -> Iterator[dict[str, Any]]:
-    with translated(f"read the events of stack {stack.name}"):
-        pages = session.client("cloudformation").get_paginator("describe_stack_events").paginate(StackName=stack.id)
-        for page in pages:
-            yield from page["StackEvents"]
+    call, what = session.client("cloudformation").describe_stack_events, f"read the events of stack {stack.name}"
+    for page in pages(call, what, "StackEvents", StackName=stack.id):
+        yield from page["StackEvents"]
 
 
 def _failure(session: Session, stack: StackState, failed: list[dict[str, Any]]) -> DeploymentFailedError:

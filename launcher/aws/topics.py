@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.agent import safe_json
+from launcher.aws.calls import items
 from launcher.aws.session import Session, translated
 
 
@@ -19,19 +20,14 @@ class TopicState:
 
 def describe(session: Session, arn: str) -> TopicState:
     """The state of a topic."""
-    client = session.client("sns")
-    with translated(f"describe topic {arn}"):
+    client, what = session.client("sns"), f"describe topic {arn}"
+    with translated(what):
         attributes = client.get_topic_attributes(TopicArn=arn)["Attributes"]
-        pages = client.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=arn)
-        subscribers = frozenset(
-            (str(subscription["Protocol"]), str(subscription["Endpoint"]))
-            for page in pages
-            for subscription in page["Subscriptions"]
-        )
+        subscriptions = items(client.list_subscriptions_by_topic, what, "Subscriptions", TopicArn=arn)
         statements = tuple(safe_json.loads(attributes.get("Policy") or "{}").get("Statement", []))
     return TopicState(
         arn=arn,
         display_name=str(attributes.get("DisplayName", "")),
         statements=statements,
-        subscribers=subscribers,
+        subscribers=frozenset((str(each["Protocol"]), str(each["Endpoint"])) for each in subscriptions),
     )

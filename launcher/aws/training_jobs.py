@@ -102,7 +102,6 @@ class NodeLogs:
                 self.session.client("logs").filter_log_events,
                 f"log of training job {self.job}",
                 "events",
-                token="nextToken",  # noqa: S106 - the name of a field
                 logGroupName=LOG_GROUP,
                 logStreamNamePrefix=f"{self.job}/",
                 startTime=start,

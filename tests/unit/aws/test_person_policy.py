@@ -59,7 +59,7 @@ def calls(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     services = said(tree, "client")
     names = {each.attr for each in ast.walk(tree) if isinstance(each, ast.Attribute)}
-    names |= said(tree, "get_paginator") | said(tree, "get_waiter")
+    names |= said(tree, "get_waiter")
     found = set()
     for service in services:
         for name in names & set(operations(service)):
