@@ -115,7 +115,9 @@ def loads(text: str, *, name: str = "plan file") -> PlanRequest:
     try:
         node, data = safe_yaml.parsed(text, _UniqueKeyLoader, _refuse_merge_keys)
     except safe_yaml.YamlError as problem:
-        raise UnreadableInputError(f"{name} is not valid YAML: {problem}") from problem
+        language = "JSON" if name.endswith(".json") else "YAML"
+        message = f"{name} is not valid {language}: {problem}"
+        raise UnreadableInputError(message, hint="correct that place; slipway init writes a plan file") from problem
     if not isinstance(data, dict):
         got = "nothing" if data is None else describe(data)
         raise UnreadableInputError(

@@ -29,9 +29,9 @@ def document(result: CapacityFound) -> Json:
 def page(result: CapacityFound, width: int, *, everything: bool) -> list[str]:
     """The whole page; the best few unless everything is asked for."""
     shown = result.offers if everything else result.offers[:SHOWN]
-    lines = ["", f"  {result.priced.request.name}: available now", ""]
+    lines = ["", f"  {result.priced.request.name}: capacity offers", ""]
     if not result.offers and result.unanswered:
-        lines += wrapped("  AWS offers nothing now; it gave no answer for:", width)
+        lines += wrapped("  AWS named no offer, and did not answer these requests:", width)
     elif not result.offers:
         lines += wrapped("  AWS offers none of these instances in these places.", width)
     else:

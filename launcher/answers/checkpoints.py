@@ -10,6 +10,8 @@ from launcher.records.checkpoints import Checkpoint
 from launcher.records.codec import Json, picked
 
 _UNIT = 1024.0
+_MOST_EXPIRING = 3
+"""Expiring checkpoints with a row each; more than these are counted in one line."""
 WRITERS = {"": "", "dcp": "PyTorch (DCP)"}
 """Who wrote a checkpoint; in the agent's own form a run did."""
 
@@ -61,7 +63,7 @@ def _writer(checkpoint: Checkpoint) -> str:
 
 
 def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]:
-    """Every step, newest first."""
+    """The steps, newest first; more than a few that expire are one line."""
     lines = ["", *wrapped(f"  {uri}", width), ""]
     if not checkpoints:
         return [*lines, "  no checkpoint yet"]
@@ -81,10 +83,17 @@ def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]
         Column("layout", lambda checkpoint: checkpoint.layout or ""),
         Column("by", _writer, yields=1, shrinks=True),
     ]
-    lines += render(columns, checkpoints, width)
-    for checkpoint in checkpoints:
+    expiring = [checkpoint for checkpoint in checkpoints if checkpoint.superseded]
+    folded = len(expiring) > _MOST_EXPIRING
+    shown = [checkpoint for checkpoint in checkpoints if not (folded and checkpoint.superseded)]
+    lines += render(columns, shown, width)
+    for checkpoint in shown:
         if checkpoint.reason is not None:
             lines += wrapped(f"  step {checkpoint.step}: {checkpoint.reason}", width)
+    if folded:
+        size = size_words(sum(checkpoint.bytes for checkpoint in expiring))
+        about = f"steps {expiring[-1].step} to {expiring[0].step}, {size}"
+        lines += ["", *wrapped(f"  {len(expiring)} more checkpoints expire ({about}): --json lists them", width)]
     return lines
 
 

@@ -33,7 +33,7 @@ def page(diagnosis: Diagnosis, region: str, width: int) -> list[str]:
 
 
 def _check(check: Check, width: int) -> list[str]:
-    first, *rest = wrapped(f"    {check.name}: {check.got}", width)
+    first, *rest = wrapped(f"    {check.name}: {check.got}", width - 2)  # later lines are two columns further right
     lines = [f"  {SIGNS[check.result]} {first.lstrip()}", *(f"  {line}" for line in rest)]
     if check.result is Outcome.OK:
         return lines

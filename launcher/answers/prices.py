@@ -134,7 +134,7 @@ def _what(kind: str, rows: Sequence[PriceRow], *, short: bool) -> list[Column[Pr
     """The columns that say what a price is the price of; where there is little room, a bill item's in one."""
     start: Column[PriceRow] = Column("from", _tier)
     if kind == BILL_ITEM and short:
-        return [Column("item, where, unit", lambda row: f"  {_where(row)}, {row.unit}", shrinks=True), start]
+        return [Column("item, unit, where", lambda row: f"  {_where(row)}"), start]
     if kind == BILL_ITEM:
         unit: Column[PriceRow] = Column("unit", lambda row: row.unit, shrinks=True)
         return [Column("item", lambda row: row.name), Column("where", _where), unit, start]
@@ -154,14 +154,15 @@ def _what(kind: str, rows: Sequence[PriceRow], *, short: bool) -> list[Column[Pr
 
 
 def _under_items(table: Sequence[str], rows: Sequence[PriceRow], width: int) -> list[str]:
-    """A table with the name of each bill item above its rows, where there is little room; other tables as they are."""
+    """A table; where there is little room, with name and unit of each bill item above its rows."""
     if width >= NARROW or rows[0].kind != BILL_ITEM:
         return list(table)
     title, rule, *body, end = table
     lines, above = [title, rule], ""
     for row, line in zip(rows, body, strict=True):
-        lines += [line] if row.name == above else [f"  {row.name}", line]
-        above = row.name
+        item = f"  {row.name}, {row.unit}"
+        lines += [line] if item == above else [item, line]
+        above = item
     return [*lines, end]
 
 

@@ -35,6 +35,7 @@ def init(
     try:
         write_whole(file, commented_file(name, serve=serve), shared=True)
     except OSError as problem:
-        raise ImpossibleError(f"cannot write {file}: {problem.strerror}") from problem
+        hint = "name a file in a writable folder with free space"
+        raise ImpossibleError(f"cannot write {file}: {problem.strerror}", hint=hint) from problem
     output.say(f"wrote {file}\n\n  next: slipway plan {shlex.quote(str(file))}")
     output.say(f"  for an editor: slipway schema > {shlex.quote(str(file.parent / SCHEMA_FILE))}")

@@ -50,7 +50,8 @@ def write_saved(path: Path, saved: SavedPlan, quoted: Quote, plan: Mapping[str, 
     try:
         write_whole(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     except OSError as problem:
-        raise ImpossibleError(f"cannot write {path}: {problem.strerror}") from problem
+        hint = "name a file in a writable folder with free space"
+        raise ImpossibleError(f"cannot write {path}: {problem.strerror}", hint=hint) from problem
 
 
 def read_saved(path: Path) -> SavedPlan | None:

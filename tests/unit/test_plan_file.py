@@ -173,6 +173,14 @@ def test_text_that_is_no_plan_file_is_refused_with_the_reason(text: str, words: 
     assert words in caught.value.message
 
 
+def test_broken_json_is_called_json_with_its_place_and_the_fix(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text('{"slipway": 1,\n "name": "x"\n "model": {}}\n')
+    with pytest.raises(UnreadableInputError, match=r"plan\.json is not valid JSON: line 3, column 2") as caught:
+        plan_file.load(file)
+    assert caught.value.hint == "correct that place; slipway init writes a plan file"
+
+
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInputError, match="No such file"):
         plan_file.load(tmp_path / "absent.yaml")

@@ -159,7 +159,8 @@ def _cell(column: Column[Row], row: Row, span: Callable[[Row], UsdRange | None] 
     if usd is not None:
         data += f' data-low="{usd.low:f}" data-mid="{usd.mid:f}" data-high="{usd.high:f}"'
     kind = " ".join((["n"] if column.align != "left" else []) + (["long"] if len(text) > LONG else []))
-    return f"<td{f' class={chr(34)}{kind}{chr(34)}' if kind else ''}{data}>{escape(text)}</td>"
+    shown = escape(text).replace("/month", "/<wbr>month")  # a narrow cell breaks there, not within the word
+    return f"<td{f' class={chr(34)}{kind}{chr(34)}' if kind else ''}{data}>{shown}</td>"
 
 
 def _sorted_by(value: float | Decimal | None) -> str:

@@ -90,6 +90,17 @@ def short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"  # noqa: PLR2004
 
 
+def _tick(value: float, unit: str) -> str:
+    """A number on an axis with its unit; dollars have no single decimal.
+
+    >>> _tick(0.1, "$"), _tick(2.0, "$"), _tick(0.025, "$"), _tick(0.1, "")
+    ('$0.10', '$2', '$0.025', '0.1')
+    """
+    text = short(value)
+    one_decimal = text[-2:-1] == "."
+    return f"{unit}{text}0" if unit == "$" and one_decimal else f"{unit}{text}"
+
+
 @record
 class Plot:
     """One figure: a heading, what it shows in words, its marks, its height, and a class and name for each key."""
@@ -156,7 +167,7 @@ def across(scale: Scale, top: float, bottom: float, title: str, unit: str = "") 
     parts = []
     for tick in scale.ticks():
         x = scale.at(tick)
-        parts += [line(x, top, x, bottom, "grid"), text_at(x, bottom + 16, f"{unit}{short(tick)}", "tick", "middle")]
+        parts += [line(x, top, x, bottom, "grid"), text_at(x, bottom + 16, _tick(tick, unit), "tick", "middle")]
     return "".join((*parts, text_at((scale.start + scale.end) / 2, bottom + 36, title, "axis", "middle")))
 
 
@@ -165,7 +176,7 @@ def upright(scale: Scale, unit: str = "") -> str:
     parts = []
     for tick in scale.ticks():
         y = scale.at(tick)
-        parts += [line(0, y, 100, y, "grid"), text_at(0, y - 3, f"{unit}{short(tick)}", "tick")]
+        parts += [line(0, y, 100, y, "grid"), text_at(0, y - 3, _tick(tick, unit), "tick")]
     return "".join(parts)
 
 

@@ -31,6 +31,13 @@ def test_the_page(golden, width):
     golden(f"doctor/page-{width}.txt", "\n".join(page(FOUND, "us-east-2", width)) + "\n")
 
 
+def test_no_sentence_is_wider_than_the_terminal():
+    reason = "the sandbox cannot do this (servicequotas): NotImplementedError('The list_service_quotas action')"
+    for width in range(60, 100):
+        found = Diagnosis(name="probe", checks=(unknown("quota", "quotas allow the plan", reason),))
+        assert [line for line in page(found, "us-east-2", width) if len(line) > width] == []
+
+
 def test_the_document_has_the_keys_of_the_contract():
     found = document(FOUND)
     assert (found["schema"], found["name"], found["verdict"]) == ("slipway.doctor/1", "probe", "refused")

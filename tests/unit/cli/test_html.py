@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from launcher.answers.html.page import table
+from launcher.answers.table import Column
 from launcher.cli import app
 from launcher.records import run_folder
 
@@ -340,3 +342,8 @@ def test_two_sides_of_serving_cross_where_their_months_are_equal(pages):
                 changes += 1
                 assert any({one, two} == {a, b} and before <= float(x) <= after for a, b, x in marks)
     assert len(marks) == changes >= 1
+
+
+def test_a_monthly_amount_breaks_before_the_word_month():
+    columns = [Column("quoted $", str, "point")]
+    assert ">29,529/<wbr>month</td>" in table("runs", columns, ["29,529/month"], key="runs")

@@ -52,6 +52,7 @@ def test_no_room_leaves_nothing_half_written(here, words):
     answer = run(here, *words, before=SMALL_FILES)
     assert answer.returncode in (1, 5)
     assert "cannot write" in answer.stderr
+    assert "\n  fix: " in answer.stderr
     assert "internal error" not in answer.stderr
     assert not (here / "new.yaml").exists()
     assert [path for path in here.rglob(".*") if path.is_file()] == []

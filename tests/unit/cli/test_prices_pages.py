@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.answers.prices import MOST, MOST_UNFILTERED, diff_document, diff_page, show_document, show_page
+from launcher.answers.prices import MOST, MOST_UNFILTERED, PLACES, diff_document, diff_page, show_document, show_page
 from launcher.answers.refresh import refresh_document, refresh_page
 from launcher.aws.session import CredentialsError
 from launcher.catalog.fetched_prices import Move, Refusal, plain
@@ -67,6 +67,15 @@ class TestShow:
         for row in some(rows):
             told = rf" {plain(row.usd)} +{row.age_days} d\*? +{row.basis.value} +\[\d+\]"
             assert any(re.search(told, line) for line in lines), row
+
+    def test_at_80_columns_a_bill_item_keeps_place_and_unit(self, catalog):
+        wanted = PriceFilter(option="bill-item")
+        rows = [row for row in show(catalog, wanted, NOW, history=False) if row.usd is not None]
+        lines = page(catalog, wanted, 80, everything=True)
+        assert [line for line in lines if line.startswith("  ") and "…," in line] == []
+        for row in some(rows):
+            assert f"  {row.name}, {row.unit}" in lines
+            assert any(line.startswith(f"    {PLACES.get(row.region, row.region)} ") for line in lines)
 
     def test_an_unverified_row_is_shown_as_such_and_an_unpriced_one_with_its_reason(self, catalog):
         told = text(page(catalog, PriceFilter(instance_type="trn2.48xlarge"), 80))

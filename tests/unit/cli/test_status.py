@@ -193,3 +193,28 @@ def test_the_table_of_checkpoints_fits(width):
     assert max(map(len, lines)) <= width
     assert [("120000" in line, "41.0 MiB" in line, "20:29:38" in line) for line in lines].count((True, True, True)) == 1
     assert (run.removeprefix("llama31-8b-sft-") in "".join(lines)) == (width == 120)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("expiring", [3, 140])
+def test_many_expiring_checkpoints_are_counted_in_one_line(width: int, expiring: int) -> None:
+    stored = tuple(
+        Checkpoint(
+            step=step,
+            folder=f"step-{step}",
+            form="agent",
+            files=(),
+            bytes=1 << 20,
+            reason=None,
+            superseded=step <= expiring,
+        )
+        for step in range(expiring + 2, 0, -1)
+    )
+    lines = page("s3://bucket/runs", stored, width)
+    rows = [int(line.split()[0]) for line in lines if line.split()[:1] and line.split()[0].isdecimal()]
+    assert max(map(len, lines)) <= width
+    if expiring == 3:
+        assert rows == [5, 4, 3, 2, 1]
+    else:
+        assert rows == [142, 141, 140]  # 140: the line that counts
+        assert lines[-1] == "  140 more checkpoints expire (steps 1 to 140, 140.0 MiB): --json lists them"

@@ -127,7 +127,8 @@ def test_where_nothing_was_answered_nothing_is_said_of_what_is_offered(offering,
     offering.canned["ec2.DescribeCapacityBlockOfferings"] = EC2_DENIED
     text = "\n".join(page(found(PLAN + "purchase: {option: capacity-block}\n"), 80, everything=False))
     assert "AWS offers none" not in text
-    assert "it gave no answer for:" in text
+    assert "did not answer these requests:" in text
+    assert "available now" not in text
 
 
 def test_the_document_has_the_keys_of_the_contract(found):
