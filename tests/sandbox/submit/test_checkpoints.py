@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import re
 import subprocess
 import sys
 
@@ -109,7 +108,7 @@ def test_those_that_expire_are_marked(agent, slipway, s3):
     record = json.loads(s3.get_object(Bucket=BUCKET, Key="jobs/a/superseded.json")["Body"].read())["steps"]
     assert {str(each["step"]) for each in found if each["superseded"]} == {*record} >= {"1", "2", "3"}
     assert [each["superseded"] for each in found[:2]] == [False, False]
-    assert len(re.findall(r" yes +yes ", slipway("list", URI)[1])) == len(record)
+    assert f"{len(record)} more checkpoints expire (steps {min(record)} to {max(record)}, " in slipway("list", URI)[1]
 
 
 def test_a_store_without_any_says_so(slipway, s3):
