@@ -11,6 +11,8 @@ from launcher.model.report import Attempt, Billable, Report, StoredCheckpoints
 from launcher.model.units import HOUR_S, spoken
 from launcher.workflow.cluster.verify import STORE_STACK
 
+TO_COME = "idle tail and storage are still to come"
+
 
 def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
     """The report; with `everything` each fact that was read back."""
@@ -105,8 +107,11 @@ def used_lines(report: Report) -> list[str]:
     took = spoken(report.actual_hours * HOUR_S) + (" so far" if report.running_h else "")
     if cost is None:
         return [f"used {took}, ${words.dollars(used)}"]
+    hourly = f"job hours at ${words.exact(rate)} an hour"
+    if report.running_h:
+        return [f"used {took}, ${words.dollars(used)}: {hourly}, start-up and the other hourly lines; {TO_COME}"]
     others = words.dollars(cost.beside(report.actual_hours))
-    what = f"job hours at ${words.exact(rate)} an hour, and ${others} for start, idle tail, storage, network and other"
+    what = f"{hourly}, and ${others} for start, idle tail, storage, network and other"
     lines = [f"used {took}, ${words.dollars(used)}: {what}"]
     if report.usd_unused:
         paid = words.dollars(used + report.usd_unused)
@@ -120,7 +125,10 @@ def left_up_lines(report: Report, width: int) -> list[str]:
 
 
 def left_up(report: Report) -> list[str]:
-    """What the cluster or the endpoint costs an hour until somebody removes it; nothing where its stacks are gone."""
+    """What the cluster or the endpoint costs an hour until somebody removes it; nothing where its stacks are gone.
+
+    Nodes that have an idle tail are billed until the guard stops them; whether it has is not known here.
+    """
     rate = report.left_up_usd_per_hour
     standing = [name for name, status in report.stacks if status != REMOVED and not name.endswith(f"-{STORE_STACK}")]
     if not rate or not standing:
@@ -129,6 +137,11 @@ def left_up(report: Report) -> list[str]:
     amount = f"${words.dollars(rate)} an hour"
     if report.endpoint is not None:
         amount = f"about {amount} at the quoted load"
+    elif report.rates.tail_h and report.usd_per_hour is not None:
+        most = words.dollars(rate + report.usd_per_hour)
+        now = f"slipway cost{' --sandbox' if report.simulated else ''} shows the rate now"
+        later = f"after the idle timeout has stopped them, {amount} until slipway down {report.name}"
+        return [f"While its nodes run, {costs} about ${most} an hour; {later}. {now}."]
     return [f"While it stays up, {costs} {amount} until slipway down {report.name}."]
 
 

@@ -46,8 +46,9 @@ class Meter:
 
     `step` of `steps` and `tokens` are the trainer's. `tokens_per_s` is the rate of its last lines and `mfu` what that
     makes. `left_h` is until the last step, from the rates of single stretches; None where the trainer does not say how
-    many steps there are. `usd` is what the hours of all attempts cost by the quote; `forecast` adds what is left, and
-    all that is prepaid. `next_checkpoint_s` may be below 0: it is late. `simulated`: in the sandbox.
+    many steps there are. `usd` is what start-up and the hours of all attempts have cost by the quote; `forecast` adds
+    what is left, the idle tail, storage, and all that is prepaid. `next_checkpoint_s` may be below 0: it is late.
+    `simulated`: in the sandbox.
     `spot` is for a run on spot.
     """
 
@@ -121,7 +122,7 @@ def meter(
         mfu=mfu,
         left_h=left,
         hours=hours,
-        usd=None if cost is None else cost.used(hours).quantize(CENT),
+        usd=None if cost is None else cost.spent(hours).quantize(CENT),
         forecast=None if cost is None or left is None else _forecast(cost, hours, left),
         interruptions=interruptions,
         next_checkpoint_s=until,

@@ -189,9 +189,9 @@ class Report:
 
     @property
     def usd_used(self) -> Decimal | None:
-        """What the run cost; nothing before its first attempt ends."""
+        """What the run cost, and of one that runs what it has cost until now; nothing before its first attempt."""
         if self.cost is not None:
-            return self.cost.used(self.actual_hours)
+            return self.cost.spent(self.actual_hours) if self.running_h else self.cost.used(self.actual_hours)
         return None if self.usd_per_hour is None else Decimal(0)
 
     @property

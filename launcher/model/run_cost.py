@@ -49,6 +49,16 @@ class RunCost:
         """What a run of so many job hours bears: of a prepaid fee its hours' share, and the lines beside it."""
         return (self._machines(hours) + self.beside(hours)).quantize(PLACES)
 
+    def spent(self, hours: float) -> Decimal:
+        """What a job that still runs has cost after so many hours: its start-up, and all hourly lines until now.
+
+        Still to come, and in `used`: the idle tail, and the lines that are due at the end, such as storage.
+        """
+        begun = hours + self.rates.start_h
+        machines = self._machines(hours if self.rates.prepaid_usd is not None else begun)
+        spent = machines + self.rates.beside_usd_per_hour * _exact(begun)
+        return min(spent, self.used(hours)).quantize(PLACES)
+
     def unused(self, hours: float) -> Decimal:
         """What such a run leaves of a prepaid fee."""
         fee = self.rates.prepaid_usd

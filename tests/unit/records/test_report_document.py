@@ -46,6 +46,25 @@ def test_seconds_that_a_service_bills_stand_beside_those_that_were_quoted() -> N
     assert report_document(REPORT)["actual"]["billable"] is None
 
 
+def test_nodes_that_idle_after_the_job_are_in_what_the_cluster_costs_while_they_run() -> None:
+    stacks = (("slipway-job-training", "CREATE_COMPLETE"),)
+    report = replace(REPORT, stacks=stacks, left_up_usd_per_hour=Decimal("0.29"), rates=RunRates(tail_h=0.1))
+    text = " ".join(" ".join(page(report, 80)).split())
+    both = REPORT.usd_per_hour + Decimal("0.29")
+    assert f"about ${both:.2f} an hour; after the idle timeout has stopped them, $0.29 an hour until slipway" in text
+    assert f"slipway cost{' --sandbox' if REPORT.simulated else ''} shows the rate now" in text
+
+
+def test_a_run_that_goes_on_counts_neither_idle_tail_nor_storage() -> None:
+    rates = RunRates(start_h=0.1, tail_h=0.2, beside_usd_per_hour=Decimal(1))
+    report = replace(REPORT, status=RunStatus.RUNNING, rates=rates, running_h=0.5)
+    text = " ".join(" ".join(page(report, 80)).split())
+    assert report.usd_used == (REPORT.usd_per_hour + 1) * Decimal("2.6")
+    assert report.usd_used < report.cost.used(2.5)
+    assert "2.5 h so far" in text
+    assert "idle tail and storage are still to come" in text
+
+
 @pytest.mark.parametrize("reply", [None, REPLY, replace(REPLY, first_s=None, kind="embedding")])
 def test_the_report_of_an_endpoint_reads_back_as_it_was_written(reply: Reply | None) -> None:
     report = replace(REPORT, attempts=(), scheduler="none", endpoint=replace(ENDPOINT, reply=reply))

@@ -14,6 +14,7 @@ from launcher.cli.console import Narrator
 from launcher.model.errors import UnreadableInputError
 from launcher.model.meter import Terms, meter
 from launcher.model.money import Range, UsdRange
+from launcher.model.run_cost import RunCost, RunRates
 from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
 from launcher.workflow.run.meter import MeterReader, meter_of
@@ -57,7 +58,7 @@ def test_a_moment_of_a_job(run):
     assert found.left_h.mid == pytest.approx(600 * 20 / 3600, rel=0.01)
     assert (found.left_h.low, found.left_h.high) == pytest.approx((600 * 17 / 3600, 600 * 26 / 3600))
     # An hour of the first attempt and one and a half of the second; what was quoted beside the hours is 220 - 5 x 40.
-    assert (found.hours, found.usd) == (2.5, 120)
+    assert (found.hours, found.usd) == (2.5, 100)
     assert float(found.forecast.mid) == pytest.approx(100 + 20 + 40 * found.left_h.mid, abs=0.01)
     assert found.next_checkpoint_s == 300
     assert found.warnings == {}
@@ -91,12 +92,26 @@ def test_the_line_says_it_all(run):
     assert text.startswith("▰▰▰▰▰▰▰▰▱▱▱▱▱▱▱▱▱▱▱▱ step 400 of 1,000 (40%) · ")
     for part in (
         "tokens/s, quoted 60,000, MFU 0.35",
-        "$120 so far, forecast $253, quoted $220 (180–300), budget $500",
+        "$100 so far, forecast $253, quoted $220 (180–300), budget $500",
         "1 interruption, 0.8 expected · next checkpoint in 5 min",
     ):
         assert part in text
     late = meter_of(run(), NOW + timedelta(minutes=10))
     assert line(late, bar=False).endswith("checkpoint 5 min late")
+
+
+def test_so_far_leaves_out_what_is_still_to_come(run):
+    """Seconds into a job nodes have started, and neither idle tail nor storage has cost anything."""
+    rates = {"cluster_usd_per_hour": "0.3", "beside_usd_per_hour": "1", "start_h": 0.25, "tail_h": 0.1}
+    began = datetime(2026, 11, 20, 11, 0, 36, tzinfo=UTC)
+    folder = run(events=EVENTS[:1], quote=QUOTE | {"rates": rates | {"prepaid_usd": None, "list_usd_per_hour": None}})
+    found = meter_of(folder, began)
+    assert (found.hours, found.usd) == (0.01, Decimal("10.66")), "0.26 hours at $40 and at $1"
+    later = meter_of(folder, began + timedelta(hours=1))
+    assert later.usd - found.usd == 41
+    assert found.forecast is None or found.forecast.low > found.usd
+    ended = RunCost(usd=Decimal(220), hours=5.0, usd_per_hour=Decimal(40), rates=RunRates(start_h=0.25))
+    assert ended.spent(5.0) == Decimal(210) < ended.used(5.0) == Decimal(220)
 
 
 def test_a_forecast_above_the_budget_and_outside_of_the_range_is_reported_once(run, capsys):
