@@ -228,7 +228,7 @@ def _misused(problem: Any) -> int:
 
 def _encode_anything() -> None:
     """Let a name from a file or a cluster hold what cannot be encoded."""
-    # A stream that the caller has closed is None.
+    # A stream that the caller has closed is None. Children inherit its descriptor, so it is taken all the same.
     sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
@@ -236,13 +236,28 @@ def _encode_anything() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _refuse_closed_output(*, closed: bool) -> None:
+    """Stop before anything is done where nobody can get the result, which the caller does not see otherwise.
+
+    Raises:
+        SlipwayError: standard output is closed.
+    """
+    if closed:
+        # A JSON error would go to standard output, too.
+        output.WRITTEN.set()
+        what = f"write error: {os.strerror(errno.EBADF)}: standard output is closed"
+        raise SlipwayError(what, hint="to discard the output, send it to /dev/null")
+
+
 def main() -> None:
     """Run a command and leave with the exit code of the contract."""
+    closed = sys.stdout is None
     _encode_anything()
     output.WRITTEN.clear()
     if completion.VARIABLE in os.environ:
         _complete()
     try:
+        _refuse_closed_output(closed=closed)
         words = _ordered(sys.argv[1:])
         command = get_command(_asked(words))
         lighten(command)

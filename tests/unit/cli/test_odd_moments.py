@@ -75,10 +75,12 @@ def test_a_reader_that_goes_away_is_no_failure(here):
     assert (answer.returncode, answer.stderr) == (0, "")
 
 
-def test_an_output_that_the_caller_closed_is_no_failure(here):
-    words = [sys.executable, "-m", "launcher", "plan", str(here / "plan.yaml")]
+@pytest.mark.parametrize("words", [["plan"], ["plan", "--json"], ["quote"]])
+def test_an_output_that_the_caller_closed_is_an_error(here, words):
+    words = [sys.executable, "-m", "launcher", *words, str(here / "plan.yaml")]
     answer = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *words], stderr=subprocess.PIPE, text=True, check=False)
-    assert (answer.returncode, "internal" in answer.stderr) == (0, False)
+    assert answer.returncode == 1
+    assert answer.stderr.startswith("error: write error: Bad file descriptor: standard output is closed\n")
 
 
 def test_rendering_into_a_folder_with_other_files_asks(here, slipway):
