@@ -9,6 +9,11 @@ from launcher.records.codec import Json, picked
 SIGNS = {Outcome.OK: "✓", Outcome.FAILED: "✗", Outcome.UNKNOWN: "?", Outcome.ADVICE: "!"}
 WORDS = {Outcome.FAILED: "failed", Outcome.UNKNOWN: "not known", Outcome.ADVICE: "advice", Outcome.OK: "passed"}
 
+PROGRAMS = ("aws", "cdk", "pip")
+"""What a fix that is a command begins with; every other one is a sentence or a line of a plan file."""
+REMARK = "   ("
+"""What stands between a command and the remark on it, which ends with a bracket."""
+
 
 def document(diagnosis: Diagnosis) -> Json:
     """slipway.doctor/1."""
@@ -38,5 +43,16 @@ def _check(check: Check, width: int) -> list[str]:
     if check.result is Outcome.OK:
         return lines
     lines += wrapped(f"      check: {check.asked}", width)
-    # A command is pasted, so it is not broken.
-    return [*lines, f"      fix: {check.fix}"] if check.fix else lines
+    return [*lines, *_fix(check.fix, width)] if check.fix else lines
+
+
+def _fix(fix: str, width: int) -> list[str]:
+    """The fix; a command that is wider than the terminal stands on a line of its own, so that it can be pasted."""
+    line = f"      fix: {fix}"
+    if len(line) <= width:
+        return [line]
+    command, _, remark = fix.partition(REMARK)
+    if command.partition(" ")[0] not in PROGRAMS:
+        return wrapped(line, width)
+    remark = f" ({remark}" if remark else ""
+    return [*wrapped(f"      fix{remark}:", width), command]

@@ -51,7 +51,10 @@ READ, PARQUET = "TEXT_OR_CSV", "PARQUET"
 NO_EXPORT = (
     "none: report --billed uses Cost Explorer, which has daily values, no hourly values, and no reservation fees"
 )
-NEW_EXPORT = "aws bcm-data-exports create-export: table COST_AND_USAGE_REPORT, Format TEXT_OR_CSV, Compression GZIP"
+NEW_EXPORT = (
+    "create one with aws bcm-data-exports create-export: table COST_AND_USAGE_REPORT, Format TEXT_OR_CSV, "
+    "Compression GZIP"
+)
 
 
 def exports(subject: Subject) -> Iterator[Check]:

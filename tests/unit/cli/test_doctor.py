@@ -45,6 +45,18 @@ def test_the_document_has_the_keys_of_the_contract():
     assert [check["result"] for check in found["checks"]] == ["ok", "failed", "unknown", "advice"]
 
 
+def test_a_command_wider_than_the_terminal_is_a_line_of_its_own_and_a_sentence_is_broken():
+    command = f"cdk bootstrap aws://123456789012/us-east-2 {'--policy arn:aws:iam::123456789012:policy/A ' * 3}".strip()
+    checks = (
+        failed("bootstrap", "a bootstrap", "none", f"{command}   (slipway policies FILE writes them first)"),
+        failed("plugin", "it is on PATH", "missing", "install the plugin of the session manager " * 3),
+    )
+    lines = page(Diagnosis(name=None, checks=checks), "us-east-2", 80)
+    assert command in lines
+    assert lines[lines.index(command) - 1] == "      fix (slipway policies FILE writes them first):"
+    assert all(len(line) <= 80 for line in lines if line != command)
+
+
 def test_nothing_failed_is_ready():
     assert document(Diagnosis(name=None, checks=FOUND.checks[2:]))["verdict"] == "ready"
 
