@@ -26,14 +26,18 @@ def finding_line(finding: Finding) -> str:
     return f"{finding.level.value}: {where}{finding.message}{hint}"
 
 
-def wrapped(line: str, width: int) -> list[str]:
-    """A line broken at blanks to a width, the following pieces indented as the first."""
+def wrapped(line: str, width: int, hanging: int = 0) -> list[str]:
+    """A line broken at blanks to a width, the following pieces indented by `hanging` columns more than the first.
+
+    >>> wrapped("  on: one, two", 12, 4)
+    ['  on: one,', '      two']
+    """
     indent, plain = " " * (len(line) - len(line.lstrip())), " ".join(line.split())
     pieces = wrap(
         plain,
         width,
         initial_indent=indent,
-        subsequent_indent=indent,
+        subsequent_indent=indent + " " * hanging,
         break_long_words=False,
         break_on_hyphens=False,
     )

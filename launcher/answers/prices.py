@@ -1,9 +1,11 @@
 """Prices and what became of them: `slipway prices show` and `prices diff`, slipway.prices/1."""
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from functools import partial
-from itertools import groupby
+from itertools import count, groupby, product
+from string import ascii_lowercase
 
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
@@ -35,7 +37,7 @@ PLACES = {"*": "everywhere", "unstated": "not stated"}
 MARKETS = {Market.OPEN: "open", Market.FLOOR: "floor", Market.NONE: "none"}
 TOO_OLD = "*"
 HANGING = 4
-"""Columns that the further lines of a source are indented from its number."""
+"""Columns that the further lines of a source or a note are indented from its number or letter."""
 
 
 SCHEMA = "slipway.prices/1"
@@ -111,13 +113,30 @@ def _section(
             Column("$", lambda row: _price(row, ""), "point"),
             Column("as of", lambda row: row.as_of.isoformat()) if history else Column("age", _age, "right"),
             Column("basis", lambda row: row.basis.value if row.basis else ""),
-            Column("src", lambda row: _source(row, numbers)),
         ]
-        if any(row.note for row in priced):
-            columns.append(Column("note", lambda row: row.note, yields=3, shrinks=True))
-        lines += _under_items(render(columns, priced, width), priced, width)
+        lines += _noted(columns, priced, numbers, width)
     lines += [piece for row in shown if row.usd is None for piece in wrapped(_unpriced(row, numbers), width)]
     return [*lines, *_more(len(shown), len(every))]
+
+
+def _noted(
+    columns: Sequence[Column[PriceRow]], rows: Sequence[PriceRow], numbers: Mapping[str, int], width: int
+) -> list[str]:
+    """A table with sources and notes: a note in its row where all fit, below the table where not, by a letter."""
+    source: Column[PriceRow] = Column("src", lambda row: _source(row, numbers))
+    noted: Sequence[Column[PriceRow]] = [*columns, source, Column("note", lambda row: row.note, yields=0)]
+    if not any(row.note for row in rows) or max(map(len, render(noted, rows, sys.maxsize))) <= width:
+        return _under_items(render(noted, rows, width), rows, width)
+    letters = dict(zip(dict.fromkeys(row.note for row in rows if row.note), _letters(), strict=False))
+    lettered: Column[PriceRow] = Column("src", lambda row: f"{_source(row, numbers)}{letters.get(row.note, '')}")
+    notes = [piece for note, letter in letters.items() for piece in wrapped(f"  {letter}: {note}", width, HANGING)]
+    return [*_under_items(render([*columns, lettered], rows, width), rows, width), *notes]
+
+
+def _letters() -> Iterator[str]:
+    """The letters a to z, then aa to zz, and so on."""
+    for length in count(1):
+        yield from map("".join, product(ascii_lowercase, repeat=length))
 
 
 def _more(shown: int, every: int) -> list[str]:
@@ -192,11 +211,7 @@ def _source(row: PriceRow, numbers: Mapping[str, int]) -> str:
 
 
 def _sources(numbers: Mapping[str, int], width: int) -> list[str]:
-    lines = []
-    for source, number in numbers.items():
-        first, *more = wrapped(f"  [{number}] {source}", width - HANGING)
-        lines += [first, *(" " * HANGING + piece for piece in more)]
-    return lines
+    return [piece for source, number in numbers.items() for piece in wrapped(f"  [{number}] {source}", width, HANGING)]
 
 
 def _legend(rows: Sequence[PriceRow], width: int, *, history: bool) -> list[str]:

@@ -17,6 +17,8 @@ from launcher.pricing.trust import DOUBTFUL_PRICE
 from launcher.workflow.quote.commands import command_for
 
 MOST_FINDINGS = 3
+HANGING = 4
+"""Columns that the further lines of the policies are indented from their word."""
 
 
 def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
@@ -25,7 +27,7 @@ def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
     lines += [piece for line in answer_lines(quoted) for piece in wrapped(f"  {line}", width)]
     lines += [piece for line in _facts(quoted) for piece in wrapped(f"  {line}", width)]
     on, off = safety(quoted)
-    lines += [*_short([on], width), *wrapped(off, width)]
+    lines += [*wrapped(on, width, HANGING), *wrapped(off, width, HANGING)]
     lines += [] if quoted.gate.allowed else gate_lines(quoted, width)
     lines += _findings(quoted.findings, width)
     return [*lines, *wrapped(f"  -v shows the rest, and so does {command_for(priced, 'quote', rank)}", width)]

@@ -45,7 +45,7 @@ class HourlyRate:
         """The rate in a sentence; stacks of jobs that bring their own instances have none."""
         if not self.usd and not self.unknown:
             return "nothing in these stacks is billed by the hour"
-        return f"an hour costs {self.words} while all nodes run"
+        return f"{self.words} an hour while all nodes run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,14 @@ class TestShow:
         golden(f"prices/show-{name}-{width}.txt", text(page(catalog, wanted, width)))
 
     @pytest.mark.parametrize("width", [80, 120])
+    def test_every_note_is_whole(self, catalog, width):
+        for kind in ("spot", "bill-item", "savings-plan"):
+            wanted = PriceFilter(option=kind)
+            shown = " ".join(" ".join(page(catalog, wanted, width, everything=True)).split())
+            for row in show(catalog, wanted, NOW, history=False):
+                assert row.note in shown, row
+
+    @pytest.mark.parametrize("width", [80, 120])
     def test_the_history(self, golden, catalog, width):
         wanted = PriceFilter(instance_type=P5, region="us-east-1", option="capacity-block")
         golden(f"prices/history-{width}.txt", text(page(catalog, wanted, width, history=True)))

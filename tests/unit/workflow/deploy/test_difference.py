@@ -131,7 +131,7 @@ def test_the_price_of_an_hour_before_and_after_is_said(account, session, tmp_pat
     before = {"slipway-team-training": stack(1)}
     found = compared(made, dict.fromkeys(before), before)
     told = [line.strip() for line in difference_lines(found, context(account, []), REGION, ["in words"])]
-    assert told[-2] == f"an hour costs ${four.usd:,.2f} while all nodes run; before: ${one.usd:,.2f}"
+    assert told[-2] == f"${four.usd:,.2f} an hour while all nodes run; before: ${one.usd:,.2f}"
     assert told[-1] == f"this changes existing resources: ${one.usd:,.2f} an hour becomes ${four.usd:,.2f}"
 
 
