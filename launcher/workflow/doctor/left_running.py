@@ -15,7 +15,7 @@ from launcher.rendering.names import stack_name
 from launcher.workflow.doctor.running_costs import NOT_STARTED, PARTS, costs
 
 IN_PROGRESS = "_IN_PROGRESS"
-NOTHING = "nothing exists in AWS for this plan"
+NOTHING = "nothing exists in {} for this plan"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ def left_running(
         )
         return LeftRunning(lines=(message,))
     if not running:
-        return LeftRunning(lines=(NOTHING,))
+        return LeftRunning(lines=(NOTHING.format("the sandbox" if sandbox else "AWS"),))
     status = {stack.name: stack.status for stack in running}
     lines = [f"{cost.name}: {status[cost.name]}, {_rate(cost)}" for cost in paid]
     total = f"${small(hourly(paid))} an hour" + (

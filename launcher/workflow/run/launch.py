@@ -280,6 +280,8 @@ def _launch(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions)
     except (KeyboardInterrupt, SlipwayError) as ended:
         if ends or story.status is not RunStatus.RUNNING:
             story.status = RunStatus.INTERRUPTED if isinstance(ended, KeyboardInterrupt) else RunStatus.FAILED
+            if ends and isinstance(ended, KeyboardInterrupt):
+                options.tell("interrupted: the sandbox of this launch has ended, and nothing of it exists")
         else:
             rate = f", at ${quoted.usd_per_hour:.2f} an hour" if quoted.usd_per_hour is not None else ""
             options.tell(f"the job continues{rate}")

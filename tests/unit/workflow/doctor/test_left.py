@@ -23,6 +23,12 @@ def test_nothing_is_said_to_be_nothing(left):
     assert left().lines == ("nothing exists in AWS for this plan",)
 
 
+def test_of_a_sandbox_it_is_not_said_of_aws(account, plan):
+    session = Session(environment=account.environment, region=REGION)
+    found = left_running(plan(), session, load(), NOW, sandbox=True)
+    assert found.lines == ("nothing exists in the sandbox for this plan",)
+
+
 def test_what_was_made_before_the_end_is_named_with_its_cost_and_its_end(account, left):
     stack(account, "network", {"Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}})
     stack(account, "training", {"Topic": {"Type": "AWS::SNS::Topic"}})
