@@ -94,7 +94,13 @@ def _type(hint: type, forms: Keys) -> dict[str, Any]:
         names = " ".join(field.name for field in fields(hint))
     if not names:
         raise TypeError(f"no JSON Schema is known of {hint}")
-    return _object(picked_shape(hint, names), forms)
+    return _described(hint) | _object(picked_shape(hint, names), forms)
+
+
+def _described(owner: type) -> dict[str, str]:
+    """The docstring of a class as a description; nothing for a class without one, which Python writes then."""
+    text = " ".join((owner.__doc__ or "").split())
+    return {} if not text or text.startswith(f"{owner.__name__}(") else {"description": text}
 
 
 def _object(shape: Shape, forms: Keys) -> dict[str, Any]:

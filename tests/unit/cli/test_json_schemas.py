@@ -38,6 +38,12 @@ def test_the_schemas_in_the_docs_are_in_step(golden, name):
     golden(f"../../docs/schemas/{name}.schema.json", json.dumps(schema_of(name), indent=2) + "\n")
 
 
+def test_objects_are_described_by_the_docstrings_of_their_classes():
+    stack = schema_of("cost")["properties"]["stacks"]["items"]
+    assert stack["description"].startswith("One stack of Slipway's: dollars an hour at this moment")
+    assert '"description": ""' not in json.dumps(schema_of("quote"))
+
+
 def test_no_other_schema_lies_there():
     lie = {path.name.removesuffix(".schema.json") for path in (ROOT / "docs/schemas").glob("*.schema.json")}
     assert lie == set(DOCUMENTS)
