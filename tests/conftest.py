@@ -30,6 +30,7 @@ from launcher.cdk import toolchain
 from launcher.cli.output import VERBOSE
 from tests.stand_ins.answers import judge_by
 from tests.warm_app import WarmApp
+from tests.warm_cli import WarmCli
 from tests.warm_server import WarmServer
 
 TESTS = Path(__file__).resolve().parent
@@ -100,6 +101,7 @@ def pytest_configure(config: pytest.Config) -> None:
             "FORCE_COLOR",
             "LINES",
             *("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"),  # every server of the tests is on loopback
+            "PYTHONDONTWRITEBYTECODE",  # hundreds of processes would compile the same modules
             "PYTHONUNBUFFERED",  # print() then writes in pieces, and tests read files that several processes print to
         }:
             state.delenv(name)
@@ -396,10 +398,18 @@ def warm_server() -> Iterator[WarmServer]:
     server.close()
 
 
+@pytest.fixture(scope="session")
+def warm_cli() -> Iterator[WarmCli]:
+    """The CDK CLI in a process that stays."""
+    cli = WarmCli()
+    yield cli
+    cli.close()
+
+
 @pytest.fixture(scope="module")
-def warm_launches(warm_app: WarmApp, warm_server: WarmServer) -> Iterator[None]:
+def warm_launches(warm_app: WarmApp, warm_server: WarmServer, warm_cli: WarmCli) -> Iterator[None]:
     """What a module's tests launch and deploy in this process is synthesised, and served, by processes that stay."""
-    with warm_app.used(), warm_server.used():
+    with warm_app.used(), warm_server.used(), warm_cli.used():
         yield
 
 

@@ -9,15 +9,12 @@ import json
 import os
 import shlex
 import socket
-import subprocess
 import sys
-import tempfile
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from unittest.mock import patch
 
-ROOT = Path(__file__).resolve().parents[1]
 OVERFLOW = "CONTEXT_OVERFLOW_LOCATION_ENV"
 WITHOUT_VALIDATION = {"CDK_VALIDATION": "false"}
 """Read by synthesis-validation.js of aws-cdk-lib 2.275.0."""
@@ -27,32 +24,20 @@ class WarmApp:
     """Starts the process that stays when a plan is synthesised for the first time."""
 
     def __init__(self):
-        self._lasting = ExitStack()
-        self._command = None
+        from tests.warm_process import WarmProcess
+
+        self._process = WarmProcess(sys.executable, "-P", "-m", "tests.warm_app", "serve", **WITHOUT_VALIDATION)
+        self.close = self._process.close
 
     def command(self):
         """What the CDK CLI starts in place of the app."""
-        if self._command is None:
-            folder = self._lasting.enter_context(tempfile.TemporaryDirectory(prefix="slw-", dir="/tmp"))
-            address = str(Path(folder, "app"))
-            words = [sys.executable, "-P", "-m", "tests.warm_app", "serve", address]
-            environment = {**os.environ, **WITHOUT_VALIDATION, "PYTHONPATH": str(ROOT)}
-            # It ends when its standard input does, however this process ends.
-            child = subprocess.Popen(words, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            self._lasting.enter_context(child)
-            assert child.stdout.readline() == b"ready\n"
-            self._command = shlex.join([sys.executable, "-I", "-S", __file__, "ask", address])
-        return self._command
+        return shlex.join([sys.executable, "-I", "-S", __file__, "ask", self._process.address])
 
     @contextmanager
     def used(self):
         """Have what this process launches synthesised with it."""
         with patch("launcher.cdk.toolchain.app_command", self.command):
             yield
-
-    def close(self):
-        """End it."""
-        self._lasting.close()
 
 
 def serve(address):

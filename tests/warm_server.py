@@ -16,11 +16,12 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.warm_process import WarmProcess
+
 MOST_FDS = 8
 IMPORTED = ("aws.issued_keys", "aws.pcs", "aws.registration", "aws.training_jobs", "aws.web", "cluster.registry")
 """What a server imports when it starts."""
@@ -52,9 +53,9 @@ class WarmServer:
     def __init__(self):
         from launcher.sandbox import embedded
 
-        self._lasting = ExitStack()
-        self._address = None
+        self._process = WarmProcess(sys.executable, "-P", "-m", "tests.warm_server")
         self._start_program = embedded._start
+        self.close = self._process.close
 
     @contextmanager
     def used(self):
@@ -67,28 +68,12 @@ class WarmServer:
             return self._start_program(module, words, stdin, log, env, inherited=inherited)
         reader, writer = os.pipe()
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(self._listening())
+            connection.connect(self._process.address)
             document = json.dumps({"words": words, "env": dict(env), "cwd": str(Path.cwd())}).encode()
             socket.send_fds(connection, [len(document).to_bytes(4, "big")], [reader, log.fileno(), *inherited])
             connection.sendall(document)
             os.close(reader)
             return Forked(connection.dup(), os.fdopen(writer, "wb"))
-
-    def _listening(self):
-        if self._address is None:
-            folder = self._lasting.enter_context(tempfile.TemporaryDirectory(prefix="slw-", dir="/tmp"))
-            self._address = str(Path(folder, "servers"))
-            words = [sys.executable, "-P", "-m", "tests.warm_server", self._address]
-            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-            # It ends when its standard input does, however this process ends.
-            child = subprocess.Popen(words, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            self._lasting.enter_context(child)
-            assert child.stdout.readline() == b"ready\n"
-        return self._address
-
-    def close(self):
-        """End the process that forks; servers end with their owners."""
-        self._lasting.close()
 
 
 class Forked:
@@ -128,16 +113,21 @@ def serve(address):
     from moto.core.utils import get_service_model
     from moto.iam.models import iam_backends
     from moto.moto_api._internal import mock_random
+    from moto.utilities.utils import PARTITION_NAMES
 
     from launcher.aws.session import share_descriptions
     from launcher.sandbox import server
     from launcher.sandbox.environment import ACCOUNT
+    from launcher.sandbox.kubernetes import judge
 
     for module in IMPORTED:
         importlib.import_module(f"launcher.sandbox.{module}")
     share_descriptions()
-    # What each server would read anew: AWS's policies (0.7 s), descriptions of services, the names of their regions.
-    assert iam_backends[ACCOUNT]["aws"].managed_policies
+    # What each server would read anew: AWS's policies, Kubernetes' schemas, descriptions of services and their regions.
+    for partition in PARTITION_NAMES:
+        assert iam_backends[ACCOUNT][partition].managed_policies is not None
+    for name in ("node-v1.json", "pod-v1.json"):
+        judge._validator(name, judge.VERSION)
     for service in READ_AHEAD:
         get_service_model(service)
         for partition in AccountSpecificBackend.get_session().get_available_partitions():

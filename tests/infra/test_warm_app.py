@@ -1,4 +1,4 @@
-"""The app that the launches of tests are synthesised with leaves what the app does, to the byte."""
+"""The app and the CLI that tests launch with leave what the programs leave, to the byte."""
 
 import os
 import shutil
@@ -39,21 +39,21 @@ def synth(tmp_path, catalog):
     return run
 
 
-def test_its_assembly_is_that_of_the_app(synth, warm_app):
+def test_the_assembly_is_that_of_the_programs(synth, warm_app, warm_cli):
     real = synth(PLAN)
-    with warm_app.used():
+    with warm_app.used(), warm_cli.used():
         first, second = synth(PLAN), synth(PLAN)
     assert len(real) > 10
     assert first == real
     assert second == real
 
 
-def test_its_refusal_is_that_of_the_app(synth, tmp_path, warm_app):
+def test_the_refusal_is_that_of_the_programs(synth, tmp_path, warm_app, warm_cli):
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN.read_text().replace("target:\n", "target:\n  cluster: shared\n"))
     with pytest.raises(ImpossibleError) as real:
         synth(path)
-    with warm_app.used(), pytest.raises(ImpossibleError) as warm:
+    with warm_app.used(), warm_cli.used(), pytest.raises(ImpossibleError) as warm:
         synth(path)
     assert "target.cluster: shared exists" in warm.value.message
     # The CLI names what it started.

@@ -1,0 +1,55 @@
+"""The CDK CLI in a process that stays, for the launches of tests: a start of Node and the CLI costs 1.3 s of processor.
+
+warm_cli.js runs the real CLI for each command. Its output, exit code and the programs that it starts are the same;
+interruptions, `--version` and `--help` are for the program (tests/sandbox/test_interrupted_launch.py, test_launch.py).
+"""
+
+import json
+import os
+import socket
+import sys
+from contextlib import contextmanager
+from unittest.mock import patch
+
+
+class WarmCli:
+    """Starts the process when a command is run for the first time."""
+
+    def __init__(self):
+        from launcher.cdk import toolchain
+        from tests.warm_process import ROOT, WarmProcess
+
+        node, program = toolchain.cdk_command(os.environ)
+        script = ROOT / "tests" / "warm_cli.js"
+        self._process = WarmProcess(node, str(script), os.path.dirname(os.path.dirname(program)))  # noqa: PTH120
+        self.close = self._process.close
+
+    @contextmanager
+    def used(self):
+        """Have the commands that this process starts run there."""
+        with patch("launcher.cdk.toolchain.cdk_command", self._command):
+            yield
+
+    def _command(self, environ=None):
+        del environ
+        return [sys.executable, "-I", "-S", __file__, self._process.address]
+
+
+def ask(address, args):
+    """Have a command run; prints what it prints, and returns its exit code."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(address)
+        with connection.makefile("rw", encoding="utf-8") as stream:
+            stream.write(json.dumps({"args": args, "env": dict(os.environ), "cwd": os.getcwd()}) + "\n")  # noqa: PTH109
+            stream.flush()
+            for line in stream:
+                part = json.loads(line)
+                if isinstance(part, int):
+                    return part
+                sys.stdout.write(part)
+                sys.stdout.flush()
+    return "the process of the CDK CLI has ended"
+
+
+if __name__ == "__main__":
+    sys.exit(ask(sys.argv[1], sys.argv[2:]))
