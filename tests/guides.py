@@ -1,4 +1,4 @@
-"""The command blocks of the tutorial and the guides, and which of them a test runs."""
+"""The command blocks of README, tutorial and guides, and how a test runs each."""
 
 import re
 from typing import NamedTuple
@@ -11,12 +11,21 @@ PAGES = (
     "docs/tutorial.md",
     *(f"docs/howto/{path.name}" for path in sorted((ROOT / "docs/howto").glob("*.md"))),
 )
-NOT_RUN = ("aws", "not run")
-BLOCK = re.compile(r"(?:<!-- (aws|not run|sandbox)(?:: ([^>]+))? -->\n)?```sh\n(.*?)```", re.DOTALL)
+MARKS = {
+    "": "in an empty folder with the examples",
+    "install": "in a shell, in the repository",
+    "sandbox": "after the tutorial's launch",
+    "running job": "while a job of tiny-gpt runs",
+    "own sandbox": "with no sandbox running",
+    "own trainer": "with the plan of the page and a train.py",
+    "aws": "in an account; the reason follows the mark",
+}
+"""What a comment before a block says, and where the block is run."""
+BLOCK = re.compile(r"(?:<!-- ([a-z ]+)(?:: ([^>]+))? -->\n)?```sh\n(.*?)```", re.DOTALL)
 
 
 class Block(NamedTuple):
-    """Some commands: "aws" and "not run" with the reason, "sandbox" where they take one with a run of tiny-gpt."""
+    """Some commands, with their mark and its reason."""
 
     mark: str
     why: str
@@ -27,9 +36,15 @@ class Block(NamedTuple):
 def blocks(page: str) -> list[Block]:
     """The blocks of a page of the repository."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    return [Block(found[1] or "", found[2] or "", found[3], found.start()) for found in BLOCK.finditer(text)]
+    return [Block(match[1] or "", match[2] or "", match[3], match.start()) for match in BLOCK.finditer(text)]
+
+
+def marked(mark: str) -> list[Block]:
+    """The blocks of all pages with a mark."""
+    return [block for page in PAGES for block in blocks(page) if block.mark == mark]
 
 
 def lines(block: Block) -> list[str]:
-    """The commands of a block, without what a comment says."""
-    return [each for line in block.text.replace("\\\n", " ").splitlines() if (each := line.partition("  #")[0].strip())]
+    """The commands of a block, without comments."""
+    bare = (line.partition("  #")[0].strip() for line in block.text.replace("\\\n", " ").splitlines())
+    return [line for line in bare if line]

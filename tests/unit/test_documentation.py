@@ -1,8 +1,10 @@
 """The documentation: no dead link, and every command of tutorial and guides is one that the CLI takes."""
 
 import json
+import os
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from typer.main import get_command
 from launcher import plan_file
 from launcher.cli.app import app
 from tests.checks import some
-from tests.guides import NOT_RUN, PAGES, blocks, lines
+from tests.guides import MARKS, PAGES, blocks, lines, marked
 from tests.plans import ROOT
 
 PLACES = ("*.md", "docs/**/*.md", "examples/**/*.md")
@@ -62,12 +64,21 @@ def test_every_command_is_one_that_the_cli_takes(page):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_block_that_is_not_run_says_why(page):
+def test_a_test_runs_every_block_that_needs_no_account(page):
     # A fence in another language would be run by no test; README shows one screen.
     assert set(re.findall(r"^```(\w+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)) <= {"sh", "yaml"}
     for block in some(blocks(page)):
-        assert block.mark in ("", "sandbox", *NOT_RUN)
-        assert bool(block.why) == (block.mark in NOT_RUN), block
+        assert block.mark in MARKS
+        assert bool(block.why) == (block.mark == "aws"), block
+
+
+@pytest.mark.parametrize("block", marked("install"), ids=lambda block: str(block.place))
+def test_the_installation_leads_to_the_command(block):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
+    shell = ["sh", "-ec", f"{block.text}\ncommand -v slipway"]
+    done = subprocess.run(shell, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().endswith("/.venv/bin/slipway")
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/tutorial.md"])
