@@ -139,9 +139,23 @@ class Web:
             server.server_close()
 
 
+class Dispatcher(DomainDispatcherApplication):
+    """moto's, which lists its own folder at each request to find the backend of a host."""
+
+    def __init__(self, create_app: Callable[..., Any]) -> None:
+        super().__init__(create_app)
+        self._backends: dict[str | None, Any] = {}
+
+    def get_backend_for_host(self, host: str | None) -> Any:
+        """The name of a host's backend, looked up once per host."""
+        if host not in self._backends:
+            self._backends[host] = super().get_backend_for_host(host)
+        return self._backends[host]
+
+
 def serve(sockets: list[socket.socket], log: Path, ledger: Ledger, conduct: Conduct, keys: KeyRing, *, pcs: Pcs) -> Web:
     """Answer on sockets that listen already."""
-    moto = PcsApi(DomainDispatcherApplication(create_backend_app), pcs)
+    moto = PcsApi(Dispatcher(create_backend_app), pcs)
     # The log holds a part of an answer back until the next is there: a stream would come too late.
     served = ModelServer(AccessLog(PlainAnswers(moto, ledger), log), EmulatedHosts(), conduct, keys)
     application = Entrance(served, keys)

@@ -237,23 +237,22 @@ class KubernetesCluster:
 
     def _collect(self) -> None:
         """The garbage collector: what has no owner any more goes; what waits for it is let go."""
-        uids = {document["metadata"]["uid"] for kind in self.api.kinds for document in self.api.objects.every(kind)[0]}
-        for kind in self.api.kinds:
-            for document in self.api.objects.every(kind)[0]:
-                metadata = document["metadata"]
-                place = metadata.get("namespace", ""), metadata["name"]
-                owners = list(owned(document))
-                if owners and not any(owner in uids for owner in owners) and "deletionTimestamp" not in metadata:
-                    self._quietly(lambda kind=kind, place=place: self.api.delete(kind, place[0], place[1], {}))
-                if kind.kind == "Pod" and owners and not any(owner in uids for owner in owners):
-                    self._cluster.untrack(document, job_controller.TRACKED)
-                if "deletionTimestamp" in metadata and "foregroundDeletion" in metadata.get("finalizers", ()):
-                    self._foreground(document, kind)
+        headers = self.api.objects.headers()
+        uids = {header["metadata"]["uid"] for _, header in headers}
+        for kind, header in headers:
+            metadata = header["metadata"]
+            place = metadata.get("namespace", ""), metadata["name"]
+            owners = list(owned(header))
+            if owners and not any(owner in uids for owner in owners) and "deletionTimestamp" not in metadata:
+                self._quietly(lambda kind=kind, place=place: self.api.delete(kind, place[0], place[1], {}))
+            if kind.kind == "Pod" and owners and not any(owner in uids for owner in owners):
+                self._cluster.untrack(header, job_controller.TRACKED)
+            if "deletionTimestamp" in metadata and "foregroundDeletion" in metadata.get("finalizers", ()):
+                self._foreground(header, kind)
 
-    def _foreground(self, document: Object, kind: Any) -> None:
-        metadata = document["metadata"]
-        every = ((of, other) for of in self.api.kinds for other in self.api.objects.every(of)[0])
-        dependents = [(of, other) for of, other in every if metadata["uid"] in owned(other)]
+    def _foreground(self, header: Object, kind: Any) -> None:
+        metadata = header["metadata"]
+        dependents = [(of, other) for of, other in self.api.objects.headers() if metadata["uid"] in owned(other)]
         for of, dependent in dependents:
             where = dependent["metadata"].get("namespace", ""), dependent["metadata"]["name"]
             self._cluster.untrack(dependent, job_controller.TRACKED) if of.kind == "Pod" else None

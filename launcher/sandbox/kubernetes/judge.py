@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from jsonschema.exceptions import ValidationError
@@ -231,17 +232,24 @@ def _file_name(document: Mapping[str, Any]) -> str:
 
 @cache
 def _validator(name: str, version: str) -> Validator:
-    schemas = files("kubernetes_validate") / "kubernetes-json-schema" / f"v{version}.0-local-strict"
     registry: Registry[Any] = Registry()
     try:
-        schema = safe_json.loads((schemas / name).read_bytes())
-        common = safe_json.loads((schemas / "_definitions.json").read_bytes())
+        schema = safe_json.loads((_schemas(version) / name).read_bytes())
     except FileNotFoundError as problem:
         raise LookupError(f"kubernetes-validate has no {name} for Kubernetes {version}") from problem
-    for resource in (schema, common):
-        registry = Resource.from_contents(resource) @ registry
+    for resource in (Resource.from_contents(schema), _definitions(version)):
+        registry = resource @ registry
     validator: Validator = Draft202012Validator(schema, registry=registry)
     return validator
+
+
+@cache
+def _definitions(version: str) -> Resource[Any]:
+    return Resource.from_contents(safe_json.loads((_schemas(version) / "_definitions.json").read_bytes()))
+
+
+def _schemas(version: str) -> Traversable:
+    return files("kubernetes_validate") / "kubernetes-json-schema" / f"v{version}.0-local-strict"
 
 
 def _plain(document: Mapping[str, Any]) -> Any:

@@ -70,7 +70,8 @@ class PodRun(threading.Thread):
         self.lost = True
         self._kill_at = time.monotonic()
         self._leaving.set()
-        processes.end(self._processes)
+        if self.is_alive():  # else `run` has ended its processes
+            processes.end(self._processes)
 
     def log(self, container: str) -> Path:
         """What a container has printed, each line with its time."""
