@@ -3,21 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aws_cdk import Stack
-from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from infra.parts.guardrails import NAMESPACE
 from infra.parts.limits import Limits
+from infra.parts.widgets import WidgetDashboard, graph, spend, text
 from launcher.model.eks import WORKERS
 from launcher.model.hyperpod import JOBS_METRIC
-from launcher.model.monitoring import GUARD_METRICS, NODE_METRICS, SPEND_METRIC
+from launcher.model.monitoring import GUARD_METRICS, NODE_METRICS
 from launcher.model.plan import Plan
 from launcher.model.target import SLURM, target_of
 from launcher.model.training_job import LOG_GROUP
 from launcher.rendering.cluster import cluster_name
 
-_WIDTH, _HEIGHT = 12, 6
 _ACCELERATORS = (
     "Utilisation of accelerators, %, by node",
     "Memory of accelerators in use, bytes, by node",
@@ -26,12 +24,8 @@ _ACCELERATORS = (
 """Titles, in the order of NODE_METRICS."""
 
 
-class Dashboard(Construct):
-    """A CloudWatch dashboard. Dashboards belong to an account, not to a region, hence the region in the name.
-
-    Attributes:
-        url: where it is seen.
-    """
+class Dashboard(WidgetDashboard):
+    """The dashboard of a cluster."""
 
     def __init__(
         self, scope: Construct, id_: str, *, plan: Plan, limits: Limits, own: Sequence[Mapping[str, Any]]
@@ -40,27 +34,15 @@ class Dashboard(Construct):
 
         `own` are the target's widgets, such as `parallelcluster_widgets`.
         """
-        super().__init__(scope, id_)
         region, cluster = plan.place.region, plan.cluster_name
         nodes = [NAMESPACE, GUARD_METRICS[0], "Cluster", cluster]
-        widgets = [_graph("Running nodes", region, [nodes], stat="Maximum")]
-        if limits.usd_per_node_hour is not None:
-            spend = [NAMESPACE, SPEND_METRIC, "Cluster", cluster]
-            line = [] if limits.max_usd is None else [{"label": "budget", "value": float(limits.max_usd)}]
-            widgets.append(_graph("Estimated spend, $", region, [spend], stat="Maximum", lines=line))
+        widgets = [graph("Running nodes", region, [nodes], stat="Maximum"), *spend(plan, limits)]
         if target_of(plan.place.target).scheduler == SLURM:
             widgets += [
-                _graph(title, region, [[_by_node(metric, cluster)]])
+                graph(title, region, [[_by_node(metric, cluster)]])
                 for metric, title in zip(NODE_METRICS, _ACCELERATORS, strict=True)
             ]
-        name = f"{cluster_name(plan)}-{region}"
-        body = {"widgets": [_placed(widget, index) for index, widget in enumerate([*widgets, *own])]}
-        cloudwatch.CfnDashboard(
-            self, "Dashboard", dashboard_name=name, dashboard_body=Stack.of(self).to_json_string(body)
-        )
-        self.url = (
-            f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}#dashboards/dashboard/{name}"
-        )
+        super().__init__(scope, id_, name=cluster_name(plan), region=region, widgets=[*widgets, *own])
 
 
 def parallelcluster_widgets(plan: Plan, connect: str, head_node: str) -> list[dict[str, Any]]:
@@ -71,8 +53,8 @@ def parallelcluster_widgets(plan: Plan, connect: str, head_node: str) -> list[di
         f"Logs of scheduler, jobs and nodes: the log group that begins with `/aws/parallelcluster/{name}-`",
         f"The fleet: `pcluster describe-compute-fleet --region {region} --cluster-name {name}`",
     )
-    cpu = _graph("CPU of the head node, %", region, [["AWS/EC2", "CPUUtilization", "InstanceId", head_node]])
-    return [cpu, _words(plan, lines)]
+    cpu = graph("CPU of the head node, %", region, [["AWS/EC2", "CPUUtilization", "InstanceId", head_node]])
+    return [cpu, text(plan, lines)]
 
 
 def hyperpod_widgets(plan: Plan, cluster_id: str, connect: str) -> list[dict[str, Any]]:
@@ -84,7 +66,7 @@ def hyperpod_widgets(plan: Plan, cluster_id: str, connect: str) -> list[dict[str
         f"The instances: `aws sagemaker list-cluster-nodes --region {region} --cluster-name {name}`",
     )
     jobs = [NAMESPACE, JOBS_METRIC, "Cluster", plan.cluster_name]
-    return [_graph("Jobs in the queue", region, [jobs], stat="Maximum"), _words(plan, lines)]
+    return [graph("Jobs in the queue", region, [jobs], stat="Maximum"), text(plan, lines)]
 
 
 def eks_widgets(plan: Plan) -> list[dict[str, Any]]:
@@ -95,7 +77,7 @@ def eks_widgets(plan: Plan) -> list[dict[str, Any]]:
         f"Logs of the control plane: the log group `/aws/eks/{name}/cluster`",
         f"The nodes: `aws eks describe-nodegroup --region {region} --cluster-name {name} --nodegroup-name {WORKERS}`",
     )
-    return [_words(plan, lines)]
+    return [text(plan, lines)]
 
 
 def hyperpod_eks_widgets(plan: Plan, cluster_id: str) -> list[dict[str, Any]]:
@@ -107,7 +89,7 @@ def hyperpod_eks_widgets(plan: Plan, cluster_id: str) -> list[dict[str, Any]]:
         f"Logs of scripts and machines: the log group `/aws/sagemaker/Clusters/{name}/{cluster_id}`",
         f"Why machines do not come: `aws sagemaker list-cluster-events --region {region} --cluster-name {name}`",
     )
-    return [_words(plan, lines)]
+    return [text(plan, lines)]
 
 
 def training_job_widgets(plan: Plan) -> list[dict[str, Any]]:
@@ -118,7 +100,7 @@ def training_job_widgets(plan: Plan) -> list[dict[str, Any]]:
         f"Logs of its nodes: the log group `{LOG_GROUP}`",
         f"All of them: `aws sagemaker list-training-jobs --region {region} --name-contains {plan.name}`",
     )
-    return [_words(plan, lines)]
+    return [text(plan, lines)]
 
 
 def pcs_widgets(plan: Plan, connect: str) -> list[dict[str, Any]]:
@@ -130,41 +112,10 @@ def pcs_widgets(plan: Plan, connect: str) -> list[dict[str, Any]]:
         f"Why nodes did not come: the log group `/aws/vendedlogs/pcs/cluster/PCS_SCALING_LOGS/{name}`",
         f"The node groups: `aws pcs list-compute-node-groups --region {region} --cluster-identifier {name}`",
     )
-    return [_words(plan, lines)]
-
-
-def _placed(widget: Mapping[str, Any], index: int) -> dict[str, Any]:
-    return {
-        **widget,
-        "x": index % 2 * _WIDTH,
-        "y": index // 2 * _HEIGHT,
-        "width": _WIDTH,
-        "height": _HEIGHT,
-    }
-
-
-def _graph(
-    title: str, region: str, metrics: list[Any], *, stat: str = "Average", lines: list[dict[str, Any]] | None = None
-) -> dict[str, Any]:
-    properties: dict[str, Any] = {
-        "title": title,
-        "region": region,
-        "metrics": metrics,
-        "stat": stat,
-        "period": 300,
-        "view": "timeSeries",
-        "yAxis": {"left": {"min": 0}},
-    }
-    if lines:
-        properties["annotations"] = {"horizontal": lines}
-    return {"type": "metric", "properties": properties}
+    return [text(plan, lines)]
 
 
 def _by_node(metric: str, cluster: str) -> dict[str, str]:
     """A search for one metric of every node of a cluster; the nodes' ids are not known in advance."""
     words = f'{{{NAMESPACE},Cluster,InstanceId}} MetricName="{metric}" Cluster="{cluster}"'
     return {"expression": f"SEARCH('{words}', 'Average', 300)", "id": "e1"}
-
-
-def _words(plan: Plan, lines: tuple[str, ...]) -> dict[str, Any]:
-    return {"type": "text", "properties": {"markdown": "\n\n".join((f"### {plan.cluster_name}", *lines))}}

@@ -260,7 +260,10 @@ class KubernetesCluster:
                 self._quietly(lambda of=of, where=where: self.api.delete(of, where[0], where[1], {}))
         if not dependents:
             without = [name for name in metadata["finalizers"] if name != "foregroundDeletion"]
-            apply = lambda stored: {**stored, "metadata": {**stored["metadata"], "finalizers": without}}  # noqa: E731
+
+            def apply(stored: Object) -> Object:
+                return {**stored, "metadata": {**stored["metadata"], "finalizers": without}}
+
             self._quietly(lambda: self.api.objects.update(kind, metadata.get("namespace", ""), apply, metadata["name"]))
 
     def _clean_nodes(self) -> None:
