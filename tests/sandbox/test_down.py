@@ -346,11 +346,11 @@ class TestSpikeRemoval:
 
     def test_a_cluster_that_was_there_is_left_and_priced(self, account, remove):
         account.cluster("old-spike-p5")
-        (why, summary, *_), _ = remove("old-spike-p5", begun=datetime.now(UTC) + timedelta(minutes=1))
+        (why, summary, *_, last), _ = remove("old-spike-p5", begun=datetime.now(UTC) + timedelta(minutes=1))
         assert len(account.stacks("-old-spike-p5-")) == 3
         assert why == "old-spike-p5 was not removed: it existed before the spike started"
         assert "an hour" in summary
-        assert f"slipway down old-spike-p5 --region {REGION} removes them" in summary
+        assert last == f"to remove them: slipway down old-spike-p5 --region {REGION}"
 
     def test_one_that_made_nothing_or_went_elsewhere_says_nothing(self, account, remove):
         assert remove("never-spike-p5", begun=BEFORE) == ((), [])

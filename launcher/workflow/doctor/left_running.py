@@ -15,15 +15,15 @@ from launcher.rendering.names import stack_name
 from launcher.workflow.doctor.running_costs import NOT_STARTED, PARTS, costs
 
 IN_PROGRESS = "_IN_PROGRESS"
-NOTHING = "nothing exists in {} for this plan"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftRunning:
-    """Lines for a person, none where there is nothing, and the stacks with their states."""
+    """Lines for a person, and the stacks with their states; `nothing`: the account has no stack of the plan."""
 
     lines: tuple[str, ...]
     stacks: tuple[tuple[str, str], ...] = ()
+    nothing: bool = False
 
 
 def left_running(
@@ -44,7 +44,8 @@ def left_running(
         )
         return LeftRunning(lines=(message,))
     if not running:
-        return LeftRunning(lines=(NOTHING.format("the sandbox" if sandbox else "AWS"),))
+        where = "the sandbox" if sandbox else "AWS"
+        return LeftRunning(lines=(f"nothing exists in {where} for this plan",), nothing=True)
     status = {stack.name: stack.status for stack in running}
     lines = [f"{cost.name}: {status[cost.name]}, {_rate(cost)}" for cost in paid]
     total = f"${small(hourly(paid))} an hour" + (
@@ -53,8 +54,9 @@ def left_running(
     goes_on = " (CloudFormation continues)" if any(stack.status.endswith(IN_PROGRESS) for stack in running) else ""
     single = len(running) == 1
     exist = "1 stack exists and costs" if single else f"{len(running)} stacks exist and cost"
-    summary = f"{exist} {total}{goes_on}: {command} removes {'it' if single else 'them'}"
-    return LeftRunning(lines=(summary, *lines), stacks=tuple(status.items()))
+    # The command stands on a line of its own: a wrapped one cannot be pasted.
+    remove = f"to remove {'it' if single else 'them'}: {command}"
+    return LeftRunning(lines=(f"{exist} {total}{goes_on}", *lines, remove), stacks=tuple(status.items()))
 
 
 @contextmanager

@@ -37,7 +37,7 @@ from launcher.records.run_folder import EVENTS, JOB_FOLDER, RunFolder, write_who
 from launcher.workflow.cluster.reach import attached
 from launcher.workflow.deploy.deployment import deploys
 from launcher.workflow.deploy.down import Subject, survey, take_down
-from launcher.workflow.doctor.left_running import NOTHING, left_running
+from launcher.workflow.doctor.left_running import left_running
 from launcher.workflow.history.attempts import read_events
 from launcher.workflow.history.measurement import IN_RUN, points
 from launcher.workflow.quote.fresh import Person
@@ -72,7 +72,7 @@ def _removed(
         removal = take_down(result, session, catalog, tell)
     except SlipwayError as problem:
         left = left_running(plan, session, catalog, datetime.now(UTC))
-        return () if left.lines == (NOTHING,) else (f"{name} was not removed: {problem.message}", *left.lines)
+        return () if left.nothing else (f"{name} was not removed: {problem.message}", *left.lines)
     tell(f"removed what the spike created in {region}: {', '.join(name for name, _ in removal.stacks)}")
     for item in removal.kept:
         tell(f"kept: {item.kind.value} {item.name}: {item.reason}")

@@ -21,6 +21,7 @@ def left(account, plan):
 
 def test_nothing_is_said_to_be_nothing(left):
     assert left().lines == ("nothing exists in AWS for this plan",)
+    assert left().nothing
 
 
 def test_of_a_sandbox_it_is_not_said_of_aws(account, plan):
@@ -33,10 +34,9 @@ def test_what_was_made_before_the_end_is_named_with_its_cost_and_its_end(account
     stack(account, "network", {"Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}})
     stack(account, "training", {"Topic": {"Type": "AWS::SNS::Topic"}})
     found = left()
-    assert found.lines[0] == (
-        "2 stacks exist and cost $0.005 an hour and what is not known: "
-        "slipway down probe --region us-east-2 removes them"
-    )
+    assert found.lines[0] == "2 stacks exist and cost $0.005 an hour and what is not known"
+    assert found.lines[-1] == "to remove them: slipway down probe --region us-east-2"
+    assert not found.nothing
     assert any("slipway-probe-network: CREATE_COMPLETE, $0.005 an hour" in line for line in found.lines)
     assert set(found.stacks) == {
         ("slipway-probe-network", "CREATE_COMPLETE"),
@@ -74,7 +74,7 @@ def test_a_story_that_ends_early_tells_what_stands_and_keeps_it(account, plan, e
         report_running_costs(plan(), account.environment, load(), told.append, kept.append),
     ):
         raise end
-    assert "slipway down probe --region us-east-2 removes it" in told[0]
+    assert told[-1] == "to remove it: slipway down probe --region us-east-2"
     assert kept == [(("slipway-probe-network", "CREATE_COMPLETE"),)]
 
 
@@ -114,11 +114,11 @@ class TestEarlierAttempts:
             report_earlier_runs([plan(), plan()], account.environment, load(), told.append),
         ):
             raise DeclinedError("nothing was done")
-        (head, _) = told
+        (head, *_, last) = told
         assert head.startswith(
             "cluster probe in us-east-2, which got no instances for the job: 1 stack exists and costs"
         )
-        assert head.endswith("slipway down probe --region us-east-2 removes it")
+        assert last == "to remove it: slipway down probe --region us-east-2"
 
     @pytest.mark.parametrize("end", [InterruptedAtQuestionError, DeploymentFailedError("the next one failed")])
     def test_any_other_end_tells_the_same(self, account, plan, end):
@@ -129,14 +129,14 @@ class TestEarlierAttempts:
             report_earlier_runs([plan()], account.environment, load(), told.append),
         ):
             raise end
-        assert "slipway down probe --region us-east-2" in told[0]
+        assert "slipway down probe --region us-east-2" in told[-1]
 
     def test_so_does_a_good_one_elsewhere(self, account, plan):
         stack(account, "network", ADDRESS)
         told = []
         with report_earlier_runs([plan()], account.environment, load(), told.append):
             pass
-        assert "slipway down probe --region us-east-2" in told[0]
+        assert "slipway down probe --region us-east-2" in told[-1]
 
     def test_without_one_a_no_stays_a_no(self, account):
         told = []
