@@ -25,9 +25,9 @@ def priced() -> Pricer:
 
 def price_over(changes: dict[str, Any] | None = None, *, now: datetime = NOW, **options: Any) -> Priced:
     """Price a plan: a mapping laid over a small pinned one, and the options of the command line."""
-    asked = PriceOptions(**options)
+    price_options = PriceOptions(**options)
     request = request_of(laid_over(BASE, changes or {}))
-    return price_request(Path("plan.yaml"), request, _catalog(asked.prices_as_of), now, asked)
+    return price_request(Path("plan.yaml"), request, _catalog(price_options.prices_as_of), now, price_options)
 
 
 @lru_cache

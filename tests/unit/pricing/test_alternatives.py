@@ -16,34 +16,38 @@ OPEN = {
 }
 
 
-def by_service(found):
-    return {(alternative.service, alternative.accelerator): alternative for alternative in found.alternatives}
+def by_service(priced_plan):
+    return {(alternative.service, alternative.accelerator): alternative for alternative in priced_plan.alternatives}
 
 
 def test_an_open_plan_shows_training_jobs_hyperpod_and_ultraservers(priced):
-    found = by_service(priced(OPEN))
-    services = {service for service, _ in found}
+    alternatives = by_service(priced(OPEN))
+    services = {service for service, _ in alternatives}
     assert services == {"sagemaker-training-job", "sagemaker-managed-spot", "hyperpod", "ultraserver"}
-    assert ("ultraserver", "GB200") in found
-    assert ("ultraserver", "Trainium2") in found
+    assert ("ultraserver", "GB200") in alternatives
+    assert ("ultraserver", "Trainium2") in alternatives
 
 
 def test_a_training_job_costs_its_ml_rate_for_its_hours(priced):
-    found = priced({**OPEN, "target": {"instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-1"}})
-    job = next(alternative for alternative in found.alternatives if alternative.service == "sagemaker-training-job")
+    priced_plan = priced({**OPEN, "target": {"instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-1"}})
+    job = next(
+        alternative for alternative in priced_plan.alternatives if alternative.service == "sagemaker-training-job"
+    )
     rate = load().sagemaker("ml.p5.48xlarge", "us-east-1", "training")
     assert isinstance(rate, Price)
     machines = rate.usd * Decimal(repr(job.hours.mid + BOOT_H))
     assert machines < job.usd.mid < machines + 20
-    assert job.hours.mid == found.resolution.estimator.work("p5.48xlarge", 1).hours.mid
-    on_demand = next(candidate for candidate in found.candidates if candidate.place.option is PurchaseOption.ON_DEMAND)
+    assert job.hours.mid == priced_plan.resolution.estimator.work("p5.48xlarge", 1).hours.mid
+    on_demand = next(
+        candidate for candidate in priced_plan.candidates if candidate.place.option is PurchaseOption.ON_DEMAND
+    )
     assert job.usd.mid > on_demand.usd
 
 
 def test_the_cheapest_is_the_cheapest_of_every_size_and_place(priced):
-    found = priced(OPEN)
-    job = next(alternative for alternative in found.alternatives if alternative.service == "hyperpod")
-    works, catalog = found.resolution.estimator.work, load()
+    priced_plan = priced(OPEN)
+    job = next(alternative for alternative in priced_plan.alternatives if alternative.service == "hyperpod")
+    works, catalog = priced_plan.resolution.estimator.work, load()
     totals = []
     for facts in catalog.instance_types.values():
         if not facts.ml or not facts.targets or not facts.accelerator:
@@ -60,8 +64,8 @@ def test_the_cheapest_is_the_cheapest_of_every_size_and_place(priced):
 
 
 def test_managed_spot_is_a_range_up_to_the_same_job_on_demand(priced):
-    found = {alternative.service: alternative for alternative in priced(OPEN).alternatives}
-    spot, job = found["sagemaker-managed-spot"], found["sagemaker-training-job"]
+    alternatives = {alternative.service: alternative for alternative in priced(OPEN).alternatives}
+    spot, job = alternatives["sagemaker-managed-spot"], alternatives["sagemaker-training-job"]
     assert isinstance(spot.price, Price)
     assert "publishes no rate" in spot.price.note
     assert spot.usd.low < spot.usd.mid < spot.usd.high == pytest.approx(job.usd.high, abs=Decimal("0.01"))
@@ -79,5 +83,5 @@ def test_a_plan_that_pins_its_target_and_a_cluster_alone_have_none(priced):
 
 
 def test_a_savings_plan_of_sagemaker_covers_no_machine_of_a_cluster(priced):
-    found = priced({"purchase": {"option": "savings-plan", "plan_kind": "sagemaker"}}).quote(1)
-    assert found.unpriced == "a SageMaker Savings Plan does not cover EC2 instances"
+    quote = priced({"purchase": {"option": "savings-plan", "plan_kind": "sagemaker"}}).quote(1)
+    assert quote.unpriced == "a SageMaker Savings Plan does not cover EC2 instances"

@@ -37,9 +37,11 @@ GONE = AnnouncedEnd(
 def ends_of(changes, now="2026-11-23"):
     """Level, path and message of the findings of a quote that are of announced ends, by key."""
     quoted = price_over(changes, now=datetime.fromisoformat(now).replace(tzinfo=UTC)).quote(1)
-    found = [finding for finding in quoted.findings if finding.code == "announced-end"]
-    assert len(found) == len(quoted.ends)
-    return {end.key: (each.level.value, each.path, each.message) for end, each in zip(quoted.ends, found, strict=True)}
+    findings = [finding for finding in quoted.findings if finding.code == "announced-end"]
+    assert len(findings) == len(quoted.ends)
+    return {
+        end.key: (each.level.value, each.path, each.message) for end, each in zip(quoted.ends, findings, strict=True)
+    }
 
 
 def test_every_row_is_of_something_that_a_plan_can_rest_on():
@@ -58,12 +60,12 @@ def test_every_row_is_of_something_that_a_plan_can_rest_on():
     assert f"parallelcluster/{PARALLELCLUSTER_VERSION.rpartition('.')[0]}" in PARALLELCLUSTER.software
 
 
-@pytest.mark.parametrize("now, told", [("2026-03-20", False), ("2026-11-23", True), ("2027-04-01", True)])
-def test_the_end_of_a_kubernetes_version_is_a_dated_finding_from_a_year_before(now, told):
-    found = ends_of({"target": {"kind": "eks"}, "purchase": {"price_overrides": {"p5.48xlarge/on-demand": "60"}}}, now)
-    assert ("kubernetes/1.35" in found) is told
-    if told:
-        _, path, message = found["kubernetes/1.35"]
+@pytest.mark.parametrize("now, reported", [("2026-03-20", False), ("2026-11-23", True), ("2027-04-01", True)])
+def test_the_end_of_a_kubernetes_version_is_a_dated_finding_from_a_year_before(now, reported):
+    ends = ends_of({"target": {"kind": "eks"}, "purchase": {"price_overrides": {"p5.48xlarge/on-demand": "60"}}}, now)
+    assert ("kubernetes/1.35" in ends) is reported
+    if reported:
+        _, path, message = ends["kubernetes/1.35"]
         assert path == "target.kind"
         assert "2027-03-27" in message
 
@@ -90,8 +92,8 @@ def test_what_has_ended_already_is_said_to_have():
 
 
 def test_an_image_of_the_plans_own_does_not_end_with_the_catalogs():
-    found = ends_of({"target": {"kind": "eks"}, "run": {"image": "registry.example.com/mine:1"}})
-    assert set(found) == {"kubernetes/1.35"}
+    ends = ends_of({"target": {"kind": "eks"}, "run": {"image": "registry.example.com/mine:1"}})
+    assert set(ends) == {"kubernetes/1.35"}
 
 
 def test_a_quote_is_good_until_the_first_end_that_is_to_come():
@@ -110,12 +112,12 @@ def test_a_verdict_ends_with_the_machines_it_chooses(tmp_path):
         "purchase: {option: on-demand}\n"
     )
     now = datetime(2026, 11, 23, tzinfo=UTC)
-    found = compare(path, now, PriceOptions())
-    assert found.verdict.text.startswith("Train on GPUs")
-    assert "2027-05-31: support of Slurm 25.11 ends" in " ".join(found.verdict.flips)
-    found = compare(path, now, PriceOptions())
-    vars(found.pinned.catalog)["announced_ends"] = {GONE.key: GONE}
-    assert found.verdict.text.endswith(", until 2027-03-30, when AWS sells no p5.48xlarge.")
+    comparison = compare(path, now, PriceOptions())
+    assert comparison.verdict.text.startswith("Train on GPUs")
+    assert "2027-05-31: support of Slurm 25.11 ends" in " ".join(comparison.verdict.flips)
+    comparison = compare(path, now, PriceOptions())
+    vars(comparison.pinned.catalog)["announced_ends"] = {GONE.key: GONE}
+    assert comparison.verdict.text.endswith(", until 2027-03-30, when AWS sells no p5.48xlarge.")
 
 
 def test_only_what_is_withdrawn_ends_a_verdict():

@@ -50,8 +50,8 @@ def test_a_line_without_a_price_is_no_zero():
     assert (line.usd, line.unit_price_usd, line.unpriced) == (None, None, "nobody says")
 
 
-def lines(found):
-    return {each.name: each for each in found.quote(1).components}
+def lines(priced_plan):
+    return {each.name: each for each in priced_plan.quote(1).components}
 
 
 def test_training_data_pay_for_their_way_from_another_region(priced):
@@ -83,25 +83,25 @@ def test_a_line_without_a_price_warns_and_leaves_the_total_incomplete(priced):
     unpriced = [each for each in first.components if each.unpriced]
     assert first.incomplete
     assert unpriced
-    (told,) = [finding for finding in first.findings if finding.code == "unpriced-line"]
-    assert told.message.startswith(f"{len(unpriced)} lines have no price, the total is incomplete: ")
-    assert all(each.name in told.message for each in unpriced)
+    (finding,) = [finding for finding in first.findings if finding.code == "unpriced-line"]
+    assert finding.message.startswith(f"{len(unpriced)} lines have no price, the total is incomplete: ")
+    assert all(each.name in finding.message for each in unpriced)
     assert first.usd.mid == sum(each.usd for each in first.components if each.usd is not None)
 
 
 def test_storage_in_the_plan_is_storage_in_the_bill(priced):
     storage = {"lustre_gib": 2400, "lustre_mb_s_per_tib": 500, "login_nodes": 2}
-    found = lines(priced({"storage": storage, "checkpoint": {"keep": 5}}))
+    bill_lines = lines(priced({"storage": storage, "checkpoint": {"keep": 5}}))
     plain = lines(priced())
-    lustre = found["FSx Lustre 2400 GiB, 500 MB/s/TiB"]
+    lustre = bill_lines["FSx Lustre 2400 GiB, 500 MB/s/TiB"]
     assert lustre.unit_price_usd == load().bill_item("fsx.lustre-persistent-500", "us-east-1").usd
     assert lustre.quantity == pytest.approx(2400 * UP_H / 730)
-    assert found["2 login nodes m6i.large"].quantity == pytest.approx(2 * UP_H)
+    assert bill_lines["2 login nodes m6i.large"].quantity == pytest.approx(2 * UP_H)
     # A login node has the image's own 45 GiB; a node's volume lasts as long as the node, start-up and tail included.
-    assert found["EBS gp3 root volumes"].quantity == pytest.approx(((100 + 2 * 45) * UP_H + 100 * NODE_H) / 730)
-    assert found["load balancer of the login nodes"].quantity == pytest.approx(UP_H)
+    assert bill_lines["EBS gp3 root volumes"].quantity == pytest.approx(((100 + 2 * 45) * UP_H + 100 * NODE_H) / 730)
+    assert bill_lines["load balancer of the login nodes"].quantity == pytest.approx(UP_H)
     assert "load balancer of the login nodes" not in plain
-    assert found["S3 checkpoints"].quantity == pytest.approx(plain["S3 checkpoints"].quantity * 5 / 3)
+    assert bill_lines["S3 checkpoints"].quantity == pytest.approx(plain["S3 checkpoints"].quantity * 5 / 3)
 
 
 def test_outputs_of_a_known_size_are_in_the_bill(priced):
@@ -116,13 +116,13 @@ def test_the_hours_of_steps_are_billed(priced):
     steps = {"before": [{"command": "a", "hours": 2}, {"command": "b"}], "after": [{"command": "c", "hours": 0.5}]}
     quoted, plain = (priced({"run": run}).quote(1) for run in (steps, {}))
     assert quoted.billed_hours == pytest.approx(plain.billed_hours + 2.5)
-    found, before = ({each.name: each.quantity for each in of.components} for of in (quoted, plain))
-    assert found["data, steps and outputs"] == pytest.approx(2.5 * quoted.plan.place.nodes)
-    assert found["start-up of the machines"] == pytest.approx(before["start-up of the machines"])
-    (told,) = [
+    hours, before = ({each.name: each.quantity for each in of.components} for of in (quoted, plain))
+    assert hours["data, steps and outputs"] == pytest.approx(2.5 * quoted.plan.place.nodes)
+    assert hours["start-up of the machines"] == pytest.approx(before["start-up of the machines"])
+    (assumption,) = [
         assumption for assumption in quoted.assumptions if assumption.name == "steps before and after the command"
     ]
-    assert (told.value, told.source.split("; ")[1]) == ("2.5", "1 of 3 without hours, counted as none")
+    assert (assumption.value, assumption.source.split("; ")[1]) == ("2.5", "1 of 3 without hours, counted as none")
 
 
 @pytest.mark.parametrize("source,share", [({}, 1), ({"shard": True}, 2), ({"path": "/fsx/tokens"}, 2)])
@@ -132,8 +132,10 @@ def test_data_are_fetched_in_the_start_up(priced, source, share):
     two = {"target": {"nodes": 2}}
     quoted, plain = (priced({"run": run, **two}).quote(1) for run in ({"data": [data]}, {}))
     assert quoted.billed_hours == pytest.approx(plain.billed_hours + 1.073741824 / share)
-    (told,) = [assumption for assumption in quoted.assumptions if assumption.name == "data on their way to the nodes"]
-    assert ("a new node fetches them again" in told.source) is ("path" not in source)
+    (assumption,) = [
+        assumption for assumption in quoted.assumptions if assumption.name == "data on their way to the nodes"
+    ]
+    assert ("a new node fetches them again" in assumption.source) is ("path" not in source)
 
 
 def test_what_the_trainer_keeps_itself_is_not_in_the_bill(priced):
@@ -150,22 +152,22 @@ def test_what_the_trainer_keeps_itself_is_not_in_the_bill(priced):
 def test_a_cluster_is_up_as_long_as_its_nodes(priced):
     """Nothing stops idle nodes: they stay a day, and head node, disks and network with them."""
     quoted = priced({"guardrails": {"idle_minutes": 0}, "storage": {"lustre_gib": 2400}}).quote(1)
-    found = {each.name: each for each in quoted.components}
+    components_by_name = {each.name: each for each in quoted.components}
     node_h = JOB_H + 0.15 + 24
-    assert found["NAT gateway"].quantity == pytest.approx(node_h)
-    assert found["head node m6i.xlarge"].quantity == pytest.approx(node_h)
-    assert found["FSx Lustre 2400 GiB, 250 MB/s/TiB"].quantity == pytest.approx(2400 * node_h / 730)
-    assert found["EBS gp3 root volumes"].quantity == pytest.approx(200 * node_h / 730)
+    assert components_by_name["NAT gateway"].quantity == pytest.approx(node_h)
+    assert components_by_name["head node m6i.xlarge"].quantity == pytest.approx(node_h)
+    assert components_by_name["FSx Lustre 2400 GiB, 250 MB/s/TiB"].quantity == pytest.approx(2400 * node_h / 730)
+    assert components_by_name["EBS gp3 root volumes"].quantity == pytest.approx(200 * node_h / 730)
     assert quoted.left_up_usd_per_hour > quoted.usd_per_hour
     assert quoted.usd.low < quoted.usd.mid
 
 
 def test_what_stays_billed_until_the_cluster_is_removed_is_said(priced):
     quoted = priced({"storage": {"lustre_gib": 2400}}).quote(1)
-    found = {each.name: each for each in quoted.components}
+    components_by_name = {each.name: each for each in quoted.components}
     hourly = ("NAT gateway", "public IPv4 address of the NAT", "head node m6i.xlarge")
-    fsx = found["FSx Lustre 2400 GiB, 250 MB/s/TiB"].unit_price_usd * 2400 / 730
-    least = sum(found[name].unit_price_usd for name in hourly) + fsx
+    fsx = components_by_name["FSx Lustre 2400 GiB, 250 MB/s/TiB"].unit_price_usd * 2400 / 730
+    least = sum(components_by_name[name].unit_price_usd for name in hourly) + fsx
     assert least < quoted.left_up_usd_per_hour < least * Decimal("1.5")
     assert priced({"target": {"cluster": "team"}}).quote(1).left_up_usd_per_hour == 0
     timed = priced({"guardrails": {"idle_minutes": 0, "ttl_h": 48}}).quote(1)
@@ -174,14 +176,14 @@ def test_what_stays_billed_until_the_cluster_is_removed_is_said(priced):
 
 def test_a_network_that_exists_has_its_own_way_out(priced):
     network = {"vpc_id": "vpc-01234567", "subnet_ids": ["subnet-01234567"]}
-    found = priced({"network": network, "workload": {"train": {"hours": 13}}}).quote(1)
-    assert [each.name for each in found.components if each.group == "network"] == ["private DNS zone"]
-    assert any(assumption.value == "not counted" for assumption in found.assumptions)
+    quote = priced({"network": network, "workload": {"train": {"hours": 13}}}).quote(1)
+    assert [each.name for each in quote.components if each.group == "network"] == ["private DNS zone"]
+    assert any(assumption.value == "not counted" for assumption in quote.assumptions)
 
 
 def test_a_job_that_never_saves_stores_nothing(priced):
-    found = [name for name in lines(priced({"checkpoint": {"mode": "none"}})) if name.startswith("S3")]
-    assert found == ["S3 listings of the guard"]
+    s3_lines = [name for name in lines(priced({"checkpoint": {"mode": "none"}})) if name.startswith("S3")]
+    assert s3_lines == ["S3 listings of the guard"]
 
 
 def test_every_line_says_where_its_price_is_from(priced):
@@ -218,16 +220,16 @@ def test_endpoints_are_paid_for_each_and_take_the_logs_past_the_nat(priced):
 def test_weights_come_through_the_nat_again_with_each_machine_that_is_lost(priced, method, fetched):
     plan = {"workload": {"train": {"hours": None, "tokens_b": 20, "method": method}}, "purchase": {"option": "spot"}}
     quoted = priced(plan).quote(1)
-    found = {each.name: each for each in quoted.components}
+    components_by_name = {each.name: each for each in quoted.components}
     lost = (quoted.spot.interruptions_per_hour + quoted.work.node_failures_per_h) * quoted.hours.mid
     assert lost > 0.1
-    through = found["NAT data"].quantity - found["CloudWatch logs"].quantity
+    through = components_by_name["NAT data"].quantity - components_by_name["CloudWatch logs"].quantity
     assert through == pytest.approx((20 + fetched) * (1 + lost), rel=1e-3)
-    said = {assumption.name: assumption.value for assumption in quoted.assumptions}
-    assert ("weights through the NAT gateway" in said) is bool(fetched)
+    assumptions = {assumption.name: assumption.value for assumption in quoted.assumptions}
+    assert ("weights through the NAT gateway" in assumptions) is bool(fetched)
     named = priced({**plan, "run": {"data": [{"uri": "s3://team-data/tokens", "path": "/data"}]}}).quote(1)
     (past,) = (each for each in named.components if each.name == "NAT data")
-    assert (past.quantity < found["NAT data"].quantity) is bool(fetched)
+    assert (past.quantity < components_by_name["NAT data"].quantity) is bool(fetched)
 
 
 def test_data_to_a_nat_gateway_in_another_zone_are_charged_at_both_ends(priced):
@@ -265,11 +267,11 @@ def test_a_blocks_fleet_is_looked_at_for_idleness_too(priced):
 
 
 def test_a_job_on_a_cluster_that_exists_pays_for_its_own_metrics(priced):
-    found = lines(priced({"target": {"cluster": "team"}}))
-    assert found["custom metrics"].quantity == pytest.approx(3 * (JOB_H + 1.15) / 730), (
+    bill_lines = lines(priced({"target": {"cluster": "team"}}))
+    assert bill_lines["custom metrics"].quantity == pytest.approx(3 * (JOB_H + 1.15) / 730), (
         "Slurm's idle time there is an hour"
     )
-    assert found["CloudWatch requests"].quantity == pytest.approx(60 * (JOB_H + 1.15) / 1000)
+    assert bill_lines["CloudWatch requests"].quantity == pytest.approx(60 * (JOB_H + 1.15) / 1000)
 
 
 def test_the_guard_is_priced_by_its_calls_and_their_time(priced):
@@ -302,34 +304,38 @@ def test_what_an_account_has_free_is_taken_as_used_up(priced):
 
 @pytest.mark.parametrize("hours, months", [(10, 0), (11, 0), (12, 1), (690, 1), (731, 2)])
 def test_a_dns_zone_is_free_for_half_a_day_and_then_paid_by_whole_months(priced, hours, months):
-    found = lines(priced({"workload": {"train": {"hours": hours}}}))
-    assert found.get("private DNS zone") is None if not months else found["private DNS zone"].quantity == months
+    bill_lines = lines(priced({"workload": {"train": {"hours": hours}}}))
+    assert (
+        bill_lines.get("private DNS zone") is None if not months else bill_lines["private DNS zone"].quantity == months
+    )
 
 
 def test_replaced_checkpoints_stay_until_the_buckets_rule_expires_them(priced):
     plan = {"workload": {"train": {"hours": None, "tokens_b": 5}}, "checkpoint": {"interval": 600, "keep": 4}}
     quoted = priced(plan).quote(1)
-    found = {each.name: each for each in quoted.components}
+    components_by_name = {each.name: each for each in quoted.components}
     saves = quoted.hours.mid * 6
     size = quoted.work.checkpoint_gb / 1.073741824  # of 2^30 bytes
-    assert found["S3 replaced checkpoints"].quantity == pytest.approx((saves - 4) * size * 36 / 730)
+    assert components_by_name["S3 replaced checkpoints"].quantity == pytest.approx((saves - 4) * size * 36 / 730)
     few = priced({**plan, "checkpoint": {"interval": 600, "keep": 400}}).quote(1)
     assert "S3 replaced checkpoints" not in {each.name for each in few.components}
 
 
 def test_a_log_of_requests_is_stored_for_as_long_as_its_bucket_keeps_it(priced):
     plan = {"workload": {"train": {"hours": None, "tokens_b": 5}}, "storage": {"access_log": True}}
-    found = lines(priced(plan))
-    assert found["S3 access log"].quantity == pytest.approx(found["S3 uploads"].quantity * 0.0005 * 90 * 24 / 730)
+    bill_lines = lines(priced(plan))
+    assert bill_lines["S3 access log"].quantity == pytest.approx(
+        bill_lines["S3 uploads"].quantity * 0.0005 * 90 * 24 / 730
+    )
     assert "S3 access log" not in lines(priced({**plan, "checkpoint": {"uri": "s3://own/x"}}))
 
 
 def test_small_lines_are_priced_everywhere_and_their_basis_is_reported(priced):
     target = {"instance_type": "p5en.48xlarge", "region": "eu-south-2"}
-    found = lines(priced({"target": target, "purchase": {"option": "spot"}}))
+    bill_lines = lines(priced({"target": target, "purchase": {"option": "spot"}}))
     for name in ("7 alarms", "composite alarm of the head node", "dashboard", "guard and its messages"):
-        assert found[name].usd is not None
-        assert found[name].basis is Basis.MEMORY
+        assert bill_lines[name].usd is not None
+        assert bill_lines[name].basis is Basis.MEMORY
 
 
 # -------------------------------------------------------------------------------------------------------------- lines
@@ -340,8 +346,8 @@ def price(usd, basis=Basis.LISTED, day=1):
 
 
 def test_a_price_of_parts_is_as_weak_and_as_old_as_its_weakest_and_oldest():
-    found = combined([(2.0, price("0.5", day=3)), (4.0, price("0.25", Basis.MEMORY, day=2))])
-    assert found == Price(
+    combined_price = combined([(2.0, price("0.5", day=3)), (4.0, price("0.25", Basis.MEMORY, day=2))])
+    assert combined_price == Price(
         usd=Decimal("2.0000"), source="source 3; source 2", basis=Basis.MEMORY, as_of=date(2026, 1, 2)
     )
     assert combined([(1.0, price("1")), (1.0, Unpriced(reason="nobody says"))]).reason == "nobody says"
@@ -356,10 +362,10 @@ def test_a_line_of_nothing_is_left_out_and_the_total_is_the_sum_of_the_others():
         "hourly",
         "unknown",
     ]
-    found = components((every, saved, unknown), long)
-    assert [cost_component.quantity for cost_component in found] == [10.5, 54.0, 10.0]
+    bill_lines = components((every, saved, unknown), long)
+    assert [cost_component.quantity for cost_component in bill_lines] == [10.5, 54.0, 10.0]
     assert total_usd((every, saved, unknown), long) == sum(
-        cost_component.usd for cost_component in found if cost_component.usd is not None
+        cost_component.usd for cost_component in bill_lines if cost_component.usd is not None
     )
 
 

@@ -30,10 +30,10 @@ def test_the_shortest_offering_that_holds_the_job(hours: float, days: int | None
 def test_a_cluster_that_is_deployed_before_its_block_begins_costs_until_then(path: str, hours: int) -> None:
     now = datetime(2026, 12, 1, 11, 30, tzinfo=UTC) - timedelta(hours=hours)
     quoted = pick(price(ROOT / "examples" / path, now, PriceOptions(any_age=True)), None)[1]
-    found = [finding.message for finding in quoted.findings if finding.code == "not-begun"]
+    messages = [finding.message for finding in quoted.findings if finding.code == "not-begun"]
     until = quoted.left_up_usd_per_hour
-    assert len(found) == bool(hours)
-    assert all(f"in 2.0 days: a cluster deployed now costs ${until * 24:,.2f} a day" in each for each in found)
+    assert len(messages) == bool(hours)
+    assert all(f"in 2.0 days: a cluster deployed now costs ${until * 24:,.2f} a day" in each for each in messages)
 
 
 def test_an_offering_is_ranked_by_what_it_is_expected_to_cost():
@@ -69,9 +69,9 @@ def test_a_job_that_does_not_fit_is_finished_the_cheaper_way():
     def offered(on_demand, **parts):
         purchase = {"option": "capacity-block", "price_overrides": {"p5.48xlarge/on-demand": on_demand}}
         plan = {"workload": {"train": WIDE}, "target": BLOCK, "purchase": purchase} | parts
-        found = price_over(plan, any_age=True)
-        assert isinstance(found.candidates[0], TrainingCandidate)
-        return found.candidates[0], found.quote(1)
+        priced_plan = price_over(plan, any_age=True)
+        assert isinstance(priced_plan.candidates[0], TrainingCandidate)
+        return priced_plan.candidates[0], priced_plan.quote(1)
 
     cheap, quoted = offered("55")
     assert cheap.overrun
@@ -99,10 +99,10 @@ def test_an_extension_has_an_end():
     """Offerings end after 182 days: what is longer is finished on demand, whatever it costs."""
     long = {"workload": {"train": {**WIDE, "tokens_b": 2_300}}, "target": BLOCK}
     purchase = {"option": "capacity-block", "price_overrides": {"p5.48xlarge/on-demand": "900"}}
-    found = price_over({**long, "purchase": purchase}, any_age=True).candidates[0]
-    assert isinstance(found, TrainingCandidate)
-    assert found.charge
-    assert found.overrun
-    assert found.charge.billed_hours + found.work.hours.high > 182 * 24
-    assert found.overrun.words == "finished on demand"
-    assert found.overrun.other_usd is None
+    candidate = price_over({**long, "purchase": purchase}, any_age=True).candidates[0]
+    assert isinstance(candidate, TrainingCandidate)
+    assert candidate.charge
+    assert candidate.overrun
+    assert candidate.charge.billed_hours + candidate.work.hours.high > 182 * 24
+    assert candidate.overrun.words == "finished on demand"
+    assert candidate.overrun.other_usd is None

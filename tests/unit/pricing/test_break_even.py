@@ -18,15 +18,15 @@ def over(rate: float) -> dict[str, object]:
     return {**OPEN, "purchase": {**OPEN["purchase"], "interruptions_per_node_hour": rate}}
 
 
-def of(found, option):
-    return next(quote for quote in found.quotes if quote.plan.place.option == option)
+def of(priced_plan, option):
+    return next(quote for quote in priced_plan.quotes if quote.plan.place.option == option)
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", {"params_b": 1.5}])
 def test_at_the_break_even_rate_spot_costs_what_the_next_way_does(priced, model):
     train = {"train": {"hours": None, "tokens_b": 5, "model": model}}
-    found = priced({**over(0.001), "workload": train})
-    spot, fixed = of(found, "spot"), of(found, "on-demand")
+    priced_plan = priced({**over(0.001), "workload": train})
+    spot, fixed = of(priced_plan, "spot"), of(priced_plan, "on-demand")
     edge = spot.spot.break_even_interruptions_per_hour
     assert spot.usd.mid < fixed.usd.mid
     assert edge > spot.spot.interruptions_per_hour
@@ -63,9 +63,9 @@ def test_the_automatic_interval_costs_within_a_percent_of_the_best(priced, rate,
         "workload": {"train": {"hours": None, "tokens_b": tokens, "model": model}},
         "target": {**OPEN["target"], "nodes": 4},
     }
-    found = of(priced(plan), "spot")
-    request, work = found.plan.request, found.work
-    job_rate = found.spot.interruptions_per_hour
+    quote = of(priced(plan), "spot")
+    request, work = quote.plan.request, quote.work
+    job_rate = quote.spot.interruptions_per_hour
     automatic = on_spot(work.hours.mid, work, request, job_rate)
     best = min(fixed_hours(work, request, job_rate, automatic.interval_s * 1.05**step) for step in range(-60, 61))
     assert automatic.job.expected_hours + BOOT_H <= 1.01 * (best + BOOT_H)
@@ -77,14 +77,14 @@ def fixed_hours(work, request, rate, interval_s):
 
 
 def test_spot_saves_at_least_as_often_as_failures_alone_call_for(priced):
-    found = priced(over(0.02))
-    assert of(found, "spot").checkpoint_interval_s < of(found, "on-demand").checkpoint_interval_s
+    priced_plan = priced(over(0.02))
+    assert of(priced_plan, "spot").checkpoint_interval_s < of(priced_plan, "on-demand").checkpoint_interval_s
 
 
 def test_a_quiet_spot_job_takes_what_it_takes_on_demand(priced):
-    found = priced(over(0))
-    assert of(found, "spot").hours.mid == pytest.approx(of(found, "on-demand").hours.mid)
-    assert of(found, "spot").spot.overhead_fraction == pytest.approx(0)
+    priced_plan = priced(over(0))
+    assert of(priced_plan, "spot").hours.mid == pytest.approx(of(priced_plan, "on-demand").hours.mid)
+    assert of(priced_plan, "spot").spot.overhead_fraction == pytest.approx(0)
 
 
 def test_without_checkpoints_the_time_explodes_and_is_shown_and_refused(priced):

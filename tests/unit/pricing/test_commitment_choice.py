@@ -83,21 +83,23 @@ def chosen(tmp_path):
 
 
 def test_what_runs_all_the_time_is_committed_to_at_three_quarters_of_the_floor(chosen):
-    found = chosen((200, "on-demand"), accept_derived=True)
+    commitment = chosen((200, "on-demand"), accept_derived=True)
     rate = load().on_demand("p5.48xlarge", "us-east-1").usd
-    assert found.floor_usd_per_hour == rate * 3, "200 runs a month of about 11 hours keep three sets of nodes busy"
-    assert found.choice.level == "floor"
-    assert found.choice.covers_usd_per_hour == (rate * 3 * Decimal("0.75")).quantize(Decimal("0.001"))
-    assert found.choice.utilisation == pytest.approx(1.0)
-    assert found.choice.saving_usd > 0
-    assert all(option.saving_usd <= found.choice.saving_usd for option in found.options if option.level == "floor")
+    assert commitment.floor_usd_per_hour == rate * 3, "200 runs a month of about 11 hours keep three sets of nodes busy"
+    assert commitment.choice.level == "floor"
+    assert commitment.choice.covers_usd_per_hour == (rate * 3 * Decimal("0.75")).quantize(Decimal("0.001"))
+    assert commitment.choice.utilisation == pytest.approx(1.0)
+    assert commitment.choice.saving_usd > 0
+    assert all(
+        option.saving_usd <= commitment.choice.saving_usd for option in commitment.options if option.level == "floor"
+    )
 
 
 def test_what_runs_now_and_then_is_not_committed_to(chosen):
-    found = chosen((4, "on-demand"))
-    assert found.floor_usd_per_hour == 0
-    assert found.choice is None
-    assert "Commit to nothing" in "\n".join(page(found, 100, everything=False))
+    commitment = chosen((4, "on-demand"))
+    assert commitment.floor_usd_per_hour == 0
+    assert commitment.choice is None
+    assert "Commit to nothing" in "\n".join(page(commitment, 100, everything=False))
 
 
 def test_a_term_that_outlives_the_runs_is_paid_to_its_end(tmp_path):
@@ -105,55 +107,55 @@ def test_a_term_that_outlives_the_runs_is_paid_to_its_end(tmp_path):
     plan = TRAINING.replace("tokens_b: 2.0, runs: 3650", "hours: 700, runs: 24").replace("RUNS", "1")
     path = tmp_path / "plan.yaml"
     path.write_text(plan.replace("NAME", "job").replace("OPTION", "on-demand"), encoding="utf-8")
-    found = commit([path], NOW, PriceOptions(any_age=True))
-    (load_,) = found.loads
+    commitment = commit([path], NOW, PriceOptions(any_age=True))
+    (load_,) = commitment.loads
     assert load_.months == 24
     hours = load_.share * HOURS_A_YEAR * 2
-    for option in found.options:
+    for option in commitment.options:
         used = hours * option.term_years / 2 if option.term_years == 1 else hours
         on_demand = float(load_.usd_per_hour) * used
         assert float(option.saving_usd) == pytest.approx(on_demand - float(option.commitment_usd), rel=0.01)
 
 
 def test_spot_is_left_out_with_the_reason(chosen):
-    found = chosen((200, "spot"))
-    assert found.options == ()
-    assert found.left_out == (("job0", "its best option is spot, which no commitment covers"),)
+    commitment = chosen((200, "spot"))
+    assert commitment.options == ()
+    assert commitment.left_out == (("job0", "its best option is spot, which no commitment covers"),)
 
 
 def test_reservations_come_in_whole_instances(chosen):
     rate = load().on_demand("p5.48xlarge", "us-east-1").usd
-    found = chosen((200, "on-demand"), (200, "on-demand"))
-    reserved = [option for option in found.options if option.instrument == "reserved"]
+    commitment = chosen((200, "on-demand"), (200, "on-demand"))
+    reserved = [option for option in commitment.options if option.instrument == "reserved"]
     assert reserved
     assert all(option.covers_usd_per_hour % rate == 0 for option in reserved)
 
 
 def test_what_strands_it_and_what_one_more_dollar_brings_are_said(chosen):
-    found = chosen((200, "on-demand"), accept_derived=True)
-    text = "\n".join(page(found, 120, everything=True))
+    commitment = chosen((200, "on-demand"), accept_derived=True)
+    text = "\n".join(page(commitment, 120, everything=True))
     assert "price cut of" in text
     assert "one more dollar an hour" in text
-    values = [value for _, value in found.choice.marginal]
+    values = [value for _, value in commitment.choice.marginal]
     assert values == sorted(values, reverse=True)
-    assert "aws " in found.choice.command
+    assert "aws " in commitment.choice.command
 
 
 def test_nothing_is_chosen_on_derived_rates_unless_they_are_accepted(chosen):
-    found = chosen((200, "on-demand"))
-    assert found.choice is None
-    assert found.derived_choice.basis is Basis.DERIVED
-    assert "Commit to nothing yet" in "\n".join(page(found, 80, everything=False))
-    assert [finding.code for finding in found.findings if finding.code == "derived-rate"]
-    assert chosen((200, "on-demand"), accept_derived=True).choice == found.derived_choice
+    commitment = chosen((200, "on-demand"))
+    assert commitment.choice is None
+    assert commitment.derived_choice.basis is Basis.DERIVED
+    assert "Commit to nothing yet" in "\n".join(page(commitment, 80, everything=False))
+    assert [finding.code for finding in commitment.findings if finding.code == "derived-rate"]
+    assert chosen((200, "on-demand"), accept_derived=True).choice == commitment.derived_choice
 
 
 def test_a_rate_past_its_allowed_age_is_a_warning(chosen, tmp_path):
-    found = chosen((200, "on-demand"))
+    commitment = chosen((200, "on-demand"))
     path = tmp_path / "plan0.yaml"
     strict = commit([path], NOW, PriceOptions(any_age=True, max_price_age=1))
     assert "old-price" in [finding.code for finding in strict.findings]
-    oldest = max((NOW.date() - option.as_of).days for option in found.options)
+    oldest = max((NOW.date() - option.as_of).days for option in commitment.options)
     patient = commit([path], NOW, PriceOptions(any_age=True, max_price_age=oldest))
     assert "old-price" not in [finding.code for finding in patient.findings]
 
@@ -190,10 +192,10 @@ def test_quote_portfolio_and_commit_say_the_same_dollars(tmp_path, hours, nodes,
 
 
 def test_the_document_has_the_keys_of_the_contract(chosen):
-    told = document(chosen((200, "on-demand")))
+    json_document = document(chosen((200, "on-demand")))
     keys = {"instrument", "term_years", "payment", "usd_per_hour", "commitment_usd", "saving_usd", "utilisation"}
-    assert told["schema"] == "slipway.commit/1"
-    assert set(told["demand"]) == {"floor_usd_per_hour", "mean_usd_per_hour"}
+    assert json_document["schema"] == "slipway.commit/1"
+    assert set(json_document["demand"]) == {"floor_usd_per_hour", "mean_usd_per_hour"}
     keys |= {"break_even", "risks", "command", "source", "basis", "as_of"}
-    assert told["options"]
-    assert all(keys <= set(option) for option in told["options"])
+    assert json_document["options"]
+    assert all(keys <= set(option) for option in json_document["options"])

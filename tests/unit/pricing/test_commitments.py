@@ -87,10 +87,12 @@ def test_a_run_never_pays_less_than_its_hours_and_as_many_sets_are_held_as_its_r
 )
 def test_it_never_ranks_above_the_same_machine_on_demand_below_its_break_even(hours, runs, per_month, term, option):
     train = {"hours": hours, "runs": runs, "runs_per_month": per_month}
-    found = price_over(
+    priced_plan = price_over(
         {"workload": {"train": train}, "purchase": {"option": [option, "on-demand"], "term_years": term}}
     )
-    rows = {candidate.place.option.value: candidate for candidate in found.candidates if candidate.usd is not None}
+    rows = {
+        candidate.place.option.value: candidate for candidate in priced_plan.candidates if candidate.usd is not None
+    }
     if option not in rows:
         return
     tied, demand = rows[option], rows["on-demand"]
@@ -100,7 +102,7 @@ def test_it_never_ranks_above_the_same_machine_on_demand_below_its_break_even(ho
     sets = math.ceil(demand.charge.billed_hours * per_month / 730 - 1e-9)
     break_even = float(tied.offer.price.usd / demand.offer.price.usd) * HOURS_A_YEAR * term * max(1, sets)
     if used < break_even * 0.999:
-        assert found.candidates.index(demand) < found.candidates.index(tied)
+        assert priced_plan.candidates.index(demand) < priced_plan.candidates.index(tied)
 
 
 class TestPortfolio:
@@ -118,10 +120,10 @@ class TestPortfolio:
         return portfolio(paths, NOW, PriceOptions())
 
     def test_a_month_is_what_holding_the_commitment_costs(self, tmp_path):
-        found = self.page(tmp_path, "{hours: 12}")
-        (held,) = found.commitments
+        priced_portfolio = self.page(tmp_path, "{hours: 12}")
+        (held,) = priced_portfolio.commitments
         assert held.usd_per_month == pytest.approx(Decimal("17356.48"), rel=Decimal("0.001"))
-        assert found.usd_per_month.mid > held.usd_per_month
+        assert priced_portfolio.usd_per_month.mid > held.usd_per_month
 
     def test_plans_that_fit_into_one_commitment_pay_it_once(self, tmp_path):
         alone = self.page(tmp_path, "{hours: 12}").commitments[0].usd_per_month

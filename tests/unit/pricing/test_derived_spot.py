@@ -55,10 +55,10 @@ def test_it_is_ec2s_spot_dearer_as_the_rates_on_demand_are(catalog, plan_with):
 def test_the_most_is_the_rate_on_demand(catalog, plan_with):
     plan = plan_with()
     price = offer(plan.place, plan.request, catalog, TODAY).price
-    found = spot_price(plan.place, price, catalog, TODAY).usd
+    usd_range = spot_price(plan.place, price, catalog, TODAY).usd
     cluster = catalog.sagemaker("ml.p5en.48xlarge", "us-west-2", "cluster").usd
-    assert float(found.high) == pytest.approx(float(cluster), abs=0.001)
-    assert found.low <= found.mid < found.high
+    assert float(usd_range.high) == pytest.approx(float(cluster), abs=0.001)
+    assert usd_range.low <= usd_range.mid < usd_range.high
 
 
 def rate_of(place, request, catalog):
@@ -105,5 +105,5 @@ class TestRefusals:
         from launcher.planning.targets import place_findings
 
         plan = plan_with(**sections)
-        found = [finding.code for finding in place_findings(plan.request, plan.place, catalog)]
-        assert found == ([code] if code else [])
+        codes = [finding.code for finding in place_findings(plan.request, plan.place, catalog)]
+        assert codes == ([code] if code else [])

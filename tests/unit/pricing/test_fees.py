@@ -45,9 +45,9 @@ def lines(quote):
 
 
 def test_each_fee_is_a_line_with_its_reason(quoted):
-    found = lines(quoted().quote(1))
-    assert set(found) == {*FEES, STORAGE}
-    assert all(each.usd is None and "purchase.price_overrides pcs/" in each.unpriced for each in found.values())
+    components = lines(quoted().quote(1))
+    assert set(components) == {*FEES, STORAGE}
+    assert all(each.usd is None and "purchase.price_overrides pcs/" in each.unpriced for each in components.values())
 
 
 def test_a_launch_is_refused_until_they_are_priced_and_the_sandbox_is_not(quoted):
@@ -66,10 +66,10 @@ def test_one_unknown_fee_is_enough(quoted, left):
 
 def test_the_persons_own_prices_count_by_the_hour(quoted):
     quote = quoted(own=OWN).quote(1)
-    found, hours = lines(quote), quote.hours.mid
+    components, hours = lines(quote), quote.hours.mid
     assert quote.gate.allowed
-    assert {each.basis for each in found.values()} == {Basis.USER}
-    controller, nodes, login, accounting = (found[fee] for fee in FEES)
+    assert {each.basis for each in components.values()} == {Basis.USER}
+    controller, nodes, login, accounting = (components[fee] for fee in FEES)
     assert controller.quantity == login.quantity == accounting.quantity >= hours
     assert nodes.quantity >= 2 * hours
     assert controller.usd == pytest.approx(Decimal("0.6") * Decimal(repr(controller.quantity)), abs=Decimal("0.001"))

@@ -110,8 +110,8 @@ def test_a_refused_budget_names_the_best_candidate_that_it_allows(priced):
         "target": {"instance_type": ["p5.48xlarge", "p4d.24xlarge"], "nodes": 1},
         "purchase": {"price_overrides": {"p5.48xlarge/on-demand": "20", "p4d.24xlarge/on-demand": "21"}},
     }
-    found = priced(plan)
-    first, second = found.quote(1), found.quote(2)
+    priced_plan = priced(plan)
+    first, second = priced_plan.quote(1), priced_plan.quote(2)
     assert first.usd.high < second.usd.high
     refused = priced(plan, max_usd=(first.usd.high + second.usd.high) / 2).quote(2)
     assert refused.gate.exit_code == 3
@@ -119,6 +119,6 @@ def test_a_refused_budget_names_the_best_candidate_that_it_allows(priced):
 
 
 def test_the_age_counts_from_today_whatever_day_prices_are_taken_of(priced):
-    found = priced({"purchase": {"option": "on-demand"}}, prices_as_of=date(2024, 1, 1)).quote(1)
-    assert found.price.usd == Decimal("98.32")
-    assert found.gate.exit_code == 4
+    quote = priced({"purchase": {"option": "on-demand"}}, prices_as_of=date(2024, 1, 1)).quote(1)
+    assert quote.price.usd == Decimal("98.32")
+    assert quote.gate.exit_code == 4

@@ -15,8 +15,8 @@ BOTH = {"kind": ["parallelcluster", "hyperpod-slurm"]}
 ARN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/june"
 
 
-def targets(found):
-    return {candidate.place.target for candidate in found.candidates}
+def targets(priced_plan):
+    return {candidate.place.target for candidate in priced_plan.candidates}
 
 
 def lines(quoted):
@@ -45,8 +45,8 @@ class TestCandidates:
 
     def test_all_shows_it_where_the_plan_names_it(self, priced):
         job = {"train": {"hours": None, "tokens_b": 1}}
-        found = priced({"workload": job, "target": {**BOTH, "nodes": {"min": 1, "max": 4}}}, everything=True)
-        assert {(candidate.place.target, candidate.place.nodes) for candidate in found.candidates} >= {
+        priced_plan = priced({"workload": job, "target": {**BOTH, "nodes": {"min": 1, "max": 4}}}, everything=True)
+        assert {(candidate.place.target, candidate.place.nodes) for candidate in priced_plan.candidates} >= {
             (TargetKind.HYPERPOD_SLURM, 2),
             (TargetKind.PARALLELCLUSTER, 4),
         }
@@ -73,15 +73,17 @@ class TestCandidates:
     def test_what_it_cannot_be_is_an_error_with_the_way_out(self, priced, changes, code):
         with pytest.raises(ImpossibleError) as refusal:
             priced(changes)
-        (found,) = [finding for finding in refusal.value.findings if finding.code == code]
-        assert (found.level, bool(found.path)) == (Level.ERROR, True)
-        assert found.hint
+        (finding,) = [finding for finding in refusal.value.findings if finding.code == code]
+        assert (finding.level, bool(finding.path)) == (Level.ERROR, True)
+        assert finding.hint
 
     def test_one_of_several_types_is_left_out_with_a_warning(self, priced):
         job = {"train": {"hours": None, "tokens_b": 1}}
-        found = priced({"workload": job, "target": {**POD, "instance_type": ["p5.48xlarge", "trn1.2xlarge"]}})
-        assert [candidate.place.instance_type for candidate in found.candidates] == ["p5.48xlarge"]
-        assert [finding.level for finding in found.findings if finding.code == "not-on-hyperpod"] == [Level.WARNING]
+        priced_plan = priced({"workload": job, "target": {**POD, "instance_type": ["p5.48xlarge", "trn1.2xlarge"]}})
+        assert [candidate.place.instance_type for candidate in priced_plan.candidates] == ["p5.48xlarge"]
+        assert [finding.level for finding in priced_plan.findings if finding.code == "not-on-hyperpod"] == [
+            Level.WARNING
+        ]
 
 
 class TestPrices:
@@ -99,9 +101,9 @@ class TestPrices:
         assert "publishes no rate of spot" in quoted.unpriced
         assert '"ml.p5.48xlarge/spot"' in quoted.gate.hint
         own = {"option": "spot", "price_overrides": {"ml.p5.48xlarge/spot": "20"}}
-        found = priced({"target": POD, "purchase": own})
-        assert found.quote(1).price.usd == 20
-        assert "hyperpod-spot-unconfirmed" in {finding.code for finding in found.findings}
+        priced_plan = priced({"target": POD, "purchase": own})
+        assert priced_plan.quote(1).price.usd == 20
+        assert "hyperpod-spot-unconfirmed" in {finding.code for finding in priced_plan.findings}
 
     def test_savings_plans_of_ec2_do_not_reach_it(self, priced):
         quoted = priced({"target": POD, "purchase": {"option": "savings-plan", "term_years": 1}}).quote(1)
@@ -123,18 +125,18 @@ class TestPrices:
 
     def test_a_machine_without_chips_costs_ec2_and_a_fifth(self, priced):
         catalog = priced().catalog
-        found, plain = machine_price(catalog, "m6i.xlarge", "us-east-1"), catalog.on_demand("m6i.xlarge", "us-east-1")
-        assert isinstance(found, Price)
-        assert found.usd == plain.usd * CPU_RATIO
-        assert (found.basis, "ml.c5" in found.source) == (Basis.DERIVED, True)
+        price, plain = machine_price(catalog, "m6i.xlarge", "us-east-1"), catalog.on_demand("m6i.xlarge", "us-east-1")
+        assert isinstance(price, Price)
+        assert price.usd == plain.usd * CPU_RATIO
+        assert (price.basis, "ml.c5" in price.source) == (Basis.DERIVED, True)
 
 
 class TestBill:
     def test_it_has_what_hyperpod_has_and_nothing_of_parallelcluster(self, priced):
-        found = lines(priced({"target": POD, "storage": {"login_nodes": 2}}).quote(1))
+        components = lines(priced({"target": POD, "storage": {"login_nodes": 2}}).quote(1))
         for name in ("FSx Lustre 1200 GiB, 250 MB/s/TiB", "controller ml.m6i.xlarge", "2 login nodes ml.m6i.large"):
-            assert found[name].usd > 0
-        for name in found:
+            assert components[name].usd > 0
+        for name in components:
             assert not any(word in name for word in ("head node", "DNS", "gp3", "load balancer", "composite"))
 
     def test_the_quote_says_what_is_not_on_it(self, priced):
@@ -149,15 +151,15 @@ class TestSurcharge:
     def test_it_is_held_against_the_failures_it_could_shorten(self, priced):
         job = {"workload": {"train": {"hours": None, "tokens_b": 100}}, "target": {**POD, "nodes": 8}}
         quoted = priced(job).quote(1)
-        found = codes(quoted)["hyperpod-surcharge"]
+        finding = codes(quoted)["hyperpod-surcharge"]
         more = (Decimal("66.048") - Decimal("55.04")) * 8 * Decimal(repr(quoted.hours.mid))
         # 64 chips at the rate of one; a machine that is replaced mends nothing that software broke.
         failures = 64 * load_training().constants["failures_per_accelerator_hour"].mid * quoted.hours.mid
         minutes = float(more) / (failures * 66.048 * 8) * 60
         worth = 10 / 60 * failures * 66.048 * 8
-        assert f"${more:,.2f} more than ParallelCluster" in found.message
-        assert f"ends each {minutes:,.0f} minutes sooner" in found.message
-        assert f"counted with 10 minutes each, worth ${worth:,.2f} in all" in found.message
+        assert f"${more:,.2f} more than ParallelCluster" in finding.message
+        assert f"ends each {minutes:,.0f} minutes sooner" in finding.message
+        assert f"counted with 10 minutes each, worth ${worth:,.2f} in all" in finding.message
         assert failures < quoted.work.failures_per_h * quoted.hours.mid
 
     def test_without_failures_there_is_nothing_to_shorten(self, priced):

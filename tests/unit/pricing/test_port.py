@@ -41,25 +41,25 @@ def spread(mid: Decimal) -> UsdRange:
 def test_no_port_gives_a_traceback_and_its_paths_agree(  # noqa: PLR0917 - as many as @given gives
     gpu, trainium, runs, rate, weeks, week_usd, kernels
 ):
-    asked = request(
+    plan_request = request(
         runs=runs, runs_per_month=rate, port_weeks=weeks, engineer_usd_per_week=week_usd, custom_kernels=kernels
     )
-    found = port(asked.workload.train, spread(gpu), spread(trainium), TODAY)
-    alone, first, mixed = found.paths
+    port_cost = port(plan_request.workload.train, spread(gpu), spread(trainium), TODAY)
+    alone, first, mixed = port_cost.paths
     assert alone.usd == runs * gpu
     assert 0 <= mixed.runs_on_gpu <= runs
-    if found.weeks.mid * found.runs_per_month > 1e-6:
+    if port_cost.weeks.mid * port_cost.runs_per_month > 1e-6:
         assert mixed.runs_on_gpu >= 1
-    if found.break_even_run is not None:
-        assert (found.break_even_run <= runs) is found.pays
-        if found.pays and found.usd > 0:
+    if port_cost.break_even_run is not None:
+        assert (port_cost.break_even_run <= runs) is port_cost.pays
+        if port_cost.pays and port_cost.usd > 0:
             assert first.usd <= alone.usd * Decimal("1.000001") + Decimal("0.01")
-    elif found.maintenance_usd_per_month > 0:
+    elif port_cost.maintenance_usd_per_month > 0:
         assert first.usd >= alone.usd * Decimal("0.999999")
-    said = judge(asked, asked.workload.train, found, STACK, 10.0)
-    assert said.text.endswith(".")
-    if said.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}:
-        assert found.saving_usd > 0
+    verdict = judge(plan_request, plan_request.workload.train, port_cost, STACK, 10.0)
+    assert verdict.text.endswith(".")
+    if verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}:
+        assert port_cost.saving_usd > 0
 
 
 def test_the_break_even_is_the_first_run_that_has_paid():
@@ -68,10 +68,10 @@ def test_the_break_even_is_the_first_run_that_has_paid():
 
 
 def test_a_free_port_pays_at_once():
-    found = port(request(port_weeks=0, runs=3).workload.train, spread(Decimal(900)), spread(Decimal(100)), TODAY)
-    assert found.usd == 0
-    assert found.best.name == "port-first"
-    assert found.paths[2].runs_on_gpu == 0
+    port_cost = port(request(port_weeks=0, runs=3).workload.train, spread(Decimal(900)), spread(Decimal(100)), TODAY)
+    assert port_cost.usd == 0
+    assert port_cost.best.name == "port-first"
+    assert port_cost.paths[2].runs_on_gpu == 0
 
 
 @pytest.mark.parametrize("weeks, words", [(0.2, "1 day"), (0.6, "3 days"), (1, "1 week"), (6, "6 weeks")])

@@ -124,16 +124,16 @@ def plans(draw):
 @settings(max_examples=120)
 @given(plan=plans())
 def test_no_plan_gives_a_traceback_and_every_total_is_the_sum_of_its_lines(plan):
-    found = priced_or_refused(plan)
-    if found is None:
+    priced_plan = priced_or_refused(plan)
+    if priced_plan is None:
         return
     for width in (80, 120):
-        page(found, width, everything=False)
-    for rank, quoted in enumerate(found.quotes, start=1):
+        page(priced_plan, width, everything=False)
+    for rank, quoted in enumerate(priced_plan.quotes, start=1):
         check(quoted)
-        quote_page(quoted, rank, 80, found)
-        told = quote_document(quoted, rank, CATALOG.instance_types)
-        assert json.loads(json.dumps(told, allow_nan=False)) == told
+        quote_page(quoted, rank, 80, priced_plan)
+        json_document = quote_document(quoted, rank, CATALOG.instance_types)
+        assert json.loads(json.dumps(json_document, allow_nan=False)) == json_document
         again = plan_file.loads(json.dumps(document(quoted.plan.request), allow_nan=False))
         assert plan_at(again, quoted.plan.place).digest == quoted.plan.digest
         assert again == quoted.plan.request

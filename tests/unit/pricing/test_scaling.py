@@ -37,11 +37,11 @@ def test_the_assumed_batch_is_that_of_published_runs_of_the_size():
 
 
 def test_a_larger_batch_of_ones_own_is_a_finding_with_the_time_and_the_dollars_at_the_largest():
-    asked = on(256, global_batch_tokens=64_000_000).quote(1)
-    (found,) = [finding for finding in asked.findings if finding.code == "batch-beyond-published"]
+    quote = on(256, global_batch_tokens=64_000_000).quote(1)
+    (finding,) = [finding for finding in quote.findings if finding.code == "batch-beyond-published"]
     bound = on(256, global_batch_tokens=8_388_608).quote(1)
-    assert f"{bound.hours.mid:,.1f} h and ${bound.usd.mid:,.0f}" in found.message
-    assert found.path == "workload.train.global_batch_tokens"
+    assert f"{bound.hours.mid:,.1f} h and ${bound.usd.mid:,.0f}" in finding.message
+    assert finding.path == "workload.train.global_batch_tokens"
     assert not [finding for finding in bound.findings if finding.code == "batch-beyond-published"]
 
 
@@ -71,9 +71,9 @@ def test_a_deadline_that_64_nodes_miss_is_met_by_more(nodes):
 
 def test_a_deadline_that_no_number_of_nodes_meets_leaves_the_usual_ones():
     plan = {**OPEN, "target": {"nodes": "any"}, "purchase": {"option": "on-demand", "deadline_h": 0.1}}
-    found = price_over(plan)
-    assert (found.considered, found.candidates[0].place.nodes) == (7, 4)
-    assert found.candidates[0].hours > 0.1
+    priced_plan = price_over(plan)
+    assert (priced_plan.considered, priced_plan.candidates[0].place.nodes) == (7, 4)
+    assert priced_plan.candidates[0].hours > 0.1
 
 
 def test_no_alternative_misses_the_deadline():

@@ -27,10 +27,10 @@ def wide(**target: object) -> dict[str, object]:
 @pytest.mark.parametrize("day", [None, date(2026, 2, 15)])
 def test_the_rate_book_has_the_rates_of_the_offers(priced, day):
     plan = {**wide(), "purchase": {"option": "any", "price_overrides": OWN, "payment": "partial-upfront"}}
-    found = priced(plan, prices_as_of=day)
-    context, book = found.context, RateBook(found.request, found.catalog)
+    priced_plan = priced(plan, prices_as_of=day)
+    context, book = priced_plan.context, RateBook(priced_plan.request, priced_plan.catalog)
     compared = 0
-    for group in found.resolution.groups:
+    for group in priced_plan.resolution.groups:
         rates = {(location, term): rate for location, term, rate in book.rates(group)}
         for location in range(len(group.locations)):
             for term in range(len(group.terms)):
@@ -54,8 +54,8 @@ def test_the_rate_book_has_the_rates_of_the_offers(priced, day):
     ],
 )
 def test_the_best_candidate_is_the_best_of_all_places_by_the_whole_bill(priced, changes):
-    found = priced(changes)
-    context, works = found.context, found.resolution.estimator.work
+    priced_plan = priced(changes)
+    context, works = priced_plan.context, priced_plan.resolution.estimator.work
     deadline = context.request.purchase.deadline_h
 
     def row(candidate):
@@ -63,12 +63,13 @@ def test_the_best_candidate_is_the_best_of_all_places_by_the_whole_bill(priced, 
         return late, not candidate.priced, candidate.usd + candidate.missing_usd if candidate.priced else 0
 
     best = {}
-    for place in all_places(found.resolution.groups):
+    for place in all_places(priced_plan.resolution.groups):
         each = training_candidate(place, works(place.instance_type, place.nodes), context)
         key = (place.instance_type, place.option)
         best[key] = min(best.get(key, row(each)), row(each))
     assert {
-        (candidate.place.instance_type, candidate.place.option): row(candidate) for candidate in found.candidates[::-1]
+        (candidate.place.instance_type, candidate.place.option): row(candidate)
+        for candidate in priced_plan.candidates[::-1]
     } == best
 
 
@@ -88,24 +89,24 @@ LONG = {"workload": {"train": {"hours": None, "tokens_b": 90.0}}}
     ids=["plain", "months", "zones", "deadline", "tail"],
 )
 def test_what_is_passed_over_is_what_a_fold_over_every_draft_leaves_out(priced, changes):
-    found = priced(changes)
-    context, work = found.context, found.resolution.estimator.work
+    priced_plan = priced(changes)
+    context, work = priced_plan.context, priced_plan.resolution.estimator.work
     deadline = context.request.purchase.deadline_h
     best, drafts = {}, 0
-    for place in all_places(found.resolution.groups):
+    for place in all_places(priced_plan.resolution.groups):
         against = place_findings(context.request, place, context.catalog)
         each = training_candidate(place, work(place.instance_type, place.nodes), context, against)
         if not each.priced:
             continue
         drafts += 1
         least = each.rest.least_usd(each.size)
-        told = float(each.rest.total_usd(each.size) + each.missing_usd)
-        assert told - 0.05 - told * 1e-6 <= least <= told, place
+        quoted_usd = float(each.rest.total_usd(each.size) + each.missing_usd)
+        assert quoted_usd - 0.05 - quoted_usd * 1e-6 <= least <= quoted_usd, place
         late = deadline is not None and each.hours > deadline
         key = (place.instance_type, place.option)
         best[key] = min(best.get(key, (late, order(each))), (late, order(each)))
     # Of an offering in two lengths the first counts, which is the cheaper.
-    priced_ones = [candidate for candidate in found.candidates[::-1] if candidate.priced]
+    priced_ones = [candidate for candidate in priced_plan.candidates[::-1] if candidate.priced]
     assert {(one.place.instance_type, one.place.option): order(one) for one in priced_ones} == {
         key: row for key, (_, row) in best.items()
     }
@@ -134,12 +135,12 @@ def test_the_first_row_is_the_same_with_and_without_all(priced):
 
 
 def test_lines_without_a_price_rank_at_the_dearest_of_other_regions(priced):
-    found = priced({**wide(), "purchase": {"option": "spot"}}, everything=True)
-    incomplete = [candidate for candidate in found.candidates if candidate.missing_usd]
+    priced_plan = priced({**wide(), "purchase": {"option": "spot"}}, everything=True)
+    incomplete = [candidate for candidate in priced_plan.candidates if candidate.missing_usd]
     assert incomplete
     ranked = [
         candidate.usd + candidate.missing_usd
-        for candidate in found.candidates
+        for candidate in priced_plan.candidates
         if candidate.usd is not None and not candidate.refusals
     ]
     assert ranked == sorted(ranked)
@@ -148,27 +149,29 @@ def test_lines_without_a_price_rank_at_the_dearest_of_other_regions(priced):
     store = next(each for each in missing if each.name == "S3 checkpoints")
     dearest = max(
         price.usd
-        for region in found.catalog.regions
-        if isinstance(price := found.catalog.bill_item("s3.standard-storage", region), Price)
+        for region in priced_plan.catalog.regions
+        if isinstance(price := priced_plan.catalog.bill_item("s3.standard-storage", region), Price)
     )
     assert float(store.elsewhere_usd) == pytest.approx(float(dearest) * store.quantity, rel=0.05)
 
 
 def test_a_transfer_of_data_keeps_the_job_where_the_data_lie(priced):
     near = {"train": {"hours": None, "tokens_b": 2.0, "data": {"gib": 400_000, "region": "us-west-2"}}}
-    found = priced({**wide(instance_type="p5.48xlarge"), "workload": near, "purchase": {"option": "on-demand"}})
-    assert [candidate.place.region for candidate in found.candidates] == ["us-west-2"]
+    priced_plan = priced({**wide(instance_type="p5.48xlarge"), "workload": near, "purchase": {"option": "on-demand"}})
+    assert [candidate.place.region for candidate in priced_plan.candidates] == ["us-west-2"]
 
 
 def test_everything_open_is_at_least_five_thousand_combinations(priced):
-    found = priced(wide())
-    assert found.considered >= 5_000
-    assert found.considered == sum(group.combinations for group in found.resolution.groups) + misfits(found)
+    priced_plan = priced(wide())
+    assert priced_plan.considered >= 5_000
+    assert priced_plan.considered == sum(group.combinations for group in priced_plan.resolution.groups) + misfits(
+        priced_plan
+    )
 
 
-def misfits(found):
-    assert {key for key, work in found.resolution.estimator.known.items() if work.misfit}
-    return found.considered - sum(group.combinations for group in found.resolution.groups)
+def misfits(priced_plan):
+    assert {key for key, work in priced_plan.resolution.estimator.known.items() if work.misfit}
+    return priced_plan.considered - sum(group.combinations for group in priced_plan.resolution.groups)
 
 
 def test_a_deadline_keeps_the_count_that_meets_it(priced):
@@ -181,41 +184,41 @@ def test_a_deadline_keeps_the_count_that_meets_it(priced):
 
 
 def test_the_best_unpriced_row_shows_what_was_seen(priced):
-    found = priced(wide(instance_type="trn2.48xlarge"))
-    unpriced = {candidate.place.option: candidate for candidate in found.candidates if not candidate.priced}
-    seen = unpriced[PurchaseOption.ON_DEMAND].offer.price.seen
-    assert str(seen.usd) == "85.964"
-    assert seen.basis == "unverified"
+    priced_plan = priced(wide(instance_type="trn2.48xlarge"))
+    unpriced = {candidate.place.option: candidate for candidate in priced_plan.candidates if not candidate.priced}
+    unverified_rate = unpriced[PurchaseOption.ON_DEMAND].offer.price.seen
+    assert str(unverified_rate.usd) == "85.964"
+    assert unverified_rate.basis == "unverified"
 
 
-@pytest.mark.parametrize("nodes, mode, told", [(32, "agent", False), (33, "agent", True), (33, "dcp", False)])
-def test_a_restore_of_everything_on_many_nodes_is_warned_of(priced, nodes, mode, told):
+@pytest.mark.parametrize("nodes, mode, warned", [(32, "agent", False), (33, "agent", True), (33, "dcp", False)])
+def test_a_restore_of_everything_on_many_nodes_is_warned_of(priced, nodes, mode, warned):
     plan = wide(instance_type="p5.48xlarge", region="us-east-2", nodes=nodes)
-    found = priced({**plan, "checkpoint": {"mode": mode}}).quote(1)
-    (size,) = {round(found.work.checkpoint_gb)}
-    said = [finding.message for finding in found.findings if finding.code == "restore-by-all"]
+    quote = priced({**plan, "checkpoint": {"mode": mode}}).quote(1)
+    (size,) = {round(quote.work.checkpoint_gb)}
+    messages = [finding.message for finding in quote.findings if finding.code == "restore-by-all"]
     whole = f"at a restore, each of the 33 nodes reads the files of all nodes, {size:,} GB"
-    assert [each.startswith(whole) for each in said] == [True] * told
+    assert [each.startswith(whole) for each in messages] == [True] * warned
 
 
 @pytest.mark.parametrize(
-    "params_b, nodes, mode, told",
+    "params_b, nodes, mode, warned",
     [(8, 1, "agent", False), (405, 1, "agent", True), (405, 1, "dcp", False), (405, 32, "agent", False)],
 )
-def test_a_disk_that_cannot_hold_the_checkpoints_is_warned_of(priced, params_b, nodes, mode, told):
+def test_a_disk_that_cannot_hold_the_checkpoints_is_warned_of(priced, params_b, nodes, mode, warned):
     plan = wide(instance_type="p4d.24xlarge", region="us-east-1", nodes=nodes)
     work = {"train": {"model": {"params_b": params_b}, "hours": 100, "tokens_b": None, "method": "pretrain"}}
-    found = priced({**plan, "workload": work, "checkpoint": {"mode": mode}}).quote(1)
-    said = [finding.message for finding in found.findings if finding.code == "disk-too-small"]
-    assert [each.startswith("a node of p4d.24xlarge needs about ") for each in said] == [True] * told
+    quote = priced({**plan, "workload": work, "checkpoint": {"mode": mode}}).quote(1)
+    messages = [finding.message for finding in quote.findings if finding.code == "disk-too-small"]
+    assert [each.startswith("a node of p4d.24xlarge needs about ") for each in messages] == [True] * warned
 
 
 def test_several_nodes_need_efa_unless_they_are_asked_for(priced):
     small = {"train": {"model": {"params_b": 0.5}, "hours": None, "tokens_b": 2.0, "method": "lora"}}
     free = priced({**wide(instance_type="trn1.2xlarge", region="us-east-1"), "workload": small})
     assert {candidate.place.nodes for candidate in free.candidates} == {1}
-    asked = priced({**wide(instance_type="trn1.2xlarge", region="us-east-1", nodes=4), "workload": small}).quote(1)
-    assert "no-efa" in [finding.code for finding in asked.findings]
+    quote = priced({**wide(instance_type="trn1.2xlarge", region="us-east-1", nodes=4), "workload": small}).quote(1)
+    assert "no-efa" in [finding.code for finding in quote.findings]
 
 
 @pytest.mark.parametrize(
@@ -227,19 +230,19 @@ def test_several_nodes_need_efa_unless_they_are_asked_for(priced):
     ],
 )
 def test_no_charge_is_below_what_is_said_before_it_is_worked_out(priced, changes):
-    found = priced(changes)
-    context, estimator = found.context, found.resolution.estimator
-    seen = 0
-    for place in all_places(found.resolution.groups):
+    priced_plan = priced(changes)
+    context, estimator = priced_plan.context, priced_plan.resolution.estimator
+    checked = 0
+    for place in all_places(priced_plan.resolution.groups):
         work = estimator.work(place.instance_type, place.nodes)
         spot = context.hazard(place) if place.option is PurchaseOption.SPOT else None
         whole = charge(place, work, context.request, spot, context.now)
         hours, instance_hours = least_charge(work, place.option, partial(committed_hours, place, context.request))
         if whole is not None:
-            seen += 1
+            checked += 1
             assert hours <= whole.hours, place
             assert instance_hours <= whole.instance_hours, place
-    assert seen > 100
+    assert checked > 100
 
 
 def test_types_with_the_same_chips_share_the_arithmetic_and_nothing_else(priced):

@@ -18,9 +18,9 @@ def count(interruptions: int, node_hours: float, run: str = "a/1", weight: float
     return Count(run, interruptions, node_hours, weight, date(2026, 11, 20))
 
 
-def ratio(found) -> float:
+def ratio(rate) -> float:
     """How wide a range is."""
-    return found.high / found.low
+    return rate.high / rate.low
 
 
 def test_nothing_is_learned_without_a_run():
@@ -28,8 +28,8 @@ def test_nothing_is_learned_without_a_run():
 
 
 def test_hardly_an_hour_changes_hardly_anything():
-    found = learned_rate(*PRIOR, (count(0, 1e-6),))
-    assert (found.low, found.mid, found.high) == pytest.approx(PRIOR, rel=1e-4)
+    rate = learned_rate(*PRIOR, (count(0, 1e-6),))
+    assert (rate.low, rate.mid, rate.high) == pytest.approx(PRIOR, rel=1e-4)
 
 
 @given(st.floats(0.001, 2.0), st.floats(0.1, 5000.0), st.integers(0, 5))
@@ -68,7 +68,7 @@ def test_a_run_elsewhere_counts_by_half_and_others_not_at_all():
     here, there = measured(1.0, **spot), measured(1.0, **(spot | {"region": "eu-west-1"}))
     on_demand = measured(1.0, **(spot | {"purchase_option": "on-demand"}))
     old, sandbox = measured(1.0), measured(1.0, **spot, simulated=True)
-    found = counts("p5.48xlarge", "us-east-2", (here, there, on_demand, old, sandbox), 0.08)
-    assert [each.weight for each in found] == [1.0, 0.5]
-    assert found[0].node_hours == pytest.approx(100.0 * (0.92 + 0.08 * 2))
+    weighted_counts = counts("p5.48xlarge", "us-east-2", (here, there, on_demand, old, sandbox), 0.08)
+    assert [each.weight for each in weighted_counts] == [1.0, 0.5]
+    assert weighted_counts[0].node_hours == pytest.approx(100.0 * (0.92 + 0.08 * 2))
     assert counts("p4d.24xlarge", "us-east-2", (here,), 0.08) == ()

@@ -87,14 +87,14 @@ def test_the_percentile_moves_smoothly_from_exact_to_approximate() -> None:
 @pytest.mark.parametrize("work, hazard", [(0.17, 0.7), (2.05, 0.06), (10.4, 0.012), (10.4, 0.0102)])
 def test_the_percentile_is_exact_where_only_one_interruption_matters(lag: float, work: float, hazard: float) -> None:
     job = Interruptible(work=work, interval=0.25, stall=0, write=lag, hazard=hazard, notice=0, restart=20)
-    found = job.quantile_hours(0.9) - work - job.restart
-    assert 0 < found < job.restart
+    lost_hours = job.quantile_hours(0.9) - work - job.restart
+    assert 0 < lost_hours < job.restart
     cells = 40_000
     inside = math.exp(-hazard * work)
     for cell in range(cells):
         struck = work * (cell + 0.5) / cells
         kept = max(0, math.floor((struck - lag) / 0.25)) * 0.25
-        if struck - kept <= found:
+        if struck - kept <= lost_hours:
             inside += hazard * math.exp(-hazard * (struck + work - kept)) * work / cells
     assert inside == pytest.approx(0.9, abs=2e-5)
 

@@ -51,8 +51,8 @@ def test_the_least_zone_of_a_winter_day_is_held_against_its_region():
 def test_it_stays_between_a_tenth_of_on_demand_and_on_demand():
     price = CATALOG.spot("p5.48xlarge", "us-east-1")["use1-az6"]
     place = replace(P5EN, instance_type="p5.48xlarge", region="us-east-1", az_id="use1-az6")
-    found = spot_price(place, price, CATALOG, TODAY + timedelta(days=10_000)).usd
-    assert (found.low, found.high) == (Decimal("5.504"), Decimal("55.04"))
+    usd_range = spot_price(place, price, CATALOG, TODAY + timedelta(days=10_000)).usd
+    assert (usd_range.low, usd_range.high) == (Decimal("5.504"), Decimal("55.04"))
 
 
 def test_a_users_own_price_has_no_range(priced):
@@ -62,9 +62,9 @@ def test_a_users_own_price_has_no_range(priced):
 
 def test_the_document_has_the_range_and_the_total_rests_on_it(priced):
     quoted = priced(SPOT).quote(1)
-    told = candidate(quoted, 1, CATALOG.instance_types)
-    assert Decimal(told["price"]["range"]["high"]) == quoted.price_range.high > quoted.price.usd
-    assert Decimal(told["price"]["range"]["low"]) == quoted.price_range.low < quoted.price.usd
+    json_candidate = candidate(quoted, 1, CATALOG.instance_types)
+    assert Decimal(json_candidate["price"]["range"]["high"]) == quoted.price_range.high > quoted.price.usd
+    assert Decimal(json_candidate["price"]["range"]["low"]) == quoted.price_range.low < quoted.price.usd
     assert quoted.usd.high >= quoted.price_range.high * Decimal(repr(quoted.hours.high))
     assert "range" not in candidate(priced().quote(1), 1, CATALOG.instance_types)["price"]
 
@@ -125,12 +125,12 @@ def test_how_far_prices_move_is_what_the_shipped_ones_did():
         if row["usd"] and traded and row["as_of"] <= "2026-10-04":
             days[row["instance_type"], row["region"]][date.fromisoformat(row["as_of"])].append(float(row["usd"]))
     risen, fallen = [], []
-    for seen in days.values():
-        for before, after in pairwise(sorted(seen)):
+    for usd_by_day in days.values():
+        for before, after in pairwise(sorted(usd_by_day)):
             if (apart := (after - before).days) >= 30:
-                later = median_high(seen[after])
-                risen.append(log(later / max(seen[before])) / sqrt(apart))
-                fallen.append(log(min(seen[before]) / later) / sqrt(apart))
+                later = median_high(usd_by_day[after])
+                risen.append(log(later / max(usd_by_day[before])) / sqrt(apart))
+                fallen.append(log(min(usd_by_day[before]) / later) / sqrt(apart))
     inside = [max(pair) <= MOVES for pair in zip(risen, fallen, strict=True)]
     assert len(inside) >= 40
     assert 0.75 <= sum(inside) / len(inside) <= 0.85

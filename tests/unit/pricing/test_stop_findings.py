@@ -27,12 +27,12 @@ def plan_of(**parts):
     return quote_of(**parts).plan
 
 
-def said(usd_per_hour=Decimal(60), **parts):
+def codes_and_levels(usd_per_hour=Decimal(60), **parts):
     return [(finding.code, finding.level.value) for finding in stop_findings(plan_of(**parts), USD, usd_per_hour)]
 
 
 def test_a_sum_that_is_enough_needs_no_word():
-    assert said() == []
+    assert codes_and_levels() == []
 
 
 def test_the_reserve_is_a_period_the_grace_time_with_its_tail_and_the_end():
@@ -43,16 +43,16 @@ def test_the_reserve_is_a_period_the_grace_time_with_its_tail_and_the_end():
 
 @pytest.mark.parametrize("stop", [0, 15])
 def test_a_sum_within_the_reserve_would_end_the_job_before_it_begins(stop):
-    assert said(stop=stop) == [("stop-below-reserve", "error")]
+    assert codes_and_levels(stop=stop) == [("stop-below-reserve", "error")]
 
 
 def test_a_sum_below_the_low_estimate_ends_the_job_before_it_is_done():
-    assert said(stop=114) == [("stop-below-estimate", "warning")]
-    assert said(stop=115) == [("stop-within-estimate", "warning")]
+    assert codes_and_levels(stop=114) == [("stop-below-estimate", "warning")]
+    assert codes_and_levels(stop=115) == [("stop-within-estimate", "warning")]
 
 
 def test_a_sum_above_the_budget_is_no_limit_of_it():
-    assert said(budget={"max_usd": 400}) == [("stop-above-budget", "warning")]
+    assert codes_and_levels(budget={"max_usd": 400}) == [("stop-above-budget", "warning")]
 
 
 def test_owned_commitments_are_exempt_and_the_plan_says_so():

@@ -42,15 +42,15 @@ def test_a_time_limit_within_the_range_is_reported():
 def test_a_stop_between_low_and_high_is_reported():
     plain = price_over(BIG).quote(1)
     stop = math.ceil((plain.usd.mid + plain.usd.high) / 2)
-    found = codes(price_over({**BIG, "budget": {"stop_at_usd": stop}}).quote(1))
-    assert "risk of a stop before the end" in found["stop-within-estimate"].message
-    assert "stop-below-estimate" not in found
+    findings_by_code = codes(price_over({**BIG, "budget": {"stop_at_usd": stop}}).quote(1))
+    assert "risk of a stop before the end" in findings_by_code["stop-within-estimate"].message
+    assert "stop-below-estimate" not in findings_by_code
 
 
 def test_retries_that_are_too_few_are_reported_and_auto_has_enough():
-    found = price_over({**BIG, "run": {"retries": 0}}).quote(1)
-    assert "auto, or" in codes(found)["too-few-retries"].hint
-    assert found.retries == 0
+    quote = price_over({**BIG, "run": {"retries": 0}}).quote(1)
+    assert "auto, or" in codes(quote)["too-few-retries"].hint
+    assert quote.retries == 0
     auto = price_over(BIG)
     candidate = auto.candidates[0]
     assert isinstance(candidate, TrainingCandidate)

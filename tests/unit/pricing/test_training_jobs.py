@@ -30,12 +30,12 @@ def test_it_is_billed_at_the_training_rate_without_head_node_nat_or_tail(priced)
 
 
 def test_a_warm_pool_is_billed_in_full_when_it_is_asked_for(priced):
-    found = priced({**JOBS, "guardrails": {"idle_minutes": 30}})
-    warm = found.quote(1)
+    priced_plan = priced({**JOBS, "guardrails": {"idle_minutes": 30}})
+    warm = priced_plan.quote(1)
     plain = priced(JOBS).quote(1)
     assert lines(warm)["idle tail"].usd == pytest.approx(RATE.usd * 2 * Decimal("0.5"), abs=Decimal("0.01"))
     assert warm.usd.mid > plain.usd.mid
-    assert [finding for finding in found.resolution.findings if finding.code == "warm-pool"]
+    assert [finding for finding in priced_plan.resolution.findings if finding.code == "warm-pool"]
 
 
 def test_managed_spot_is_a_range_whose_high_end_is_on_demand(priced):
@@ -54,11 +54,11 @@ def test_its_price_may_be_as_old_as_on_demand(priced):
 
 
 def test_a_cluster_of_ones_own_pays_from_a_number_of_jobs(priced):
-    found = own_cluster(priced(JOBS).candidates[0])
-    assert found is not None
-    assert found.jobs >= 1
-    saved = priced(JOBS).candidates[0].usd - found.job_usd
-    assert saved * found.jobs >= found.month_usd > saved * (found.jobs - 1)
+    candidate = own_cluster(priced(JOBS).candidates[0])
+    assert candidate is not None
+    assert candidate.jobs >= 1
+    saved = priced(JOBS).candidates[0].usd - candidate.job_usd
+    assert saved * candidate.jobs >= candidate.month_usd > saved * (candidate.jobs - 1)
 
 
 def test_a_training_plan_that_begins_later_is_waited_for_and_costs_nothing_until_then(priced):

@@ -17,7 +17,7 @@ BLOCK = {"target": {"instance_type": "p5en.48xlarge", "region": "ap-northeast-1"
 BLOCK["purchase"] = {"option": "capacity-block"}
 
 
-def found(priced, plan, code, **options):
+def messages_with(priced, plan, code, **options):
     return [finding.message for finding in priced(plan, **options).quote(1).findings if finding.code == code]
 
 
@@ -26,37 +26,37 @@ def test_a_newer_unverified_row_is_named_beside_the_price_in_use(priced):
         "p5en.48xlarge capacity block in ap-northeast-1: 49.928 of 2026-07-22 is in use, 63.16 was seen 2026-10-07, "
         "unverified"
     )
-    assert found(priced, BLOCK, "contradicted-price") == [expected]
+    assert messages_with(priced, BLOCK, "contradicted-price") == [expected]
     lines = ages_lines(priced(BLOCK).candidates, 80)
     assert lines[0].startswith("  Prices: capacity block 4 months old")
     assert " ".join(line.strip() for line in lines).endswith(f"{expected}.")
 
 
 def test_before_the_newer_row_was_seen_nothing_contradicts(priced):
-    assert found(priced, BLOCK, "contradicted-price", prices_as_of=date(2026, 10, 1)) == []
+    assert messages_with(priced, BLOCK, "contradicted-price", prices_as_of=date(2026, 10, 1)) == []
 
 
 def test_a_price_of_the_users_own_is_not_contradicted(priced):
     own = {"option": "capacity-block", "price_overrides": {"p5en.48xlarge/capacity-block": "50"}}
-    assert found(priced, {**BLOCK, "purchase": own}, "contradicted-price") == []
+    assert messages_with(priced, {**BLOCK, "purchase": own}, "contradicted-price") == []
 
 
 @pytest.mark.parametrize("day, old", [(date(2026, 9, 16), False), (date(2026, 9, 17), True)])
 def test_a_band_of_the_advisor_has_an_age_limit(priced, day, old):
     now = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
-    assert bool(found(priced, SPOT, "old-band", now=now)) is old
+    assert bool(messages_with(priced, SPOT, "old-band", now=now)) is old
 
 
 def test_an_own_rate_of_interruptions_needs_no_band(priced):
     own = {**SPOT, "purchase": {"option": "spot", "interruptions_per_node_hour": 0.01}}
-    assert found(priced, own, "old-band") == []
+    assert messages_with(priced, own, "old-band") == []
 
 
 def test_old_lines_of_the_bill_are_counted_and_the_oldest_is_named(priced):
-    (told,) = found(priced, SPOT, "old-bill-prices")
-    assert "older than 365 days, the oldest (CloudWatch requests) of 2024-02-22" in told
+    (message,) = messages_with(priced, SPOT, "old-bill-prices")
+    assert "older than 365 days, the oldest (CloudWatch requests) of 2024-02-22" in message
     early = datetime(2024, 3, 1, 12, tzinfo=UTC)
-    assert all("CloudWatch requests" not in each for each in found(priced, SPOT, "old-bill-prices", now=early))
+    assert all("CloudWatch requests" not in each for each in messages_with(priced, SPOT, "old-bill-prices", now=early))
 
 
 def test_without_a_price_there_is_no_age():

@@ -12,9 +12,9 @@ def named(priced, option):
 
 def test_taxes_and_support_are_not_counted_and_support_has_its_rate(priced):
     for option in ("on-demand", "spot", "capacity-block"):
-        found = named(priced, option)
-        assert {found[name].value for name in ("taxes", "AWS Support")} == {"not counted"}
-        assert "takes 9% of the month's first dollars, at least $29" in found["AWS Support"].source
+        assumptions = named(priced, option)
+        assert {assumptions[name].value for name in ("taxes", "AWS Support")} == {"not counted"}
+        assert "takes 9% of the month's first dollars, at least $29" in assumptions["AWS Support"].source
 
 
 def test_a_support_rate_of_ones_own_is_said_in_dollars_beside_every_total(priced):

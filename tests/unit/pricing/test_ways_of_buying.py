@@ -99,10 +99,10 @@ def test_a_reservation_gives_one_candidate_even_where_nothing_is_known(priced):
         "target": {"instance_type": "p5.48xlarge", "region": "eu-west-3", "nodes": 3},
         "purchase": {"option": "any", "reservation": {"id": BLOCK}},
     }
-    found = priced(plan)
-    assert len(found.candidates) == found.considered == 1
-    assert [finding.code for finding in found.findings] == ["reservation-unchecked", "no-script"]
-    quoted = found.quote(1)
+    priced_plan = priced(plan)
+    assert len(priced_plan.candidates) == priced_plan.considered == 1
+    assert [finding.code for finding in priced_plan.findings] == ["reservation-unchecked", "no-script"]
+    quoted = priced_plan.quote(1)
     assert quoted.plan.place.nodes == 3
     assert quoted.usd is None
     assert quoted.unpriced
@@ -154,9 +154,9 @@ def test_a_job_that_outlasts_its_window_is_refused(priced):
 
 def test_a_training_plan_is_hyperpods_and_priced_by_its_fee(priced):
     plan = {"target": {"region": "any"}, "purchase": {"option": "any", "training_plan": {"arn": ARN}}}
-    found = priced(plan)
-    assert len(found.candidates) == 1
-    quoted = found.quote(1)
+    priced_plan = priced(plan)
+    assert len(priced_plan.candidates) == 1
+    quoted = priced_plan.quote(1)
     place = quoted.plan.place
     assert (place.target, place.option, place.region) == ("hyperpod-slurm", "training-plan", "us-west-2")
     assert quoted.usd is None
@@ -233,7 +233,7 @@ def test_a_cluster_that_exists_is_not_billed_again(priced):
     watch |= {"S3 listings of the guard", "signs of life of the job"}
     assert names == watch | {"head node m6i.xlarge", "NAT gateway", "NAT data", "public IPv4 address of the NAT"}
     rest = [
-        sum(component.usd for component in found.components if component.group != "compute") for found in (old, new)
+        sum(component.usd for component in quote.components if component.group != "compute") for quote in (old, new)
     ]
     assert rest[0] < rest[1]
 

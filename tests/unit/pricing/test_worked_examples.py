@@ -43,8 +43,8 @@ def is_wrong(printed: str, exact: str) -> bool:
     return off > Decimal("0.005") and off / Decimal(exact) > Decimal("0.0005")
 
 
-def line(found, index=0):
-    return found.quote(1).components[index]
+def line(priced_plan, index=0):
+    return priced_plan.quote(1).components[index]
 
 
 def plan(instance_type, option, nodes, hours, rate, **purchase):
@@ -59,23 +59,23 @@ def plan(instance_type, option, nodes, hours, rate, **purchase):
 def test_a_fixed_price_times_hours(priced, case):
     instance_type, option, nodes, hours, rate, printed, exact = case
     term = {"term_years": 3} if option == "reserved" else {}
-    found = line(priced(plan(instance_type, option, nodes, hours, rate, **term)))
-    assert found.usd == Decimal(exact)
-    assert found.quantity == nodes * hours
+    bill_line = line(priced(plan(instance_type, option, nodes, hours, rate, **term)))
+    assert bill_line.usd == Decimal(exact)
+    assert bill_line.quantity == nodes * hours
     assert (printed in WRONG) is is_wrong(printed, exact)
 
 
 @pytest.mark.parametrize("case", SPOT)
 def test_spot_as_the_guides_have_it_without_any_interruption(priced, case):
     instance_type, nodes, hours, rate, printed, exact = case
-    asked = plan(instance_type, "spot", nodes, hours, rate, interruptions_per_node_hour=0)
-    assert line(priced({**asked, "checkpoint": {"interval": 1800}})).usd == Decimal(exact)
+    changes = plan(instance_type, "spot", nodes, hours, rate, interruptions_per_node_hour=0)
+    assert line(priced({**changes, "checkpoint": {"interval": 1800}})).usd == Decimal(exact)
     assert (printed in WRONG) is is_wrong(printed, exact)
 
 
 def test_spot_with_interruptions_costs_more_than_the_guides_say(priced):
-    asked = plan("trn1.32xlarge", "spot", 16, 192, "6.45")
-    assert line(priced({**asked, "checkpoint": {"interval": 1800}})).usd > Decimal("19814.40")
+    changes = plan("trn1.32xlarge", "spot", 16, 192, "6.45")
+    assert line(priced({**changes, "checkpoint": {"interval": 1800}})).usd > Decimal("19814.40")
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ FROM_HISTORY = [
 @pytest.mark.parametrize("case", FROM_HISTORY)
 def test_the_same_at_the_list_price_of_a_day(priced, case):
     instance_type, day, nodes, hours, exact, printed = case
-    asked = plan(instance_type, "on-demand", nodes, hours, "1", price_overrides={})
-    assert line(priced(asked, prices_as_of=day)).usd == pytest.approx(Decimal(exact), abs=Decimal("0.001"))
+    changes = plan(instance_type, "on-demand", nodes, hours, "1", price_overrides={})
+    assert line(priced(changes, prices_as_of=day)).usd == pytest.approx(Decimal(exact), abs=Decimal("0.001"))
     if printed is not None:
         assert (printed in WRONG) is is_wrong(printed, exact)
 

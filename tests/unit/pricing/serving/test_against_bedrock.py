@@ -11,10 +11,10 @@ from launcher.pricing.serving.verdict import ServingChoice
 PINNED = {"instance_type": "inf2.48xlarge"}
 
 
-def crossing(found, option, *, kind="sagemaker-endpoint", years=None):
+def crossing(priced_plan, option, *, kind="sagemaker-endpoint", years=None):
     """The crossover utilisation of the inf2.48xlarge bought one way."""
-    rate = usd_per_request(found.hosted)
-    for crossover in found.crossovers:
+    rate = usd_per_request(priced_plan.hosted)
+    for crossover in priced_plan.crossovers:
         place = crossover.candidate.place
         same = (place.instance_type, place.option, place.term_years) == ("inf2.48xlarge", option, years)
         if same and place.target == kind:
@@ -36,8 +36,8 @@ def test_an_endpoint_on_inf2_loses_at_every_utilisation(compared):
 
 
 def test_ec2_on_demand_loses_too(compared):
-    found = compared(target={**PINNED, "kind": "eks"})
-    assert crossing(found, "on-demand", kind="eks").utilisation == pytest.approx(1.91, abs=0.01)
+    comparison = compared(target={**PINNED, "kind": "eks"})
+    assert crossing(comparison, "on-demand", kind="eks").utilisation == pytest.approx(1.91, abs=0.01)
 
 
 def test_the_3_year_rate_of_ec2_crosses_at_about_82_percent(compared):
@@ -48,23 +48,23 @@ def test_the_3_year_rate_of_ec2_crosses_at_about_82_percent(compared):
 
 def test_a_full_instance_costs_what_the_notes_say(priced):
     for kind, usd in (("sagemaker-endpoint", 3.53), ("eks", 2.94)):
-        found = priced(target={**PINNED, "kind": kind}, purchase={"option": "on-demand"})
-        rate, told = found.candidates[0].offer.price.usd, found.candidates[0].estimate
-        assert float(rate) / (told.tokens_per_s.mid * 3600) * 1e6 == pytest.approx(usd, abs=0.01)
+        priced_plan = priced(target={**PINNED, "kind": kind}, purchase={"option": "on-demand"})
+        rate, estimate = priced_plan.candidates[0].offer.price.usd, priced_plan.candidates[0].estimate
+        assert float(rate) / (estimate.tokens_per_s.mid * 3600) * 1e6 == pytest.approx(usd, abs=0.01)
 
 
 def test_do_not_deploy_is_a_verdict(compared):
-    found = compared(target=PINNED)
-    assert found.verdict.choice is ServingChoice.BEDROCK
-    assert found.verdict.text.startswith("Do not deploy: Bedrock is cheaper until ")
-    assert "requests a month" in found.verdict.text
-    assert found.sides.turn.requests > 4 * 3600 * 730
+    comparison = compared(target=PINNED)
+    assert comparison.verdict.choice is ServingChoice.BEDROCK
+    assert comparison.verdict.text.startswith("Do not deploy: Bedrock is cheaper until ")
+    assert "requests a month" in comparison.verdict.text
+    assert comparison.sides.turn.requests > 4 * 3600 * 730
 
 
 def test_types_that_lose_at_every_volume_are_told_so(compared):
-    found = compared(target={"instance_type": "g6e.xlarge"})
-    assert found.sides.turn.requests is None
-    assert "cheaper at this volume and every larger one" in found.verdict.text
+    comparison = compared(target={"instance_type": "g6e.xlarge"})
+    assert comparison.sides.turn.requests is None
+    assert "cheaper at this volume and every larger one" in comparison.verdict.text
 
 
 def test_beyond_the_crossover_machines_win(compared):
@@ -76,23 +76,23 @@ def test_beyond_the_crossover_machines_win(compared):
         assert min(each.usd for each in machines_of(below)) + below.sides.maintenance_usd > below.hosted.usd
 
 
-def machines_of(found):
-    return [*found.best_of("nvidia"), *found.best_of("neuron")]
+def machines_of(priced_plan):
+    return [*priced_plan.best_of("nvidia"), *priced_plan.best_of("neuron")]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("share", [0.3, 0.9, 0.99, 1.0, 1.01, 1.02, 1.05, 1.1, 1.3, 3.0])
 def test_a_verdict_never_contradicts_itself(compared, share):
     """The volume that turns it round lies beyond the plan's own, on the side where the answer is another."""
-    asked = 15.0 * share
-    found = compared({"requests_per_s": asked}, target={"kind": "eks"})
-    now, sides, turn = asked * 3600 * 730, found.sides, found.sides.turn
+    requests_per_s = 15.0 * share
+    comparison = compared({"requests_per_s": requests_per_s}, target={"kind": "eks"})
+    now, sides, turn = requests_per_s * 3600 * 730, comparison.sides, comparison.sides.turn
     best = min(each for each in (sides.gpu_usd, sides.neuron_usd) if each is not None)
     if sides.hosted_usd <= best:
         assert turn.requests is None or turn.requests >= now
     else:
         assert turn.requests is None or turn.requests <= now
-        assert found.verdict.choice is not ServingChoice.BEDROCK
+        assert comparison.verdict.choice is not ServingChoice.BEDROCK
     assert turn.low is None or turn.high is None or turn.low <= turn.high
 
 
@@ -101,9 +101,9 @@ def test_too_close_to_call_is_the_same_on_both_sides(compared):
     """A little cheaper or a little dearer than Bedrock, estimates do not decide; the months have their range."""
     kinds = {}
     for step in range(10):
-        found = compared({"requests_per_s": 20, "operations_usd_per_month": step * 1000}, target={"kind": "eks"})
-        gap = float(found.sides.gpu_usd / found.sides.hosted_usd) - 1
-        kinds[gap] = found.verdict
+        comparison = compared({"requests_per_s": 20, "operations_usd_per_month": step * 1000}, target={"kind": "eks"})
+        gap = float(comparison.sides.gpu_usd / comparison.sides.hosted_usd) - 1
+        kinds[gap] = comparison.verdict
     near = [verdict for gap, verdict in kinds.items() if -0.15 < gap < 0.15]
     assert {gap > 0 for gap in kinds if -0.15 < gap < 0.15} == {True, False}
     assert all(each.choice is ServingChoice.MEASURE_FIRST for each in near)
@@ -113,56 +113,56 @@ def test_too_close_to_call_is_the_same_on_both_sides(compared):
 
 
 def test_a_range_that_reaches_both_sides_is_reported(compared):
-    found = compared({"requests_per_s": 7})
-    assert found.verdict.choice is ServingChoice.BEDROCK
-    assert "at the other end of the estimate, machines would be cheaper" in (found.verdict.reasons)
+    comparison = compared({"requests_per_s": 7})
+    assert comparison.verdict.choice is ServingChoice.BEDROCK
+    assert "at the other end of the estimate, machines would be cheaper" in (comparison.verdict.reasons)
 
 
 def test_capacity_by_the_hour_has_no_volume(compared):
-    found = compared({"bedrock": {"mode": "provisioned", "provisioned_usd_per_hour": "2"}})
-    assert found.sides.turn is None
-    assert "requests a month" not in found.verdict.text
+    comparison = compared({"bedrock": {"mode": "provisioned", "provisioned_usd_per_hour": "2"}})
+    assert comparison.sides.turn is None
+    assert "requests a month" not in comparison.verdict.text
 
 
 def test_operating_time_and_port_are_counted(compared):
     eks = {"kind": "eks", "instance_type": ["inf2.48xlarge", "g6e.xlarge"]}
-    found = compared(
+    comparison = compared(
         {"port_weeks": 2, "operations_usd_per_month": 250}, target=eks, purchase={"option": ["reserved", "bedrock"]}
     )
-    sides = found.sides
+    sides = comparison.sides
     assert (sides.port_usd, sides.maintenance_usd) == (Decimal(10000), Decimal(250))
     assert sides.neuron_usd == sides.neuron.usd.mid + 250
     assert sides.neuron_months is None
-    assert any("never paid back" in reason for reason in found.verdict.reasons)
+    assert any("never paid back" in reason for reason in comparison.verdict.reasons)
 
 
 def test_the_port_is_held_against_gpus_and_against_bedrock(compared):
     load = {"model": "llama-3.3-70b", "requests_per_s": 0.3, "max_tpot_ms": 80}
-    found = compared({**load, "port_weeks": 4})
-    sides = found.sides
+    comparison = compared({**load, "port_weeks": 4})
+    sides = comparison.sides
     assert sides.neuron_usd < sides.gpu_usd
     assert sides.neuron_months_over_gpu == pytest.approx(20_000 / float(sides.gpu_usd - sides.neuron_usd))
     assert sides.neuron_months_over_bedrock is sides.neuron_months is None
-    assert f"against ${sides.neuron_usd:,.0f} (" in found.verdict.text
+    assert f"against ${sides.neuron_usd:,.0f} (" in comparison.verdict.text
     late = compared({**load, "port_weeks": 4000})
     assert late.sides.neuron_months_over_gpu > 24
     assert f"against ${late.sides.gpu_usd:,.0f} a month" in late.verdict.text
 
 
 def test_weights_that_bedrock_lacks_are_deployed(compared):
-    found = compared({"model": "llama-2-7b"}, target={"instance_type": ["g6.12xlarge", "inf2.24xlarge"]})
-    assert found.hosted is None
-    assert found.verdict.choice in (ServingChoice.GPU, ServingChoice.NEURON)
-    assert "Bedrock does not have these weights" in found.verdict.text
-    assert all(crossover.utilisation is None for crossover in found.crossovers)
+    comparison = compared({"model": "llama-2-7b"}, target={"instance_type": ["g6.12xlarge", "inf2.24xlarge"]})
+    assert comparison.hosted is None
+    assert comparison.verdict.choice in (ServingChoice.GPU, ServingChoice.NEURON)
+    assert "Bedrock does not have these weights" in comparison.verdict.text
+    assert all(crossover.utilisation is None for crossover in comparison.crossovers)
 
 
 def test_a_closed_model_has_bedrock_alone(compared):
-    found = compared({"model": "claude-haiku-4-5"})
-    assert len(found.priced.candidates) == 1
-    assert found.verdict.choice is ServingChoice.BEDROCK
-    assert "closed model" in found.verdict.text
-    assert found.priced.quote(1).serving.bedrock.same_weights == ""
+    comparison = compared({"model": "claude-haiku-4-5"})
+    assert len(comparison.priced.candidates) == 1
+    assert comparison.verdict.choice is ServingChoice.BEDROCK
+    assert "closed model" in comparison.verdict.text
+    assert comparison.priced.quote(1).serving.bedrock.same_weights == ""
 
 
 def test_the_rates_of_the_notes_are_in_the_catalog(priced):
@@ -173,13 +173,13 @@ def test_the_rates_of_the_notes_are_in_the_catalog(priced):
 
 
 def test_bedrock_without_a_price_is_not_bedrock_without_the_weights(compared):
-    found = compared({"bedrock": {"mode": "provisioned"}})
-    assert "Bedrock has these weights at no known price" in found.verdict.text
+    comparison = compared({"bedrock": {"mode": "provisioned"}})
+    assert "Bedrock has these weights at no known price" in comparison.verdict.text
 
 
 @pytest.mark.parametrize(
-    "region, said", [("me-south-1", "no price in the catalog names"), ("us-east-1", "not checked")]
+    "region, message", [("me-south-1", "no price in the catalog names"), ("us-east-1", "not checked")]
 )
-def test_a_region_that_no_price_names_is_reported(priced, region, said):
-    found = priced({}, target={"region": region}, purchase={"option": "bedrock"}).quote(1)
-    assert said in next(finding.message for finding in found.findings if finding.code == "bedrock-region")
+def test_a_region_that_no_price_names_is_reported(priced, region, message):
+    quote = priced({}, target={"region": region}, purchase={"option": "bedrock"}).quote(1)
+    assert message in next(finding.message for finding in quote.findings if finding.code == "bedrock-region")

@@ -21,8 +21,8 @@ OWN = {"model_uri": "s3://weights/mine", "bedrock": {"import_copies": 1}}
 
 def hosted(priced, serve, region="us-east-1", mode=BedrockMode.ON_DEMAND):
     """The quote of a plan's Bedrock candidate of one mode."""
-    found = priced(serve, target={"region": region}, purchase={"option": "bedrock"})
-    return next(quote for quote in found.quotes if quote.serving.bedrock.mode is mode)
+    priced_plan = priced(serve, target={"region": region}, purchase={"option": "bedrock"})
+    return next(quote for quote in priced_plan.quotes if quote.serving.bedrock.mode is mode)
 
 
 def line(quoted, name):
@@ -59,17 +59,17 @@ def test_what_aws_has_withdrawn_from_a_profile_is_not_taken(priced):
 
 def test_a_cheaper_profile_is_named(priced):
     serve = {**HAIKU, "bedrock": {"model": "anthropic.claude-haiku-4-5-20251001-v1:0"}}
-    told = {finding.code: finding for finding in hosted(priced, serve).findings}
-    assert "global at $1.0 in and $5.0 out" in told["cheaper-profile"].message
-    assert "any region of the profile us" in told["bedrock-profile"].message
+    findings = {finding.code: finding for finding in hosted(priced, serve).findings}
+    assert "global at $1.0 in and $5.0 out" in findings["cheaper-profile"].message
+    assert "any region of the profile us" in findings["bedrock-profile"].message
 
 
 def test_a_profile_of_elsewhere_is_refused(priced):
     with pytest.raises(ImpossibleError) as refused:
         priced({"bedrock": {"profile": "eu"}})
-    (told,) = [finding for finding in refused.value.findings if finding.code == "bedrock-profile"]
-    assert told.path == "workload.serve.bedrock.profile"
-    assert "allowed: us, global, none, auto" in told.message
+    (finding,) = [finding for finding in refused.value.findings if finding.code == "bedrock-profile"]
+    assert finding.path == "workload.serve.bedrock.profile"
+    assert "allowed: us, global, none, auto" in finding.message
 
 
 def test_a_profile_without_a_price_is_unpriced(priced):
@@ -124,10 +124,10 @@ def test_a_model_without_a_cache_price_pays_in_full_and_says_so(priced):
 
 
 def test_machines_say_that_the_cache_is_not_counted(priced):
-    found = priced({"cached_input_fraction": 0.5}, purchase={"option": "on-demand"})
-    assert [assumption.value for assumption in found.quote(1).assumptions if assumption.name == "prompt cache"] == [
-        "not counted"
-    ]
+    priced_plan = priced({"cached_input_fraction": 0.5}, purchase={"option": "on-demand"})
+    assert [
+        assumption.value for assumption in priced_plan.quote(1).assumptions if assumption.name == "prompt cache"
+    ] == ["not counted"]
 
 
 def test_a_batch_is_half_the_price_where_requests_may_wait(priced):
@@ -162,22 +162,22 @@ def test_an_import_sleeps_between_rare_requests(priced):
 
 def test_weights_that_bedrock_lacks_can_be_imported(priced):
     serve = {"model": {"params_b": 13}, "bedrock": {"import_copies": 2, "import_units": 3}}
-    found = priced(serve, purchase={"option": "bedrock"})
-    (only,) = found.quotes
+    priced_plan = priced(serve, purchase={"option": "bedrock"})
+    (only,) = priced_plan.quotes
     assert only.serving.bedrock.mode is BedrockMode.CUSTOM_IMPORT
     assert only.plan.place.option is PurchaseOption.BEDROCK
-    assert "import-without-uri" in {finding.code for finding in found.findings}
+    assert "import-without-uri" in {finding.code for finding in priced_plan.findings}
 
 
 @pytest.mark.parametrize(
-    "bedrock, region, said",
+    "bedrock, region, message",
     [
         ({"mode": "custom-import"}, "us-east-1", "bedrock.import_copies"),
         ({"import_copies": 1}, "eu-west-1", "bedrock.import_usd_per_unit_minute"),
     ],
 )
-def test_an_import_without_its_figures_is_unpriced(priced, bedrock, region, said):
-    assert said in hosted(priced, {"bedrock": bedrock}, region, BedrockMode.CUSTOM_IMPORT).unpriced
+def test_an_import_without_its_figures_is_unpriced(priced, bedrock, region, message):
+    assert message in hosted(priced, {"bedrock": bedrock}, region, BedrockMode.CUSTOM_IMPORT).unpriced
 
 
 def test_units_that_nobody_knows_are_asked_for(priced):
@@ -191,28 +191,28 @@ def test_a_price_of_ones_own_replaces_the_known_one(priced):
 
 
 def test_a_verdict_against_an_import_names_no_volume(compared):
-    found = compared({**OWN, "requests_per_s": 200, "bedrock": {"import_copies": 1, "mode": "custom-import"}})
-    assert found.verdict.choice is ServingChoice.BEDROCK
-    assert found.sides.turn is None
+    comparison = compared({**OWN, "requests_per_s": 200, "bedrock": {"import_copies": 1, "mode": "custom-import"}})
+    assert comparison.verdict.choice is ServingChoice.BEDROCK
+    assert comparison.sides.turn is None
 
 
-@pytest.mark.parametrize("now, told", [("2026-02-01", False), ("2026-11-23", True)])
-def test_an_announced_end_is_reported_from_a_year_before(now, told):
+@pytest.mark.parametrize("now, reported", [("2026-02-01", False), ("2026-11-23", True)])
+def test_an_announced_end_is_reported_from_a_year_before(now, reported):
     """AWS withdraws Llama 3 8B after 2027-03-30 (the catalog's row)."""
     moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
     plan = request({"model": "llama-3-8b", "requests_per_s": 0.05})
-    found = price_serving(PATH, plan, load(), moment, PriceOptions())
-    rank = next(rank for rank, each in enumerate(found.candidates, 1) if each.place.option == "bedrock")
-    quoted = found.quote(rank)
+    priced_plan = price_serving(PATH, plan, load(), moment, PriceOptions())
+    rank = next(rank for rank, each in enumerate(priced_plan.candidates, 1) if each.place.option == "bedrock")
+    quoted = priced_plan.quote(rank)
     ends = [finding.message for finding in quoted.findings if finding.code == "announced-end"]
-    assert bool(ends) is told
-    assert ("ends 2027-03-30" in quoted.note) is told
-    if told:
+    assert bool(ends) is reported
+    assert ("ends 2027-03-30" in quoted.note) is reported
+    if reported:
         assert quoted.expires_at.date() == date(2027, 3, 30)
         assert "2027-03-30" in ends[0]
 
 
 def test_the_verdict_ends_with_the_model(compared):
-    found = compared({"model": "llama-3-8b", "requests_per_s": 0.05})
-    assert found.verdict.text.startswith("Do not deploy: Bedrock is cheaper")
-    assert found.verdict.text.endswith("until 2027-03-30, when AWS withdraws the model.")
+    comparison = compared({"model": "llama-3-8b", "requests_per_s": 0.05})
+    assert comparison.verdict.text.startswith("Do not deploy: Bedrock is cheaper")
+    assert comparison.verdict.text.endswith("until 2027-03-30, when AWS withdraws the model.")

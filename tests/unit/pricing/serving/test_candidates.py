@@ -19,8 +19,8 @@ DEPLOYMENT = "old and new version together"
 def of(priced, serve=None, **sections):
     """The candidate of the plan's type on demand."""
     sections.setdefault("purchase", {"option": "on-demand"})
-    (found,) = priced(serve, **sections).candidates
-    return found
+    (candidate,) = priced(serve, **sections).candidates
+    return candidate
 
 
 def test_the_layout_is_the_cheapest_and_not_the_fastest(priced):
@@ -34,8 +34,8 @@ def test_the_layout_is_the_cheapest_and_not_the_fastest(priced):
     assert deployment_hours(open_) <= deployment_hours(whole)
 
 
-def deployment_hours(found):
-    return sum(component.quantity for component in found.components if component.name == DEPLOYMENT)
+def deployment_hours(quote):
+    return sum(component.quantity for component in quote.components if component.name == DEPLOYMENT)
 
 
 @pytest.mark.parametrize("wanted", [1, 8, 40])
@@ -57,15 +57,15 @@ def test_a_queue_is_given_a_layout_that_it_can_feed(priced):
 
 
 def test_a_canary_is_given_a_layout_without_components(priced):
-    found = of(priced, {"deployment": "canary", "min_instances": 2}, target=INF2)
-    assert (found.estimate.layout.copies, found.refusals) == (1, ())
+    candidate = of(priced, {"deployment": "canary", "min_instances": 2}, target=INF2)
+    assert (candidate.estimate.layout.copies, candidate.refusals) == (1, ())
 
 
 def test_what_no_layout_mends_is_refused_with_the_cheapest(priced):
     sections = {"network": {"vpc_id": "vpc-0123456789abcdef0", "subnet_ids": ["subnet-0123456789abcdef0"]}}
-    found = of(priced, target=INF2, **sections)
-    assert "network-unused" in [refusal.code for refusal in found.refusals]
-    assert found.estimate.measured
+    candidate = of(priced, target=INF2, **sections)
+    assert "network-unused" in [refusal.code for refusal in candidate.refusals]
+    assert candidate.estimate.measured
 
 
 def test_the_place_is_the_cheapest_of_all(priced):

@@ -14,10 +14,10 @@ TARGETS = [{"instance_type": "inf2.48xlarge"}, {"instance_type": "inf2.48xlarge"
 def test_an_hour_of_the_machine_on_ec2_which_is_in_no_month(priced, target):
     candidate = priced(target=target, purchase={"option": "on-demand"})
     quoted = candidate.quote(1)
-    (found,) = [assumption for assumption in quoted.assumptions if assumption.name == NAME]
+    (assumption,) = [assumption for assumption in quoted.assumptions if assumption.name == NAME]
     rate = candidate.catalog.on_demand("inf2.48xlarge", "us-east-1")
-    assert found.value == f"${rate.usd:.2f}"
-    assert rate.as_of.isoformat() in found.source
+    assert assumption.value == f"${rate.usd:.2f}"
+    assert rate.as_of.isoformat() in assumption.source
     assert sum(component.usd for component in quoted.components if component.usd is not None) == quoted.usd.mid
     assert NAME not in {component.name for component in quoted.components}
 
@@ -29,6 +29,6 @@ def test_a_gpu_and_bedrock_compile_nothing(priced):
 
 def test_without_a_rate_it_is_unpriced_with_the_reason(priced):
     candidate = priced(target=TARGETS[0], purchase={"option": "on-demand"})
-    (found,) = compile_lines(replace(candidate.quote(1).plan.place, region="eu-south-2"), candidate.catalog)
-    assert found.value == "unpriced"
-    assert "eu-south-2" in found.source
+    (compile_line,) = compile_lines(replace(candidate.quote(1).plan.place, region="eu-south-2"), candidate.catalog)
+    assert compile_line.value == "unpriced"
+    assert "eu-south-2" in compile_line.source

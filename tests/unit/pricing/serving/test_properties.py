@@ -118,12 +118,14 @@ def test_it_holds_of_every_region_and_term(tight, more, rate):
         }
         request = request_of(plan)
         try:
-            found = price_serving(Path("p.yaml"), request, CATALOG, NOW, PriceOptions(everything=True)).candidates
+            priced_candidates = price_serving(
+                Path("p.yaml"), request, CATALOG, NOW, PriceOptions(everything=True)
+            ).candidates
         except ImpossibleError:
             return {}
         return {
             replace(candidate.place, nodes=1): candidate.usd
-            for candidate in found
+            for candidate in priced_candidates
             if candidate.usd is not None and not candidate.refusals
         }
 

@@ -68,17 +68,17 @@ def test_a_commitment_is_paid_for_whether_it_is_used_or_not(priced):
 
 
 def test_eks_takes_spot_plans_and_reserved_instances(priced):
-    found = priced(target={"kind": "eks", "instance_type": "inf2.48xlarge"})
-    options = {candidate.place.option.value for candidate in found.candidates}
+    priced_plan = priced(target={"kind": "eks", "instance_type": "inf2.48xlarge"})
+    options = {candidate.place.option.value for candidate in priced_plan.candidates}
     assert options == {"on-demand", "spot", "savings-plan", "reserved", "bedrock"}
-    spot = next(quote for quote in found.quotes if quote.plan.place.option == "spot")
+    spot = next(quote for quote in priced_plan.quotes if quote.plan.place.option == "spot")
     assert any(component.name == "starting what spot took back" for component in spot.components)
     assert "spot-serving" in {finding.code for finding in spot.findings}
 
 
 def test_an_endpoint_takes_its_own_rate_and_plan(priced):
-    found = priced(target={"instance_type": "inf2.48xlarge"})
-    ways = {candidate.place.option.value: candidate for candidate in found.candidates}
+    priced_plan = priced(target={"instance_type": "inf2.48xlarge"})
+    ways = {candidate.place.option.value: candidate for candidate in priced_plan.candidates}
     assert set(ways) == {"on-demand", "savings-plan", "bedrock"}
     assert ways["on-demand"].offer.price.usd == Decimal("15.58")
     assert "no sagemaker Savings Plan rate of ml.inf2.48xlarge" in ways["savings-plan"].offer.price.reason
@@ -101,12 +101,12 @@ def test_an_asynchronous_endpoint_sleeps_and_bedrock_has_a_batch_price(priced):
 
 def test_provisioned_throughput_is_the_users_price(priced):
     own = {"bedrock": {"provisioned_usd_per_hour": "20", "provisioned_units": 2}}
-    found = next(
+    candidate = next(
         candidate
         for candidate in priced(own).candidates
         if candidate.bedrock and candidate.bedrock.mode == "provisioned"
     )
-    assert found.usd == Decimal(20) * 2 * 730
+    assert candidate.usd == Decimal(20) * 2 * 730
     bare = next(candidate for candidate in priced({"bedrock": {"mode": "provisioned"}}).candidates if candidate.bedrock)
     assert bare.usd is None
     assert "AWS publishes no price" in bare.offer.price.reason
@@ -120,11 +120,11 @@ def test_a_withdrawn_model_is_no_offer(priced):
 
 def test_prices_of_another_day(priced):
     catalog = load(prices_as_of=date(2026, 11, 1))
-    found = price_serving(Path("plan.yaml"), priced().request, catalog, NOW, PriceOptions())
-    hosted = next(candidate for candidate in found.candidates if candidate.bedrock)
+    priced_plan = price_serving(Path("plan.yaml"), priced().request, catalog, NOW, PriceOptions())
+    hosted = next(candidate for candidate in priced_plan.candidates if candidate.bedrock)
     assert hosted.usd is None
     assert hosted.offer.price.reason.endswith("is known on or before 2026-11-01")
-    assert found.candidates[0].usd is not None
+    assert priced_plan.candidates[0].usd is not None
 
 
 def test_the_budget_is_held_against_the_high_estimate(priced):
@@ -137,10 +137,10 @@ def test_the_budget_is_held_against_the_high_estimate(priced):
 
 
 def test_too_few_instances_refuse_a_candidate(priced):
-    found = priced({"requests_per_s": 50.0, "max_instances": 1}, **INF2)
-    assert found.impossible
-    assert found.quote(1).gate.exit_code == 5
-    assert "max_instances is 1" in found.quote(1).gate.reason
+    priced_plan = priced({"requests_per_s": 50.0, "max_instances": 1}, **INF2)
+    assert priced_plan.impossible
+    assert priced_plan.quote(1).gate.exit_code == 5
+    assert "max_instances is 1" in priced_plan.quote(1).gate.reason
 
 
 def test_an_answer_longer_than_an_endpoint_may_take(priced):
@@ -162,12 +162,12 @@ REFUSED = [
 @pytest.mark.parametrize("serve, name, code", REFUSED, ids=[each[2] for each in REFUSED])
 def test_what_cannot_be_deployed_is_reported_for_the_candidate_and_refused(priced, serve, name, code):
     only = {"target": {"instance_type": name}, "purchase": {"option": "on-demand"}}
-    found = priced({"requests_per_s": 1, **serve}, **only)
-    quoted = found.quote(1)
-    assert [refusal.code for refusal in found.candidates[0].refusals] == [code]
+    priced_plan = priced({"requests_per_s": 1, **serve}, **only)
+    quoted = priced_plan.quote(1)
+    assert [refusal.code for refusal in priced_plan.candidates[0].refusals] == [code]
     assert code in {finding.code for finding in quoted.findings if finding.level is Level.ERROR}
     assert (quoted.gate.allowed, quoted.gate.exit_code) == (False, 5)
-    assert found.impossible
+    assert priced_plan.impossible
 
 
 def test_a_place_for_the_weights_may_follow(priced):
@@ -180,9 +180,9 @@ def test_a_place_for_the_weights_may_follow(priced):
 
 def test_an_open_layout_gives_whole_chips_to_a_container(priced):
     one = {"model": "qwen3-0.6b", "requests_per_s": 1}
-    found = priced(one, target={"instance_type": "inf2.xlarge"}, purchase={"option": "on-demand"}).candidates[0]
-    assert found.estimate.layout.tensor_parallel == 2
-    assert not found.refusals
+    candidate = priced(one, target={"instance_type": "inf2.xlarge"}, purchase={"option": "on-demand"}).candidates[0]
+    assert candidate.estimate.layout.tensor_parallel == 2
+    assert not candidate.refusals
 
 
 def test_the_place_that_is_shown_has_the_image(priced):
@@ -193,13 +193,13 @@ def test_the_place_that_is_shown_has_the_image(priced):
 
 
 def test_what_is_quoted_is_pinned_and_quotes_the_same(priced):
-    found = priced(target={"instance_type": ["inf2.48xlarge", "g6e.12xlarge"]})
-    for rank, first in some(enumerate(found.quotes, start=1)):
+    priced_plan = priced(target={"instance_type": ["inf2.48xlarge", "g6e.12xlarge"]})
+    for rank, first in some(enumerate(priced_plan.quotes, start=1)):
         again = plan_file.loads(json.dumps(document(first.plan.request)))
         assert again.workload.serve == first.plan.request.workload.serve
-        second = price_serving(Path("plan.json"), again, found.catalog, NOW, PriceOptions()).quote(1)
+        second = price_serving(Path("plan.json"), again, priced_plan.catalog, NOW, PriceOptions()).quote(1)
         assert second.digest == first.digest
-        assert pick(found, first.digest)[0] == rank
+        assert pick(priced_plan, first.digest)[0] == rank
 
 
 def test_every_candidate_has_its_own_digest(priced):
@@ -215,51 +215,51 @@ def test_all_shows_every_place(priced):
 def test_lines_without_a_price_are_one_warning(priced):
     quoted = priced(target={"region": "sa-east-1", "kind": ["eks"]}).quote(1)
     unpriced = [component.name for component in quoted.components if component.unpriced]
-    (told,) = [finding for finding in quoted.findings if finding.code == "unpriced-line"]
+    (finding,) = [finding for finding in quoted.findings if finding.code == "unpriced-line"]
     assert len(unpriced) > 1
-    assert told.message == f"{len(unpriced)} lines have no price, the total is incomplete: {', '.join(unpriced)}"
+    assert finding.message == f"{len(unpriced)} lines have no price, the total is incomplete: {', '.join(unpriced)}"
 
 
 def test_json_of_a_plan(priced):
-    found = priced()
-    told = answer.document(found)
+    priced_plan = priced()
+    json_document = answer.document(priced_plan)
     keys = {"tokens_per_s", "utilisation", "usd_per_month", "usd_per_million_output_tokens", "ttft_ms", "tpot_ms"}
-    for candidate in told["candidates"]:
+    for candidate in json_document["candidates"]:
         assert keys <= set(candidate["serving"])
         bedrock = candidate["purchase_option"] == "bedrock"
         assert (candidate["instance_type"] is None) is bedrock
         assert (candidate["serving"]["tokens_per_s"] is None) is bedrock
-    whole = quote_document(found.quote(1), 1, found.catalog.instance_types)
+    whole = quote_document(priced_plan.quote(1), 1, priced_plan.catalog.instance_types)
     assert json.loads(json.dumps(whole))["components"]
 
 
 @pytest.mark.parametrize("load", [0.0, 5e-324, 1e-12])
 def test_what_is_all_but_never_called_has_no_price_a_token(priced, load):
     """The fuzz's find: dollars over 1e-314 tokens are more digits than a decimal number holds."""
-    told = priced({"requests_per_s": load}, **INF2).quote(1).serving
-    assert told.usd_per_month.mid > 0
-    assert (told.usd_per_million_output_tokens, told.usd_per_million_tokens) == (None, None)
+    serving = priced({"requests_per_s": load}, **INF2).quote(1).serving
+    assert serving.usd_per_month.mid > 0
+    assert (serving.usd_per_million_output_tokens, serving.usd_per_million_tokens) == (None, None)
 
 
 def test_own_prices_are_those_of_the_bill(priced):
-    found = priced(
+    priced_plan = priced(
         target={"instance_type": "inf2.48xlarge"},
         purchase={"option": "on-demand", "price_overrides": {"ml.inf2.48xlarge/on-demand": "10"}},
     )
-    assert found.candidates[0].offer.price.usd == 10
-    assert replace(found.candidates[0].place, nodes=1).nodes == 1
+    assert priced_plan.candidates[0].offer.price.usd == 10
+    assert replace(priced_plan.candidates[0].place, nodes=1).nodes == 1
 
 
 def test_credits_pay_first(priced):
     pools = [{"pool": "poc", "usd": 500}, {"pool": "old", "usd": 90, "expires": "2025-01-31"}]
     quoted = priced(**INF2 | {"purchase": {"option": "on-demand", "credits": pools}}).quote(1)
     assert quoted.cash_after_credits_usd == quoted.usd.mid - 500
-    said = {
+    credit_lines = {
         assumption.name: (assumption.value, assumption.source)
         for assumption in quoted.assumptions
         if assumption.name.startswith("credit ")
     }
-    assert said == {"credit poc": ("500.00", "of $500"), "credit old": ("0", "expired 2025-01-31")}
+    assert credit_lines == {"credit poc": ("500.00", "of $500"), "credit old": ("0", "expired 2025-01-31")}
 
 
 def test_pods_have_none_of_an_endpoints_alarms_and_are_replaced_in_place(priced):

@@ -54,11 +54,11 @@ def test_a_queue_serves_afterwards_what_came_while_nothing_ran():
 
 
 def test_a_range_that_is_too_tight_is_refused(priced):
-    found = month(priced, requests_per_s=60, schedule=["cron(0 8 * * ? *) 1-9", "cron(0 9 * * ? *) 1-1"])
-    (told,) = [refusal for refusal in found.refusals if refusal.code == "schedule-short"]
-    assert told.level is Level.ERROR
-    assert "the schedule allows 1" in told.message
-    assert "raise the range" in told.hint
+    candidate = month(priced, requests_per_s=60, schedule=["cron(0 8 * * ? *) 1-9", "cron(0 9 * * ? *) 1-1"])
+    (refusal,) = [refusal for refusal in candidate.refusals if refusal.code == "schedule-short"]
+    assert refusal.level is Level.ERROR
+    assert "the schedule allows 1" in refusal.message
+    assert "raise the range" in refusal.hint
 
 
 def test_pods_have_no_schedule(priced):
@@ -70,12 +70,12 @@ def test_pods_have_no_schedule(priced):
 
 def test_two_time_zones_are_reported(priced):
     lines = [DAY[0], f"{DAY[1]} Europe/Berlin"]
-    found = {finding.code: finding for finding in priced({"schedule": lines, "max_instances": 9}).findings}
-    assert "priced as if all were in UTC" in found["schedule-zones"].message
+    findings = {finding.code: finding for finding in priced({"schedule": lines, "max_instances": 9}).findings}
+    assert "priced as if all were in UTC" in findings["schedule-zones"].message
 
 
 def test_the_quote_says_what_the_clock_does(priced):
-    found = priced({"schedule": list(OFFICE), "min_instances": 0, "max_instances": 9}, **PINNED).quote(1)
-    (told,) = [assumption for assumption in found.assumptions if assumption.name == "schedule"]
-    assert told.value == "0 to 0, 1 to 2 instances by the clock"
-    assert "closed for 70% of the time" in told.unit
+    quote = priced({"schedule": list(OFFICE), "min_instances": 0, "max_instances": 9}, **PINNED).quote(1)
+    (assumption,) = [assumption for assumption in quote.assumptions if assumption.name == "schedule"]
+    assert assumption.value == "0 to 0, 1 to 2 instances by the clock"
+    assert "closed for 70% of the time" in assumption.unit
