@@ -58,8 +58,8 @@ def made(client):
         names[cluster, RetainedKind.VOLUME] = ec2.create_volume(Size=40, VolumeType="gp3", **zone)["VolumeId"]
         ec2.create_volume(Size=7, VolumeType="io2", Iops=100, **zone)
         interface = {"SubnetId": subnet["SubnetId"], "TagSpecifications": given("network-interface", of_cni)}
-        found = ec2.create_network_interface(**interface)["NetworkInterface"]
-        names[cluster, RetainedKind.INTERFACE] = found["NetworkInterfaceId"]
+        network_interface = ec2.create_network_interface(**interface)["NetworkInterface"]
+        names[cluster, RetainedKind.INTERFACE] = network_interface["NetworkInterfaceId"]
         for name in (f"k8s-elb-{cluster}", f"eks-cluster-sg-{cluster}"):
             group = {"GroupName": name, "Description": "x", "VpcId": subnet["VpcId"]}
             made = ec2.create_security_group(**group, TagSpecifications=given("security-group"))
@@ -68,19 +68,25 @@ def made(client):
 
 
 def test_what_is_its_own_is_found_with_the_command_that_deletes_it(session, made):
-    found = created_by_cluster(session, OWN)
-    balancers = [created for created in found if created.kind is RetainedKind.LOAD_BALANCER]
+    created_resources = created_by_cluster(session, OWN)
+    balancers = [created for created in created_resources if created.kind is RetainedKind.LOAD_BALANCER]
     assert len(balancers) == 13
     assert all(
         "slipway-a" in balancer.name and balancer.name.split("/")[-2:][0] in balancer.command for balancer in balancers
     )
     assert {"aws elb", "aws elbv2"} == {balancer.command.split(" delete")[0] for balancer in balancers}
-    rest = {created.kind: created for created in reversed(found) if created.kind is not RetainedKind.LOAD_BALANCER}
+    rest = {
+        created.kind: created
+        for created in reversed(created_resources)
+        if created.kind is not RetainedKind.LOAD_BALANCER
+    }
     assert {kind: each.name for kind, each in rest.items()} == {
         kind: name for (cluster, kind), name in made.items() if cluster == OWN
     }
-    assert [created.gib for created in found if created.kind is RetainedKind.VOLUME] == [40.0, 7.0]
-    assert [created.kind for created in found].count(RetainedKind.GROUP) == 1, "EKS's own group goes with the cluster"
+    assert [created.gib for created in created_resources if created.kind is RetainedKind.VOLUME] == [40.0, 7.0]
+    assert [created.kind for created in created_resources].count(RetainedKind.GROUP) == 1, (
+        "EKS's own group goes with the cluster"
+    )
     assert all(created.name in created.command for created in rest.values())
 
 

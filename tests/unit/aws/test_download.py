@@ -21,11 +21,11 @@ BASIC = "Basic " + base64.b64encode(b"me:secret").decode()
 @pytest.fixture
 def proxy(monkeypatch):
     """A proxy that asks for a name and a password (RFC 9110, 11.7) and answers every address alike."""
-    asked = []
+    requests = []
 
     class Handler(QuietHandler):
         def do_GET(self):
-            asked.append(self.path)
+            requests.append(self.path)
             allowed = self.headers["Proxy-Authorization"] == BASIC
             body = b"{}" if allowed else b"who are you?"
             self.reply(200 if allowed else 407, body)
@@ -35,7 +35,7 @@ def proxy(monkeypatch):
         monkeypatch.delenv(name.upper(), raising=False)
     with listening(Handler) as address:
         monkeypatch.setenv("http_proxy", address.replace("//", "//me:secret@"))
-        yield asked
+        yield requests
 
 
 @pytest.fixture
@@ -72,14 +72,14 @@ def test_a_host_is_given_up_with_its_first_failure_to_connect(fetch, monkeypatch
     with socket.socket() as host:
         host.bind(("127.0.0.1", 0))
         monkeypatch.setenv("no_proxy", "127.0.0.1")
-        said = set()
+        messages = set()
         for name in ("index", "other"):
             with pytest.raises(AwsError, match="cannot be reached: Connection refused") as caught:
                 fetch(f"http://127.0.0.1:{host.getsockname()[1]}/{name}.json")
-            said.add(caught.value.message)
+            messages.add(caught.value.message)
             # By now it would answer.
             host.listen()
-        assert len(said) == 1
+        assert len(messages) == 1
         host.setblocking(False)
         with pytest.raises(BlockingIOError):
             host.accept()

@@ -22,9 +22,9 @@ class TestCapacityBlocks:
         (rate,) = capacity_blocks(session_of("us-east-2"), TRN2, 4, NOW).rates
         assert str(rate.usd) == "35.760800"
         assert rate.note == "offered from 2026-11-25 11:30 UTC"
-        (asked,) = aws.asked
-        assert (asked.body["InstanceCount"], asked.body["CapacityDurationHours"]) == ("4", "24")
-        assert asked.body["EndDateRange"].startswith("2027-01-16T12:00:00")
+        (request,) = aws.asked
+        assert (request.body["InstanceCount"], request.body["CapacityDurationHours"]) == ("4", "24")
+        assert request.body["EndDateRange"].startswith("2027-01-16T12:00:00")
 
     def test_minutes_beyond_the_hours_are_paid_for_too(self, aws, session_of):
         aws.blocks = [block(P5, "us-east-2", "100", hours=24, capacityBlockDurationMinutes=60)]
@@ -37,8 +37,8 @@ class TestCapacityBlocks:
             block(P5, "us-east-1", "1000.8"),
             block(P5, "us-east-1", "24", **local),
         ]
-        found = capacity_blocks(session_of("us-east-1"), P5, 1, NOW)
-        assert rates(found) == {"": "41.700000", "us-east-1-atl-2a": "1.000000"}
+        offered = capacity_blocks(session_of("us-east-1"), P5, 1, NOW)
+        assert rates(offered) == {"": "41.700000", "us-east-1-atl-2a": "1.000000"}
 
     def test_a_week_is_asked_for_where_no_day_is_to_be_had(self, aws, session_of):
         aws.blocks = [block(P5, "us-east-2", "1680", hours=168)]
@@ -75,9 +75,9 @@ class TestCapacityBlocks:
         if "instanceType" in fields:
             inside = {"instanceType": "p4d.24xlarge", "instanceCount": 1, "capacityBlockDurationHours": 24}
             aws.blocks = [block(P5, "us-east-2", "996.672", capacityBlockOfferingSegmentSet=[inside])]
-        found = capacity_blocks(session_of("us-east-2"), P5, 1, NOW)
-        assert found.rates == ()
-        assert [refusal.reason for refusal in found.refusals] == [reason]
+        offered = capacity_blocks(session_of("us-east-2"), P5, 1, NOW)
+        assert offered.rates == ()
+        assert [refusal.reason for refusal in offered.refusals] == [reason]
 
     def test_no_offering_is_no_price(self, aws, session_of):
         assert capacity_blocks(session_of("us-east-2"), P5, 1, NOW).rates == ()
@@ -89,13 +89,13 @@ class TestTrainingPlans:
         (rate,) = training_plans(session_of("us-east-2"), P5, 1, NOW).rates
         assert str(rate.usd) == "60.000000"
         assert rate.key.name == P5
-        (asked,) = aws.asked
-        assert (asked.body["InstanceType"], asked.body["TargetResources"]) == (f"ml.{P5}", ["hyperpod-cluster"])
+        (request,) = aws.asked
+        assert (request.body["InstanceType"], request.body["TargetResources"]) == (f"ml.{P5}", ["hyperpod-cluster"])
 
     def test_another_currency_is_refused(self, aws, session_of):
         aws.plans = [plan(P5, "us-east-2", "1440", (24, 1), currency="EUR")]
-        found = training_plans(session_of("us-east-2"), P5, 1, NOW)
-        assert [refusal.reason for refusal in found.refusals] == ["the currency is EUR, expected USD"]
+        offered = training_plans(session_of("us-east-2"), P5, 1, NOW)
+        assert [refusal.reason for refusal in offered.refusals] == ["the currency is EUR, expected USD"]
 
     def test_a_type_that_sagemaker_does_not_plan_there_has_none(self, aws, session_of):
         aws.always["SearchTrainingPlanOfferings"] = Fault(code="ValidationException", message="Invalid instance type")

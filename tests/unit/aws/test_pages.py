@@ -35,12 +35,12 @@ def listed(value):
 
 
 def test_the_tokens_are_those_of_botocore():
-    loader, found, others = botocore.session.get_session().get_component("data_loader"), list(listings()), []
-    for service, name, operation in found:
+    loader, calls, others = botocore.session.get_session().get_component("data_loader"), list(listings()), []
+    for service, name, operation in calls:
         paged = loader.load_service_model(service, "paginators-1")["pagination"][operation]
         if [_TOKENS.get(token) for token in listed(paged["output_token"])] != listed(paged["input_token"]):
             others.append((service, name))
-    assert len(found) > 30
+    assert len(calls) > 30
     assert others == []
 
 

@@ -57,20 +57,20 @@ def operations(service):
 def calls(path):
     """The actions that a module's calls need."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    services = said(tree, "client")
+    services = literal_arguments(tree, "client")
     names = {each.attr for each in ast.walk(tree) if isinstance(each, ast.Attribute)}
-    names |= said(tree, "get_waiter")
-    found = set()
+    names |= literal_arguments(tree, "get_waiter")
+    action_names = set()
     for service in services:
         for name in names & set(operations(service)):
             operation = operations(service)[name]
             if service == "s3":
                 operation = S3.get(operation, operation)
-            found.add(f"{PREFIXES.get(service, service)}:{operation}")
-    return found
+            action_names.add(f"{PREFIXES.get(service, service)}:{operation}")
+    return action_names
 
 
-def said(tree, method):
+def literal_arguments(tree, method):
     """The first words that are given to a method."""
     return {
         each.args[0].value

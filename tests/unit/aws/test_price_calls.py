@@ -24,10 +24,10 @@ class TestAnswers:
         assert len(products(session_of())) == 3
         assert aws.operations() == ["GetProducts"] * 4
 
-    @pytest.mark.parametrize("fault, said", [(THROTTLED, "ThrottlingException"), (BROKEN, "InternalFailure")])
-    def test_not_for_ever(self, aws, session_of, fault, said):
+    @pytest.mark.parametrize("fault, message", [(THROTTLED, "ThrottlingException"), (BROKEN, "InternalFailure")])
+    def test_not_for_ever(self, aws, session_of, fault, message):
         aws.always["GetProducts"] = fault
-        with pytest.raises(AwsError, match=f"the list: .*{said}") as caught:
+        with pytest.raises(AwsError, match=f"the list: .*{message}") as caught:
             products(session_of())
         assert caught.value.exit_code == 1
         assert not isinstance(caught.value, CredentialsError)
@@ -75,15 +75,15 @@ class TestCredentials:
 
     @pytest.mark.parametrize("value", [None, ""])
     @pytest.mark.parametrize(
-        "gone, said",
+        "gone, message",
         [
             (("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "no AWS credentials"),
             (("AWS_SECRET_ACCESS_KEY",), "AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"),
         ],
     )
-    def test_none_or_half_of_them_are_reported_before_any_call(self, aws, tmp_path, gone, said, value):
+    def test_none_or_half_of_them_are_reported_before_any_call(self, aws, tmp_path, gone, message, value):
         environment = {**aws.environment(tmp_path), **dict.fromkeys(gone, value)}
-        with pytest.raises(CredentialsError, match=said) as caught:
+        with pytest.raises(CredentialsError, match=message) as caught:
             Sessions(environment)
         assert "AWS_PROFILE" in caught.value.hint
         assert aws.asked == []

@@ -24,8 +24,8 @@ class TestOnDemand:
     def test_one_region_is_asked_for_alone(self, aws, session_of):
         aws.products = [ec2_product(P5, region, term("55.0400000000")) for region in ("us-east-1", "us-west-2")]
         assert rates(read(session_of(), "us-west-2")) == {("us-west-2", ""): "55.0400000000"}
-        (asked,) = aws.asked
-        filters = {filter_["Field"]: (filter_["Type"], filter_["Value"]) for filter_ in asked.body["Filters"]}
+        (request,) = aws.asked
+        filters = {filter_["Field"]: (filter_["Type"], filter_["Value"]) for filter_ in request.body["Filters"]}
         assert filters == {
             "instanceType": ("TERM_MATCH", P5),
             "operatingSystem": ("TERM_MATCH", "Linux"),
@@ -41,9 +41,9 @@ class TestOnDemand:
         aws.page_size = 2
         aws.products = [ec2_product(P5, region, term(f"5{number}")) for number, region in enumerate(names)]
         aws.products.append(ec2_product(P5, "us-east-1-atl-1", term("56")))
-        found = read(session_of(), *names, "us-east-1")
+        listed = read(session_of(), *names, "us-east-1")
         expected = {(name, ""): f"5{number}" for number, name in enumerate(names)}
-        assert rates(found) == {**expected, ("us-east-1", "us-east-1-atl-1"): "56"}
+        assert rates(listed) == {**expected, ("us-east-1", "us-east-1-atl-1"): "56"}
         assert aws.operations() == ["GetProducts"] * 3
 
     def test_regions_that_were_not_asked_for_are_left_out(self, aws, session_of):
@@ -93,14 +93,14 @@ class TestOnDemand:
     )
     def test_a_price_that_is_none_is_refused_with_the_reason(self, aws, session_of, refused, reason):
         aws.products = [ec2_product(P5, "us-east-1", refused), ec2_product(P5, "us-west-2", term("55"))]
-        found = read(session_of(), "us-east-1", "us-west-2")
-        assert rates(found) == {("us-west-2", ""): "55"}
-        (refusal,) = found.refusals
+        listed = read(session_of(), "us-east-1", "us-west-2")
+        assert rates(listed) == {("us-west-2", ""): "55"}
+        (refusal,) = listed.refusals
         assert (refusal.key.name, refusal.key.region, refusal.reason) == (P5, "us-east-1", reason)
 
     def test_no_product_is_no_price(self, aws, session_of):
-        found = read(session_of(), "us-east-1")
-        assert (found.rates, found.refusals) == ((), ())
+        listed = read(session_of(), "us-east-1")
+        assert (listed.rates, listed.refusals) == ((), ())
 
     @pytest.mark.parametrize("text", ["{", '"words"', '{"product": {}}'])
     def test_an_entry_that_is_none_fails_the_whole_question(self, aws, session_of, text):
@@ -118,12 +118,12 @@ class TestReserved:
             reserved_term(3, "All Upfront", "0.0000000000", "525600", "convertible"),
         )
         aws.products = [ec2_product(P5, "us-east-1", term("55"), reserved=reserved)]
-        found = {
+        rate_by_terms = {
             (rate.key.detail, rate.key.term_years, rate.key.payment): str(rate.usd)
             for rate in read(session_of(), "us-east-1", reserved=True).rates
             if rate.key.kind == "reserved"
         }
-        assert found == {
+        assert rate_by_terms == {
             ("standard", 1, "no-upfront"): "40.500000",
             ("standard", 3, "partial-upfront"): "11.000000",
             ("convertible", 3, "all-upfront"): "20.000000",
@@ -156,11 +156,11 @@ class TestSageMaker:
             )
         ]
         aws.products.append(ml_product("ml.g5.xlarge", "us-west-2", "Hosting", "1.4", "USW2-Host:ml.g5.xlarge"))
-        found = price_list.sagemaker(session_of(), ml, ("us-west-2",), NOW)
-        assert rates(found) == {
+        listed = price_list.sagemaker(session_of(), ml, ("us-west-2",), NOW)
+        assert rates(listed) == {
             ("us-west-2", "hosting"): "63.3",
             ("us-west-2", "training"): "63.296",
             ("us-west-2", "cluster"): "63.2",
             ("us-west-2", "studio"): "63.1",
         }
-        assert found.refusals == ()
+        assert listed.refusals == ()

@@ -46,14 +46,14 @@ def commands(stub):
 
 def test_a_script_is_sent_with_its_limits(stub, commands):
     answer = {"Command": {"CommandId": COMMAND, "DocumentName": "AWS-RunShellScript", "Status": "Pending"}}
-    asked = {
+    expected_request = {
         "InstanceIds": [INSTANCE],
         "DocumentName": "AWS-RunShellScript",
         "Comment": "slipway",
         "TimeoutSeconds": 120,
         "Parameters": {"commands": ["echo hello"], "executionTimeout": ["60"]},
     }
-    stub.add_response("send_command", answer, asked)
+    stub.add_response("send_command", answer, expected_request)
     assert commands.send(["echo hello"], 60) == COMMAND
 
 

@@ -20,8 +20,8 @@ def test_kinds_terms_and_payments_over_all_pages(aws, session_of):
         rate(P5, "eu-west-1", "46", plan_type="Compute", years=1, payment="No Upfront"),
         rate("p4d.24xlarge", "us-east-1", "17", plan_type="Compute", years=3, payment="No Upfront"),
     ]
-    found = savings_plans.ec2(session_of(), P5, ("us-east-1", "us-west-2"))
-    assert rates(found) == {
+    offers = savings_plans.ec2(session_of(), P5, ("us-east-1", "us-west-2"))
+    assert rates(offers) == {
         ("us-east-1", "compute", 3, "no-upfront"): "41.5",
         ("us-east-1", "ec2-instance", 1, "all-upfront"): "44.25",
         ("us-west-2", "ec2-instance", 1, "partial-upfront"): "45",
@@ -34,8 +34,8 @@ def test_unused_boxes_and_other_lengths_are_left_out(aws, session_of):
         rate(P5, "us-east-1", "41", plan_type="Compute", years=3, payment="No Upfront", usage=f"UnusedBox:{P5}"),
         rate(P5, "us-east-1", "40", plan_type="Compute", years=2, payment="No Upfront"),
     ]
-    found = savings_plans.ec2(session_of(), P5, ("us-east-1",))
-    assert (found.rates, found.refusals) == ((), ())
+    offers = savings_plans.ec2(session_of(), P5, ("us-east-1",))
+    assert (offers.rates, offers.refusals) == ((), ())
 
 
 def test_a_rate_in_another_currency_or_unit_or_of_zero_is_refused(aws, session_of):
@@ -45,9 +45,9 @@ def test_a_rate_in_another_currency_or_unit_or_of_zero_is_refused(aws, session_o
         rate(P5, "us-east-1", "0", years=3, **one),
         rate(P5, "us-west-2", "40", years=3, unit="Request", **one),
     ]
-    found = savings_plans.ec2(session_of(), P5, ("us-east-1", "us-west-2"))
-    assert found.rates == ()
-    assert [refusal.reason for refusal in found.refusals] == [
+    offers = savings_plans.ec2(session_of(), P5, ("us-east-1", "us-west-2"))
+    assert offers.rates == ()
+    assert [refusal.reason for refusal in offers.refusals] == [
         "the currency is CNY, expected USD",
         "the price is $0, expected more than 0",
         "the rate is per Request, expected Hrs",
@@ -66,8 +66,8 @@ def test_sagemaker_rates_are_asked_for_by_the_usage_types_of_the_price_list(aws,
         rate(ml, "", "51", usage=f"USW2-Cluster:{ml}", **one),
         rate(ml, "", "99", usage=f"EUW1-Train:{ml}", **one),
     ]
-    found = savings_plans.sagemaker(session_of(), session_of(), ml, ("us-east-1", "us-west-2"))
-    assert rates(found) == {
+    offers = savings_plans.sagemaker(session_of(), session_of(), ml, ("us-east-1", "us-west-2"))
+    assert rates(offers) == {
         ("us-east-1", "sagemaker", 1, "no-upfront"): "50",
         ("us-west-2", "sagemaker", 1, "no-upfront"): "51",
     }

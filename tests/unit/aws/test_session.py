@@ -45,15 +45,15 @@ def test_unusable_credentials_say_what_to_do(problem, hint):
 
 
 @pytest.mark.parametrize(
-    "problem, said",
+    "problem, message",
     [
         (answer("Throttling"), "stack x: Throttling: no"),
         (EndpointConnectionError(endpoint_url="http://127.0.0.1:9"), "stack x: Could not connect"),
         (ResponseParserError("half an answer"), "stack x: the answer is cut short"),
     ],
 )
-def test_other_problems_do_not_ask_for_a_login(problem, said):
-    with pytest.raises(AwsError, match=said) as caught, translated("stack x"):
+def test_other_problems_do_not_ask_for_a_login(problem, message):
+    with pytest.raises(AwsError, match=message) as caught, translated("stack x"):
         raise problem
     assert not isinstance(caught.value, CredentialsError)
 

@@ -21,19 +21,19 @@ def entry(name, letter, price, hour="10", **fields):
 def test_names_of_zones_become_ids(aws, session_of):
     aws.zones = {"us-east-2": {"us-east-2a": "use2-az3", "us-east-2b": "use2-az1"}}
     aws.spot = [entry(P5, "a", "18.5"), entry(P5, "b", "19.25"), entry(TRN, "a", "2.15")]
-    found = spot(session_of("us-east-2"), (P5, TRN), NOW)
-    assert prices(found) == {(P5, "use2-az3"): "18.5", (P5, "use2-az1"): "19.25", (TRN, "use2-az3"): "2.15"}
-    assert {rate.key.region for rate in found.rates} == {"us-east-2"}
+    history = spot(session_of("us-east-2"), (P5, TRN), NOW)
+    assert prices(history) == {(P5, "use2-az3"): "18.5", (P5, "use2-az1"): "19.25", (TRN, "use2-az3"): "2.15"}
+    assert {rate.key.region for rate in history.rates} == {"us-east-2"}
     assert aws.operations() == ["DescribeSpotPriceHistory", "DescribeAvailabilityZones"]
 
 
 def test_ids_in_the_answer_save_the_second_question(aws, session_of):
     aws.spot = [entry(P5, "a", "18.5", zone_id="use2-az3")]
     assert prices(spot(session_of("us-east-2"), (P5,), NOW)) == {(P5, "use2-az3"): "18.5"}
-    (asked,) = aws.asked
-    assert asked.body["ProductDescription.1"] == "Linux/UNIX"
-    assert asked.body["StartTime"].startswith("2026-11-20T12:00:00")
-    assert asked.region == "us-east-2"
+    (request,) = aws.asked
+    assert request.body["ProductDescription.1"] == "Linux/UNIX"
+    assert request.body["StartTime"].startswith("2026-11-20T12:00:00")
+    assert request.region == "us-east-2"
 
 
 def test_the_newest_entry_of_a_zone_counts_over_all_pages(aws, session_of):
@@ -49,9 +49,9 @@ def test_the_newest_entry_of_a_zone_counts_over_all_pages(aws, session_of):
 
 def test_a_zero_is_refused_and_the_other_zones_stand(aws, session_of):
     aws.spot = [entry(P5, "a", "0.000000", zone_id="use2-az3"), entry(P5, "b", "19", zone_id="use2-az1")]
-    found = spot(session_of("us-east-2"), (P5,), NOW)
-    assert prices(found) == {(P5, "use2-az1"): "19"}
-    (refusal,) = found.refusals
+    history = spot(session_of("us-east-2"), (P5,), NOW)
+    assert prices(history) == {(P5, "use2-az1"): "19"}
+    (refusal,) = history.refusals
     assert (refusal.key.zone, refusal.reason) == ("use2-az3", "the price is $0.000000, expected more than 0")
 
 

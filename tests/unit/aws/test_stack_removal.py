@@ -51,17 +51,17 @@ def aws():
 
 def described_as(status):
     """What CloudFormation says of the stack itself."""
-    found = {"StackName": "slipway-a-training", "StackId": ID, "StackStatus": status, "CreationTime": BEGAN}
-    return {"Stacks": [found]}
+    stack = {"StackName": "slipway-a-training", "StackId": ID, "StackStatus": status, "CreationTime": BEGAN}
+    return {"Stacks": [stack]}
 
 
 def removed(session, stack):
     """The events that were told, and how often it waited."""
-    told, waits = [], []
+    events, waits = [], []
     stacks.remove(
-        session, stack, lambda stack_event: told.append((stack_event.logical_id, stack_event.status)), waits.append
+        session, stack, lambda stack_event: events.append((stack_event.logical_id, stack_event.status)), waits.append
     )
-    return told, len(waits)
+    return events, len(waits)
 
 
 def answer(stub, *events):
@@ -75,8 +75,8 @@ def test_it_is_followed_to_its_end_and_each_event_is_reported_once(aws):
     answer(stub, BEGUN, CREATED)
     answer(stub, LEFT, BEGUN, CREATED)
     answer(stub, GONE, LEFT, BEGUN, CREATED)
-    told, waits = removed(session, state())
-    assert told == [
+    events, waits = removed(session, state())
+    assert events == [
         ("slipway-a-training", "DELETE_IN_PROGRESS"),
         ("Vpc", "DELETE_COMPLETE"),
         ("slipway-a-training", "DELETE_COMPLETE"),
@@ -99,8 +99,8 @@ def test_a_removal_that_goes_on_is_joined_and_not_begun_again(aws):
     session, stub = aws
     answer(stub, LEFT, BEGUN, CREATED)
     answer(stub, GONE, LEFT, BEGUN, CREATED)
-    told, _ = removed(session, state("DELETE_IN_PROGRESS"))
-    assert [status for _, status in told] == ["DELETE_IN_PROGRESS", "DELETE_COMPLETE", "DELETE_COMPLETE"]
+    events, _ = removed(session, state("DELETE_IN_PROGRESS"))
+    assert [status for _, status in events] == ["DELETE_IN_PROGRESS", "DELETE_COMPLETE", "DELETE_COMPLETE"]
 
 
 def test_every_reason_of_a_failure_is_given(aws):
@@ -109,10 +109,12 @@ def test_every_reason_of_a_failure_is_given(aws):
     stub.add_response("delete_stack", {}, {"StackName": ID})
     stuck = event(3, "DELETE_FAILED", "Nodes", "AWS::EC2::SecurityGroup", "sg-1 has a dependent object")
     answer(stub, event(4, "DELETE_FAILED", reason="failed to delete: [Nodes]"), stuck, BEGUN, CREATED)
-    with pytest.raises(DeploymentFailedError, match=r"Nodes \(AWS::EC2::SecurityGroup\): sg-1 has a dependent") as told:
+    with pytest.raises(
+        DeploymentFailedError, match=r"Nodes \(AWS::EC2::SecurityGroup\): sg-1 has a dependent"
+    ) as caught:
         removed(session, state())
-    assert told.value.exit_code == 6
-    assert "--stack-name slipway-a-training" in told.value.hint
+    assert caught.value.exit_code == 6
+    assert "--stack-name slipway-a-training" in caught.value.hint
 
 
 def test_an_export_in_use_is_the_reason_where_no_resource_is(aws):

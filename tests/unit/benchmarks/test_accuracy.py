@@ -74,10 +74,10 @@ def classes():
     ],
 )
 def test_each_class_holds_on_sources_that_no_fit_has_seen(classes, name, count, shares, width):
-    found = classes[name]
-    assert found["n"] == count
-    assert all(found[key] >= least for key, least in zip(SHARES, shares, strict=True)), found
-    assert found["median_width"] <= width
+    accuracy_of_class = classes[name]
+    assert accuracy_of_class["n"] == count
+    assert all(accuracy_of_class[key] >= least for key, least in zip(SHARES, shares, strict=True)), accuracy_of_class
+    assert accuracy_of_class["median_width"] <= width
 
 
 def test_newest_recipes_alone_and_no_evaluation_are_fitted():
@@ -108,10 +108,10 @@ def test_parts_add_up(measured):
 
 def test_further_rows_hold_too():
     outcomes = [accuracy.outcome(row, load_training()) for row in training_rows.read_rows(FURTHER_RUNS)]
-    found = accuracy.summary(outcomes)
-    assert found["within_25"] >= 0.78
-    assert found["within_50"] >= 0.92
-    assert found["covered"] >= 0.85
+    summary = accuracy.summary(outcomes)
+    assert summary["within_25"] >= 0.78
+    assert summary["within_50"] >= 0.92
+    assert summary["covered"] >= 0.85
 
 
 def test_shipped_coefficients_are_what_the_fit_gives():
@@ -189,7 +189,7 @@ def test_an_unlisted_chip_is_taken_from_the_rows_peak(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changes, said",
+    "changes, message",
     [
         ({"params_total_B": ""}, "params_total_B is missing"),
         ({"params_total_B": "many"}, "not a number"),
@@ -201,9 +201,9 @@ def test_an_unlisted_chip_is_taken_from_the_rows_peak(tmp_path):
         ({"tokens_per_s_per_chip": "", "accelerator_count": ""}, "accelerator_count is missing"),
     ],
 )
-def test_a_bad_row_is_named(tmp_path, changes, said):
+def test_a_bad_row_is_named(tmp_path, changes, message):
     path = written(tmp_path / "rows.csv", row_fields(), row_fields(**changes))
-    with pytest.raises(training_rows.RowsError, match=f"rows.csv:3.*{said}"):
+    with pytest.raises(training_rows.RowsError, match=f"rows.csv:3.*{message}"):
         training_rows.read_rows(path)
 
 
@@ -256,8 +256,10 @@ def test_measurements_correct_the_estimate(tmp_path, capsys):
 
 
 def test_a_measurement_on_few_machines_helps_on_many():
-    found = scaling.measure()
-    assert (found["series"], found["larger"]) == (13, 18)
-    assert found["within_25_after"] >= max(found["within_25_without"], found["within_25_constant"])
-    assert 0.85 <= found["covered_after"] <= 0.95
-    assert found["median_width_after"] < found["median_width_without"]
+    scaling_accuracy = scaling.measure()
+    assert (scaling_accuracy["series"], scaling_accuracy["larger"]) == (13, 18)
+    assert scaling_accuracy["within_25_after"] >= max(
+        scaling_accuracy["within_25_without"], scaling_accuracy["within_25_constant"]
+    )
+    assert 0.85 <= scaling_accuracy["covered_after"] <= 0.95
+    assert scaling_accuracy["median_width_after"] < scaling_accuracy["median_width_without"]

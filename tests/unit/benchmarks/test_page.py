@@ -29,5 +29,5 @@ def test_every_section_has_an_aim() -> None:
 def test_the_worst_interval_is_the_one_that_costs_most_more() -> None:
     near = Cell(name="near", automatic_usd=100.5, best_usd=100, automatic_s=60, best_s=50)
     far = Cell(name="far", automatic_usd=103, best_usd=100, automatic_s=60, best_s=30)
-    found = summary([near, far])
-    assert (found["held"], found["worst_cell"], found["worst_excess"]) == (1, "far", 0.03)
+    totals = summary([near, far])
+    assert (totals["held"], totals["worst_cell"], totals["worst_excess"]) == (1, "far", 0.03)

@@ -41,8 +41,8 @@ def written(path: Path, *rows: dict[str, str]) -> Path:
 
 
 def errors(rows, family, coefficients):
-    found = [row for row in rows if row.neuron == (family == "neuron")]
-    return [abs(fit_serving.estimated(row, coefficients).tokens_per_s / row.tokens_per_s - 1) for row in found]
+    matching_rows = [row for row in rows if row.neuron == (family == "neuron")]
+    return [abs(fit_serving.estimated(row, coefficients).tokens_per_s / row.tokens_per_s - 1) for row in matching_rows]
 
 
 def share(values, bound):
@@ -51,23 +51,23 @@ def share(values, bound):
 
 @pytest.mark.long
 def test_the_shipped_rows_meet_what_was_promised():
-    told = serving_accuracy.measure(*read_rows(ROWS))
-    assert told["inf2_trn1"]["median_abs_error"] <= 0.12
-    assert told["inf2_trn1"]["within_25"] >= 0.80
-    assert told["gpu"]["within_35"] >= 0.75
-    assert told["inf2_trn1"]["leave_one_model_out"]["within_25"] >= 0.75
-    assert told["gpu"]["leave_one_model_out"]["within_35"] >= 0.70
-    assert told["refused"] == len(told["refused_rows"]) == 6
-    assert told["inf2_trn1"]["n"] + told["gpu"]["n"] + told["refused"] == 154
+    accuracy = serving_accuracy.measure(*read_rows(ROWS))
+    assert accuracy["inf2_trn1"]["median_abs_error"] <= 0.12
+    assert accuracy["inf2_trn1"]["within_25"] >= 0.80
+    assert accuracy["gpu"]["within_35"] >= 0.75
+    assert accuracy["inf2_trn1"]["leave_one_model_out"]["within_25"] >= 0.75
+    assert accuracy["gpu"]["leave_one_model_out"]["within_35"] >= 0.70
+    assert accuracy["refused"] == len(accuracy["refused_rows"]) == 6
+    assert accuracy["inf2_trn1"]["n"] + accuracy["gpu"]["n"] + accuracy["refused"] == 154
 
 
 @pytest.mark.parametrize("family, bound, least", [("neuron", 0.25, 0.80), ("gpu", 0.35, 0.75)])
 def test_rows_that_were_not_fitted_are_estimated_as_well(family, bound, least):
     rows = read_rows(ROWS)[0]
-    found = []
-    for seen, unseen in ((rows[::2], rows[1::2]), (rows[1::2], rows[::2])):
-        found += errors(unseen, family, fit_serving.fit(fit_serving.of_family(seen, family), family))
-    assert share(found, bound) >= least
+    relative_errors = []
+    for fitted, unseen in ((rows[::2], rows[1::2]), (rows[1::2], rows[::2])):
+        relative_errors += errors(unseen, family, fit_serving.fit(fit_serving.of_family(fitted, family), family))
+    assert share(relative_errors, bound) >= least
 
 
 def test_the_shipped_coefficients_are_those_of_the_fit():
@@ -181,8 +181,8 @@ def test_json_writes_nothing_and_the_report_has_its_own_section(tmp_path, monkey
     assert json.loads(capsys.readouterr().out)["inf2_trn1"]["n"] == 1
     assert "serving" not in sections(report.read_text(encoding="utf-8"))
     assert serving_accuracy.main([str(path)]) == 0
-    told = sections(report.read_text(encoding="utf-8"))
-    assert told["training"] == "# Training\n\nkept"
-    assert told["serving"].startswith("# Accuracy of the serving estimate")
+    report_sections = sections(report.read_text(encoding="utf-8"))
+    assert report_sections["training"] == "# Training\n\nkept"
+    assert report_sections["serving"].startswith("# Accuracy of the serving estimate")
     replace_section(report, "training", "# Training\n\nnew")
-    assert sections(report.read_text(encoding="utf-8"))["serving"] == told["serving"]
+    assert sections(report.read_text(encoding="utf-8"))["serving"] == report_sections["serving"]

@@ -50,8 +50,8 @@ def prices(data, table, *key):
 def test_a_changed_price_is_a_row_more_with_its_source_and_an_unchanged_one_is_left_alone(data, cache):
     same = ("p4d.24xlarge", "us-east-1", "", "21.957642", "2026-10-20", *FILE)
     before = (data / tables.SPOT.path).read_bytes()
-    found = write(cache(tables.ON_DEMAND, (*P5, "49.5", "2026-11-30", *FILE), same), data, TODAY)
-    assert found.added == {tables.ON_DEMAND.path: 1}
+    written = write(cache(tables.ON_DEMAND, (*P5, "49.5", "2026-11-30", *FILE), same), data, TODAY)
+    assert written.added == {tables.ON_DEMAND.path: 1}
     assert prices(data, tables.ON_DEMAND, *P5) == [("49.5", "2026-11-30")]
     assert prices(data, tables.ON_DEMAND, *same[:3]) == []
     assert "aws-price-file-ec2" in {row[0] for row in tables.read_checked(tables.SOURCES, data, TODAY)}
@@ -85,15 +85,15 @@ def test_a_zone_that_the_catalog_does_not_know_needs_a_look_first(data, cache):
 
 
 def test_the_text_has_the_change(data, cache, monkeypatch):
-    found = write(cache(tables.ON_DEMAND, (*P5, "49.5", "2026-11-30", *FILE)), data, TODAY)
+    written = write(cache(tables.ON_DEMAND, (*P5, "49.5", "2026-11-30", *FILE)), data, TODAY)
     monkeypatch.setattr(tables, "SNAPSHOT", data)
-    told = "\n".join(proposal(load(), found, TODAY))
-    assert "Prices as of 2026-12-01" in told
-    assert "prices/on_demand.csv: 1 rows" in told
-    assert "p5.48xlarge" in told
-    assert "49.5" in told
+    text = "\n".join(proposal(load(), written, TODAY))
+    assert "Prices as of 2026-12-01" in text
+    assert "prices/on_demand.csv: 1 rows" in text
+    assert "p5.48xlarge" in text
+    assert "49.5" in text
 
 
 def test_nothing_new_is_said(data, cache):
-    found = write(cache(tables.ON_DEMAND), data, TODAY)
-    assert proposal(load(), found, TODAY) == ["Nothing is new in the cache."]
+    written = write(cache(tables.ON_DEMAND), data, TODAY)
+    assert proposal(load(), written, TODAY) == ["Nothing is new in the cache."]

@@ -11,9 +11,9 @@ from launcher.model.money import Price, Tier, Unpriced
 
 
 def priced(catalog: Catalog, item: str, region: str) -> Price:
-    found = catalog.bill_item(item, region)
-    assert isinstance(found, Price)
-    return found
+    bill_price = catalog.bill_item(item, region)
+    assert isinstance(bill_price, Price)
+    return bill_price
 
 
 def tier(start: str, end: str | None, usd: str) -> Tier:
@@ -69,15 +69,15 @@ def test_free_is_said(catalog: Catalog):
     "item, region, words", [("vpc.nat-gateway", "sa-east-1", "no price of vpc.nat-gateway is known in this region")]
 )
 def test_a_missing_price_is_never_zero(catalog: Catalog, item: str, region: str, words: str):
-    found = catalog.bill_item(item, region)
-    assert isinstance(found, Unpriced)
-    assert words in found.reason
+    bill_price = catalog.bill_item(item, region)
+    assert isinstance(bill_price, Unpriced)
+    assert words in bill_price.reason
 
 
 def test_before_the_first_row_there_is_no_price():
-    found = load(prices_as_of=date(2024, 1, 1)).bill_item("vpc.nat-gateway", "us-east-1")
-    assert isinstance(found, Unpriced)
-    assert "on or before 2024-01-01: the first is of 2025-10-28" in found.reason
+    bill_price = load(prices_as_of=date(2024, 1, 1)).bill_item("vpc.nat-gateway", "us-east-1")
+    assert isinstance(bill_price, Unpriced)
+    assert "on or before 2024-01-01: the first is of 2025-10-28" in bill_price.reason
 
 
 def test_transfer_between_regions_takes_the_pair_first(catalog: Catalog):

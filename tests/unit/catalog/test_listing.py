@@ -17,20 +17,20 @@ NOW = date(2026, 11, 20)
 
 
 def test_history_and_what_prices_nothing_are_shown(catalog: Catalog):
-    found = rows(catalog, instance_type="trn2.48xlarge", option="on-demand", now=NOW)
-    assert [(row.region, row.usd, row.basis, row.current) for row in found] == [
+    price_rows = rows(catalog, instance_type="trn2.48xlarge", option="on-demand", now=NOW)
+    assert [(row.region, row.usd, row.basis, row.current) for row in price_rows] == [
         ("*", None, None, False),
         ("us-east-2", Decimal("85.964"), Basis.UNVERIFIED, False),
     ]
-    assert found[0].note == "AWS lists no on-demand price"
-    assert found[1].age_days == (NOW - date(2026, 6, 7)).days
+    assert price_rows[0].note == "AWS lists no on-demand price"
+    assert price_rows[1].age_days == (NOW - date(2026, 6, 7)).days
 
 
 def test_the_current_row_is_the_one_that_prices(catalog: Catalog):
-    found = rows(catalog, instance_type="p5.48xlarge", region="us-east-1", option="capacity-block")
-    listed = [(row.as_of.isoformat(), str(row.usd)) for row in found if row.current and not row.zone]
+    price_rows = rows(catalog, instance_type="p5.48xlarge", region="us-east-1", option="capacity-block")
+    listed = [(row.as_of.isoformat(), str(row.usd)) for row in price_rows if row.current and not row.zone]
     assert listed == [("2026-10-07", "47.76")]
-    assert [row.region for row in found if row.basis is Basis.UNVERIFIED] == ["unstated"]
+    assert [row.region for row in price_rows if row.basis is Basis.UNVERIFIED] == ["unstated"]
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "us-west-2"])
@@ -47,8 +47,8 @@ def test_each_current_row_is_what_the_look_up_gives(catalog: Catalog, region: st
 
 
 def test_spot_rows_carry_their_market(catalog: Catalog):
-    found = rows(catalog.at(date(2026, 11, 1)), instance_type="trn2.48xlarge", option="spot")
-    assert [(row.market, row.zone, row.current) for row in found if row.zone] == [
+    price_rows = rows(catalog.at(date(2026, 11, 1)), instance_type="trn2.48xlarge", option="spot")
+    assert [(row.market, row.zone, row.current) for row in price_rows if row.zone] == [
         (Market.FLOOR, "use2-az3", False),
         (Market.OPEN, "use2-az3", False),
         (Market.OPEN, "use2-az3", True),
@@ -76,14 +76,14 @@ def test_an_unavailable_type_is_listed_with_the_reason(catalog: Catalog):
 
 
 def test_bill_items_have_units_tiers_and_free_rows(catalog: Catalog):
-    found = {
+    rows_by_item = {
         (row.name, row.detail): row
         for row in rows(catalog, region="us-east-1", option="bill-item")
         if row.region != "*"
     }
-    assert found["s3.standard-storage", "0 to 51200"].unit == "GB-month"
-    assert found["ebs.gp3-iops", "from 3000"].current
-    assert found["transfer.from-internet", ""].usd == 0
+    assert rows_by_item["s3.standard-storage", "0 to 51200"].unit == "GB-month"
+    assert rows_by_item["ebs.gp3-iops", "from 3000"].current
+    assert rows_by_item["transfer.from-internet", ""].usd == 0
 
 
 def test_rows_of_another_day_are_those_known_then(catalog: Catalog):
@@ -92,13 +92,13 @@ def test_rows_of_another_day_are_those_known_then(catalog: Catalog):
 
 def test_what_the_cut_of_june_2025_changed(catalog: Catalog):
     changes = difference(catalog, date(2025, 4, 1), date(2025, 6, 25), option=PurchaseOption.ON_DEMAND)
-    found = {}
+    usd_changes = {}
     for change in changes:
         assert change.what == "changed"
         assert change.before is not None
         assert change.after is not None
-        found[change.after.name] = (str(change.before.usd), str(change.after.usd))
-    assert found == {
+        usd_changes[change.after.name] = (str(change.before.usd), str(change.after.usd))
+    assert usd_changes == {
         "p5.48xlarge": ("98.32", "55.04"),
         "p5en.48xlarge": ("84.8", "63.296"),
         "p4d.24xlarge": ("32.7726", "21.957642"),

@@ -13,9 +13,9 @@ from launcher.model.enums import Basis, Market, Payment, PurchaseOption
 from launcher.model.money import Price, Unpriced
 
 
-def reason(found: Price | Unpriced) -> str:
-    assert isinstance(found, Unpriced)
-    return found.reason
+def reason(price: Price | Unpriced) -> str:
+    assert isinstance(price, Unpriced)
+    return price.reason
 
 
 def test_an_absent_price_says_why(catalog: Catalog):
@@ -63,11 +63,11 @@ def test_a_spot_row_says_whether_it_is_an_offer(catalog: Catalog):
 
 def test_a_region_without_zones_has_a_range_and_no_offer(catalog: Catalog):
     assert catalog.at(date(2026, 7, 31)).spot("g5.xlarge", "us-east-1") == {}
-    found = catalog.spot_range("g5.xlarge", "us-east-1")
-    assert found is not None
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low.usd <= found.average.usd <= found.high.usd
+    spot_range = catalog.spot_range("g5.xlarge", "us-east-1")
+    assert spot_range is not None
+    assert spot_range.low is not None
+    assert spot_range.high is not None
+    assert spot_range.low.usd <= spot_range.average.usd <= spot_range.high.usd
     estimated = catalog.spot_range("g5.xlarge", "me-central-1")
     assert estimated is not None
     assert (estimated.low, estimated.average.basis) == (None, Basis.DERIVED)
@@ -96,15 +96,15 @@ def test_market(spot: str, on_demand: list[tuple[str, str]], expected: Market):
 
 
 def test_the_newer_band_of_the_advisor(catalog: Catalog):
-    found = catalog.interruption_band("p5.48xlarge", "us-east-1")
-    assert found is not None
-    assert (found.low_percent, found.high_percent, found.savings_percent) == (0, 5, 57)
-    assert found.as_of == date(2026, 3, 20)
+    band = catalog.interruption_band("p5.48xlarge", "us-east-1")
+    assert band is not None
+    assert (band.low_percent, band.high_percent, band.savings_percent) == (0, 5, 57)
+    assert band.as_of == date(2026, 3, 20)
     highest = catalog.interruption_band("c5.12xlarge", "af-south-1")
     assert isinstance(highest, InterruptionBand)
     assert (highest.low_percent, highest.high_percent) == (20, None)
     assert catalog.interruption_band("p6-b300.48xlarge", "us-east-1") is None
-    assert catalog.at(date(2025, 7, 1)).interruption_band("p5.48xlarge", "us-east-1") != found
+    assert catalog.at(date(2025, 7, 1)).interruption_band("p5.48xlarge", "us-east-1") != band
 
 
 def test_a_local_zone_is_priced_apart(catalog: Catalog):
@@ -116,10 +116,10 @@ def test_a_local_zone_is_priced_apart(catalog: Catalog):
 
 
 def test_sagemaker_takes_a_newer_rate_of_another_component(catalog: Catalog):
-    found = catalog.at(date(2026, 9, 1)).sagemaker("ml.p5.48xlarge", "us-east-1", "hosting")
-    assert isinstance(found, Price)
-    assert (found.usd, found.basis) == (Decimal("63.296"), Basis.DERIVED)
-    assert "billed alike" in found.note
+    price = catalog.at(date(2026, 9, 1)).sagemaker("ml.p5.48xlarge", "us-east-1", "hosting")
+    assert isinstance(price, Price)
+    assert (price.usd, price.basis) == (Decimal("63.296"), Basis.DERIVED)
+    assert "billed alike" in price.note
     early = load(prices_as_of=date(2025, 3, 1)).sagemaker("ml.p5.48xlarge", "us-east-1", "hosting")
     assert isinstance(early, Price)
     assert early.usd == Decimal("113.068")
@@ -134,16 +134,16 @@ def test_a_newer_rate_of_a_training_job_is_none_of_hyperpod():
         cluster, training = (load().sagemaker(name, region, each) for each in ("cluster", "training"))
         if isinstance(cluster, Price) and isinstance(training, Price):
             assert cluster.usd > training.usd or "g6e" in name, (name, region)
-    found = load().sagemaker("ml.g6e.48xlarge", "us-east-2", "cluster")
-    assert isinstance(found, Price)
-    assert found.usd == Decimal("37.66")
+    price = load().sagemaker("ml.g6e.48xlarge", "us-east-2", "cluster")
+    assert isinstance(price, Price)
+    assert price.usd == Decimal("37.66")
 
 
 def test_a_suspect_sagemaker_row_prices_nothing():
-    found = load(prices_as_of=date(2025, 3, 1)).sagemaker("ml.trn1.32xlarge", "us-east-1", "hosting")
-    assert isinstance(found, Unpriced)
-    assert found.seen is not None
-    assert found.seen.usd == Decimal("28.497")
+    price = load(prices_as_of=date(2025, 3, 1)).sagemaker("ml.trn1.32xlarge", "us-east-1", "hosting")
+    assert isinstance(price, Unpriced)
+    assert price.seen is not None
+    assert price.seen.usd == Decimal("28.497")
 
 
 def test_regions_that_offer_a_type(catalog: Catalog):

@@ -80,12 +80,12 @@ def test_savings_plan_rates_read_from_aws_replace_the_derived_ones(tmp_path: Pat
 
 def test_sagemaker_plans_and_most_training_plans_have_prices_only_here(tmp_path: Path):
     plan = (SavingsPlanKind.SAGEMAKER, 1, Payment.NO_UPFRONT)
-    for found in (
+    for price in (
         load().savings_plan("ml.p5.48xlarge", "us-east-1", *plan),
         load().training_plan("p5.48xlarge", "us-west-2"),
     ):
-        assert isinstance(found, Unpriced)
-        assert found.reason
+        assert isinstance(price, Unpriced)
+        assert price.reason
     write(tmp_path, tables.SAVINGS_PLANS, ("ml.p5.48xlarge", "us-east-1", "sagemaker", "1", "50", "", "", *ORIGIN))
     write(tmp_path, tables.TRAINING_PLANS, ("p5.48xlarge", "us-west-2", "", "44", *ORIGIN))
     catalog = load(overlay=tmp_path)
@@ -209,9 +209,9 @@ class TestFarOutside:
         row = ("p5.48xlarge", "us-east-2", "use2-az1", self.FAR, "2026-11-19", "listed", "price-list", "")
         write(tmp_path, tables.SPOT, row)
         catalog = load(overlay=tmp_path)
-        seen = catalog.selector.contradiction(Key("spot", "p5.48xlarge", "us-east-2"))
-        assert seen is not None
-        assert (seen.usd, seen.zone) == (self.FAR, "use2-az1")
+        contradiction = catalog.selector.contradiction(Key("spot", "p5.48xlarge", "us-east-2"))
+        assert contradiction is not None
+        assert (contradiction.usd, contradiction.zone) == (self.FAR, "use2-az1")
         assert catalog.selector.contradiction(Key("spot", "p5.48xlarge", "us-east-2", "use2-az2")) is None
         wanted = PriceFilter(instance_type="p5.48xlarge", region="us-east-2", option="spot")
         shown = show(catalog, wanted, datetime(2026, 11, 20, tzinfo=UTC), history=False)

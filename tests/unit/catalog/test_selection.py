@@ -17,8 +17,8 @@ def usd(each: Row) -> str:
 
 
 def winner(*rows: Row, until: str = FOREVER) -> str | None:
-    found = newest(rows, usd, until)
-    return found.usd if found else None
+    newest_row = newest(rows, usd, until)
+    return newest_row.usd if newest_row else None
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_the_newest_listed_or_derived_row_wins(rows: list[Row], until: str, expe
 
 def test_the_newest_unverified_row_is_found_apart():
     rows = [row("1", "2026-01-01"), row("2", "2025-01-01", "unverified"), row("3", "2025-06-01", "unverified")]
-    found = unverified(rows, usd, FOREVER)
-    assert found is not None
-    assert found.usd == "3"
+    unverified_row = unverified(rows, usd, FOREVER)
+    assert unverified_row is not None
+    assert unverified_row.usd == "3"
 
 
 ROWS = st.lists(
@@ -62,11 +62,15 @@ ROWS = st.lists(
 
 @given(rows=ROWS, until=st.dates().map(lambda day: day.isoformat()), data=st.data())
 def test_order_of_rows_does_not_matter_and_no_candidate_is_newer(rows: list[Row], until: str, data: st.DataObject):
-    found = newest(rows, usd, until)
+    newest_row = newest(rows, usd, until)
     again = newest(data.draw(st.permutations(rows)), usd, until)
-    assert (found is None) == (again is None)
+    assert (newest_row is None) == (again is None)
     candidates = [each for each in rows if each.basis != "unverified" and each.as_of <= until]
-    assert (found is None) == (not candidates)
-    if found is not None and again is not None:
-        assert (float(found.usd), found.as_of, found.basis) == (float(again.usd), again.as_of, again.basis)
-        assert found.as_of == max(candidate.as_of for candidate in candidates)
+    assert (newest_row is None) == (not candidates)
+    if newest_row is not None and again is not None:
+        assert (float(newest_row.usd), newest_row.as_of, newest_row.basis) == (
+            float(again.usd),
+            again.as_of,
+            again.basis,
+        )
+        assert newest_row.as_of == max(candidate.as_of for candidate in candidates)

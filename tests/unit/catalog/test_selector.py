@@ -20,8 +20,8 @@ CLUSTER = Key("sagemaker", "ml.p5.48xlarge", "us-east-1", detail="cluster")
 TRAINING = CLUSTER._replace(detail="training")
 
 
-def catalog_with(folder: Path, *found: tuple[tables.Table, tuple[str, ...]]) -> Catalog:
-    for table, row in found:
+def catalog_with(folder: Path, *table_rows: tuple[tables.Table, tuple[str, ...]]) -> Catalog:
+    for table, row in table_rows:
         path = folder / table.path
         path.parent.mkdir(exist_ok=True)
         path.write_text(tables.encode(table, [row]), encoding="utf-8")
@@ -73,8 +73,8 @@ def test_a_sagemaker_rate_is_another_components_where_that_is_newer(tmp_path: Pa
 
 
 def test_hyperpods_rate_is_its_own_whatever_is_newer(tmp_path: Path):
-    found = catalog_with(tmp_path, managed("hosting", "70", "2026-11-19")).selector
-    assert [row.zone for row in found.rows(CLUSTER)] == ["cluster"]
+    selector = catalog_with(tmp_path, managed("hosting", "70", "2026-11-19")).selector
+    assert [row.zone for row in selector.rows(CLUSTER)] == ["cluster"]
     later = catalog_with(tmp_path, managed("cluster", "80", "2026-11-19")).selector
     assert "cluster" not in {row.zone for row in later.rows(TRAINING)}
 
@@ -82,8 +82,8 @@ def test_hyperpods_rate_is_its_own_whatever_is_newer(tmp_path: Path):
 def test_a_price_of_the_components_own_wins_a_tie(tmp_path: Path):
     path = tmp_path / tables.SAGEMAKER.path
     path.parent.mkdir()
-    found = [managed("cluster", "60", "2026-11-19")[1], managed("hosting", "70", "2026-11-19")[1]]
-    path.write_text(tables.encode(tables.SAGEMAKER, found), encoding="utf-8")
+    sagemaker_rows = [managed("cluster", "60", "2026-11-19")[1], managed("hosting", "70", "2026-11-19")[1]]
+    path.write_text(tables.encode(tables.SAGEMAKER, sagemaker_rows), encoding="utf-8")
     row = load(overlay=tmp_path).selector.row(CLUSTER)
     assert row is not None
     assert (row.usd, row.basis) == ("60", "listed")
@@ -91,8 +91,8 @@ def test_a_price_of_the_components_own_wins_a_tie(tmp_path: Path):
 
 def test_an_unverified_reservation_is_listed_as_no_savings_plan(tmp_path: Path):
     catalog = catalog_with(tmp_path, reserved("9", "2026-11-19", "unverified"))
-    found = rows(catalog, instance_type=PLACE[0], region=PLACE[1], option="savings-plan")
-    assert all(str(row.usd) != "9" for row in found)
+    price_rows = rows(catalog, instance_type=PLACE[0], region=PLACE[1], option="savings-plan")
+    assert all(str(row.usd) != "9" for row in price_rows)
     shown = rows(catalog, instance_type=PLACE[0], region=PLACE[1], option="reserved")
     assert [row.basis for row in shown if str(row.usd) == "9"] == [Basis.UNVERIFIED]
 

@@ -38,9 +38,9 @@ def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., C
             plan["target"] = {"instance_type": ["p5.48xlarge", "trn1.32xlarge"], "nodes": 1, "region": "us-east-2"}
             plan["purchase"] = {"option": "on-demand", "price_overrides": own, **sections.get("purchase", {})}
         Path("plan.yaml").write_text(yaml.safe_dump(plan), encoding="utf-8")
-        found = compare(Path("plan.yaml"), NOW, PriceOptions())
-        assert isinstance(found, Comparison)
-        return found
+        comparison = compare(Path("plan.yaml"), NOW, PriceOptions())
+        assert isinstance(comparison, Comparison)
+        return comparison
 
     return run
 
@@ -50,9 +50,9 @@ def saving(compared, share: float, gpu_run: float, train: dict) -> Comparison:
     probe = compared(train, gpu=100, trainium=100)
     hourly_gpu = rate(probe.gpu, gpu_run)
     hourly_trainium = rate(probe.trainium, gpu_run * (1 - share))
-    found = compared(train, gpu=hourly_gpu, trainium=hourly_trainium)
-    assert float(found.port.saving_per_run.mid) == pytest.approx(share * gpu_run, rel=1e-3)
-    return found
+    comparison = compared(train, gpu=hourly_gpu, trainium=hourly_trainium)
+    assert float(comparison.port.saving_per_run.mid) == pytest.approx(share * gpu_run, rel=1e-3)
+    return comparison
 
 
 def rate(quoted, total: float) -> float:
@@ -62,28 +62,28 @@ def rate(quoted, total: float) -> float:
 
 
 def test_a_two_week_port_that_saves_40_percent_of_a_run_done_once_is_a_loss(compared):
-    found = saving(compared, 0.4, 5000, {"runs": 1})
-    assert found.port.usd == 10_000
-    assert found.verdict.choice is Choice.GPU
-    assert found.port.saving_usd < -7_000
-    assert not found.port.pays
-    assert any("the plan has 1 run" in reason for reason in found.verdict.reasons)
+    comparison = saving(compared, 0.4, 5000, {"runs": 1})
+    assert comparison.port.usd == 10_000
+    assert comparison.verdict.choice is Choice.GPU
+    assert comparison.port.saving_usd < -7_000
+    assert not comparison.port.pays
+    assert any("the plan has 1 run" in reason for reason in comparison.verdict.reasons)
 
 
 def test_the_same_port_on_a_monthly_run_for_two_years_pays_back_many_times(compared):
-    found = saving(compared, 0.4, 5000, {"runs": 24, "runs_per_month": 1})
-    assert found.verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}
-    assert found.port.break_even_run == 7
-    gross = 24 * found.port.saving_per_run.mid
-    assert gross / found.port.usd > 4
-    assert found.port.saving_usd == pytest.approx(gross - found.port.usd - 24 * 500)
+    comparison = saving(compared, 0.4, 5000, {"runs": 24, "runs_per_month": 1})
+    assert comparison.verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}
+    assert comparison.port.break_even_run == 7
+    gross = 24 * comparison.port.saving_per_run.mid
+    assert gross / comparison.port.usd > 4
+    assert comparison.port.saving_usd == pytest.approx(gross - comparison.port.usd - 24 * 500)
 
 
 def test_the_break_even_has_a_day_and_the_paths_their_ends(compared):
-    found = saving(compared, 0.4, 5000, {"runs": 24, "runs_per_month": 2}).port
-    assert found.break_even_run == 6
-    assert found.break_even_on == date(2027, 3, 6)
-    gpu, first, meanwhile = found.paths
+    port_costs = saving(compared, 0.4, 5000, {"runs": 24, "runs_per_month": 2}).port
+    assert port_costs.break_even_run == 6
+    assert port_costs.break_even_on == date(2027, 3, 6)
+    gpu, first, meanwhile = port_costs.paths
     assert (gpu.runs_on_gpu, first.runs_on_gpu, meanwhile.runs_on_gpu) == (24, 0, 1)
     assert (first.done_on - gpu.done_on).days == 14
     assert meanwhile.done_on == gpu.done_on
@@ -104,17 +104,17 @@ def test_the_break_even_has_a_day_and_the_paths_their_ends(compared):
 )
 def test_what_decides_for_the_gpu_whatever_the_money_says(compared, train, plan, words):
     assert compared(gpu=1000, trainium=10).verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}
-    found = compared(train, gpu=1000, trainium=10, **plan)
-    assert found.verdict.choice is Choice.GPU
-    assert words in found.verdict.text
-    assert found.verdict.flips
+    comparison = compared(train, gpu=1000, trainium=10, **plan)
+    assert comparison.verdict.choice is Choice.GPU
+    assert words in comparison.verdict.text
+    assert comparison.verdict.flips
 
 
 def test_near_totals_are_too_close_to_call(compared):
-    found = saving(compared, 0.4, 2400, {"runs": 24})
-    assert abs(found.port.saving_usd) / found.port.paths[0].usd < Decimal("0.15")
-    assert found.verdict.choice is Choice.MEASURE_FIRST
-    assert found.verdict.text.startswith("Too close to call: measure both first.")
+    comparison = saving(compared, 0.4, 2400, {"runs": 24})
+    assert abs(comparison.port.saving_usd) / comparison.port.paths[0].usd < Decimal("0.15")
+    assert comparison.verdict.choice is Choice.MEASURE_FIRST
+    assert comparison.verdict.text.startswith("Too close to call: measure both first.")
 
 
 def test_runs_that_overlap_at_the_pace_of_the_plan_are_reported(compared):
@@ -124,38 +124,41 @@ def test_runs_that_overlap_at_the_pace_of_the_plan_are_reported(compared):
 
 
 def test_a_saving_is_reported_as_a_part_of_the_run_on_gpu(compared):
-    found = saving(compared, 0.4, 5000, {"runs": 24})
-    assert "saves $2,000.00 of the $5,000.00 on GPU" in found.verdict.reasons[0]
+    comparison = saving(compared, 0.4, 5000, {"runs": 24})
+    assert "saves $2,000.00 of the $5,000.00 on GPU" in comparison.verdict.reasons[0]
 
 
 def test_weeks_of_the_port_follow_the_custom_kernels(compared):
     for kernels, weeks, usd in (("none", 0.6, 3000), ("some", 1.5, 7500), ("heavy", 8, 40_000)):
-        found = compared({"custom_kernels": kernels, "port_weeks": "auto"}, gpu=1000, trainium=10).port
-        assert (found.weeks.mid, found.usd) == (weeks, usd)
+        port_costs = compared({"custom_kernels": kernels, "port_weeks": "auto"}, gpu=1000, trainium=10).port
+        assert (port_costs.weeks.mid, port_costs.usd) == (weeks, usd)
 
 
 def test_a_pinned_type_stands_for_its_kind(compared):
     target = {"instance_type": "p4d.24xlarge", "region": "us-east-2", "nodes": 2}
-    found = compared(target=target, purchase={"option": "on-demand"})
-    assert (found.gpu.plan.place.instance_type, found.gpu.plan.place.option) == ("p4d.24xlarge", "on-demand")
-    assert found.trainium.plan.place.instance_type.startswith("trn")
-    assert {candidate.place.instance_type for candidate in found.priced.candidates} > {"p4d.24xlarge", "trn2.48xlarge"}
+    comparison = compared(target=target, purchase={"option": "on-demand"})
+    assert (comparison.gpu.plan.place.instance_type, comparison.gpu.plan.place.option) == ("p4d.24xlarge", "on-demand")
+    assert comparison.trainium.plan.place.instance_type.startswith("trn")
+    assert {candidate.place.instance_type for candidate in comparison.priced.candidates} > {
+        "p4d.24xlarge",
+        "trn2.48xlarge",
+    }
 
 
 def test_a_commitment_of_years_stands_for_no_side_unless_it_is_asked_for(compared):
-    found = compared()
-    assert found.gpu.plan.place.term_years is None
-    assert found.trainium.plan.place.term_years is None
+    comparison = compared()
+    assert comparison.gpu.plan.place.term_years is None
+    assert comparison.trainium.plan.place.term_years is None
     assert compared(purchase={"option": "reserved", "term_years": 3}).trainium.plan.place.option == "reserved"
 
 
 def test_hours_compare_ways_of_buying_and_no_machines(compared):
     target = {"instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-2"}
-    found = compared({"tokens_b": None, "hours": 5}, target=target)
-    assert found.port is None
-    assert "give tokens_b" in found.verdict.text
-    assert {candidate.place.instance_type for candidate in found.priced.candidates} == {"p5.48xlarge"}
-    assert len({candidate.place.option for candidate in found.priced.candidates}) >= 4
+    comparison = compared({"tokens_b": None, "hours": 5}, target=target)
+    assert comparison.port is None
+    assert "give tokens_b" in comparison.verdict.text
+    assert {candidate.place.instance_type for candidate in comparison.priced.candidates} == {"p5.48xlarge"}
+    assert len({candidate.place.option for candidate in comparison.priced.candidates}) >= 4
 
 
 def test_a_plan_that_cannot_be_done_is_refused(compared):
@@ -171,15 +174,15 @@ def test_the_page(compared, golden, width):
 
 
 def test_the_json(compared, slipway):
-    found = compared()
+    comparison = compared()
     ended = slipway("compare", "plan.yaml", "--json")
     shown = json.loads(ended.out)
     assert ended.code == 0
     assert shown["schema"] == "slipway.compare/1"
     assert set(shown) >= {"schema", "name", "as_of", "verdict", "options", "break_even"}
     assert set(shown["verdict"]) == {"choice", "text", "reasons", "flips"}
-    assert [option["rank"] for option in shown["options"]] == list(range(1, len(found.priced.candidates) + 1))
+    assert [option["rank"] for option in shown["options"]] == list(range(1, len(comparison.priced.candidates) + 1))
     assert shown["break_even"]["runs"] == 24
     assert [path["name"] for path in shown["break_even"]["paths"]] == ["gpu", "port-first", "gpu-while-porting"]
-    vars(found)["port"] = None
-    assert document(found)["break_even"] is None
+    vars(comparison)["port"] = None
+    assert document(comparison)["break_even"] is None

@@ -97,28 +97,30 @@ def test_no_command_loads_pricing_planning_or_aws_to_be_completed() -> None:
     "line", ["slipway nonsense", "slipway plan --no-such", "slipway quote 'open", "slipway --version"]
 )
 def test_a_line_that_is_wrong_says_nothing(line: str, folder: Path) -> None:
-    done = asked(line + " ")
+    done = run_completion(line + " ")
     assert done.stderr == ""
     assert not {"Error", "slipway"} & set(done.stdout.split())
 
 
 def test_a_folder_that_is_gone_says_nothing(tmp_path: Path) -> None:
-    done = asked("slipway status ", "sh", "-c", 'rmdir "$0" && exec slipway', str(tmp_path), cwd=tmp_path)
+    done = run_completion("slipway status ", "sh", "-c", 'rmdir "$0" && exec slipway', str(tmp_path), cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
 
 
 def test_what_an_option_does_is_one_line() -> None:
     """Typer has rich wrap it at 80 columns; zsh then completes nothing, and fish shows the first line alone."""
     for word, sentence in (("launch", SUMMARIES["launch"]), ("compare", SUMMARIES["compare"])):
-        assert asked(f"slipway {word}", kind="fish").stdout == f"{word}\t{sentence}\n"
+        assert run_completion(f"slipway {word}", kind="fish").stdout == f"{word}\t{sentence}\n"
 
 
 @pytest.mark.parametrize("line", LINES)
 def test_each_kind_of_word_is_answered(line: str, folder: Path) -> None:
-    assert asked(line).stdout == f"{LINES[line]}\n"
+    assert run_completion(line).stdout == f"{LINES[line]}\n"
 
 
-def asked(line: str, *command: str, cwd: Path | None = None, kind: str = "bash") -> subprocess.CompletedProcess[str]:
+def run_completion(
+    line: str, *command: str, cwd: Path | None = None, kind: str = "bash"
+) -> subprocess.CompletedProcess[str]:
     """What slipway answers a shell that asks about a line whose last word is being typed."""
     own = {"bash": {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}}
     fish = {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
@@ -134,10 +136,10 @@ def asked(line: str, *command: str, cwd: Path | None = None, kind: str = "bash")
 
 def shell(name: str) -> str:
     """A shell's program; without it the test is skipped."""
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         pytest.skip(f"not installed: {name} (apt-get install zsh fish)")
-    return found
+    return path
 
 
 @pytest.fixture
@@ -179,13 +181,13 @@ CONTROL = r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|[\x00\x08]"
 
 def until(file: int, wanted: str, patience_s: float = 20.0) -> str:
     """What a terminal shows until something wanted is in it."""
-    seen, end = "", time.monotonic() + patience_s
-    while wanted not in seen:
+    shown, end = "", time.monotonic() + patience_s
+    while wanted not in shown:
         left = end - time.monotonic()
         if left < 0 or not select.select([file], [], [], left)[0]:
-            pytest.fail(f"waited for {wanted!r}, the terminal shows {seen!r}")
-        seen += re.sub(CONTROL, "", os.read(file, 4096).decode(errors="replace"))
-    return seen
+            pytest.fail(f"waited for {wanted!r}, the terminal shows {shown!r}")
+        shown += re.sub(CONTROL, "", os.read(file, 4096).decode(errors="replace"))
+    return shown
 
 
 @pytest.mark.parametrize("lines", EVERY, ids=["few", "every"])

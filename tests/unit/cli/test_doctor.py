@@ -34,15 +34,21 @@ def test_the_page(golden, width):
 def test_no_sentence_is_wider_than_the_terminal():
     reason = "the sandbox cannot do this (servicequotas): NotImplementedError('The list_service_quotas action')"
     for width in range(60, 100):
-        found = Diagnosis(name="probe", checks=(unknown("quota", "quotas allow the plan", reason),))
-        assert [line for line in page(found, "us-east-2", width) if len(line) > width] == []
+        diagnosis = Diagnosis(name="probe", checks=(unknown("quota", "quotas allow the plan", reason),))
+        assert [line for line in page(diagnosis, "us-east-2", width) if len(line) > width] == []
 
 
 def test_the_document_has_the_keys_of_the_contract():
-    found = document(FOUND)
-    assert (found["schema"], found["name"], found["verdict"]) == ("slipway.doctor/1", "probe", "refused")
-    assert {frozenset(check) for check in found["checks"]} == {frozenset(("name", "result", "asked", "got", "fix"))}
-    assert [check["result"] for check in found["checks"]] == ["ok", "failed", "unknown", "advice"]
+    json_document = document(FOUND)
+    assert (json_document["schema"], json_document["name"], json_document["verdict"]) == (
+        "slipway.doctor/1",
+        "probe",
+        "refused",
+    )
+    assert {frozenset(check) for check in json_document["checks"]} == {
+        frozenset(("name", "result", "asked", "got", "fix"))
+    }
+    assert [check["result"] for check in json_document["checks"]] == ["ok", "failed", "unknown", "advice"]
 
 
 def test_a_command_wider_than_the_terminal_is_a_line_of_its_own_and_a_sentence_is_broken():

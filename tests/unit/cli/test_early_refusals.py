@@ -8,15 +8,15 @@ import pytest
 
 
 def test_init_refuses_a_name_that_plan_would_refuse(slipway, tmp_path):
-    code, _, said = slipway("init", str(tmp_path / "plan.yaml"), "--name", "My Job")
+    code, _, err = slipway("init", str(tmp_path / "plan.yaml"), "--name", "My Job")
     assert (code, list(tmp_path.iterdir())) == (2, [])
-    assert "1 to 40 of a-z, 0-9 and -" in said
+    assert "1 to 40 of a-z, 0-9 and -" in err
 
 
 def test_prices_of_a_day_to_come_are_refused(slipway):
-    code, _, said = slipway("plan", "examples/p5-spot.yaml", "--prices-as-of", "2999-01-01")
+    code, _, err = slipway("plan", "examples/p5-spot.yaml", "--prices-as-of", "2999-01-01")
     assert code == 2
-    assert "after today" in said
+    assert "after today" in err
 
 
 def test_a_command_in_one_word_is_an_error(slipway, tmp_path):
@@ -26,9 +26,9 @@ def test_a_command_in_one_word_is_an_error(slipway, tmp_path):
         "run: {command: ['python train.py']}\n",
         encoding="utf-8",
     )
-    code, _, said = slipway("plan", str(plan))
+    code, _, err = slipway("plan", str(plan))
     assert code == 5
-    assert "write [python, train.py]" in said
+    assert "write [python, train.py]" in err
 
 
 def test_a_variable_that_no_job_has_is_an_error(slipway, tmp_path):
@@ -38,10 +38,10 @@ def test_a_variable_that_no_job_has_is_an_error(slipway, tmp_path):
         "run: {command: [python, train.py, '${SLIPWAY_RANK}', '${SLIPWAY_NODES}', '${HOME}']}\n",
         encoding="utf-8",
     )
-    code, _, said = slipway("plan", str(plan))
+    code, _, err = slipway("plan", str(plan))
     assert code == 5
-    assert "this job has no variable SLIPWAY_RANK, got ${SLIPWAY_RANK} in a list" in said
-    assert "bash fills in all variables if the command is a string" in said
+    assert "this job has no variable SLIPWAY_RANK, got ${SLIPWAY_RANK} in a list" in err
+    assert "bash fills in all variables if the command is a string" in err
 
 
 @pytest.mark.long
@@ -61,16 +61,16 @@ def test_no_at_the_question_is_no_error_and_has_a_code_of_its_own(
     stdin = io.StringIO(answer)
     stdin.isatty = lambda: True
     monkeypatch.setattr(sys, "stdin", stdin)
-    got, _, said = slipway("launch", str(plan), "--sandbox")
+    got, _, err = slipway("launch", str(plan), "--sandbox")
     assert got == 7
-    assert said.strip().endswith("nothing was done")
-    assert "error" not in said
+    assert err.strip().endswith("nothing was done")
+    assert "error" not in err
     assert not (tmp_path / ".slipway").exists()
 
 
 def test_a_new_plan_names_the_schema_that_an_editor_reads(slipway, tmp_path):
-    code, _, said = slipway("init", str(tmp_path / "plan.yaml"))
+    code, _, err = slipway("init", str(tmp_path / "plan.yaml"))
     first = (tmp_path / "plan.yaml").read_text(encoding="utf-8").splitlines()[0]
     assert (code, first) == (0, "# yaml-language-server: $schema=slipway-plan.schema.json")
-    assert f"slipway schema > {tmp_path / 'slipway-plan.schema.json'}" in said
+    assert f"slipway schema > {tmp_path / 'slipway-plan.schema.json'}" in err
     assert json.loads(slipway("schema")[1])["$id"] == "urn:slipway:plan:1"

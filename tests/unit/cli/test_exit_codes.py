@@ -58,11 +58,11 @@ CASES = [
 @pytest.mark.parametrize("text,code,words", CASES)
 def test_bad_plans_are_refused_with_the_code_and_the_fix(*, text, code, words, command, here, slipway):
     (here / "plan.yaml").write_text(text)
-    said = slipway(command, "plan.yaml")
-    assert said.code == code
-    assert words in said.err
-    assert "Traceback" not in said.err
-    assert said.out == ""
+    result = slipway(command, "plan.yaml")
+    assert result.code == code
+    assert words in result.err
+    assert "Traceback" not in result.err
+    assert result.out == ""
 
 
 def test_a_refusal_is_json_when_json_was_asked_for(here, slipway):
@@ -111,7 +111,7 @@ def test_json_behind_two_dashes_is_a_word_of_the_other_program(slipway):
 
 
 @pytest.mark.parametrize(
-    "words,said,hint",
+    "words,message,hint",
     [
         (["plan"], "Missing argument 'FILE'", "slipway plan --help"),
         (["plan", "plan.yaml", "--bogus"], "No such option: --bogus", "slipway plan --help"),
@@ -120,16 +120,18 @@ def test_json_behind_two_dashes_is_a_word_of_the_other_program(slipway):
         (["plam", "plan.yaml"], "No such command 'plam'", "slipway --help"),
     ],
 )
-def test_words_that_no_command_takes_end_with_2_and_are_json_when_that_was_asked_for(words, said, hint, here, slipway):
+def test_words_that_no_command_takes_end_with_2_and_are_json_when_that_was_asked_for(
+    words, message, hint, here, slipway
+):
     (here / "plan.yaml").write_text(GOOD)
     ended = slipway(*words)
     assert (ended.code, ended.out) == (2, "")
-    assert said in ended.err
+    assert message in ended.err
     ended = slipway(*words, "--json")
     document = json.loads(ended.out)
     assert (ended.code, ended.err) == (2, "")
     assert (document["schema"], document["exit_code"], document["hint"]) == ("slipway.error/1", 2, hint)
-    assert said in document["message"]
+    assert message in document["message"]
 
 
 @pytest.mark.parametrize(
@@ -161,8 +163,8 @@ def test_what_is_wrong_with_every_file_of_a_portfolio_is_said_at_once(here, slip
     (here / "far.yaml").write_text(GOOD.replace("slipway: 1", "slipway: 1\nrun: {command: []}"))
     ended = slipway("portfolio", "binary.yaml", "twice.yaml", "far.yaml")
     assert ended.code == 2
-    for said in ("binary.yaml: it is not UTF-8", "twice.yaml is not valid YAML", "at least one word, got []"):
-        assert said in ended.err
+    for message in ("binary.yaml: it is not UTF-8", "twice.yaml is not valid YAML", "at least one word, got []"):
+        assert message in ended.err
 
 
 def test_a_folder_is_no_page(here, slipway):
@@ -182,7 +184,7 @@ def test_a_page_and_json_of_one_answer_can_be_asked_for_together(command, here, 
 
 
 @pytest.mark.parametrize(
-    "words,said",
+    "words,message",
     [
         (["plan", "plan.yaml", "--explain", "1", "--json"], "--explain does not work with --json or --sweep"),
         (
@@ -194,16 +196,16 @@ def test_a_page_and_json_of_one_answer_can_be_asked_for_together(command, here, 
         (["policies", "--account", "123456789012", "--region", "mars", "-o", "out"], "code of a region, got 'mars'"),
     ],
 )
-def test_words_that_do_not_go_together_or_name_nothing_are_refused(words, said, here, slipway):
+def test_words_that_do_not_go_together_or_name_nothing_are_refused(words, message, here, slipway):
     (here / "plan.yaml").write_text(GOOD)
     ended = slipway(*words)
     assert ended.code == 2
-    assert said in ended.err + ended.out
+    assert message in ended.err + ended.out
     assert sorted(path.name for path in here.iterdir()) == ["plan.yaml"]
 
 
 @pytest.mark.parametrize(
-    "text,words,code,said",
+    "text,words,code,message",
     [
         (GOOD, ["launch", "plan.yaml", "--sandbox", "--max-usd", "1"], 3, "budget $1.00"),
         (GOOD + "budget: {max_usd: 5}\n", ["launch", "plan.yaml", "--sandbox", "--yes"], 3, "raise budget.max_usd"),
@@ -230,12 +232,12 @@ def test_words_that_do_not_go_together_or_name_nothing_are_refused(words, said, 
         (GOOD, ["plan", "plan.yaml", "--no-such-flag"], 2, "No such option"),
     ],
 )
-def test_nothing_starts_without_an_allowed_quote(*, text, words, code, said, here, slipway):
+def test_nothing_starts_without_an_allowed_quote(*, text, words, code, message, here, slipway):
     (here / "plan.yaml").write_text(text)
     (here / "train.py").touch()
     ended = slipway(*words)
     assert ended.code == code
-    assert said in ended.err
+    assert message in ended.err
     assert not (here / ".slipway").exists()
 
 
@@ -272,8 +274,8 @@ def test_render_writes_the_files_and_executes_nothing(here, slipway):
 def test_govcloud_is_priced_where_a_plan_names_it_and_only_there(here, slipway):
     def regions(text):
         (here / "plan.yaml").write_text(text)
-        found = json.loads(slipway("plan", "plan.yaml", "--all", "--json").out)["candidates"]
-        return {each["region"] for each in found}
+        candidates = json.loads(slipway("plan", "plan.yaml", "--all", "--json").out)["candidates"]
+        return {each["region"] for each in candidates}
 
     anywhere = regions(GOOD.replace(", region: us-east-1", ""))
     assert "us-east-1" in anywhere

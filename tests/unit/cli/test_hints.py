@@ -36,14 +36,14 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
     """The strings of a module and their lines, without docstrings; a value of an f-string is a word."""
     source = path.read_text(encoding="utf-8")
     nodes = list(ast.walk(ast.parse(source))) if "slipway " in source else []  # most modules name no command
-    said = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     for node in nodes:
         if isinstance(node, ast.JoinedStr):
-            said |= {id(part) for part in ast.walk(node)}
+            docstrings |= {id(part) for part in ast.walk(node)}
             parts = (str(part.value) if isinstance(part, ast.Constant) else VALUE for part in node.values)
             yield node.lineno, "".join(parts)
     for node in nodes:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             yield node.lineno, node.value
 
 
@@ -52,8 +52,8 @@ def mentions() -> Iterator[tuple[str, list[str]]]:
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
             for line, text in texts(path):
-                for found in MENTION.finditer(text):
-                    words = found[1].rstrip(" .:").split()
+                for match in MENTION.finditer(text):
+                    words = match[1].rstrip(" .:").split()
                     if words and "-->" not in words and words[0] not in SAID and not words[0].startswith(VALUE):
                         yield f"{path.relative_to(ROOT)}:{line}", words
 
@@ -106,7 +106,7 @@ def test_the_command_that_is_named_next_keeps_what_this_one_was_given(tmp_path):
         max_usd=Decimal("1000.50"),
         everything=True,
     )
-    found = price(plan, NOW, given)
+    priced_plan = price(plan, NOW, given)
     flags = [
         "--region",
         "us-west-2",
@@ -118,15 +118,15 @@ def test_the_command_that_is_named_next_keeps_what_this_one_was_given(tmp_path):
         "1000.50",
         "--all",
     ]
-    assert shlex.split(next_command(found)) == ["slipway", "quote", str(plan), *flags, "--pick", "1"]
+    assert shlex.split(next_command(priced_plan)) == ["slipway", "quote", str(plan), *flags, "--pick", "1"]
     for name, takes in TAKES.items():
         more = {"render": ("-o", "out"), "spike": ("--type", "p5.48xlarge")}.get(name, ())
-        words = shlex.split(command(found, name, *more))
+        words = shlex.split(command(priced_plan, name, *more))
         assert [word for word in words if word in takes] == list(takes)
         COMMANDS[name].make_context(name, words[2:])
     # A rank of all candidates is none of another command's.
-    assert shlex.split(command_for(found, "render", 3))[-2:] == ["--pick", found.digest(3)[:12]]
-    assert shlex.split(command_for(found, "quote", 3))[-2:] == ["--pick", "3"]
+    assert shlex.split(command_for(priced_plan, "render", 3))[-2:] == ["--pick", priced_plan.digest(3)[:12]]
+    assert shlex.split(command_for(priced_plan, "quote", 3))[-2:] == ["--pick", "3"]
     bare = price(plan, NOW, PriceOptions())
     assert command_for(bare, "render", 3).endswith(" --pick 3")
     assert command(bare, "launch") == f"slipway launch {shlex.quote(str(plan))}"

@@ -105,7 +105,7 @@ def recorded_dollars(root):
 def pages(tmp_path_factory):
     """Every page, and the JSON of the same moment, by name."""
     root = tmp_path_factory.mktemp("pages")
-    found = {}
+    paths = {}
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.chdir(root)
         recorded_run(root)
@@ -113,8 +113,8 @@ def pages(tmp_path_factory):
         for name, words in PAGES.items():
             path = root / f"{name}.html"
             assert typed(*words, "--html", str(path), monkeypatch=monkeypatch) == 0
-            found[name] = path
-    return found
+            paths[name] = path
+    return paths
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -167,7 +167,7 @@ def opened(browser, pages):
         page = context.new_page()
         page.asked, page.wrong = [], []
         page.on("request", lambda request: page.asked.append(request.url))
-        page.on("console", lambda said: page.wrong.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("console", lambda entry: page.wrong.append(entry.text) if entry.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: page.wrong.append(str(error)))
         page.goto(pages[name].as_uri())
         return page
@@ -313,9 +313,9 @@ def test_a_comparison_says_what_is_cheaper_outside_of_the_plan_and_marks_it(tmp_
     assert typed("compare", plan, "--html", str(page), monkeypatch=monkeypatch) == 0
     capsys.readouterr()
     assert typed("compare", plan, monkeypatch=monkeypatch) == 0
-    told = " ".join(capsys.readouterr().out.split())
+    text = " ".join(capsys.readouterr().out.split())
     (sentence,) = re.findall(r"<p class=\"\">(Outside the plan[^<]*)</p>", page.read_text(encoding="utf-8"))
-    assert sentence in told
+    assert sentence in text
     rows = re.findall(r'<tr><td class="n" data-t="#">.*?</tr>(?:<tr class="more">.*?</tr>)?', page.read_text())
     inside = [row for row in rows if "outside the plan" not in row]
     assert 0 < len(inside) < len(rows)

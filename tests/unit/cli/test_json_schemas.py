@@ -58,8 +58,8 @@ def test_what_a_command_prints_is_as_its_schema_says(slipway, tmp_path, monkeypa
 @pytest.mark.parametrize("target", [None, Path("out")])
 def test_the_outputs_of_a_run_are_as_their_schema_says(target):
     file = StoredFile(path="model.bin", bytes=3, sha256="ab" * 32, key="outputs/model.bin", part=0)
-    found = OutputManifest(run="x-1", attempt=1, written_at="2026-11-20T12:00:00Z", files=(file,))
-    text = json.dumps(outputs.document("x", "s3://bucket/jobs/x", found, target))
+    output_manifest = OutputManifest(run="x-1", attempt=1, written_at="2026-11-20T12:00:00Z", files=(file,))
+    text = json.dumps(outputs.document("x", "s3://bucket/jobs/x", output_manifest, target))
     assert read_document(text)["files"] == [{"path": "model.bin", "bytes": 3, "sha256": "ab" * 32}]
 
 

@@ -47,21 +47,23 @@ def state(folder, *, ended=None, status="running", command="launch --sandbox"):
 
 def test_status_says_what_the_launch_has_brought(folder, slipway):
     code, out, _ = slipway("status", "tiny", "--json")
-    found = json.loads(out)
-    assert (code, found["status"], found["step"], found["saved_step"]) == (0, "running", 40, 40)
-    assert (found["meter"]["step"], found["meter"]["steps"], len(found["attempts"])) == (40, 900, 1)
-    said = " ".join(slipway("status", "tiny")[1].split())
-    assert f"launch --sandbox is at work on this computer (process {os.getpid()}), in a sandbox of its own" in said
-    assert "step 40 of 900 (4%)" in said
-    assert "over" not in said
+    document = json.loads(out)
+    assert (code, document["status"], document["step"], document["saved_step"]) == (0, "running", 40, 40)
+    assert (document["meter"]["step"], document["meter"]["steps"], len(document["attempts"])) == (40, 900, 1)
+    status_text = " ".join(slipway("status", "tiny")[1].split())
+    assert (
+        f"launch --sandbox is at work on this computer (process {os.getpid()}), in a sandbox of its own" in status_text
+    )
+    assert "step 40 of 900 (4%)" in status_text
+    assert "over" not in status_text
 
 
 def test_a_launch_that_deploys_is_not_over(folder, slipway):
     state(folder, command="launch")
     (folder.path / "job" / "events.jsonl").unlink()
-    said = " ".join(slipway("status", "tiny")[1].split())
-    assert f"tiny: running launch is at work on this computer (process {os.getpid()})" in said
-    assert "sandbox" not in said
+    status_text = " ".join(slipway("status", "tiny")[1].split())
+    assert f"tiny: running launch is at work on this computer (process {os.getpid()})" in status_text
+    assert "sandbox" not in status_text
 
 
 def test_watching_ends_with_the_launch_and_says_what_has_no_meter_once(folder, slipway, monkeypatch):
@@ -89,7 +91,7 @@ def test_watching_ends_with_the_launch_and_says_what_has_no_meter_once(folder, s
 
 def test_logs_are_followed_until_the_launch_is_over(folder):
     folder.logs.mkdir(exist_ok=True)
-    passed, said = [], []
+    passed, messages = [], []
 
     def sleep(_):
         if len(passed) < 3:
@@ -100,7 +102,7 @@ def test_logs_are_followed_until_the_launch_is_over(folder):
             (folder.logs / "attempt-2.log").write_text("again\n")
             state(folder, ended="done", status="succeeded")
 
-    told = []
-    follow_logs("tiny", folder, {}, write=told.append, say=said.append, sleep=sleep)
-    assert b"".join(told) == b"line 0\nline 1\nline 2\nagain\n"
-    assert said == ["tiny: succeeded"]
+    log_lines = []
+    follow_logs("tiny", folder, {}, write=log_lines.append, say=messages.append, sleep=sleep)
+    assert b"".join(log_lines) == b"line 0\nline 1\nline 2\nagain\n"
+    assert messages == ["tiny: succeeded"]

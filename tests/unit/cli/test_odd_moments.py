@@ -88,9 +88,9 @@ def test_rendering_into_a_folder_with_other_files_asks(here, slipway):
     assert code == 0
     assert slipway("render", "plan.yaml", "-o", "out")[0] == 0, "its own files are no others"
     (here / "out" / "thesis.tex").touch()
-    code, _, said = slipway("render", "plan.yaml", "-o", "out")
+    code, _, err = slipway("render", "plan.yaml", "-o", "out")
     assert code == 2
-    assert "which holds others (thesis.tex)" in said
+    assert "which holds others (thesis.tex)" in err
     assert slipway("render", "plan.yaml", "-o", "out", "--yes")[0] == 0
 
 
@@ -130,8 +130,8 @@ def test_a_killed_launch_tells_what_is_known(here, slipway):
     for words in ("x: killed", "may still exist and be billed: slipway-x-network", "slipway down x"):
         assert words in out
     assert json.loads(slipway("status", "x", "--json")[1])["status"] == "killed"
-    code, out, said = slipway("report", "plan.yaml")
-    assert (code, "quoted $12.50" in out, "was killed" in said) == (0, True, True)
+    code, out, err = slipway("report", "plan.yaml")
+    assert (code, "quoted $12.50" in out, "was killed" in err) == (0, True, True)
     assert " killed" in slipway("runs")[1]
 
 
@@ -141,9 +141,9 @@ def test_runs_lists_the_others_beside_one_whose_report_is_broken(here, slipway):
     whole = killed(here)
     broken = run_folder.create("x", datetime(2026, 11, 20, 13, tzinfo=UTC), here)
     broken.write_json("report.json", {"schema": "slipway.report/1"})
-    code, out, said = slipway("runs")
+    code, out, err = slipway("runs")
     assert (code, whole.path.name in out, " unreadable" in out) == (2, True, True)
-    assert f"cannot read {broken.path / 'report.json'}: " in said
+    assert f"cannot read {broken.path / 'report.json'}: " in err
 
 
 def test_what_is_deployed_is_listed_as_what_it_was(here, slipway):
@@ -153,20 +153,20 @@ def test_what_is_deployed_is_listed_as_what_it_was(here, slipway):
     with recorded_command(folder, "deploy", sandbox=True, done="deployed in the sandbox, which has ended"):
         assert "deploy --sandbox running" in slipway("runs")[1]
     assert "deployed in the sandbox, which has ended" in slipway("runs")[1]
-    code, _, said = slipway("report", "x")
+    code, _, err = slipway("report", "x")
     assert code == 2
-    assert "no report: its newest run is a deploy --sandbox" in said
+    assert "no report: its newest run is a deploy --sandbox" in err
     folder.write_json("outputs.json", {"slipway-x-network": {}})
-    told = " ".join(slipway("status", "x")[1].split())
-    assert "no job: a deploy --sandbox, deployed in the sandbox, which has ended; slipway sandbox status" in told
-    assert "billed" not in told
+    status_text = " ".join(slipway("status", "x")[1].split())
+    assert "no job: a deploy --sandbox, deployed in the sandbox, which has ended; slipway sandbox status" in status_text
+    assert "billed" not in status_text
 
 
 @pytest.mark.parametrize("command", ["status", "logs", "report"])
 def test_a_plan_file_stands_for_its_name(here, slipway, command):
-    code, _, said = slipway(command, "plan.yaml")
+    code, _, err = slipway(command, "plan.yaml")
     assert code == 2
-    assert "no run of x" in said
+    assert "no run of x" in err
 
 
 def test_a_report_of_no_attempt_has_no_empty_table():

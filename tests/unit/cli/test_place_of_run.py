@@ -32,15 +32,15 @@ def ran(tmp_path, monkeypatch):
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_a_run_of_a_sandbox_that_has_ended_asks_no_account(ran, slipway, words):
     ran("launch --sandbox")
-    code, _, said = slipway(*words)
+    code, _, err = slipway(*words)
     assert code == 5
-    assert "the sandbox of this run has ended" in said
-    assert "--region uses your account instead" in said
-    assert "127.0.0.1:9" not in said
+    assert "the sandbox of this run has ended" in err
+    assert "--region uses your account instead" in err
+    assert "127.0.0.1:9" not in err
 
 
 @pytest.mark.parametrize("more", [[], ["--region", "us-east-2"]], ids=["by its run", "by its region"])
 def test_a_run_of_an_account_asks_that(ran, slipway, more):
     ran("launch" if not more else "launch --sandbox")
-    code, _, said = slipway("down", "tiny", "--dry-run", *more)
-    assert (code, "127.0.0.1:9" in said) == (1, True), said
+    code, _, err = slipway("down", "tiny", "--dry-run", *more)
+    assert (code, "127.0.0.1:9" in err) == (1, True), err

@@ -67,16 +67,16 @@ def test_the_page_of_a_plan(plan, golden, width):
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_page_of_a_quote(plan, golden, width):
-    found = plan(HOURS)
-    golden(f"plan/quote-{width}.txt", "\n".join(quote_page(found.quote(1), 1, width, found)) + "\n")
+    priced_plan = plan(HOURS)
+    golden(f"plan/quote-{width}.txt", "\n".join(quote_page(priced_plan.quote(1), 1, width, priced_plan)) + "\n")
 
 
 @pytest.mark.parametrize("option,good", [("on-demand", True), ("spot", False)])
 def test_a_quote_is_good_for_a_while_or_says_nothing_of_it(*, plan, option, good):
-    found = plan(HOURS.replace("{credits", f"{{option: {option}, credits").replace("1500", "90000"))
-    quoted = found.quote(1)
+    priced_plan = plan(HOURS.replace("{credits", f"{{option: {option}, credits").replace("1500", "90000"))
+    quoted = priced_plan.quote(1)
     assert quoted.gate.exit_code == (0 if good else 4)
-    assert ("good until" in "\n".join(quote_page(quoted, 1, 100, found))) == good
+    assert ("good until" in "\n".join(quote_page(quoted, 1, 100, priced_plan))) == good
 
 
 def test_every_number_of_a_row_explained(plan, golden):
@@ -88,8 +88,8 @@ def test_the_json_of_a_plan(plan, golden):
 
 
 def test_the_json_of_a_quote(plan, golden):
-    found = plan(HOURS)
-    quoted = quote_document(found.quote(1), 1, found.catalog.instance_types)
+    priced_plan = plan(HOURS)
+    quoted = quote_document(priced_plan.quote(1), 1, priced_plan.catalog.instance_types)
     golden("plan/quote.json", json.dumps(quoted, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -103,32 +103,32 @@ def test_tails_of_blocks_and_commitments_are_reported_at_every_width(plan, width
 @pytest.mark.parametrize("width", [80, 100, 120])
 @pytest.mark.parametrize("text", [OPEN, SOME, HOURS])
 def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(plan, text, width):
-    found = plan(text)
-    lines = page(found, width, everything=False)
+    priced_plan = plan(text)
+    lines = page(priced_plan, width, everything=False)
     assert max(len(line) for line in lines) <= width
     rows = [line for line in lines if re.match(r" +\d+ +\d+ ?×", line)]
     # Ten, and the row that the line on Trainium names.
     assert 3 <= len(rows) <= 11
     for line in rows:
-        usd = found.quote(int(line.split()[0])).usd
+        usd = priced_plan.quote(int(line.split()[0])).usd
         shown = f"{usd.mid:,.0f}" if usd.mid >= 100 else f"{usd.mid:,.2f}"
         assert shown in line
 
 
 def test_a_plan_has_the_keys_of_the_contract(plan):
-    found = document(plan(SOME))
-    assert list(found)[:7] == ["schema", "name", "as_of", "considered", "candidates", "findings", "next"]
-    assert found["schema"] == "slipway.plan/1"
-    for rank, each in enumerate(found["candidates"], start=1):
+    json_document = document(plan(SOME))
+    assert list(json_document)[:7] == ["schema", "name", "as_of", "considered", "candidates", "findings", "next"]
+    assert json_document["schema"] == "slipway.plan/1"
+    for rank, each in enumerate(json_document["candidates"], start=1):
         assert set(each) >= CANDIDATE
         assert each["rank"] == rank
         check_candidate(each)
 
 
 def test_a_quote_has_the_keys_of_the_contract(plan):
-    found = plan(SOME)
-    for rank in range(1, len(found.candidates) + 1):
-        each = quote_document(found.quote(rank), rank, found.catalog.instance_types)
+    priced_plan = plan(SOME)
+    for rank in range(1, len(priced_plan.candidates) + 1):
+        each = quote_document(priced_plan.quote(rank), rank, priced_plan.catalog.instance_types)
         assert set(each) >= QUOTE
         check_candidate(each)
         lines = [float(line["usd"]) for line in each["components"] if line["usd"] is not None]
@@ -163,41 +163,41 @@ def check_candidate(each: dict) -> None:
 
 
 def test_a_price_of_ones_own_has_the_user_for_its_source(plan):
-    found = plan(
+    priced_plan = plan(
         HOURS.replace("{credits", "{option: on-demand, price_overrides: {p5.48xlarge/on-demand: '18.10'}, credits")
     )
-    price = document(found)["candidates"][0]["price"]
+    price = document(priced_plan)["candidates"][0]["price"]
     assert (price["source"], price["basis"], price["usd_per_hour"]) == ("user", "user", "18.1")
     assert price["note"] == "purchase.price_overrides p5.48xlarge/on-demand"
-    bill = quote_document(found.quote(1), 1, found.catalog.instance_types)["components"]
+    bill = quote_document(priced_plan.quote(1), 1, priced_plan.catalog.instance_types)["components"]
     assert {line["source"] for line in bill if line["group"] == "compute"} == {"user"}
-    shown = " ".join(" ".join(quote_page(found.quote(1), 1, 120, found, explained=True)).split())
+    shown = " ".join(" ".join(quote_page(priced_plan.quote(1), 1, 120, priced_plan, explained=True)).split())
     assert (
         "$18.10 an instance-hour: user, 2026-11-20, of today; purchase.price_overrides p5.48xlarge/on-demand" in shown
     )
 
 
 def test_the_best_row_of_each_type_and_option_is_there_priced_or_not(plan):
-    found = document(plan(SOME))["candidates"]
-    keys = [(each["instance_type"], each["purchase_option"]) for each in found]
+    candidates = document(plan(SOME))["candidates"]
+    keys = [(each["instance_type"], each["purchase_option"]) for each in candidates]
     once = [
         key for key in keys if key[1] != "capacity-block"
     ]  # whose row has one beside it that holds the high estimate
     assert len(set(once)) == len(once)
-    unpriced = {(each["instance_type"], each["purchase_option"]) for each in found if each["usd"] is None}
+    unpriced = {(each["instance_type"], each["purchase_option"]) for each in candidates if each["usd"] is None}
     assert {("trn2.48xlarge", "on-demand"), ("p5e.48xlarge", "on-demand")} <= unpriced
-    assert [each["usd"] is None for each in found] == sorted(each["usd"] is None for each in found)
-    trn2 = next(each for each in found if keys[each["rank"] - 1] == ("trn2.48xlarge", "on-demand"))
+    assert [each["usd"] is None for each in candidates] == sorted(each["usd"] is None for each in candidates)
+    trn2 = next(each for each in candidates if keys[each["rank"] - 1] == ("trn2.48xlarge", "on-demand"))
     assert trn2["unverified"]["usd_per_hour"] == "85.964"
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
 def test_an_incomplete_total_is_marked_at_every_width(plan, width):
-    found = plan(OPEN)
-    lines = page(found, width, everything=False)
+    priced_plan = plan(OPEN)
+    lines = page(priced_plan, width, everything=False)
     rows = [int(line.split()[0]) for line in lines if re.match(r" +\d+ +\d+ ?×", line)]
     text = " ".join(" ".join(lines).split())
-    incomplete = [rank for rank in rows if found.quote(rank).incomplete]
+    incomplete = [rank for rank in rows if priced_plan.quote(rank).incomplete]
     assert incomplete
     for rank in incomplete:
         beside = any(re.match(rf" +(\d+, )*{rank}\b.*total incomplete", line) for line in lines)
@@ -212,10 +212,10 @@ def test_all_names_regions_by_their_codes_where_there_is_no_room(plan):
 
 def test_all_shows_every_combination(plan):
     text = SOME.replace("region: [us-east-1, us-east-2, us-west-2]", "region: us-east-2\n  nodes: 1")
-    found = plan(text, everything=True)
-    assert len(found.candidates) == sum(group.combinations for group in found.resolution.groups)
-    assert len(found.candidates) > len(plan(text).candidates)
-    assert len({quote.digest for quote in found.quotes}) == len(found.candidates)
+    priced_plan = plan(text, everything=True)
+    assert len(priced_plan.candidates) == sum(group.combinations for group in priced_plan.resolution.groups)
+    assert len(priced_plan.candidates) > len(plan(text).candidates)
+    assert len({quote.digest for quote in priced_plan.quotes}) == len(priced_plan.candidates)
 
 
 def test_ranks_and_digests_name_the_same_candidate(plan, slipway):

@@ -24,18 +24,18 @@ MORE: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "plan_file_exampl
 
 def keys(schema: dict[str, Any], path: str = "") -> dict[str, dict[str, Any]]:
     """Every key below an object with its schema, sections before what they hold."""
-    found = {}
+    key_paths = {}
     for name, inner in opened(schema).get("properties", {}).items():
         own = f"{path}.{name}" if path else name
-        found[own] = inner
-        found |= keys(inner, own)
-    return found
+        key_paths[own] = inner
+        key_paths |= keys(inner, own)
+    return key_paths
 
 
 def opened(schema: dict[str, Any]) -> dict[str, Any]:
     """The object among what a value may be, or in a list of them."""
     if "anyOf" in schema:
-        return next((found for each in schema["anyOf"] if (found := opened(each))), {})
+        return next((opened_schema for each in schema["anyOf"] if (opened_schema := opened(each))), {})
     if schema.get("type") == "array":
         return opened(schema["items"])
     return schema if all("description" in each for each in schema.get("properties", {"": {}}).values()) else {}
@@ -51,13 +51,13 @@ def example(path: str) -> Any:
     written = [value for key, value in MORE.items() if f".{path}".endswith(f".{key}")]
     if written:
         return written[0]
-    found = []
+    examples = []
     for plan in PLANS:
         try:
-            found.append(reduce(step, path.split("."), plan))
+            examples.append(reduce(step, path.split("."), plan))
         except (IndexError, KeyError, TypeError):
             continue
-    return min(found, key=lambda value: len(json.dumps(value)), default=None)
+    return min(examples, key=lambda value: len(json.dumps(value)), default=None)
 
 
 def allowed(schema: dict[str, Any]) -> str:

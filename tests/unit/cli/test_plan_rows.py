@@ -71,6 +71,6 @@ def test_notes_of_a_long_table_are_counted(priced):
     rows = [table_row(rank, each) for rank, each in enumerate(priced.rows, start=1)]
     noted = [row for row in rows if row.below]
     unpriced = [row for row in rows if row.unpriced]
-    said = " ".join(" ".join(counted_notes([*noted, *unpriced], 80)).split())
-    assert said.startswith(f"{len(noted)} rows have a note")
-    assert f"{len(unpriced)} have no price" in said
+    notes = " ".join(" ".join(counted_notes([*noted, *unpriced], 80)).split())
+    assert notes.startswith(f"{len(noted)} rows have a note")
+    assert f"{len(unpriced)} have no price" in notes

@@ -73,8 +73,8 @@ class TestShow:
         rows = show(catalog, wanted, NOW, history=False)
         lines = page(catalog, wanted, 80, everything=True)
         for row in some(rows):
-            told = rf" {plain(row.usd)} +{row.age_days} d\*? +{row.basis.value} +\[\d+\]"
-            assert any(re.search(told, line) for line in lines), row
+            pattern = rf" {plain(row.usd)} +{row.age_days} d\*? +{row.basis.value} +\[\d+\]"
+            assert any(re.search(pattern, line) for line in lines), row
 
     def test_at_80_columns_a_bill_item_keeps_place_and_unit(self, catalog):
         wanted = PriceFilter(option="bill-item")
@@ -86,31 +86,31 @@ class TestShow:
             assert any(line.startswith(f"    {PLACES.get(row.region, row.region)} ") for line in lines)
 
     def test_an_unverified_row_is_shown_as_such_and_an_unpriced_one_with_its_reason(self, catalog):
-        told = text(page(catalog, PriceFilter(instance_type="trn2.48xlarge"), 80))
-        assert "85.964  166 d   unverified" in told
-        assert "unverified: one source that could not be confirmed; it is shown and prices\n  nothing." in told
-        assert "unpriced: trn2.48xlarge everywhere: AWS lists no on-demand price" in told
+        page_text = text(page(catalog, PriceFilter(instance_type="trn2.48xlarge"), 80))
+        assert "85.964  166 d   unverified" in page_text
+        assert "unverified: one source that could not be confirmed; it is shown and prices\n  nothing." in page_text
+        assert "unpriced: trn2.48xlarge everywhere: AWS lists no on-demand price" in page_text
 
     def test_without_a_filter_each_kind_shows_its_first_rows_accelerators_first(self, catalog):
-        told = text(page(catalog, PriceFilter(), 100))
-        assert re.search(rf"^  {MOST_UNFILTERED} of \d+ shown; --all for the rest", told, re.MULTILINE)
-        assert "c5.12xlarge" not in told
+        page_text = text(page(catalog, PriceFilter(), 100))
+        assert re.search(rf"^  {MOST_UNFILTERED} of \d+ shown; --all for the rest", page_text, re.MULTILINE)
+        assert "c5.12xlarge" not in page_text
         assert "c5.12xlarge" in text(page(catalog, PriceFilter(option="on-demand"), 100, everything=True))
         assert f"  {MOST} of " in text(page(catalog, PriceFilter(option="on-demand"), 100))
 
     def test_on_an_earlier_day_what_was_known_then(self, catalog):
         wanted = PriceFilter(instance_type=P5, option="on-demand")
-        told = text(page(catalog.at(date(2025, 4, 1)), wanted, 100))
-        assert "1 price, as known on 2025-04-01" in told
-        assert "98.32" in told
-        assert "55.04" not in told
+        page_text = text(page(catalog.at(date(2025, 4, 1)), wanted, 100))
+        assert "1 price, as known on 2025-04-01" in page_text
+        assert "98.32" in page_text
+        assert "55.04" not in page_text
 
     def test_nothing_known_is_said(self, catalog):
         wanted = PriceFilter(instance_type="trn3", region="us-east-1", option="spot")
         assert page(catalog, wanted, 80) == ["", "  No price is known."]
 
     @pytest.mark.parametrize(
-        "wanted, said, hint",
+        "wanted, message, hint",
         [
             (PriceFilter(instance_type="p5.48xlrge"), "no instance type p5.48xlrge", f"did you mean {P5}?"),
             (PriceFilter(instance_type="ml.p5.48xlrge"), "no instance type p5.48xlrge", f"did you mean {P5}?"),
@@ -119,9 +119,9 @@ class TestShow:
             (PriceFilter(option="zzz"), "no kind of price zzz", f"one of {', '.join(KINDS)}"),
         ],
     )
-    def test_a_word_that_nobody_knows_is_unreadable(self, catalog, wanted, said, hint):
+    def test_a_word_that_nobody_knows_is_unreadable(self, catalog, wanted, message, hint):
         for ask in (lambda: show(catalog, wanted, NOW, history=False), lambda: diff(catalog, wanted, *CUT)):
-            with pytest.raises(UnreadableInputError, match=said) as caught:
+            with pytest.raises(UnreadableInputError, match=message) as caught:
                 ask()
             assert (caught.value.exit_code, caught.value.hint) == (2, hint)
 
@@ -150,13 +150,13 @@ class TestShowJson:
     def test_a_kind_has_its_own_words(self, catalog):
         rows = show(catalog, PriceFilter(instance_type=P5, region="us-east-1"), NOW, history=False)
         document = show_document(now=NOW, prices_as_of=date(2026, 11, 1), rows=rows)
-        found = {row["kind"]: row for row in document["rows"]}
+        rows_by_kind = {row["kind"]: row for row in document["rows"]}
         assert document["prices_as_of"] == "2026-11-01"
-        assert (found["spot"]["az_id"], found["spot"]["market"]) == (None, "open")
-        assert found["savings-plan"]["plan_kind"] == "ec2-instance"
-        assert (found["reserved"]["offering_class"], found["reserved"]["term_years"]) == ("standard", 3)
-        assert found["sagemaker"]["component"] == "training"
-        assert found["spot-range"]["statistic"] == "min"
+        assert (rows_by_kind["spot"]["az_id"], rows_by_kind["spot"]["market"]) == (None, "open")
+        assert rows_by_kind["savings-plan"]["plan_kind"] == "ec2-instance"
+        assert (rows_by_kind["reserved"]["offering_class"], rows_by_kind["reserved"]["term_years"]) == ("standard", 3)
+        assert rows_by_kind["sagemaker"]["component"] == "training"
+        assert rows_by_kind["spot-range"]["statistic"] == "min"
 
 
 class TestDiff:
@@ -169,16 +169,16 @@ class TestDiff:
         days = (date(2026, 2, 1), date(2026, 11, 1))
         wanted = PriceFilter(option="capacity-block")
         lines = diff_page(diff(catalog, wanted, *days), wanted, days, 100, everything=True)
-        shares = [float(found[1]) for line in lines if (found := re.search(r"([+-][\d.]+) %", line))]
+        shares = [float(match[1]) for line in lines if (match := re.search(r"([+-][\d.]+) %", line))]
         assert shares == sorted(shares, key=abs, reverse=True)
         assert len(shares) > 3
 
     def test_gone_and_new_are_words(self, catalog):
         early, late = date(2025, 7, 1), date(2025, 8, 1)
         wanted = PriceFilter(instance_type="p6-b200.48xlarge", option="on-demand")
-        told = text(diff_page(diff(catalog, wanted, early, late), wanted, (early, late), 80, everything=False))
-        assert "0 changed, 0 removed, 1 added" in told
-        assert re.search(r" new  +113\.9328", told)
+        page_text = text(diff_page(diff(catalog, wanted, early, late), wanted, (early, late), 80, everything=False))
+        assert "0 changed, 0 removed, 1 added" in page_text
+        assert re.search(r" new  +113\.9328", page_text)
 
     def test_days_in_the_wrong_order_are_unreadable(self, catalog):
         with pytest.raises(UnreadableInputError, match="is before") as caught:
@@ -246,17 +246,17 @@ class TestRefresh:
     def test_the_document(self):
         document = json.loads(json.dumps(refresh_document(report(), NOW)))
         assert document["schema"] == "slipway.prices/1"
-        found = document["refresh"]
-        assert (found["asked"], found["answered"], found["resumed"], found["prices"]) == (12, 11, 3, 1234)
-        assert [(each["usd_before"], each["usd_after"], each["percent"]) for each in found["jumped"]] == [
+        refresh = document["refresh"]
+        assert (refresh["asked"], refresh["answered"], refresh["resumed"], refresh["prices"]) == (12, 11, 3, 1234)
+        assert [(each["usd_before"], each["usd_after"], each["percent"]) for each in refresh["jumped"]] == [
             ("14", "28", 100.0),
             ("55.5", "20.25", -63.51),
         ]
-        assert found["jumped"][1]["offering_class"] == "standard"
-        assert found["vanished"][0]["usd_after"] is None
-        assert found["refused"][0]["reason"] == "the price is $0, expected more than 0"
-        assert found["failures"][0]["hint"] == "ask"
-        assert found["skipped_regions"] == ["af-south-1", "ap-east-1"]
+        assert refresh["jumped"][1]["offering_class"] == "standard"
+        assert refresh["vanished"][0]["usd_after"] is None
+        assert refresh["refused"][0]["reason"] == "the price is $0, expected more than 0"
+        assert refresh["failures"][0]["hint"] == "ask"
+        assert refresh["skipped_regions"] == ["af-south-1", "ap-east-1"]
 
     @pytest.mark.parametrize(
         "fields, whole",

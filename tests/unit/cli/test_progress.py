@@ -131,13 +131,13 @@ def test_a_pipe_hears_now_and_then_that_it_lasts(monkeypatch):
 
 
 def test_a_listener_that_only_takes_lines_gets_every_one():
-    told = []
-    with stage(told.append, "reading") as reading:
+    messages = []
+    with stage(messages.append, "reading") as reading:
         reading.now("nothing of this")
         reading.detail("one")
-    with stage(told.append):
-        told.append("two")
-    assert told == ["reading", "one", "two"]
+    with stage(messages.append):
+        messages.append("two")
+    assert messages == ["reading", "one", "two"]
 
 
 class TestJob:
@@ -157,24 +157,24 @@ class TestJob:
 
     def test_a_pipe_gets_it_now_and_then_and_before_anything_else(self, monkeypatch):
         pipe = standard_error(monkeypatch, io.StringIO())
-        told, seconds = [], iter([0.0, 0.0, EVERY_S - 1, EVERY_S, EVERY_S, EVERY_S + 1, EVERY_S + 2]).__next__
-        job = JobLine(told.append, seconds)
+        messages, seconds = [], iter([0.0, 0.0, EVERY_S - 1, EVERY_S, EVERY_S, EVERY_S + 1, EVERY_S + 2]).__next__
+        job = JobLine(messages.append, seconds)
         for step in (10, 20, 30):
             job.show(moment(1, step))
-        assert told == ["attempt 1  step 10 of 900", "attempt 1  step 30 of 900"]
+        assert messages == ["attempt 1  step 10 of 900", "attempt 1  step 30 of 900"]
         job.show(moment(1, 40))
         job.flush()
         job.flush()
-        assert told[2:] == ["attempt 1  step 40 of 900"]
+        assert messages[2:] == ["attempt 1  step 40 of 900"]
         assert pipe.getvalue() == ""
 
     def test_an_attempt_does_not_show_the_step_of_the_one_before(self, monkeypatch):
         standard_error(monkeypatch, io.StringIO())
-        told = []
-        job = JobLine(told.append, iter(range(0, 1000, 20)).__next__)
+        messages = []
+        job = JobLine(messages.append, iter(range(0, 1000, 20)).__next__)
         for each in (moment(1, 80, saved=60, loss=2.5), moment(2, 80, saved=94, loss=2.5), moment(2, 100, saved=94)):
             job.show(each)
-        assert told == [
+        assert messages == [
             "attempt 1  step 80 of 900  loss 2.500  saved at step 60",
             "attempt 2  saved at step 94",
             "attempt 2  step 100 of 900  saved at step 94",
@@ -182,14 +182,14 @@ class TestJob:
 
     def test_a_pipe_hears_what_was_saved_also_where_the_meter_says_the_step(self, monkeypatch):
         standard_error(monkeypatch, io.StringIO())
-        told, seconds = [], iter([0.0, 0.0, 1.0, 2.0, 3.0, 4.0]).__next__
-        job = JobLine(told.append, seconds)
+        messages, seconds = [], iter([0.0, 0.0, 1.0, 2.0, 3.0, 4.0]).__next__
+        job = JobLine(messages.append, seconds)
         job.show(moment(1, 20, saved=20))
         job.show(moment(1, 100, saved=100))
         job.forget()  # as the meter does before its line, which has the step alone
         job.flush()
-        assert told[1:] == ["attempt 1  step 100 of 900  saved at step 100"]
+        assert messages[1:] == ["attempt 1  step 100 of 900  saved at step 100"]
         job.show(moment(1, 110, saved=100))
         job.forget()
         job.flush()
-        assert len(told) == 2
+        assert len(messages) == 2

@@ -21,8 +21,8 @@ def test_the_screen_in_the_readme_is_the_real_one(
 ) -> None:
     monkeypatch.chdir(ROOT)
     shown = "\n".join([*page(price(PLAN, NOW, PriceOptions()), 120, everything=False), ""])
-    before, found, rest = README.read_text(encoding="utf-8").partition(OPENS)
-    assert found, f"README.md shows no {OPENS.strip()}"
+    before, opening, rest = README.read_text(encoding="utf-8").partition(OPENS)
+    assert opening, f"README.md shows no {OPENS.strip()}"
     screen, _, after = rest.partition(CLOSES)
     if request.config.getoption("--update-golden"):
         README.write_text(f"{before}{OPENS}{shown}{CLOSES}{after}", encoding="utf-8", newline="\n")

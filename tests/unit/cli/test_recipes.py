@@ -44,7 +44,7 @@ def test_its_page_shows_what_it_costs(
     monkeypatch.chdir(ROOT)
     page = RECIPES / recipe / "README.md"
     text = page.read_text(encoding="utf-8")
-    shown = SCREEN.sub(lambda found: found[1] + "".join(screen(found[2], found[3])) + found[5], text)
+    shown = SCREEN.sub(lambda match: match[1] + "".join(screen(match[2], match[3])) + match[5], text)
     assert f"$ slipway quote examples/recipes/{recipe}/plan.yaml\n" in text
     if request.config.getoption("--update-golden"):
         page.write_text(shown, encoding="utf-8", newline="\n")

@@ -15,19 +15,19 @@ def cluster(scheduler, *jobs):
 
 
 @pytest.mark.parametrize(
-    "scheduler, said",
+    "scheduler, message",
     [
         ("slurm", "  cluster slipway-team: Slurm, 3 nodes"),
         ("local", "  cluster slipway-team: the built-in local scheduler, 3 nodes"),
         ("kubernetes", "  cluster slipway-team: Kubernetes, 3 nodes"),
     ],
 )
-def test_each_cluster_says_what_schedules_its_jobs(scheduler, said):
+def test_each_cluster_says_what_schedules_its_jobs(scheduler, message):
     first, _, titles, _, stack, _, last = _page(FOUND, STACKS, [cluster(scheduler)])
     assert first == "  the sandbox has been running since 2026-11-22 10:00 UTC: http://localhost:4566"
     assert titles.split() == ["stack", "region", "status"]
     assert stack.split() == ["slipway-team-training", "us-east-2", "CREATE_COMPLETE"]
-    assert last == said
+    assert last == message
 
 
 def test_a_long_stack_name_is_cut_at_the_width_of_the_terminal(monkeypatch):

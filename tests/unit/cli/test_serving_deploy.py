@@ -63,7 +63,7 @@ def of(text, line):
 @pytest.mark.long
 @BOTH
 @pytest.mark.parametrize(
-    "text, code, said",
+    "text, code, message",
     [
         (CHAT, 5, "the verdict is against it: Do not deploy: Bedrock is cheaper at this volume"),
         (CHAT + OVER, 5, "the verdict is against it"),
@@ -97,13 +97,13 @@ def of(text, line):
         )
     ],
 )
-def test_it_is_refused_before_anything_is_made(on_plan, command, text, code, said):
-    found, out, err = on_plan(command, text)
+def test_it_is_refused_before_anything_is_made(on_plan, command, text, code, message):
+    exit_code, out, err = on_plan(command, text)
     if code is None:
         # A price too old is refused in AWS, and only warned of in the sandbox.
-        code, said = (4, "days old") if "--dry-run" in command else (3, "budget $10.00")
-    assert (found, out) == (code, ""), err
-    assert said in err
+        code, message = (4, "days old") if "--dry-run" in command else (3, "budget $10.00")
+    assert (exit_code, out) == (code, ""), err
+    assert message in err
     assert not Path(".slipway").exists()
 
 
@@ -134,9 +134,9 @@ def test_nobody_to_ask_is_2_after_the_quote_and_its_warnings(on_plan):
     text = EMBED.replace("    artifacts_uri: s3://models-of-the-team/qwen3-embedding-0.6b/inf2-tp2-b1-s512\n", "")
     code, _, err = on_plan(["launch", "--sandbox"], text)
     assert code == 2
-    said = " ".join(err.split())
-    assert "neither compiled nor known to be in Hugging Face's cache" in said
-    assert said.index("neither compiled") < said.index("cannot ask whether")
+    warnings = " ".join(err.split())
+    assert "neither compiled nor known to be in Hugging Face's cache" in warnings
+    assert warnings.index("neither compiled") < warnings.index("cannot ask whether")
 
 
 @pytest.mark.cdk
@@ -144,12 +144,12 @@ def test_nobody_to_ask_is_2_after_the_quote_and_its_warnings(on_plan):
 def test_a_verdict_that_is_overridden_is_said_and_a_dry_run_shows_the_endpoint(on_plan, warm_launches):
     code, _, err = on_plan(["deploy", "--dry-run"], CHAT, "--despite-verdict")
     assert code == 0, err
-    said = " ".join(err.split())
-    assert "against the verdict (--despite-verdict): Do not deploy" in said
-    assert "endpoint slipway-chat: 1 x ml.g6e.2xlarge, on demand, in us-east-1" in said
-    assert "Slipway cannot read what exists in AWS" in said
-    assert "resources in 1 new stack; $2.80 an hour while all nodes run" in said
-    assert "would run: " in said
+    warnings = " ".join(err.split())
+    assert "against the verdict (--despite-verdict): Do not deploy" in warnings
+    assert "endpoint slipway-chat: 1 x ml.g6e.2xlarge, on demand, in us-east-1" in warnings
+    assert "Slipway cannot read what exists in AWS" in warnings
+    assert "resources in 1 new stack; $2.80 an hour while all nodes run" in warnings
+    assert "would run: " in warnings
     (folder,) = [path for path in Path(".slipway/runs/chat").iterdir() if not path.is_symlink()]
     assert json.loads((folder / "plan.json").read_text())["name"] == "chat"
     assert json.loads((folder / "rendered/endpoint.json").read_text())["instance_type"] == "ml.g6e.2xlarge"

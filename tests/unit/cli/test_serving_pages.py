@@ -61,50 +61,54 @@ def test_the_page_of_a_serving_plan(plan, golden, width):
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_page_of_a_serving_quote(plan, golden, width):
-    found = priced(plan(CHAT))
-    told = quote_page(found.quote(2), 2, width, found)
-    golden(f"plan/serving-quote-{width}.txt", "\n".join(told) + "\n")
+    priced_plan = priced(plan(CHAT))
+    lines = quote_page(priced_plan.quote(2), 2, width, priced_plan)
+    golden(f"plan/serving-quote-{width}.txt", "\n".join(lines) + "\n")
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_page_of_a_serving_comparison(plan, golden, width):
-    found = compare(plan(CHAT), NOW, PriceOptions())
-    golden(f"plan/serving-compare-{width}.txt", "\n".join(serving_compare.page(found, width)) + "\n")
+    comparison = compare(plan(CHAT), NOW, PriceOptions())
+    golden(f"plan/serving-compare-{width}.txt", "\n".join(serving_compare.page(comparison, width)) + "\n")
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_page_of_a_portfolio(plan, golden, width):
-    found = portfolio([plan(CHAT), plan(SFT, "sft.yaml")], NOW, PriceOptions())
-    golden(f"plan/portfolio-{width}.txt", "\n".join(portfolio_page.page(found, width)) + "\n")
+    portfolio_result = portfolio([plan(CHAT), plan(SFT, "sft.yaml")], NOW, PriceOptions())
+    golden(f"plan/portfolio-{width}.txt", "\n".join(portfolio_page.page(portfolio_result, width)) + "\n")
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_no_line_is_wider_than_the_terminal(plan, width):
-    found = priced(plan(CHAT))
-    lines = [*page(found, width, everything=False), *explain.page(found, 2, width), *explain.page(found, 1, width)]
+    priced_plan = priced(plan(CHAT))
+    lines = [
+        *page(priced_plan, width, everything=False),
+        *explain.page(priced_plan, 2, width),
+        *explain.page(priced_plan, 1, width),
+    ]
     lines += serving_compare.page(compare(Path("plan.yaml"), NOW, PriceOptions()), width)
     assert [line for line in lines if len(line) > width and "://" not in line] == []
 
 
 def test_numbers_stay_at_80_columns(plan):
-    told = "\n".join(page(priced(plan(CHAT)), 80, everything=False))
-    assert "$/M out" in told
-    assert "used" in told
-    assert "1.54" in told
+    text = "\n".join(page(priced(plan(CHAT)), 80, everything=False))
+    assert "$/M out" in text
+    assert "used" in text
+    assert "1.54" in text
 
 
 def test_a_number_is_explained_step_by_step(plan):
-    told = "\n".join(explain.page(priced(plan(CHAT)), 2, 120))
-    assert "one decoding step of" in told
-    assert "requests/s of the instance" in told
+    text = "\n".join(explain.page(priced(plan(CHAT)), 2, 120))
+    assert "one decoding step of" in text
+    assert "requests/s of the instance" in text
 
 
 def test_json_of_plan_quote_and_comparison(plan, slipway):
     plan(CHAT)
     code, out, _ = slipway("plan", "plan.yaml", "--json")
-    told = json.loads(out)
-    assert (code, told["schema"]) == (0, "slipway.plan/1")
-    assert {candidate["purchase_option"] for candidate in told["candidates"]} == {
+    document = json.loads(out)
+    assert (code, document["schema"]) == (0, "slipway.plan/1")
+    assert {candidate["purchase_option"] for candidate in document["candidates"]} == {
         "bedrock",
         "on-demand",
         "savings-plan",
@@ -112,10 +116,10 @@ def test_json_of_plan_quote_and_comparison(plan, slipway):
     code, out, _ = slipway("quote", "plan.yaml", "--pick", "2", "--json")
     assert (code, json.loads(out)["schema"]) == (0, "slipway.quote/1")
     code, out, _ = slipway("compare", "plan.yaml", "--json")
-    told = json.loads(out)
-    assert (code, told["schema"], told["verdict"]["choice"]) == (0, "slipway.compare/1", "bedrock")
-    assert told["break_even"]["requests_per_month"] > 17.5e6
-    inf2 = [machine for machine in told["break_even"]["machines"] if machine["instance_type"] == "inf2.48xlarge"]
+    document = json.loads(out)
+    assert (code, document["schema"], document["verdict"]["choice"]) == (0, "slipway.compare/1", "bedrock")
+    assert document["break_even"]["requests_per_month"] > 17.5e6
+    inf2 = [machine for machine in document["break_even"]["machines"] if machine["instance_type"] == "inf2.48xlarge"]
     assert inf2[0]["crossover_utilisation"] == pytest.approx(2.29, abs=0.01)
 
 
@@ -123,14 +127,14 @@ def test_json_of_a_portfolio(plan, slipway):
     plan(CHAT)
     plan(SFT, "sft.yaml")
     code, out, _ = slipway("portfolio", "plan.yaml", "sft.yaml", "--json")
-    told = json.loads(out)
-    assert (code, told["schema"]) == (0, "slipway.portfolio/1")
-    months = [float(each["usd_per_month"]["mid"]) for each in told["plans"]]
-    assert float(told["usd_per_month"]["mid"]) == pytest.approx(sum(months))
-    sft = next(each for each in told["plans"] if each["name"] == "sft")
+    document = json.loads(out)
+    assert (code, document["schema"]) == (0, "slipway.portfolio/1")
+    months = [float(each["usd_per_month"]["mid"]) for each in document["plans"]]
+    assert float(document["usd_per_month"]["mid"]) == pytest.approx(sum(months))
+    sft = next(each for each in document["plans"] if each["name"] == "sft")
     assert float(sft["usd_per_month"]["mid"]) == pytest.approx(2 * float(sft["choice"]["usd"]["mid"]))
-    assert [each["kind"] for each in told["plans"]] == ["serve", "train"]
-    chips = {each["accelerator"]: each for each in told["one_chip"]}
+    assert [each["kind"] for each in document["plans"]] == ["serve", "train"]
+    chips = {each["accelerator"]: each for each in document["one_chip"]}
     assert chips["Trainium1"]["missing"] == []
     assert float(chips["H100"]["difference_usd"]) > 0
     assert "sft" in chips["Inferentia2"]["missing"]

@@ -26,14 +26,14 @@ def folder(tmp_path, monkeypatch):
 def test_a_run_of_the_sandbox_stands_as_its_report_says(folder, slipway):
     folder.write_json("report.json", REPORT)
     code, out, _ = slipway("status", "tiny", "--json")
-    found = json.loads(out)
-    assert (code, found["schema"], found["run"], found["status"]) == (
+    status = json.loads(out)
+    assert (code, status["schema"], status["run"], status["status"]) == (
         0,
         "slipway.status/1",
         "20261120T120000Z",
         "succeeded",
     )
-    assert (found["simulated"], found["job"], found["step"], len(found["attempts"])) == (True, None, 60, 1)
+    assert (status["simulated"], status["job"], status["step"], len(status["attempts"])) == (True, None, 60, 1)
     code, out, _ = slipway("status", "tiny")
     assert (code, "tiny: succeeded" in out, "completed" in out) == (0, True, True)
 
@@ -76,9 +76,9 @@ def test_stacks_of_a_run_without_a_job_are_those_that_exist(deployed, slipway, m
         client = boto3.client("cloudformation", region_name=deployed)
         client.create_stack(StackName="slipway-tiny-gpt-training", TemplateBody=TEMPLATE)
         _, out, _ = slipway("status", "tiny-gpt", "--json")
-        found = json.loads(out)
-        assert found["stacks"] == ["slipway-tiny-gpt-training"]
-        assert found["stack_states"] == {"slipway-tiny-gpt-training": "CREATE_COMPLETE"}
+        status = json.loads(out)
+        assert status["stacks"] == ["slipway-tiny-gpt-training"]
+        assert status["stack_states"] == {"slipway-tiny-gpt-training": "CREATE_COMPLETE"}
         _, out, _ = slipway("status", "tiny-gpt")
         assert "slipway-tiny-gpt-training CREATE_COMPLETE" in " ".join(out.split())
         assert "slipway down tiny-gpt removes them" in out
@@ -103,23 +103,23 @@ def test_a_launch_that_ended_early_names_what_exists_and_the_way_out(deployed, s
     folder.write_json(
         "report.json", {**REPORT, "status": "failed", "simulated": False, "attempts": [], "stacks": [made]}
     )
-    said = " ".join(slipway("status", "tiny-gpt")[1].split())
-    assert "slipway-tiny-gpt-network, slipway-tiny-gpt-training (CloudFormation could not be asked)" in said
-    assert "slipway down tiny-gpt removes them" in said
+    status_text = " ".join(slipway("status", "tiny-gpt")[1].split())
+    assert "slipway-tiny-gpt-network, slipway-tiny-gpt-training (CloudFormation could not be asked)" in status_text
+    assert "slipway down tiny-gpt removes them" in status_text
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     with mock_aws():
         assert "billed" not in slipway("status", "tiny-gpt")[1]
         client = boto3.client("cloudformation", region_name=deployed)
         client.create_stack(StackName="slipway-tiny-gpt-training", TemplateBody=TEMPLATE)
-        said = " ".join(slipway("status", "tiny-gpt")[1].split())
-        assert "billed while they exist: slipway-tiny-gpt-training CREATE_COMPLETE" in said
+        status_text = " ".join(slipway("status", "tiny-gpt")[1].split())
+        assert "billed while they exist: slipway-tiny-gpt-training CREATE_COMPLETE" in status_text
 
 
 def test_without_credentials_they_are_those_that_the_folder_names(deployed, slipway):
     _, out, _ = slipway("status", "tiny-gpt", "--json")
-    found = json.loads(out)
-    assert (found["stacks"], found["stack_states"]) == (["slipway-tiny-gpt-network"], None)
+    status = json.loads(out)
+    assert (status["stacks"], status["stack_states"]) == (["slipway-tiny-gpt-network"], None)
     _, out, _ = slipway("status", "tiny-gpt")
     assert "CloudFormation could not be asked" in " ".join(out.split())
 
@@ -141,11 +141,14 @@ def test_checkpoints_of_a_launch_whose_own_sandbox_has_ended_are_not_asked_of_aw
     folder.write_json("quote.json", {"region": "us-east-2"})
     folder.rendered.mkdir()
     folder.write_json("rendered/job.json", {"checkpoint": {"uri": "s3://of-the-sandbox/jobs/tiny"}})
-    for command, said in (("launch", "no AWS credentials"), ("launch --sandbox", "the sandbox of this run has ended")):
+    for command, message in (
+        ("launch", "no AWS credentials"),
+        ("launch --sandbox", "the sandbox of this run has ended"),
+    ):
         facts = {"schema": "slipway.command/1", "command": command, "pid": 1, "started_at": "2026-11-20T12:00:00+00:00"}
         folder.write_json("command.json", {**facts, "ended": "done"})
         code, _, err = slipway("checkpoints", "list", "tiny")
-        assert (code, said in err) == (1, True)
+        assert (code, message in err) == (1, True)
 
 
 def test_checkpoints_of_a_run_that_is_not_there(folder, slipway):

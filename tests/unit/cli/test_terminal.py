@@ -101,10 +101,10 @@ def test_what_is_shown_of_a_quote_leaves_room_for_the_changes_and_a_pipe_has_all
     assert all(f"{policy.name} {policy.value}" in policies for policy in quoted.policies if policy.on)
     assert "long " * 60 + "(fix fix" in " ".join(" ".join(shown).split())
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
-    told = " ".join(" ".join(page(quoted, 1, 80, priced)).split())
-    assert "…" not in told
+    text = " ".join(" ".join(page(quoted, 1, 80, priced)).split())
+    assert "…" not in text
     for policy in quoted.policies:
-        assert policy.name in told
+        assert policy.name in text
 
 
 @pytest.mark.long

@@ -28,10 +28,10 @@ KEPT = ("step 1 loss 2.5\n", "\x1b[1;31mred\x1b[0m", "ü漢\t", "50%|███�
 
 @pytest.mark.parametrize("sequence", STEERING)
 def test_it_is_left_out_and_the_rest_stays(sequence):
-    found = shown(f"before {sequence} after")
-    assert found.startswith("before ")
-    assert found.endswith(" after")
-    assert not re.search("[\x1b\x07\x08\x80-\x9f]", found)
+    shown_text = shown(f"before {sequence} after")
+    assert shown_text.startswith("before ")
+    assert shown_text.endswith(" after")
+    assert not re.search("[\x1b\x07\x08\x80-\x9f]", shown_text)
 
 
 def test_pieces_and_the_whole_are_shown_alike():

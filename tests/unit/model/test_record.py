@@ -72,9 +72,9 @@ def test_it_behaves_as_a_frozen_dataclass(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [Made, Written])
-@pytest.mark.parametrize("given, said", [({}, "name"), ({"name": "a", "other": 1}, "other")])
-def test_wrong_arguments_are_refused_by_name(kind: Any, given: dict[str, Any], said: str) -> None:
-    with pytest.raises(TypeError, match=said) as refusal:
+@pytest.mark.parametrize("given, message", [({}, "name"), ({"name": "a", "other": 1}, "other")])
+def test_wrong_arguments_are_refused_by_name(kind: Any, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message) as refusal:
         kind(**given)
     assert f"{kind.__name__}.__init__()" in str(refusal.value)
     with pytest.raises(TypeError):

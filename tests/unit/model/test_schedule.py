@@ -7,11 +7,11 @@ from launcher.model.schedule import HOURS_A_DAY, hours_of_day, scheduled, timezo
 
 def shares(*lines):
     """The share of the year that each range holds."""
-    found = {}
+    share_by_range = {}
     for hour in hours_of_day(lines):
         for share, least, most in hour:
-            found[least, most] = found.get((least, most), 0) + share / HOURS_A_DAY
-    return found
+            share_by_range[least, most] = share_by_range.get((least, most), 0) + share / HOURS_A_DAY
+    return share_by_range
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_a_day_and_a_night():
 
 
 def test_weekdays_leave_the_weekend_to_the_last_range():
-    found = shares("cron(0 8 ? * MON-FRI *) 4-6", "cron(0 18 ? * MON-FRI *) 0-0")
-    assert found == pytest.approx({(4, 6): 50 / 168, (0, 0): 118 / 168})
+    share_by_range = shares("cron(0 8 ? * MON-FRI *) 4-6", "cron(0 18 ? * MON-FRI *) 0-0")
+    assert share_by_range == pytest.approx({(4, 6): 50 / 168, (0, 0): 118 / 168})
 
 
 def test_a_half_hour_is_half_an_hour():

@@ -61,7 +61,7 @@ def test_the_first_that_takes_a_way_of_buying_is_taken():
 
 def test_nothing_else_asks_which_kind_a_target_is():
     """The next target is a folder: an `if` on a kind elsewhere would be one more place to change."""
-    found = []
+    comparisons = []
     for path in sorted(each for room in ROOMS for each in (ROOT / room).rglob("*.py")):
         name = str(path.relative_to(ROOT))
         if name.startswith("launcher/targets/"):
@@ -73,5 +73,5 @@ def test_nothing_else_asks_which_kind_a_target_is():
                 continue
             kind = TargetKind.__members__.get(node.attr) if node.value.id == "TargetKind" else None
             if kind is not None:
-                found.append(f"{name}:{node.lineno}: {kind.name}")
-    assert not found
+                comparisons.append(f"{name}:{node.lineno}: {kind.name}")
+    assert not comparisons

@@ -27,7 +27,7 @@ def taken(plan, instances):
     return addresses(plan.request, plan.place, instances)
 
 
-def found(plan, instances):
+def address_findings_of(plan, instances):
     return address_findings(plan.request, plan.place, instances)
 
 
@@ -69,14 +69,16 @@ class TestCount:
 
 class TestFindings:
     def test_enough_is_no_finding(self, catalog):
-        assert found(plan_of(catalog), catalog.instance_types) == ()
+        assert address_findings_of(plan_of(catalog), catalog.instance_types) == ()
 
     def test_too_few_are(self, catalog):
         plan = plan_of(catalog, target={"nodes": 200}, network={"cidr": "10.0.0.0/24"})
-        (finding,) = found(plan, catalog.instance_types)
+        (finding,) = address_findings_of(plan, catalog.instance_types)
         assert (finding.level, finding.path) == ("error", "network.cidr")
         assert "has 123 addresses, the cluster takes 201 with 200 nodes" in finding.message
 
     def test_an_existing_network_is_its_owners(self, catalog):
         network = {"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": ["subnet-0a1b2c3d4e5f60718"], "cidr": "10.0.0.0/24"}
-        assert found(plan_of(catalog, target={"nodes": 200}, network=network), catalog.instance_types) == ()
+        assert (
+            address_findings_of(plan_of(catalog, target={"nodes": 200}, network=network), catalog.instance_types) == ()
+        )

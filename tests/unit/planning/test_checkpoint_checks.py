@@ -16,7 +16,7 @@ BASE = {
 }
 
 
-def found(**checkpoint):
+def paths_and_messages(**checkpoint):
     findings = check(request_of(laid_over(BASE, {"checkpoint": checkpoint})), load())
     return [(finding.path, finding.message) for finding in findings if finding.path.startswith("checkpoint")]
 
@@ -32,7 +32,7 @@ def found(**checkpoint):
     ids=["layout", "pattern", "tracker", "own"],
 )
 def test_what_is_allowed(checkpoint):
-    assert found(**checkpoint) == []
+    assert paths_and_messages(**checkpoint) == []
 
 
 @pytest.mark.parametrize(
@@ -65,5 +65,5 @@ def test_what_is_allowed(checkpoint):
     ],
 )
 def test_what_is_refused(checkpoint, path, message):
-    ((where, words),) = found(**checkpoint)
+    ((where, words),) = paths_and_messages(**checkpoint)
     assert (where, words[: len(message)]) == (path, message)

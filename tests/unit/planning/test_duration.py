@@ -40,18 +40,24 @@ def job(label="H100-SXM", **changes):
     return job_shape(label, **{"global_batch_tokens": 2_097_152.0} | changes)
 
 
-def ends(found):
-    return (found.low, found.mid, found.high)
+def ends(range_):
+    return (range_.low, range_.mid, range_.high)
 
 
 @given(shapes(), st.floats(1.0, 1e16))
 def test_every_number_is_finite_and_expected_hours_are_no_less_than_steady(shape, tokens):
-    found = duration.numbers(shape, tokens, FACTS)
-    for quantity in (found.tokens_per_s, found.mfu, found.steady_hours, found.expected_hours, found.checkpoint_write_s):
+    numbers = duration.numbers(shape, tokens, FACTS)
+    for quantity in (
+        numbers.tokens_per_s,
+        numbers.mfu,
+        numbers.steady_hours,
+        numbers.expected_hours,
+        numbers.checkpoint_write_s,
+    ):
         assert 0.0 < quantity.low <= quantity.mid <= quantity.high < math.inf
-    for steady, expected in zip(ends(found.steady_hours), ends(found.expected_hours), strict=True):
+    for steady, expected in zip(ends(numbers.steady_hours), ends(numbers.expected_hours), strict=True):
         assert expected >= steady
-    assert 0.0 < found.checkpoint_gb < math.inf
+    assert 0.0 < numbers.checkpoint_gb < math.inf
 
 
 @given(shapes(), st.floats(1.0, 1e15), st.floats(1.0, 1e15))
@@ -78,11 +84,11 @@ def test_absurd_tokens_are_refused(tokens):
 
 
 def test_steady_hours_are_tokens_over_rate():
-    found = duration.numbers(job(), 2e9, FACTS)
-    assert found.steady_hours.mid == pytest.approx(2e9 / found.tokens_per_s.mid / 3600)
-    assert found.steady_hours.high == pytest.approx(2e9 / found.tokens_per_s.low / 3600)
+    numbers = duration.numbers(job(), 2e9, FACTS)
+    assert numbers.steady_hours.mid == pytest.approx(2e9 / numbers.tokens_per_s.mid / 3600)
+    assert numbers.steady_hours.high == pytest.approx(2e9 / numbers.tokens_per_s.low / 3600)
     capacity = 32 * 989e12 / flops.per_token(job())
-    assert found.tokens_per_s.mid == pytest.approx(found.mfu.mid * capacity)
+    assert numbers.tokens_per_s.mid == pytest.approx(numbers.mfu.mid * capacity)
 
 
 def test_llama_31_405b_takes_about_its_published_hours():
@@ -110,8 +116,8 @@ def test_a_measurement_replaces_the_estimate_and_narrows_the_range():
 
 
 def test_on_the_node_that_was_measured_nothing_is_scaled():
-    found = duration.numbers(job(chips=8, measured_tokens_per_s=70_000.0), 2e9, FACTS)
-    assert found.tokens_per_s.mid == pytest.approx(70_000.0)
+    numbers = duration.numbers(job(chips=8, measured_tokens_per_s=70_000.0), 2e9, FACTS)
+    assert numbers.tokens_per_s.mid == pytest.approx(70_000.0)
 
 
 def test_overhead_is_dalys_at_dalys_interval():
@@ -163,22 +169,22 @@ def test_neuron_compiles_once():
 
 
 def test_explanation_repeats_the_numbers_and_names_its_sources():
-    found = duration.estimate(job(), 2e9, FACTS)
-    assert dataclasses.replace(found, assumptions=()) == duration.numbers(job(), 2e9, FACTS)
-    by_name = {assumption.name: assumption for assumption in found.assumptions}
-    assert all(assumption.source for assumption in found.assumptions)
-    assert f"{found.steady_hours.mid:.4g} h" in by_name["steady hours"].steps[-1]
-    assert by_name["expected hours"].steps[-1].startswith(f"= {found.expected_hours.mid:.4g} h")
+    estimate = duration.estimate(job(), 2e9, FACTS)
+    assert dataclasses.replace(estimate, assumptions=()) == duration.numbers(job(), 2e9, FACTS)
+    by_name = {assumption.name: assumption for assumption in estimate.assumptions}
+    assert all(assumption.source for assumption in estimate.assumptions)
+    assert f"{estimate.steady_hours.mid:.4g} h" in by_name["steady hours"].steps[-1]
+    assert by_name["expected hours"].steps[-1].startswith(f"= {estimate.expected_hours.mid:.4g} h")
     product = math.prod(
         float(step.split(":")[0].rsplit(" ", 1)[1])
         for step in by_name["model FLOPs utilisation"].steps
         if step.startswith(("start at", "times"))
     )
-    assert product == pytest.approx(found.mfu.mid, rel=0.01)
+    assert product == pytest.approx(estimate.mfu.mid, rel=0.01)
 
 
 @pytest.mark.parametrize(
-    "changes, label, said",
+    "changes, label, message",
     [
         ({"layers": None}, "H100-SXM", "dimensions"),
         ({"global_batch_tokens": None}, "H100-SXM", "batch"),
@@ -188,7 +194,7 @@ def test_explanation_repeats_the_numbers_and_names_its_sources():
         ({"measured_tokens_per_s": 5e4}, "H100-SXM", "measured throughput"),
     ],
 )
-def test_what_was_assumed_is_said(changes, label, said):
+def test_what_was_assumed_is_said(changes, label, message):
     named = {assumption.name for assumption in duration.estimate(job(label, **changes), 2e9, FACTS).assumptions}
-    assert said in named
-    assert said not in {assumption.name for assumption in duration.estimate(job(), 2e9, FACTS).assumptions}
+    assert message in named
+    assert message not in {assumption.name for assumption in duration.estimate(job(), 2e9, FACTS).assumptions}

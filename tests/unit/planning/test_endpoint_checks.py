@@ -67,7 +67,7 @@ def plan(catalog):
 
 
 @pytest.fixture
-def found(plan, catalog):
+def findings_of(plan, catalog):
     def check(serve=None, target=None, rest=None, **place):
         return endpoint_findings(served(plan(serve, target, rest, **place), catalog), load_serving())
 
@@ -190,11 +190,11 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-def test_bad_input_is_an_error_with_the_fix(found, case):
-    serve, target, code, said, fix = case
-    errors = [each for each in found(serve, target) if each.level is Level.ERROR]
+def test_bad_input_is_an_error_with_the_fix(findings_of, case):
+    serve, target, code, message, fix = case
+    errors = [each for each in findings_of(serve, target) if each.level is Level.ERROR]
     (error,) = [error for error in errors if error.code == code]
-    assert said in f"{error.path}: {error.message}"
+    assert message in f"{error.path}: {error.message}"
     assert fix in error.hint
     assert error.path
 
@@ -202,8 +202,8 @@ def test_bad_input_is_an_error_with_the_fix(found, case):
 @pytest.mark.parametrize(
     "serve, name, chip", [({"tensor_parallel": 8}, "trn2.48xlarge", "Trainium2"), (GPU, "p6-b200.48xlarge", "B200")]
 )
-def test_a_chip_without_an_image_is_refused(found, serve, name, chip):
-    (error,) = found(serve, {"instance_type": name})
+def test_a_chip_without_an_image_is_refused(findings_of, serve, name, chip):
+    (error,) = findings_of(serve, {"instance_type": name})
     assert (error.code, error.path) == ("no-image", "workload.serve.image")
     assert f"no pinned image serves chat on {chip}" in error.message
 
@@ -215,12 +215,12 @@ def test_a_chip_without_an_image_is_refused(found, serve, name, chip):
         ({"network": {"name": "team", "az_ids": ["use1-az1"]}}, "network-unused"),
     ],
 )
-def test_a_network_that_would_not_be_used_is_refused(found, rest, code):
-    assert code in [each.code for each in found(rest=rest)]
+def test_a_network_that_would_not_be_used_is_refused(findings_of, rest, code):
+    assert code in [each.code for each in findings_of(rest=rest)]
 
 
-def test_spot_is_not_sold_for_endpoints(found):
-    assert [each.code for each in found(option="spot")] == ["ec2-only"]
+def test_spot_is_not_sold_for_endpoints(findings_of):
+    assert [each.code for each in findings_of(option="spot")] == ["ec2-only"]
 
 
 WARNED = {
@@ -232,21 +232,21 @@ WARNED = {
 }
 
 
-@pytest.mark.parametrize("serve, target, code, said", WARNED.values(), ids=WARNED)
-def test_what_works_but_costs_is_a_warning(found, serve, target, code, said):
-    (warning,) = found(serve, target)
+@pytest.mark.parametrize("serve, target, code, message", WARNED.values(), ids=WARNED)
+def test_what_works_but_costs_is_a_warning(findings_of, serve, target, code, message):
+    (warning,) = findings_of(serve, target)
     assert (warning.level, warning.code) == (Level.WARNING, code)
-    assert said in warning.message
+    assert message in warning.message
 
 
-def test_a_shape_that_was_compiled_has_nothing_against_it(found):
-    assert found() == ()
+def test_a_shape_that_was_compiled_has_nothing_against_it(findings_of):
+    assert findings_of() == ()
 
 
-def test_several_findings_are_reported_at_once(found):
+def test_several_findings_are_reported_at_once(findings_of):
     codes = {
         each.code
-        for each in found(
+        for each in findings_of(
             {"deployment": "canary", "schedule": ["at(2030-01-01T00:00:00) 0-3"], "max_instances": 1}, {"nodes": 2}
         )
     }
@@ -309,16 +309,16 @@ class TestPinned:
         assert pinned_serving(made.request, catalog, BedrockCatalog(), load_serving()).digest == made.digest
 
     @pytest.mark.parametrize(
-        "target, said",
+        "target, message",
         [
             ({"instance_type": "any"}, "target.instance_type must be one value, got any"),
             ({"region": ["us-east-1", "us-east-2"]}, "target.region must be one value, got us-east-1, us-east-2"),
         ],
     )
-    def test_what_is_open_must_be_pinned(self, catalog, target, said):
+    def test_what_is_open_must_be_pinned(self, catalog, target, message):
         with pytest.raises(ImpossibleError) as refusal:
             pinned_serving(request_of({"tensor_parallel": "auto"}, target), catalog, BedrockCatalog(), load_serving())
-        assert said in [f"{finding.path} {finding.message}" for finding in refusal.value.findings]
+        assert message in [f"{finding.path} {finding.message}" for finding in refusal.value.findings]
 
     def test_a_model_that_does_not_fit_is_refused_with_the_reason(self, catalog):
         request = request_of({"model": "llama-3.3-70b"})

@@ -34,11 +34,11 @@ def test_every_card_is_counted_with_an_address_and_the_file_system_with_its_own(
 
 def test_remarks_are_made_where_hyperpod_is_asked_for(catalog):
     facts = load_training()
-    asked = resolve_training(request_of(), catalog, facts)
-    assert {group.target for group in asked.groups} == {TargetKind.HYPERPOD_SLURM}
-    assert [finding.code for finding in asked.findings] == ["hyperpod-shared-folder", "hyperpod-health-checks"]
-    told = resolve_training(request_of(storage={"lustre_gib": 2400}), catalog, facts)
-    assert [finding.code for finding in told.findings] == ["hyperpod-health-checks"]
+    resolution = resolve_training(request_of(), catalog, facts)
+    assert {group.target for group in resolution.groups} == {TargetKind.HYPERPOD_SLURM}
+    assert [finding.code for finding in resolution.findings] == ["hyperpod-shared-folder", "hyperpod-health-checks"]
+    lustre_resolution = resolve_training(request_of(storage={"lustre_gib": 2400}), catalog, facts)
+    assert [finding.code for finding in lustre_resolution.findings] == ["hyperpod-health-checks"]
     plain = resolve_training(request_of(target={"kind": "any"}), catalog, facts)
     assert [finding.code for finding in plain.findings] == []
 
@@ -47,12 +47,12 @@ def test_a_training_plan_without_its_end_is_reported(catalog):
     arn = "arn:aws:sagemaker:us-east-2:123456789012:training-plan/p5"
     facts, ends = load_training(), "2026-12-08T11:30:00Z"
     open_ended = {"option": "training-plan", "training_plan": {"arn": arn}}
-    (found,) = [
+    (finding,) = [
         finding
         for finding in resolve_training(request_of(purchase=open_ended), catalog, facts).findings
         if finding.code == "training-plan-end"
     ]
-    assert (found.level, found.path) == (Level.WARNING, "purchase.training_plan.ends_at")
+    assert (finding.level, finding.path) == (Level.WARNING, "purchase.training_plan.ends_at")
     known = {"option": "training-plan", "training_plan": {"arn": arn, "ends_at": ends}}
     assert "training-plan-end" not in {
         finding.code for finding in resolve_training(request_of(purchase=known), catalog, facts).findings

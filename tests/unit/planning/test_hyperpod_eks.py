@@ -21,13 +21,13 @@ BASE = {
 }
 
 
-def asked(**sections):
+def request_and_place(**sections):
     plan = pinned_plan(request_of(laid_over(BASE, sections)), CATALOG)
     return plan.request, plan.place
 
 
-def codes(found):
-    return [each.code for each in found]
+def codes(findings):
+    return [each.code for each in findings]
 
 
 def refused(request, place):
@@ -35,19 +35,19 @@ def refused(request, place):
 
 
 def test_a_cluster_that_is_made_and_a_job_for_one_that_stands_are_both_taken():
-    assert refused(*asked()) == []
-    assert refused(*asked(target={"cluster": "research"}, checkpoint={"uri": "s3://own-bucket/x"})) == []
+    assert refused(*request_and_place()) == []
+    assert refused(*request_and_place(target={"cluster": "research"}, checkpoint={"uri": "s3://own-bucket/x"})) == []
 
 
 def test_a_region_without_an_image_of_the_health_monitor_is_refused_for_clusters_that_are_made():
-    request, place = asked()
+    request, place = request_and_place()
     assert refused(request, replace(place, region="eu-west-3")) == ["no-health-monitor"]
-    request, place = asked(target={"cluster": "research"}, checkpoint={"uri": "s3://own-bucket/x"})
+    request, place = request_and_place(target={"cluster": "research"}, checkpoint={"uri": "s3://own-bucket/x"})
     assert refused(request, replace(place, region="eu-west-3")) == []
 
 
 def test_a_type_whose_devices_the_chart_does_not_show_is_refused_for_clusters_that_are_made():
-    request, place = asked()
+    request, place = request_and_place()
     assert refused(request, replace(place, instance_type="trn2.3xlarge")) == ["no-device-plugin"]
 
 
@@ -59,18 +59,18 @@ def test_the_smallest_system_machine_holds_the_pods_of_the_stack(governed):
 
 
 def test_deep_health_checks_are_remarked_on():
-    request, place = asked()
+    request, place = request_and_place()
     assert codes(remarks(request, place, CATALOG.instance_types)) == ["hyperpod-health-checks"]
 
 
 def test_the_quote_counts_what_the_guard_takes_to_see_that_nodes_are_idle():
     """Its idle time, the quarter of an hour more that it waits, half of what lies between two looks."""
-    request, place = asked(workload={"train": {"hours": 5}})
+    request, place = request_and_place(workload={"train": {"hours": 5}})
     assert tail_hours(place, request, 5.0) == pytest.approx((5 + 15 + 2.5) / 60)
     assert "the guard's 15 minutes more" in tail_line(place, request, 0.4).source
-    request, place = asked(workload={"train": {"hours": 5}}, guardrails={"idle_minutes": 0})
+    request, place = request_and_place(workload={"train": {"hours": 5}}, guardrails={"idle_minutes": 0})
     assert tail_hours(place, request, 5.0) == NEVER_H
-    request, place = asked(
+    request, place = request_and_place(
         workload={"train": {"hours": 5}}, target={"cluster": "research"}, checkpoint={"uri": "s3://own-bucket/x"}
     )
     assert tail_hours(place, request, 5.0) == 1.0, "who has the cluster has its nodes"
@@ -80,7 +80,7 @@ QUEUE = "hyperpod-ns-research-localqueue"
 
 
 def test_a_teams_queue_is_made_and_what_nobody_has_confirmed_of_it_is_said():
-    request, place = asked(target={"region": "us-east-1", "queue": QUEUE, "priority": "training-priority"})
+    request, place = request_and_place(target={"region": "us-east-1", "queue": QUEUE, "priority": "training-priority"})
     assert refused(request, place) == []
     assert "task-governance-unconfirmed" in codes(remarks(request, place, CATALOG.instance_types))
 
@@ -97,12 +97,12 @@ def test_a_teams_queue_is_made_and_what_nobody_has_confirmed_of_it_is_said():
     ],
 )
 def test_a_queue_that_task_governance_does_not_make_is_refused(target, refusal):
-    request, place = asked(target={"region": "us-east-1", **target})
+    request, place = request_and_place(target={"region": "us-east-1", **target})
     assert refused(request, place) == [refusal]
 
 
 def test_any_queue_goes_where_the_cluster_stands():
-    request, place = asked(
+    request, place = request_and_place(
         target={"cluster": "research", "queue": "team-a/gpus", "priority": "high"},
         checkpoint={"uri": "s3://own-bucket/x"},
     )

@@ -6,7 +6,7 @@ from launcher.planning.kubernetes import key_findings
 from tests.plans import request_of
 
 
-def found(**sections):
+def codes_and_paths(**sections):
     request = request_of({"slipway": 1, "name": "x", **sections})
     return [(finding.code, finding.path) for finding in key_findings(request)]
 
@@ -28,18 +28,20 @@ class TestKeys:
     )
     def test_they_are_for_targets_with_pods(self, sections, path):
         of_slurm = {**sections, "target": {**sections.get("target", {}), "kind": "parallelcluster"}}
-        assert found(**of_slurm) == [("kubernetes-key", path)]
-        assert found(**{**of_slurm, "target": {**of_slurm["target"], "kind": ["parallelcluster", "eks"]}}) == []
-        assert found(**sections) == []
+        assert codes_and_paths(**of_slurm) == [("kubernetes-key", path)]
+        assert (
+            codes_and_paths(**{**of_slurm, "target": {**of_slurm["target"], "kind": ["parallelcluster", "eks"]}}) == []
+        )
+        assert codes_and_paths(**sections) == []
 
     def test_a_priority_is_of_a_queue_and_a_context_of_a_cluster(self):
-        assert found(target={"priority": "high"}) == [("priority-without-queue", "target.priority")]
-        assert found(target={"context": "x"}) == [("context-without-cluster", "target.context")]
+        assert codes_and_paths(target={"priority": "high"}) == [("priority-without-queue", "target.priority")]
+        assert codes_and_paths(target={"context": "x"}) == [("context-without-cluster", "target.context")]
 
     @pytest.mark.parametrize("path", ["/slipway", "/slipway/job/x", "/dev", "/data/deep"])
     def test_a_volume_hides_nothing(self, path):
         volumes = [{"claim": "a", "path": "/data"}, {"claim": "b", "path": path}]
-        assert found(run={"volumes": volumes}) == [("path-taken", "run.volumes[1].path")]
+        assert codes_and_paths(run={"volumes": volumes}) == [("path-taken", "run.volumes[1].path")]
 
     @pytest.mark.parametrize(
         "range_,code",
@@ -56,4 +58,4 @@ class TestKeys:
     )
     def test_a_range_is_one_that_somebody_calls_from(self, range_, code):
         wanted = [(code, "network.api_cidrs")] if code else []
-        assert found(network={"api_cidrs": [range_]}) == wanted
+        assert codes_and_paths(network={"api_cidrs": [range_]}) == wanted

@@ -22,7 +22,7 @@ from tests.unit.planning.measurements import measured
 DAY = date(2026, 11, 20)
 
 
-def seen(hours: float, run: str = "a/1", starts: int = 1) -> Seen:
+def measured_start(hours: float, run: str = "a/1", starts: int = 1) -> Seen:
     """A run's hours."""
     return Seen(run, hours, starts, DAY)
 
@@ -34,29 +34,32 @@ def test_nothing_is_learned_without_a_run():
 @given(st.floats(0.02, 2.0), st.integers(0, 6))
 def test_more_of_the_same_never_widens(hours, count):
     prior = BOOT_RANGE_H.high / BOOT_RANGE_H.low
-    before = learned_hours(BOOT_RANGE_H, [seen(hours, f"a/{each}") for each in range(count)])
-    after = learned_hours(BOOT_RANGE_H, [seen(hours, f"a/{each}") for each in range(count + 1)])
+    before = learned_hours(BOOT_RANGE_H, [measured_start(hours, f"a/{each}") for each in range(count)])
+    after = learned_hours(BOOT_RANGE_H, [measured_start(hours, f"a/{each}") for each in range(count + 1)])
     assert after.high / after.low <= (before.high / before.low if before else prior) * (1 + 1e-9)
     assert not after.contradiction
     assert min(hours, BOOT_H) * (1 - 1e-9) <= after.mid <= max(hours, BOOT_H) * (1 + 1e-9)
 
 
 def test_many_runs_take_over():
-    found = learned_hours(BOOT_RANGE_H, [seen(0.5, f"a/{each}") for each in range(30)])
-    assert found.mid == pytest.approx(0.5, rel=0.02)
-    assert found.source == "measured, 30 runs, 2026-11-20"
+    hours = learned_hours(BOOT_RANGE_H, [measured_start(0.5, f"a/{each}") for each in range(30)])
+    assert hours.mid == pytest.approx(0.5, rel=0.02)
+    assert hours.source == "measured, 30 runs, 2026-11-20"
 
 
 def test_a_contradiction_widens_and_is_named():
-    agreeing = [seen(0.1, f"a/{each}") for each in range(4)]
-    before, after = learned_hours(BOOT_RANGE_H, agreeing), learned_hours(BOOT_RANGE_H, [*agreeing, seen(1.5, "odd/1")])
+    agreeing = [measured_start(0.1, f"a/{each}") for each in range(4)]
+    before, after = (
+        learned_hours(BOOT_RANGE_H, agreeing),
+        learned_hours(BOOT_RANGE_H, [*agreeing, measured_start(1.5, "odd/1")]),
+    )
     assert after.contradiction
     assert "odd/1" in after.contradiction
     assert after.high / after.low > 2 * before.high / before.low
 
 
 def test_several_restarts_of_a_run_say_more_than_one():
-    one, four = (learned_hours(RESTART_RANGE_H, [seen(0.1, starts=each)]) for each in (1, 4))
+    one, four = (learned_hours(RESTART_RANGE_H, [measured_start(0.1, starts=each)]) for each in (1, 4))
     assert four.mid < one.mid
     assert four.high / four.low < one.high / one.low
 
@@ -80,14 +83,14 @@ def tail(minutes, assumed=5, **changes):
 
 def test_the_idle_tail_is_learned_where_the_same_thing_ends_it():
     known = [tail(8, run=f"a/{each}") for each in range(10)]
-    found = learned_tail("parallelcluster", 5 / 60, known)
-    assert found.mid * 60 == pytest.approx(8, rel=0.05)
-    assert found.high / found.low < 2**2
+    tail_hours = learned_tail("parallelcluster", 5 / 60, known)
+    assert tail_hours.mid * 60 == pytest.approx(8, rel=0.05)
+    assert tail_hours.high / tail_hours.low < 2**2
     others = (tail(8, simulated=True), tail(8, target="eks"), tail(8, assumed=60), replace(tail(8), idle_tail_h=None))
     assert learned_tail("parallelcluster", 5 / 60, others) is None
     odd = learned_tail("parallelcluster", 5 / 60, [*known, tail(60, run="odd/1")])
     assert "odd/1" in odd.contradiction
-    assert odd.high / odd.low > found.high / found.low
+    assert odd.high / odd.low > tail_hours.high / tail_hours.low
 
 
 @given(st.floats(0.5, 600.0), st.integers(0, 6))

@@ -13,7 +13,7 @@ DIMENSIONS = {"params_b": 8.0, "layers": 32, "hidden": 4096, "heads": 32, "kv_he
 
 
 @pytest.fixture(scope="module")
-def found():
+def limits_of():
     """The findings of a request and the types its candidates have."""
     catalog, facts = load(), load_training()
 
@@ -33,85 +33,85 @@ def found():
 
 
 class TestPrecision:
-    def test_fp8_on_the_only_type_without_it_is_an_error(self, found):
-        marks, types, _ = found({"precision": "fp8"}, {"instance_type": "p4d.24xlarge", "nodes": 2})
+    def test_fp8_on_the_only_type_without_it_is_an_error(self, limits_of):
+        marks, types, _ = limits_of({"precision": "fp8"}, {"instance_type": "p4d.24xlarge", "nodes": 2})
         assert ("error", "no-such-precision", "workload.train.precision") in marks
         assert types == set()
 
-    def test_among_several_types_only_those_with_fp8_stay(self, found):
-        asked = {"instance_type": ["p4d.24xlarge", "p5.48xlarge"], "nodes": 2}
-        marks, types, _ = found({"precision": "fp8"}, asked)
+    def test_among_several_types_only_those_with_fp8_stay(self, limits_of):
+        target = {"instance_type": ["p4d.24xlarge", "p5.48xlarge"], "nodes": 2}
+        marks, types, _ = limits_of({"precision": "fp8"}, target)
         assert ("warning", "no-such-precision", "workload.train.precision") in marks
         assert types == {"p5.48xlarge"}
 
-    def test_open_types_are_tried_only_with_fp8(self, found):
-        marks, types, _ = found({"precision": "fp8"}, {})
+    def test_open_types_are_tried_only_with_fp8(self, limits_of):
+        marks, types, _ = limits_of({"precision": "fp8"}, {})
         assert marks == []
         assert "p5.48xlarge" in types
         assert not types & {"p4d.24xlarge", "p4de.24xlarge"}
 
-    def test_bf16_is_for_all(self, found):
-        _, types, _ = found({}, {"instance_type": "p4d.24xlarge", "nodes": 2})
+    def test_bf16_is_for_all(self, limits_of):
+        _, types, _ = limits_of({}, {"instance_type": "p4d.24xlarge", "nodes": 2})
         assert types == {"p4d.24xlarge"}
 
 
 class TestMeasured:
-    def test_more_than_the_chips_can_compute(self, found):
-        asked = {"instance_type": "p5.48xlarge", "nodes": 2}
-        marks, _, findings = found({"throughput_tokens_per_s": 9e6}, asked)
+    def test_more_than_the_chips_can_compute(self, limits_of):
+        target = {"instance_type": "p5.48xlarge", "nodes": 2}
+        marks, _, findings = limits_of({"throughput_tokens_per_s": 9e6}, target)
         assert ("error", "throughput-above-peak", "workload.train.throughput_tokens_per_s") in marks
         (text,) = [finding.message for finding in findings]
         # 8 chips x 989 TFLOP/s over 6 x 8.03 billion and 12 x 32 x 4096 x 4096 of attention.
         peak = 8 * 989e12 / (6 * 8.03026e9 + 12 * 32 * 4096 * 4096)
         assert f"{peak:,.0f}" in text
 
-    def test_what_a_node_reaches_is_taken(self, found):
-        asked = {"instance_type": "p5.48xlarge", "nodes": 2}
-        marks, types, _ = found({"throughput_tokens_per_s": 60_000}, asked)
+    def test_what_a_node_reaches_is_taken(self, limits_of):
+        target = {"instance_type": "p5.48xlarge", "nodes": 2}
+        marks, types, _ = limits_of({"throughput_tokens_per_s": 60_000}, target)
         assert marks == []
         assert types == {"p5.48xlarge"}
 
-    def test_fp8_has_a_higher_peak(self, found):
-        asked = {"instance_type": "p5.48xlarge", "nodes": 2}
-        marks, _, _ = found({"throughput_tokens_per_s": 180_000, "precision": "fp8"}, asked)
+    def test_fp8_has_a_higher_peak(self, limits_of):
+        target = {"instance_type": "p5.48xlarge", "nodes": 2}
+        marks, _, _ = limits_of({"throughput_tokens_per_s": 180_000, "precision": "fp8"}, target)
         assert marks == []
-        marks, _, _ = found({"throughput_tokens_per_s": 180_000, "precision": "bf16"}, asked)
+        marks, _, _ = limits_of({"throughput_tokens_per_s": 180_000, "precision": "bf16"}, target)
         assert [code for _, code, _ in marks] == ["throughput-above-peak"]
 
 
 class TestBlockCounts:
-    def test_a_count_that_no_block_has(self, found):
-        asked = {"instance_type": ["p4d.24xlarge", "trn1.32xlarge"], "nodes": 100}
-        marks, _, _ = found({}, asked, "capacity-block")
+    def test_a_count_that_no_block_has(self, limits_of):
+        target = {"instance_type": ["p4d.24xlarge", "trn1.32xlarge"], "nodes": 100}
+        marks, _, _ = limits_of({}, target, "capacity-block")
         assert marks == [("error", "block-size", "target.nodes")] * 2
 
-    def test_another_way_of_buying_is_left(self, found):
-        asked = {"instance_type": "p4d.24xlarge", "nodes": 100}
-        marks, types, _ = found({}, asked, ["capacity-block", "on-demand"])
+    def test_another_way_of_buying_is_left(self, limits_of):
+        target = {"instance_type": "p4d.24xlarge", "nodes": 100}
+        marks, types, _ = limits_of({}, target, ["capacity-block", "on-demand"])
         assert marks == [("warning", "block-size", "target.nodes")]
         assert types == {"p4d.24xlarge"}
 
-    def test_a_range_that_holds_a_block(self, found):
-        marks, _, _ = found({}, {"instance_type": "p4d.24xlarge", "nodes": {"min": 3, "max": 5}}, "capacity-block")
+    def test_a_range_that_holds_a_block(self, limits_of):
+        marks, _, _ = limits_of({}, {"instance_type": "p4d.24xlarge", "nodes": {"min": 3, "max": 5}}, "capacity-block")
         assert marks == []
 
 
 class TestDimensions:
     @pytest.mark.parametrize("extra", [{}, {"active_params_b": 80.0}])
-    def test_dimensions_of_a_model_a_tenth_of_the_size(self, found, extra):
+    def test_dimensions_of_a_model_a_tenth_of_the_size(self, limits_of, extra):
         model = {**DIMENSIONS, "params_b": 80.0, **extra}
-        marks, _, _ = found({"model": model}, {"instance_type": "p5.48xlarge", "nodes": 16})
+        marks, _, _ = limits_of({"model": model}, {"instance_type": "p5.48xlarge", "nodes": 16})
         assert ("error", "dimensions-contradict", "workload.train.model.params_b") in marks
 
-    def test_a_mixture_has_more_than_its_dimensions_say(self, found):
+    def test_a_mixture_has_more_than_its_dimensions_say(self, limits_of):
         model = {**DIMENSIONS, "params_b": 80.0, "active_params_b": 9.0}
-        marks, _, _ = found({"model": model}, {"instance_type": "p5.48xlarge", "nodes": 16})
+        marks, _, _ = limits_of({"model": model}, {"instance_type": "p5.48xlarge", "nodes": 16})
         assert marks == []
 
-    def test_everything_wrong_is_said_at_once(self, found):
+    def test_everything_wrong_is_said_at_once(self, limits_of):
         model = {**DIMENSIONS, "params_b": 80.0}
         train = {"model": model, "precision": "fp8", "throughput_tokens_per_s": 9e9}
-        marks, _, _ = found(train, {"instance_type": "p4d.24xlarge", "nodes": 100}, "capacity-block")
+        marks, _, _ = limits_of(train, {"instance_type": "p4d.24xlarge", "nodes": 100}, "capacity-block")
         assert {code for _, code, _ in marks} == {
             "dimensions-contradict",
             "no-such-precision",
@@ -120,7 +120,7 @@ class TestDimensions:
         }
 
 
-def test_a_type_that_cannot_be_had_says_why(found):
-    marks, _, findings = found({}, {"instance_type": "trn3.48xlarge", "nodes": 1})
+def test_a_type_that_cannot_be_had_says_why(limits_of):
+    marks, _, findings = limits_of({}, {"instance_type": "trn3.48xlarge", "nodes": 1})
     assert marks == [("error", "unavailable-type", "target.instance_type")]
     assert "no public type or price" in findings[0].message

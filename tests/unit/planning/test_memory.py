@@ -63,14 +63,14 @@ def test_what_fits_and_what_does_not(shape, fits):
 
 
 def test_states_of_a_7b_model_are_16_bytes_a_parameter():
-    found = memory.fits(job("llama-2-7b", "H100-SXM", 8))
-    assert found.weights + found.gradients + found.optimizer == pytest.approx(16 * 6.738e9 / 8)
+    fits = memory.fits(job("llama-2-7b", "H100-SXM", 8))
+    assert fits.weights + fits.gradients + fits.optimizer == pytest.approx(16 * 6.738e9 / 8)
 
 
 def test_activations_are_korthikantis():
-    found = memory.fits(job("llama-3.1-8b", "H100-SXM", 8, sequence_length=8192))
-    assert found.group == 1
-    assert found.activations == pytest.approx(34 * 32 * 4096 * 8192)
+    fits = memory.fits(job("llama-3.1-8b", "H100-SXM", 8, sequence_length=8192))
+    assert fits.group == 1
+    assert fits.activations == pytest.approx(34 * 32 * 4096 * 8192)
     recomputed = memory.fits(job("llama-3.1-8b", "H100-SXM", 8, sequence_length=8192, recompute=Recompute.FULL))
     assert recomputed.activations == pytest.approx((2 * 32 + 34) * 4096 * 8192)
 
@@ -104,8 +104,8 @@ def test_what_one_sequence_alone_fills_fits_no_number_of_chips():
 
 
 def test_steps_show_the_sum():
-    found = memory.fits(job("llama-3.1-8b", "H100-SXM", 8))
-    assert f"together {found.per_chip_gib:.2f} of {found.limit_gib:.2f} GiB" in found.steps[-1]
+    fits = memory.fits(job("llama-3.1-8b", "H100-SXM", 8))
+    assert f"together {fits.per_chip_gib:.2f} of {fits.limit_gib:.2f} GiB" in fits.steps[-1]
 
 
 @st.composite
@@ -132,8 +132,8 @@ def test_least_chips_fit_and_one_node_less_does_not(shape):
         assert not memory.fits(dataclasses.replace(shape, chips=100_000)).fits
         return
     assert least % per_node == 0
-    found = memory.fits(dataclasses.replace(shape, chips=least))
-    assert found.fits
-    assert math.isfinite(found.per_chip_gib)
+    fits = memory.fits(dataclasses.replace(shape, chips=least))
+    assert fits.fits
+    assert math.isfinite(fits.per_chip_gib)
     if least > per_node:
         assert not memory.fits(dataclasses.replace(shape, chips=least - per_node)).fits

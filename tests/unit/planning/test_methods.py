@@ -47,8 +47,8 @@ def test_sft_is_full_training():
 
 
 def test_dpo_says_that_both_answers_count():
-    found = {finding.code: finding.message for finding in priced(method="dpo").findings}
-    assert "chosen and the rejected" in found["tokens-of-pairs"]
+    messages = {finding.code: finding.message for finding in priced(method="dpo").findings}
+    assert "chosen and the rejected" in messages["tokens-of-pairs"]
 
 
 @pytest.mark.parametrize("method", ["grpo", "ppo", "rft"])
@@ -57,8 +57,8 @@ def test_generation_is_not_priced_by_tokens(method):
         priced(method=method)
     (finding,) = errors(refused.value)
     assert (finding.code, finding.path) == ("not-by-tokens", "workload.train.method")
-    for way in ("workload.train.hours", "throughput_tokens_per_s", "slipway spike"):
-        assert way in finding.hint
+    for fix in ("workload.train.hours", "throughput_tokens_per_s", "slipway spike"):
+        assert fix in finding.hint
     assert priced(method=method, throughput_tokens_per_s=20_000).quote(1).usd is not None
     assert priced(method=method, tokens_b=None, hours=12).quote(1).usd is not None
 

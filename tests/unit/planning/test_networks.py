@@ -35,7 +35,7 @@ class TestExisting:
         assert findings_of(existing()) == ()
 
     @pytest.mark.parametrize(
-        "facts, target, code, said",
+        "facts, target, code, message",
         [
             (
                 {"az_id": "use1-az4"},
@@ -48,10 +48,10 @@ class TestExisting:
             ({"free_addresses": 2}, {}, "too-few-addresses", "has 2 addresses, the cluster takes 3 with 2 nodes"),
         ],
     )
-    def test_a_subnet_that_does_not_do_is_refused_with_the_way_out(self, findings_of, facts, target, code, said):
+    def test_a_subnet_that_does_not_do_is_refused_with_the_way_out(self, findings_of, facts, target, code, message):
         (finding,) = findings_of(existing(**facts), **target)
         assert (finding.code, finding.path) == (code, "network.subnet_ids")
-        assert said in finding.message
+        assert message in finding.message
         assert finding.hint
 
     def test_a_subnet_nobody_has_read_is_trusted(self, findings_of):

@@ -35,10 +35,14 @@ def refused(catalog, **changes):
     request = request_of(**changes)
     place = pinned_plan(request_of(), catalog).place
     target = request.target
-    asked = {"instance_type": target.instance_type[0], "nodes": target.nodes.minimum, "region": target.region[0]}
-    found = place_findings(request, replace(place, **asked), catalog)
-    assert all(finding.level is Level.ERROR and finding.hint for finding in found)
-    return [(finding.code, finding.path) for finding in found]
+    place_changes = {
+        "instance_type": target.instance_type[0],
+        "nodes": target.nodes.minimum,
+        "region": target.region[0],
+    }
+    findings = place_findings(request, replace(place, **place_changes), catalog)
+    assert all(finding.level is Level.ERROR and finding.hint for finding in findings)
+    return [(finding.code, finding.path) for finding in findings]
 
 
 @pytest.mark.parametrize(
@@ -119,8 +123,8 @@ def test_remarks_are_made_where_pcs_is_asked_for(catalog):
 
 
 def test_a_plan_that_leaves_the_target_gets_no_pcs(catalog):
-    found = resolve_training(request_of(target={"kind": "any"}), catalog, load_training())
-    assert PCS not in {group.target for group in found.groups}
+    resolution = resolve_training(request_of(target={"kind": "any"}), catalog, load_training())
+    assert PCS not in {group.target for group in resolution.groups}
 
 
 def test_every_card_is_counted_with_an_address(catalog):

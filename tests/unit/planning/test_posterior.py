@@ -14,8 +14,8 @@ from launcher.planning.utilisation import spread
 from tests.unit.planning.measurements import FACTS, SHAPE, measured
 
 
-def learned(*found, shape=SHAPE):
-    return posterior(shape, replace(FACTS, measured=found), spread(shape, FACTS))
+def learned(*measurements, shape=SHAPE):
+    return posterior(shape, replace(FACTS, measured=measurements), spread(shape, FACTS))
 
 
 class TestPosterior:

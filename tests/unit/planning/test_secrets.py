@@ -25,7 +25,7 @@ def request(env, plain=()):
     )
 
 
-def found(env, plain=()):
+def secret_findings_of(env, plain=()):
     return [finding for finding in check(request(env, plain), load()) if finding.code == "secret-in-env"]
 
 
@@ -60,7 +60,7 @@ PLAIN = {
 
 @pytest.mark.parametrize("name", SECRETS)
 def test_what_looks_like_a_secret_is_refused_and_not_shown(name):
-    (finding,) = found({name: SECRETS[name]})
+    (finding,) = secret_findings_of({name: SECRETS[name]})
     assert (finding.path, finding.level) == (f"run.env.{name}", "error")
     assert SECRETS[name] not in finding.message + finding.hint
     assert "run.secrets" in finding.hint
@@ -69,11 +69,13 @@ def test_what_looks_like_a_secret_is_refused_and_not_shown(name):
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_what_does_not_is_let_through(name):
-    assert found({name: PLAIN[name]}) == []
+    assert secret_findings_of({name: PLAIN[name]}) == []
 
 
 def test_the_plan_may_say_that_one_is_none():
-    assert [each.path for each in found(dict(list(SECRETS.items())[:2]), ["HF_TOKEN"])] == ["run.env.AWS_ACCESS_KEY_ID"]
+    assert [each.path for each in secret_findings_of(dict(list(SECRETS.items())[:2]), ["HF_TOKEN"])] == [
+        "run.env.AWS_ACCESS_KEY_ID"
+    ]
 
 
 def test_saying_so_changes_no_digest():

@@ -68,10 +68,10 @@ def test_a_job_for_a_cluster_that_is_there_asks_for_nothing():
 )
 def test_a_key_that_policies_can_name_and_the_region_has(kind, arn, code):
     wanted = laid_over(BASE, {"storage": {"kms_key_arn": arn}, "target": {"kind": kind}})
-    found = codes(request_findings(request_of(wanted), load()))
-    assert [each for each in ("key-region", "not-a-key") if each in found] == ([code] if code else [])
+    findings_by_code = codes(request_findings(request_of(wanted), load()))
+    assert [each for each in ("key-region", "not-a-key") if each in findings_by_code] == ([code] if code else [])
     if code is not None:
-        assert (found[code].level, found[code].path) == ("error", "storage.kms_key_arn")
+        assert (findings_by_code[code].level, findings_by_code[code].path) == ("error", "storage.kms_key_arn")
 
 
 ROLE = "arn:aws:iam::123456789012:role/team/machines"
@@ -88,14 +88,14 @@ ROLE = "arn:aws:iam::123456789012:role/team/machines"
 )
 def test_a_role_that_nothing_would_take_on_is_refused(kind, roles, path):
     wanted = laid_over(BASE, {"target": {"kind": kind}, "security": {"roles": roles}})
-    found = codes(request_findings(request_of(wanted), load()))["role-unused"]
-    assert (found.level, found.path) == ("error", path)
+    finding = codes(request_findings(request_of(wanted), load()))["role-unused"]
+    assert (finding.level, finding.path) == ("error", path)
 
 
 def test_roles_are_of_one_account():
     roles = {"nodes": ROLE, "head_node": ROLE.replace("123456789012", "210987654321")}
-    found = codes(request_findings(request_of(laid_over(BASE, {"security": {"roles": roles}})), load()))
-    assert found["roles-of-accounts"].path == "security.roles"
+    findings_by_code = codes(request_findings(request_of(laid_over(BASE, {"security": {"roles": roles}})), load()))
+    assert findings_by_code["roles-of-accounts"].path == "security.roles"
 
 
 def test_roles_change_a_plans_digest_and_none_keeps_it():

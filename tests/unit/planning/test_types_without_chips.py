@@ -37,6 +37,6 @@ def test_nothing_is_computed_on_it(priced):
 
 
 def test_it_is_never_searched(priced):
-    found = priced("{}", "{region: us-east-2}")
+    priced_plan = priced("{}", "{region: us-east-2}")
     types = load().instance_types
-    assert all(types[candidate.place.instance_type].accelerator for candidate in some(found.candidates))
+    assert all(types[candidate.place.instance_type].accelerator for candidate in some(priced_plan.candidates))

@@ -55,9 +55,9 @@ def mid(label="H100-SXM", **changes):
 
 @given(shapes())
 def test_every_estimate_is_finite_and_in_order(shape):
-    found = utilisation.estimate(shape, FACTS)
-    assert 0.0 < found.low <= found.mid <= found.high < 2.0
-    assert math.isfinite(found.scale)
+    estimate = utilisation.estimate(shape, FACTS)
+    assert 0.0 < estimate.low <= estimate.mid <= estimate.high < 2.0
+    assert math.isfinite(estimate.scale)
 
 
 @given(shapes(), st.integers(1, 20_000))
@@ -126,8 +126,8 @@ def test_strong_scaling_costs_more_on_a_slow_network():
 
 
 def width(label, **changes):
-    found = utilisation.estimate(job_shape(label, **changes), FACTS)
-    return found.high / found.low
+    estimate = utilisation.estimate(job_shape(label, **changes), FACTS)
+    return estimate.high / estimate.low
 
 
 def test_where_the_data_are_thin_the_range_is_wide():
@@ -146,10 +146,10 @@ def test_where_the_data_are_thin_the_range_is_wide():
 
 def test_a_chip_nobody_has_heard_of_is_estimated_from_its_family_and_balance():
     chip = job_shape(accelerator=UNHEARD_OF)
-    found = utilisation.estimate(chip, FACTS)
+    estimate = utilisation.estimate(chip, FACTS)
     assert utilisation.chip_traits(UNHEARD_OF, FACTS) is utilisation.UNKNOWN_CHIP
-    assert 0.2 < found.mid < 0.7
-    assert found.high / found.low > 1.3 * width("H100-SXM")
+    assert 0.2 < estimate.mid < 0.7
+    assert estimate.high / estimate.low > 1.3 * width("H100-SXM")
 
 
 @pytest.mark.parametrize(

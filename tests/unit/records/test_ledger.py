@@ -90,7 +90,7 @@ class TestForms:
         assert entry_of_line(line) == made
 
     @pytest.mark.parametrize(
-        "key, value, said",
+        "key, value, message",
         [
             ("hours", "9", "hours must be float"),
             ("usd_per_hour", "1e9", "not an amount of dollars"),
@@ -99,8 +99,8 @@ class TestForms:
             ("started_at", "1889-01-01", "not the time of a run"),
         ],
     )
-    def test_what_is_no_entry_is_refused(self, key, value, said):
-        with pytest.raises(ValueError, match=said):
+    def test_what_is_no_entry_is_refused(self, key, value, message):
+        with pytest.raises(ValueError, match=message):
             parse_entry(entry_document(entry()) | {key: value})
 
     def test_the_csv_has_a_cell_for_every_column(self):
@@ -116,15 +116,15 @@ class TestSums:
         assert one.usd_lost == Decimal("30.5448")
 
     def test_the_sandbox_costs_nothing_and_is_counted(self):
-        found = total([entry(), entry(simulated=True)])
-        assert (found.runs, found.simulated, found.usd_at_quoted_rate) == (2, 1, Decimal("4052.2768"))
+        total_usd = total([entry(), entry(simulated=True)])
+        assert (total_usd.runs, total_usd.simulated, total_usd.usd_at_quoted_rate) == (2, 1, Decimal("4052.2768"))
         assert entry(simulated=True).usd == 0
 
     def test_an_unknown_amount_is_counted_and_no_zero(self):
-        found = total([entry(), entry(usd_at_quoted_rate=None, usd_used=None)])
-        assert (found.incomplete, found.usd_at_quoted_rate) == (1, Decimal("4052.2768"))
+        total_usd = total([entry(), entry(usd_at_quoted_rate=None, usd_used=None)])
+        assert (total_usd.incomplete, total_usd.usd_at_quoted_rate) == (1, Decimal("4052.2768"))
         # Per token: of the runs whose dollars and tokens are known.
-        assert found.usd_per_million_tokens == Decimal("2.026138")
+        assert total_usd.usd_per_million_tokens == Decimal("2.026138")
 
     @pytest.mark.long
     @given(st.lists(some_entries, max_size=6))
@@ -143,9 +143,9 @@ class TestSums:
         assert keys == ["cost=7", "no tag", "team=a"]
 
     def test_the_document_has_every_key_of_the_contract(self):
-        found = document(Ledger(source="here", entries=(entry(),)))
-        assert found["schema"] == "slipway.ledger/1"
-        assert set(found["runs"][0]) >= {
+        json_document = document(Ledger(source="here", entries=(entry(),)))
+        assert json_document["schema"] == "slipway.ledger/1"
+        assert set(json_document["runs"][0]) >= {
             *("name", "run", "started_at", "ended_at", "status", "quoted_usd", "usd_at_quoted_rate", "billed_usd"),
             *("tokens", "usd_per_million_tokens", "interruptions", "lost_h", "tags", "usd_used"),
         }
@@ -168,9 +168,9 @@ class TestIndex:
         with index.path.open("ab") as stream:
             stream.write(line.replace(b"two", b"six")[:40])
         index.add({"four": ("1", entry())}, 3)
-        found, damaged = index.load_checked()
-        assert (set(found), damaged) == ({"one", "two", "four"}, True)
-        assert entry_of_line(found["four"][1]) == entry()
+        entries, damaged = index.load_checked()
+        assert (set(entries), damaged) == ({"one", "two", "four"}, True)
+        assert entry_of_line(entries["four"][1]) == entry()
         index.path.write_bytes(index.path.read_bytes().replace(b"llama", b"lxama", 1))
         assert set(index.load()) == {"two", "four"}
         index.path.write_bytes(b"\xff\xfe\x00 something else")
@@ -193,9 +193,9 @@ class TestFocus:
         assert set(COLUMNS) <= first.keys()
 
     def test_a_bill_takes_the_place_of_the_quoted_rate(self):
-        found = self.rows(entry(billed_usd=Decimal("3999.99")))
-        assert sum(Decimal(row["BilledCost"]) for row in found) == Decimal("3999.99")
-        assert {row["x_CostBasis"] for row in found} == {"billed"}
+        price_rows = self.rows(entry(billed_usd=Decimal("3999.99")))
+        assert sum(Decimal(row["BilledCost"]) for row in price_rows) == Decimal("3999.99")
+        assert {row["x_CostBasis"] for row in price_rows} == {"billed"}
 
     def test_a_simulated_run_cost_nothing_and_one_without_dollars_has_no_row(self):
         (row,) = self.rows(

@@ -51,8 +51,8 @@ def test_damage_is_named_and_half_a_line_spoils_no_other(tmp_path):
     path = tmp_path / FILE
     path.write_text('{"schema": "slipway.meas')
     add_measurement(path, measurement())
-    found, (finding,) = load_measurements(path)
-    assert found == (measurement(),)
+    measurements, (finding,) = load_measurements(path)
+    assert measurements == (measurement(),)
     assert "line 1, is not a measurement" in finding.message
 
 

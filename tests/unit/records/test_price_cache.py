@@ -74,7 +74,7 @@ class TestKeeping:
         cache.keep([FetchedPrice(key=key, usd=Decimal(usd)) for key, usd in prices.items()], DAY)
         catalog = load(overlay=cache.folder)
         upfront = Payment.NO_UPFRONT
-        found = [
+        catalog_prices = [
             catalog.on_demand(name, region),
             catalog.spot(name, region)["use2-az1"],
             catalog.capacity_block(name, region),
@@ -85,9 +85,9 @@ class TestKeeping:
             catalog.savings_plan(name, region, SavingsPlanKind.COMPUTE, 3, upfront),
             catalog.savings_plan(ml, region, SavingsPlanKind.SAGEMAKER, 3, upfront),
         ]
-        assert [str(each.usd) for each in found if isinstance(each, Price)] == list(prices.values())
-        assert {(each.as_of, each.basis) for each in found} == {(DAY, Basis.LISTED)}
-        assert all(" API" in each.source for each in found)
+        assert [str(each.usd) for each in catalog_prices if isinstance(each, Price)] == list(prices.values())
+        assert {(each.as_of, each.basis) for each in catalog_prices} == {(DAY, Basis.LISTED)}
+        assert all(" API" in each.source for each in catalog_prices)
 
     def test_the_shipped_files_are_not_touched(self, cache):
         before = {path: path.stat().st_mtime_ns for path in tables.SNAPSHOT.rglob("*") if path.is_file()}

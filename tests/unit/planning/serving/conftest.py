@@ -20,12 +20,12 @@ def facts() -> ServingFacts:
 
 @pytest.fixture(scope="session")
 def model(catalog: Catalog) -> Callable[[str], ServedModel]:
-    def found(name: str) -> ServedModel:
+    def find_model(name: str) -> ServedModel:
         spec = catalog.find_model(name)
         assert spec is not None
         return served_model(spec)
 
-    return found
+    return find_model
 
 
 @pytest.fixture(scope="session")

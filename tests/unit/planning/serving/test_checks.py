@@ -68,10 +68,10 @@ def codes(serve, **sections):
     ],
 )
 def test_a_bad_plan_is_refused(serve, sections, code, words):
-    found = codes(serve, **sections)
-    assert code in found
-    assert words in found[code].message
-    assert found[code].path.startswith(("workload.serve", "target", "purchase"))
+    findings_by_code = codes(serve, **sections)
+    assert code in findings_by_code
+    assert words in findings_by_code[code].message
+    assert findings_by_code[code].path.startswith(("workload.serve", "target", "purchase"))
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_a_time_that_is_over_is_refused(line):
     request = request_of({"slipway": 1, "name": "x", "workload": {"serve": {**GOOD, "schedule": [line]}}})
     with pytest.raises(ImpossibleError) as refused:
         price_request(Path("plan.yaml"), request, load(today=NOW.date()), NOW, PriceOptions())
-    (found,) = [finding for finding in refused.value.findings if finding.level == "error"]
-    assert (found.code, found.path) == ("schedule-past", "workload.serve.schedule[0]")
-    assert found.message.endswith(" is over: today is 2026-11-20")
+    (finding,) = [finding for finding in refused.value.findings if finding.level == "error"]
+    assert (finding.code, finding.path) == ("schedule-past", "workload.serve.schedule[0]")
+    assert finding.message.endswith(" is over: today is 2026-11-20")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1])
@@ -101,19 +101,21 @@ def test_a_day_has_24_hours(hours):
 
 
 def test_what_does_not_fit_names_what_does():
-    found = codes({**GOOD, "model": "llama-3.3-70b"}, target={"instance_type": "inf2.8xlarge"})
-    assert found["nothing-fits"].hint.startswith("it fits on inf2.48xlarge, g6e.12xlarge")
+    findings_by_code = codes({**GOOD, "model": "llama-3.3-70b"}, target={"instance_type": "inf2.8xlarge"})
+    assert findings_by_code["nothing-fits"].hint.startswith("it fits on inf2.48xlarge, g6e.12xlarge")
 
 
 def test_several_problems_are_reported_at_once():
-    found = codes({"model": "llama-9", "tensor_parallel": 12, "output_tokens": 0})
-    assert {"unknown-model", "tensor-parallel", "no-answer", "no-traffic"} <= set(found)
+    findings_by_code = codes({"model": "llama-9", "tensor_parallel": 12, "output_tokens": 0})
+    assert {"unknown-model", "tensor-parallel", "no-answer", "no-traffic"} <= set(findings_by_code)
 
 
 def test_a_mixture_of_experts_is_left_to_bedrock():
-    found = price({**GOOD, "model": "mixtral-8x7b"})
-    assert [candidate.place.option.value for candidate in found.candidates] == ["bedrock"]
-    assert "mixture of experts" in next(finding.message for finding in found.findings if finding.code == "no-machine")
+    priced_plan = price({**GOOD, "model": "mixtral-8x7b"})
+    assert [candidate.place.option.value for candidate in priced_plan.candidates] == ["bedrock"]
+    assert "mixture of experts" in next(
+        finding.message for finding in priced_plan.findings if finding.code == "no-machine"
+    )
 
 
 def test_sleeping_at_zero_warns_of_the_cold_start():
@@ -151,10 +153,13 @@ def test_machines_that_nothing_runs_on_are_reported(serve, sections, path, reaso
 
 
 def test_a_region_with_too_few_zones_is_no_candidate():
-    found = price({**GOOD, "zones": 4}, target={"region": ["us-east-1", "us-east-2"]})
-    regions = {candidate.place.region for candidate in found.candidates if candidate.place.instance_type}
+    priced_plan = price({**GOOD, "zones": 4}, target={"region": ["us-east-1", "us-east-2"]})
+    regions = {candidate.place.region for candidate in priced_plan.candidates if candidate.place.instance_type}
     assert regions == {"us-east-1"}
-    assert "3 in us-east-2" in {finding.message for finding in found.findings if finding.code == "too-many-zones"}.pop()
+    assert (
+        "3 in us-east-2"
+        in {finding.message for finding in priced_plan.findings if finding.code == "too-many-zones"}.pop()
+    )
 
 
 def test_a_limit_on_tokens_names_what_is_the_fastest_between_tokens():

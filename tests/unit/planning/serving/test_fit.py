@@ -35,9 +35,9 @@ def test_70b_needs_all_24_cores(catalog, model):
 
 
 def test_70b_does_not_run_on_an_inf2_24xlarge(choose):
-    told = choose("inf2.24xlarge", "llama-3.3-70b", **CHAT)
-    assert told.estimate is None
-    assert "do not fit the 115.2 GiB of 8 cores" in told.reason
+    choice = choose("inf2.24xlarge", "llama-3.3-70b", **CHAT)
+    assert choice.estimate is None
+    assert "do not fit the 115.2 GiB of 8 cores" in choice.reason
 
 
 def test_heads_are_padded_to_the_cores(catalog, model):
@@ -49,9 +49,9 @@ def test_heads_are_padded_to_the_cores(catalog, model):
 
 
 def test_8b_does_not_load_in_the_host_of_an_inf2_xlarge(choose):
-    told = choose("inf2.xlarge", "llama-3.1-8b", **CHAT)
-    assert told.estimate is None
-    assert told.reason.startswith("its host of 16 GiB cannot load weights of 15.0 GiB")
+    choice = choose("inf2.xlarge", "llama-3.1-8b", **CHAT)
+    assert choice.estimate is None
+    assert choice.reason.startswith("its host of 16 GiB cannot load weights of 15.0 GiB")
     assert choose("inf2.8xlarge", "llama-3.1-8b", **CHAT).estimate is not None
 
 
@@ -60,13 +60,13 @@ def test_8b_in_int8_loads_where_bf16_does_not(choose):
 
 
 def test_a_small_embedding_model_runs_on_an_inf2_xlarge(choose):
-    told = choose("inf2.xlarge", "bge-base-en-v1.5", task=ServingTask.EMBEDDING, input_tokens=256).estimate
-    assert told is not None
-    assert told.tpot_ms is None
+    estimate = choose("inf2.xlarge", "bge-base-en-v1.5", task=ServingTask.EMBEDDING, input_tokens=256).estimate
+    assert estimate is not None
+    assert estimate.tpot_ms is None
     # Containers are given whole chips: a copy on each core only where the plan asks for it.
-    assert (told.layout.tensor_parallel, told.layout.copies) == (2, 1)
-    asked = choose("inf2.xlarge", "bge-base-en-v1.5", task=ServingTask.EMBEDDING, input_tokens=256, tensor_parallel=1)
-    assert asked.estimate.layout.copies == 2
+    assert (estimate.layout.tensor_parallel, estimate.layout.copies) == (2, 1)
+    pinned = choose("inf2.xlarge", "bge-base-en-v1.5", task=ServingTask.EMBEDDING, input_tokens=256, tensor_parallel=1)
+    assert pinned.estimate.layout.copies == 2
 
 
 @pytest.mark.parametrize("chip, allowed", [("Inferentia2", (1, 2, 4, 8, 24)), ("H100", (1, 2, 4, 8))])
@@ -75,8 +75,8 @@ def test_degrees_of_tensor_parallelism(catalog, chip, allowed):
 
 
 def test_half_of_an_inf2_24xlarge_takes_a_copy_on_8_of_its_12_cores(choose):
-    told = choose("inf2.24xlarge", "llama-3.1-8b", tensor_parallel=8, **CHAT).estimate
-    assert (told.layout.tensor_parallel, told.layout.copies) == (8, 1)
+    estimate = choose("inf2.24xlarge", "llama-3.1-8b", tensor_parallel=8, **CHAT).estimate
+    assert (estimate.layout.tensor_parallel, estimate.layout.copies) == (8, 1)
     assert choose("inf2.24xlarge", "llama-3.1-8b", tensor_parallel=4, **CHAT).estimate.layout.copies == 3
 
 

@@ -17,12 +17,12 @@ TYPES = ("inf2.24xlarge", "inf2.48xlarge", "trn1.32xlarge", "g6e.12xlarge", "p5.
 
 
 def test_a_measured_row_wins(choose):
-    told = choose("inf2.48xlarge", "llama-3.1-8b", **CHAT).estimate
-    assert told.measured
-    assert told.tokens_per_s.mid == 1226.1
-    assert (told.layout.tensor_parallel, told.layout.copies, told.layout.batch) == (8, 3, 32)
-    assert told.tpot_ms == 49.5
-    assert "optimum-neuron" in told.source
+    estimate = choose("inf2.48xlarge", "llama-3.1-8b", **CHAT).estimate
+    assert estimate.measured
+    assert estimate.tokens_per_s.mid == 1226.1
+    assert (estimate.layout.tensor_parallel, estimate.layout.copies, estimate.layout.batch) == (8, 3, 32)
+    assert estimate.tpot_ms == 49.5
+    assert "optimum-neuron" in estimate.source
 
 
 def test_other_lengths_are_estimated(choose):
@@ -37,17 +37,17 @@ def test_what_was_measured_bounds_the_other_layouts(choose):
 
 
 def test_limits_are_kept(choose):
-    told = choose("p5.48xlarge", "llama-3.1-8b", **CHAT, max_tpot_ms=25, max_ttft_ms=100).estimate
-    assert told.tpot_ms <= 25
-    assert told.ttft_ms <= 100
+    estimate = choose("p5.48xlarge", "llama-3.1-8b", **CHAT, max_tpot_ms=25, max_ttft_ms=100).estimate
+    assert estimate.tpot_ms <= 25
+    assert estimate.ttft_ms <= 100
 
 
 def test_a_limit_that_nothing_keeps_says_what_is_fastest(choose):
-    told = choose("p5.48xlarge", "llama-3.1-8b", **CHAT, max_ttft_ms=1)
-    assert told.estimate is None
-    assert told.fastest is not None
-    assert told.fastest[0] > 1
-    assert "is the fastest here" in told.reason
+    choice = choose("p5.48xlarge", "llama-3.1-8b", **CHAT, max_ttft_ms=1)
+    assert choice.estimate is None
+    assert choice.fastest is not None
+    assert choice.fastest[0] > 1
+    assert "is the fastest here" in choice.reason
 
 
 @settings(max_examples=60)
@@ -68,8 +68,8 @@ def test_a_tighter_latency_never_gives_more_tokens(instance_type, tight, more, i
         )
         known = CATALOG.instance_types[instance_type]
         spec = served_model(CATALOG.find_model("llama-3.1-8b"))
-        told = layouts(serve, spec, known, CATALOG.accelerators[known.accelerator], FACTS).estimate
-        return 0.0 if told is None else told.tokens_per_s.mid
+        estimate = layouts(serve, spec, known, CATALOG.accelerators[known.accelerator], FACTS).estimate
+        return 0.0 if estimate is None else estimate.tokens_per_s.mid
 
     assert tokens(tight) <= tokens(tight + more) * (1 + 1e-9)
 

@@ -33,13 +33,13 @@ def copy(model, chip, **changes):
 def test_neuron_follows_its_formula(catalog, model):
     terms = {**neuron.TERMS, "layer_s": 1e-4, "weight_rate": 0.5, "cache_rate": 0.25, "prompt_layer_s": 1e-3}
     chip, small = catalog.accelerators["Inferentia2"], model("llama-3.1-8b")
-    told = neuron.times(copy(small, chip), terms)
+    times = neuron.times(copy(small, chip), terms)
     bandwidth = 4 * chip.memory_gb_per_s * 1e9
     weights = small.params_b * 1e9 * 2 / (0.5 * bandwidth)
     cache = 32 * 4096 * 131_072 / (0.25 * bandwidth)
-    assert told.decode_s == pytest.approx(32e-4 + weights + cache)
+    assert times.decode_s == pytest.approx(32e-4 + weights + cache)
     prompt = 2 * small.params_b * 1e9 * 1500 / (0.10 * 4 * 190e12)
-    assert told.prefill_s == pytest.approx(32e-3 + prompt)
+    assert times.prefill_s == pytest.approx(32e-3 + prompt)
 
 
 def test_neuron_repeats_the_cache_where_cores_outnumber_heads(catalog, model):
@@ -50,25 +50,25 @@ def test_neuron_repeats_the_cache_where_cores_outnumber_heads(catalog, model):
 
 def test_more_live_requests_take_longer_each_and_give_more_together(catalog, facts, model):
     chip, small = catalog.accelerators["H100"], model("llama-3.1-8b")
-    told = [rate(copy(small, chip, tensor_parallel=1, batch=batch), facts) for batch in (2, 8, 32, 128)]
-    assert [each.tpot_ms for each in told] == sorted(each.tpot_ms for each in told)
-    assert [each.ttft_ms for each in told] == sorted(each.ttft_ms for each in told)
-    assert [each.tokens_per_s for each in told] == sorted(each.tokens_per_s for each in told)
+    rates = [rate(copy(small, chip, tensor_parallel=1, batch=batch), facts) for batch in (2, 8, 32, 128)]
+    assert [each.tpot_ms for each in rates] == sorted(each.tpot_ms for each in rates)
+    assert [each.ttft_ms for each in rates] == sorted(each.ttft_ms for each in rates)
+    assert [each.tokens_per_s for each in rates] == sorted(each.tokens_per_s for each in rates)
 
 
 def test_a_batch_pays_for_every_prompt():
     thing = copy(from_dimensions(ModelDimensions(params_b=8)), _chip(), batch=4, output_tokens=100.0)
-    told = rate_of(thing, Times(decode_s=0.01, prefill_s=0.1), 1.0)
-    assert told.tokens_per_s == pytest.approx(4 * 100 / (4 * 0.1 + 100 * 0.01))
+    serving_rate = rate_of(thing, Times(decode_s=0.01, prefill_s=0.1), 1.0)
+    assert serving_rate.tokens_per_s == pytest.approx(4 * 100 / (4 * 0.1 + 100 * 0.01))
 
 
 def test_an_embedding_counts_its_input():
     thing = copy(
         from_dimensions(ModelDimensions(params_b=0.3)), _chip(), batch=1, output_tokens=0.0, input_tokens=256.0
     )
-    told = rate_of(thing, Times(decode_s=0.0, prefill_s=0.004), 1.0)
-    assert told.tokens_per_s == pytest.approx(256 / 0.004)
-    assert (told.ttft_ms, told.tpot_ms) == (4.0, 0.0)
+    serving_rate = rate_of(thing, Times(decode_s=0.0, prefill_s=0.004), 1.0)
+    assert serving_rate.tokens_per_s == pytest.approx(256 / 0.004)
+    assert (serving_rate.ttft_ms, serving_rate.tpot_ms) == (4.0, 0.0)
 
 
 def test_gpus_over_pcie_lose_more_to_each_other(catalog, facts, model):

@@ -11,10 +11,10 @@ from launcher.pricing.serving.verdict import ServingChoice
 PINNED = {"instance_type": "inf2.48xlarge"}
 
 
-def crossing(priced_plan, option, *, kind="sagemaker-endpoint", years=None):
+def crossing(comparison, option, *, kind="sagemaker-endpoint", years=None):
     """The crossover utilisation of the inf2.48xlarge bought one way."""
-    rate = usd_per_request(priced_plan.hosted)
-    for crossover in priced_plan.crossovers:
+    rate = usd_per_request(comparison.hosted)
+    for crossover in comparison.crossovers:
         place = crossover.candidate.place
         same = (place.instance_type, place.option, place.term_years) == ("inf2.48xlarge", option, years)
         if same and place.target == kind:
