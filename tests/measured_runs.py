@@ -113,14 +113,14 @@ EVENTS = [
 
 def lines(rate: float, *, tokens: bool = True) -> list[dict[str, float]]:
     """Two attempts that each begin to count their seconds anew, their first steps slow; a million tokens a step."""
-    found = []
+    metrics = []
     for first in (0, 10):
         seconds = 100.0
         for number in range(1, 11):
             step = first + number
-            found.append({"step": step, "seconds": round(seconds, 3)} | ({"tokens": step * 10**6} if tokens else {}))
+            metrics.append({"step": step, "seconds": round(seconds, 3)} | ({"tokens": step * 10**6} if tokens else {}))
             seconds += 1e6 / rate * (1.1 if number % 2 else 1 / 1.1)
-    return [*found, {"checkpoint_step": 10, "checkpoint_seconds": 12.0}]
+    return [*metrics, {"checkpoint_step": 10, "checkpoint_seconds": 12.0}]
 
 
 def written_run(root, metrics, *, plan=PLAN, simulated=False):

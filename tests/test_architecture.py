@@ -97,26 +97,26 @@ class Facts(NamedTuple):
 
 @cache
 def facts(path: Path) -> Facts:
-    found = Facts([], [], [], [])
+    facts_found = Facts([], [], [], [])
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
         if isinstance(node, ast.Import):
-            found.imports.extend(alias.name for alias in node.names)
+            facts_found.imports.extend(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name(path)}:{node.lineno} imports relative to itself"
-            found.imports.append(str(node.module))
-            found.imports.extend(f"{node.module}.{alias.name}" for alias in node.names)
+            facts_found.imports.append(str(node.module))
+            facts_found.imports.extend(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Attribute):
             owner = node.value
             text = owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else ""
-            found.members.append((node.lineno, f"{text}.{node.attr}"))
+            facts_found.members.append((node.lineno, f"{text}.{node.attr}"))
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0]
             documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
             docstring = first.end_lineno - first.lineno + 1 if documented else 0
-            found.functions.append((node.name, node.end_lineno - node.lineno + 1 - docstring))
+            facts_found.functions.append((node.name, node.end_lineno - node.lineno + 1 - docstring))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            found.calls.append((node.lineno, node.func.id))
-    return found
+            facts_found.calls.append((node.lineno, node.func.id))
+    return facts_found
 
 
 def tops(path: Path) -> set[str]:
@@ -158,8 +158,8 @@ class TestNames:
 
 class TestPurity:
     def test_pure_packages_import_nothing_of_the_outside(self):
-        found = {name(path): tops(path) & OUTSIDE for path in SOURCES if package(path) in PURE}
-        assert {module: outside for module, outside in found.items() if outside} == {}
+        outside_imports = {name(path): tops(path) & OUTSIDE for path in SOURCES if package(path) in PURE}
+        assert {module: outside for module, outside in outside_imports.items() if outside} == {}
 
     def test_pure_packages_open_no_file_and_print_nothing(self):
         calls = [
@@ -174,28 +174,28 @@ class TestPurity:
 
     def test_time_and_environment_are_passed_in(self):
         clock = re.compile(r"(datetime|date|dt)\.(now|today|utcnow)|os\.(environ|environb|getenv|getcwd)")
-        found = [
+        clock_reads = [
             f"{name(path)}:{line} {member}"
             for path in SOURCES
             if package(path) in CLOCKLESS
             for line, member in facts(path).members
             if clock.fullmatch(member)
         ]
-        assert found == []
+        assert clock_reads == []
         assert [name(path) for path in SOURCES if package(path) in CLOCKLESS and "time" in tops(path)] == []
 
     def test_processes_are_started_where_they_may_be(self):
         start = re.compile(
             r"os\.(system|popen|fork|forkpty|posix_spawnp?|exec[lv]p?e?|spawn[lv]p?e?)|asyncio\.create_sub.*"
         )
-        found = [
+        starts = [
             f"{name(path)}:{line} {member}"
             for path in SOURCES
             if package(path) not in PROCESS_PACKAGES
             for line, member in facts(path).members
             if start.fullmatch(member)
         ]
-        assert found == []
+        assert starts == []
 
     def test_only_its_app_reads_the_environment_in_infra(self):
         readers = [path for path in SOURCES if package(path) == "infra" and "os" in tops(path)]
@@ -213,23 +213,25 @@ AGENT = [path for path in SOURCES if package(path) == "agent"]
 class TestAgent:
     def test_it_stands_on_the_standard_library_and_boto3(self):
         allowed = set(sys.stdlib_module_names) | {"boto3"} | {"botocore", "s3transfer", "urllib3"}
-        found = {name(path): sorted(tops(path) - allowed - {"launcher"}) for path in AGENT}
-        assert {module: others for module, others in found.items() if others} == {}
+        other_imports = {name(path): sorted(tops(path) - allowed - {"launcher"}) for path in AGENT}
+        assert {module: others for module, others in other_imports.items() if others} == {}
         inside = {module for path in AGENT for module in facts(path).imports if module.startswith("launcher")}
         assert {module for module in inside if not f"{module}.".startswith("launcher.agent.")} == set()
 
     def test_what_both_sides_share_is_the_standard_library_alone(self):
         shared = [path for path in AGENT if name(path).removesuffix(".py").replace("/", ".") in SHARED_BY_AGENT]
         assert len(shared) == len(SHARED_BY_AGENT)
-        found = {name(path): sorted(tops(path) - set(sys.stdlib_module_names) - {"launcher"}) for path in shared}
-        assert {module: others for module, others in found.items() if others} == {}
+        other_imports = {
+            name(path): sorted(tops(path) - set(sys.stdlib_module_names) - {"launcher"}) for path in shared
+        }
+        assert {module: others for module, others in other_imports.items() if others} == {}
         inside = {
             owner(module) for path in shared for module in facts(path).imports if module.startswith("launcher.agent.")
         }
         assert inside <= SHARED_BY_AGENT
 
     def test_the_launcher_takes_nothing_else_from_it(self):
-        found = {
+        imports = {
             f"{name(path)} imports {module}"
             for path in SOURCES
             if package(path) != "agent"
@@ -238,7 +240,7 @@ class TestAgent:
             and owner(module) not in SHARED_BY_AGENT
             and not (owner(module) == BUILDER and package(path) == "workflow")
         }
-        assert found == set()
+        assert imports == set()
 
 
 class TestPages:

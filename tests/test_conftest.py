@@ -147,8 +147,8 @@ class TestEnvironment:
             assert client.getpeername() == server.getsockname()
 
     def test_everything_else_is_closed(self):
-        told = pytest.warns(UserWarning, match=r"192\.0\.2\.1")
-        with socket.socket() as client, told, pytest.raises(SocketConnectBlockedError):
+        warned = pytest.warns(UserWarning, match=r"192\.0\.2\.1")
+        with socket.socket() as client, warned, pytest.raises(SocketConnectBlockedError):
             client.connect(("192.0.2.1", 443))
 
 

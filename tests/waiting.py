@@ -6,10 +6,10 @@ PATIENCE_S = 240.0
 """Of a machine that does much else at the same time."""
 
 
-def until(condition, told=str, seconds=PATIENCE_S):
+def until(condition, describe=str, seconds=PATIENCE_S):
     """Wait until something holds, and give it; when it never does, the test fails with what `told()` says."""
     deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"waited in vain: {told()}"
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited in vain: {describe()}"
         time.sleep(0.02)
-    return found
+    return value

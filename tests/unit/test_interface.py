@@ -69,9 +69,9 @@ def test_rows_are_flat_and_money_is_a_number():
 @pytest.mark.long
 def test_the_page_of_examples_runs(monkeypatch):
     monkeypatch.chdir(ROOT)
-    found = doctest.testfile(str(ROOT / "docs" / "python.md"), module_relative=False)
-    assert found.attempted > 8
-    assert found.failed == 0
+    tested = doctest.testfile(str(ROOT / "docs" / "python.md"), module_relative=False)
+    assert tested.attempted > 8
+    assert tested.failed == 0
 
 
 @pytest.mark.parametrize(

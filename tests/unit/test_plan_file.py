@@ -119,8 +119,8 @@ purchase: {option: [spot, sport]}
 """
     with pytest.raises(UnreadableInputError) as caught:
         plan_file.loads(text)
-    found = {finding.path: finding for finding in caught.value.findings}
-    assert set(found) == {
+    findings = {finding.path: finding for finding in caught.value.findings}
+    assert set(findings) == {
         "name",
         "regoin",
         "workload.train.modle",
@@ -132,9 +132,9 @@ purchase: {option: [spot, sport]}
         "budget.max_usd",
         "purchase.option[1]",
     }
-    assert found["workload.train.modle"].hint == "did you mean model?"
-    assert found["workload.train.method"].hint == "did you mean full?"
-    assert "pretrain, full, sft, lora, qlora" in found["workload.train.method"].message
+    assert findings["workload.train.modle"].hint == "did you mean model?"
+    assert findings["workload.train.method"].hint == "did you mean full?"
+    assert "pretrain, full, sft, lora, qlora" in findings["workload.train.method"].message
 
 
 @pytest.mark.parametrize(
@@ -305,9 +305,9 @@ def test_an_alias_of_something_else_is_read():
 def test_a_finding_knows_its_line_and_column():
     with pytest.raises(UnreadableInputError) as caught:
         plan_file.loads("slipway: 1\nname: a\ntarget:\n  nodes: 2\n  regoin: x\ntags: 5\nrun: {env: {A: 1}}\n")
-    found = {finding.path: (finding.line, finding.column) for finding in caught.value.findings}
-    assert found["target.regoin"] == (5, 3)
-    assert found["run.env.A"] == (7, 13)
+    positions = {finding.path: (finding.line, finding.column) for finding in caught.value.findings}
+    assert positions["target.regoin"] == (5, 3)
+    assert positions["run.env.A"] == (7, 13)
 
 
 def test_aliases_of_aliases_are_counted_and_refused():

@@ -23,15 +23,15 @@ def site(tmp_path_factory):
 @pytest.mark.parametrize("width", [360, 800, 1400])
 def test_pages_fit_and_ask_no_host(browser, site, width, scheme):
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    asked, wrong = [], []
-    page.on("request", lambda request: asked.append(request.url))
+    requests, wrong = [], []
+    page.on("request", lambda request: requests.append(request.url))
     page.on("pageerror", lambda error: wrong.append(str(error)))
     for name in PAGES:
         page.goto((site / f"{name}.html").as_uri())
         page.wait_for_selector("h1")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
         assert page.evaluate("document.body.dataset.mdColorScheme") == {"light": "default", "dark": "slate"}[scheme]
-    assert [url for url in asked if not url.startswith(("file:", "data:", "about:", "blob:"))] == []
+    assert [url for url in requests if not url.startswith(("file:", "data:", "about:", "blob:"))] == []
     assert wrong == []
     page.close()
 

@@ -30,7 +30,7 @@ def server():
         yield address
 
 
-def asked(pool, url):
+def body_of(pool, url):
     return Body(StreamingBody(pool.request("GET", url, preload_content=False), len(CONTENT)), len(CONTENT))
 
 
@@ -45,20 +45,20 @@ def read(body, at_once):
 @pytest.mark.parametrize("at_once", [1000, len(CONTENT) - 1, len(CONTENT), 10**6])
 def test_it_is_whole_and_its_connection_is_used_again(server, at_once):
     with urllib3.PoolManager() as pools:
-        assert [read(asked(pools, f"{server}/whole"), at_once) for _ in range(3)] == [CONTENT] * 3
+        assert [read(body_of(pools, f"{server}/whole"), at_once) for _ in range(3)] == [CONTENT] * 3
         pool = pools.connection_from_url(server)
         assert (pool.num_requests, pool.num_connections) == (3, 1)
 
 
 def test_one_that_is_torn_off_says_so(server):
     with urllib3.PoolManager() as pool, pytest.raises(IncompleteReadError):
-        read(asked(pool, f"{server}/torn"), 1000)
+        read(body_of(pool, f"{server}/torn"), 1000)
 
 
 def test_one_that_is_left_in_its_middle_ends_its_connection(server):
     with urllib3.PoolManager() as pools:
-        body = asked(pools, f"{server}/whole")
+        body = body_of(pools, f"{server}/whole")
         assert body.read_into(memoryview(bytearray(10))) == 10
         body.close()
-        assert read(asked(pools, f"{server}/whole"), 1000) == CONTENT
+        assert read(body_of(pools, f"{server}/whole"), 1000) == CONTENT
         assert pools.connection_from_url(server).num_connections == 2

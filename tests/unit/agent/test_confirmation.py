@@ -21,43 +21,43 @@ def sent(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def asked(node):
+def question_of_first(node):
     """A question of the first node of two; it is asked until something comes of it."""
     first, second = node(0), node(1)
     question = Question(first)
     return second, lambda step: question.answered(step, {1}, first.gathered())
 
 
-def test_a_part_that_is_as_it_was_is_confirmed(asked, sent):
-    second, answered = asked
+def test_a_part_that_is_as_it_was_is_confirmed(question_of_first, sent):
+    second, answered = question_of_first
     Answers(second, {7: sent}.get).start()
     until(lambda: answered(7))
 
 
-def test_one_that_changed_is_not(asked, sent):
-    second, answered = asked
+def test_one_that_changed_is_not(question_of_first, sent):
+    second, answered = question_of_first
     (sent.path / "weights").write_text("eight")
     Answers(second, {7: sent}.get).start()
     with pytest.raises(ManifestError, match="the part of node 1 changed after it was finished"):
         until(lambda: answered(7))
 
 
-def test_one_that_was_removed_after_it_was_sent_is_as_it_was(asked, sent):
-    second, answered = asked
+def test_one_that_was_removed_after_it_was_sent_is_as_it_was(question_of_first, sent):
+    second, answered = question_of_first
     (sent.path / "weights").unlink()
     Answers(second, {7: sent}.get).start()
     until(lambda: answered(7))
 
 
-def test_a_node_that_has_ended_is_not_waited_for(asked):
-    second, answered = asked
+def test_a_node_that_has_ended_is_not_waited_for(question_of_first):
+    second, answered = question_of_first
     assert not answered(7)
     second.close(exit_code=0)
     until(lambda: answered(7))
 
 
-def test_of_two_steps_the_newer_is_asked_about(asked, sent):
-    second, answered = asked
+def test_of_two_steps_the_newer_is_asked_about(question_of_first, sent):
+    second, answered = question_of_first
     assert not answered(7)
     assert not answered(6)
     Answers(second, {7: sent}.get).start()

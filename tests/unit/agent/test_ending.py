@@ -17,7 +17,7 @@ def notice(source, **more):
 
 
 @pytest.mark.parametrize(
-    "found,event,code,ended_by",
+    "expected,event,code,ended_by",
     [
         (outcome(), "completed", 0, "completed"),
         (outcome(3), "failed", 3, "failure"),
@@ -34,8 +34,8 @@ def notice(source, **more):
         (outcome(3, notice("spot"), hung="no new step"), "failed", 124, "failure"),
     ],
 )
-def test_what_an_outcome_means(found, event, code, ended_by):
-    got = ending.of_command(found)
+def test_what_an_outcome_means(expected, event, code, ended_by):
+    got = ending.of_command(expected)
     assert (got.event, got.exit_code, got.ended_by) == (event, code, ended_by)
 
 

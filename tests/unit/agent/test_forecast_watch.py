@@ -21,16 +21,16 @@ def begun(events, attempt=1, quoted=QUOTED):
     return watch(quoted, events, log, attempt=attempt, now=0.0)
 
 
-def trained(found, *, step_s, steps=100, first=1, begin_s=0.0):
+def trained(forecast_watch, *, step_s, steps=100, first=1, begin_s=0.0):
     """A line a step, as it comes; the last moment."""
     now = begin_s
     for step in range(first, steps):
         now += step_s
-        found.lines([{"step": step, "steps": steps, "seconds": now - begin_s}], now)
+        forecast_watch.lines([{"step": step, "steps": steps, "seconds": now - begin_s}], now)
     return now
 
 
-def said(events):
+def forecast_events(events):
     lines = [json.loads(line) for line in events.read_text().splitlines()]
     return [(line["kind"], line.get("reason")) for line in lines if line["event"] == "forecast"]
 
@@ -38,31 +38,31 @@ def said(events):
 def test_a_forecast_within_the_range_and_the_budget_says_nothing(events):
     # 100 steps of 72 s: two hours, $72 and $10 beside.
     trained(begun(events), step_s=72)
-    assert said(events) == []
+    assert forecast_events(events) == []
 
 
 def test_one_beyond_both_is_said_once_each_when_it_has_held(events):
     # 100 steps of 108 s: three hours, $108 and $10 beside.
-    found = begun(events)
-    found.lines([{"step": each, "steps": 100, "seconds": each * 108.0} for each in (1, 2, 3)], 324.0)
-    found.lines([], 324.0 + HOLDS_S - 1)
-    assert said(events) == []
-    found.lines([], 324.0 + HOLDS_S)
-    (budget, words), (quote, _) = said(events)
+    forecast_watch = begun(events)
+    forecast_watch.lines([{"step": each, "steps": 100, "seconds": each * 108.0} for each in (1, 2, 3)], 324.0)
+    forecast_watch.lines([], 324.0 + HOLDS_S - 1)
+    assert forecast_events(events) == []
+    forecast_watch.lines([], 324.0 + HOLDS_S)
+    (budget, words), (quote, _) = forecast_events(events)
     assert (budget, quote) == ("budget", "quote")
     assert words.startswith("the forecast, $12")
     assert words.endswith(", is above the budget of $90.00")
-    trained(found, step_s=108, first=4, begin_s=324.0 + HOLDS_S)
-    assert len(said(events)) == 2
+    trained(forecast_watch, step_s=108, first=4, begin_s=324.0 + HOLDS_S)
+    assert len(forecast_events(events)) == 2
 
 
 def test_slow_first_steps_are_forgiven(events):
-    found = begun(events)
-    now = trained(found, step_s=1000, steps=4)
+    forecast_watch = begun(events)
+    now = trained(forecast_watch, step_s=1000, steps=4)
     for step in range(4, 40):
         now += 5
-        found.lines([{"step": step, "steps": 1000, "seconds": now}], now)
-    assert "budget" not in [kind for kind, _ in said(events)]
+        forecast_watch.lines([{"step": step, "steps": 1000, "seconds": now}], now)
+    assert "budget" not in [kind for kind, _ in forecast_events(events)]
 
 
 def test_a_later_attempt_counts_the_earlier_ones_and_repeats_nothing(events):
@@ -71,15 +71,15 @@ def test_a_later_attempt_counts_the_earlier_ones_and_repeats_nothing(events):
     events.write_text("".join(json.dumps(line) + "\n" for line in lines))
     # Two hours before it, and half an hour that is left: $90 and $10 beside.
     trained(begun(events, attempt=2), step_s=18)
-    assert [kind for kind, _ in said(events)] == ["quote", "budget"]
+    assert [kind for kind, _ in forecast_events(events)] == ["quote", "budget"]
 
 
 @pytest.mark.parametrize("quoted", [None, {}, {"usd_low": 1.0, "usd_high": 2.0}])
 def test_without_a_rate_nothing_is_said(events, quoted):
-    found = begun(events, quoted=quoted)
-    if found is not None:
-        trained(found, step_s=72)
-    assert said(events) == []
+    forecast_watch = begun(events, quoted=quoted)
+    if forecast_watch is not None:
+        trained(forecast_watch, step_s=72)
+    assert forecast_events(events) == []
 
 
 def test_earlier_attempts_that_left_nothing_leave_it_silent(events):
@@ -87,7 +87,7 @@ def test_earlier_attempts_that_left_nothing_leave_it_silent(events):
 
 
 def test_without_a_number_of_steps_the_end_is_not_known(events):
-    found = begun(events)
+    forecast_watch = begun(events)
     for step in range(1, 100):
-        found.lines([{"step": step, "seconds": step * 500.0}], step * 500.0)
-    assert said(events) == []
+        forecast_watch.lines([{"step": step, "seconds": step * 500.0}], step * 500.0)
+    assert forecast_events(events) == []

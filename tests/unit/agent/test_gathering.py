@@ -67,11 +67,13 @@ def test_the_first_node_knows_what_all_have_said(parts):
     job = Job(parts)
     for part in range(parts):
         job.states[part] |= {"restored": 7 if part % 2 else 9, "wrote": part % 3 == 0}
-    found = job.looks(gathering.depth(parts) + 2)
-    assert (found.spoken, found.lowest, found.highest) == (parts, 7, 9)
-    assert [bool(found.wrote_none >> part & 1) for part in range(parts)] == [part % 3 != 0 for part in range(parts)]
-    assert found.silent == {}
-    assert found.age_s <= 2.5 * 2 * gathering.depth(parts)
+    inspection = job.looks(gathering.depth(parts) + 2)
+    assert (inspection.spoken, inspection.lowest, inspection.highest) == (parts, 7, 9)
+    assert [bool(inspection.wrote_none >> part & 1) for part in range(parts)] == [
+        part % 3 != 0 for part in range(parts)
+    ]
+    assert inspection.silent == {}
+    assert inspection.age_s <= 2.5 * 2 * gathering.depth(parts)
 
 
 def test_one_that_has_not_spoken_is_missed():
@@ -87,11 +89,11 @@ class TestSilence:
         job = Job(300)
         job.looks(4)
         job.dead.add(part)
-        found = job.looks(12)
-        assert part in found.silent
-        assert found.silent[part] == f"n{part}"
-        assert found.silent_s >= SILENT_S
-        assert found.age_s >= found.silent_s
+        inspection = job.looks(12)
+        assert part in inspection.silent
+        assert inspection.silent[part] == f"n{part}"
+        assert inspection.silent_s >= SILENT_S
+        assert inspection.age_s >= inspection.silent_s
 
     def test_of_many_names_a_few(self):
         job = Job(300)
@@ -111,9 +113,9 @@ class TestEnd:
         job.looks(3)
         job.end(1)
         job.states[17] |= {"wrote": False, "clean": True}
-        found = job.looks(3)
-        assert found.clean >> 17 & 1
-        assert found.silent == {}
+        inspection = job.looks(3)
+        assert inspection.clean >> 17 & 1
+        assert inspection.silent == {}
 
     def test_of_all_in_any_order_is_known_in_the_end(self):
         job = Job(300)
@@ -123,18 +125,18 @@ class TestEnd:
             for part in order[begin : begin + 25]:
                 job.end(part, clean=True, wrote=False)
             job.look()
-        found = job.looks(20)
-        assert found.clean == found.ended == (1 << 300) - 2
-        assert found.silent == {}
+        inspection = job.looks(20)
+        assert inspection.clean == inspection.ended == (1 << 300) - 2
+        assert inspection.silent == {}
 
     def test_of_most_costs_the_others_no_more_reads_at_once(self):
         job = Job(2048)
         job.looks(1)
         for part in range(1, 257):
             job.end(part)
-        found = job.looks(4, most=32)
+        inspection = job.looks(4, most=32)
         assert max(job.reads) <= 32
-        assert found.silent == {}  # those who are heard in turns are not taken for gone
+        assert inspection.silent == {}  # those who are heard in turns are not taken for gone
 
     def test_before_the_command_was_started_is_reported_with_its_code(self):
         job = Job(40)
@@ -144,8 +146,8 @@ class TestEnd:
 
 class TestText:
     def test_is_read_as_it_was_written(self):
-        found = Job(40).looks(3)
-        assert gathering.parse(json.loads(json.dumps(found.to_json()))) == found
+        inspection = Job(40).looks(3)
+        assert gathering.parse(json.loads(json.dumps(inspection.to_json()))) == inspection
 
     @pytest.mark.parametrize("text", ["3", "[]", "{}", '{"spoken": [1]}', '{"spoken": [1, 2, 3], "bits": ["x"]}'])
     def test_that_cannot_be_read_says_nothing(self, text):
@@ -158,14 +160,16 @@ class TestNews:
         assert news.with_notice(first, Notice(source=FAILURE, detail="1", node="b", code=1)) is None
 
     def test_of_spot_notices_the_sooner(self):
-        told = news.with_notice({}, Notice(source=SPOT, detail="stop", at="2026-11-20T14:10:00Z", node="a"))
-        assert news.with_notice(told, Notice(source=SPOT, detail="stop", at="2026-11-20T14:11:00Z", node="b")) is None
-        sooner = news.with_notice(told, Notice(source=SPOT, detail="stop", at="2026-11-20T14:09:00Z", node="b"))
+        notices = news.with_notice({}, Notice(source=SPOT, detail="stop", at="2026-11-20T14:10:00Z", node="a"))
+        assert (
+            news.with_notice(notices, Notice(source=SPOT, detail="stop", at="2026-11-20T14:11:00Z", node="b")) is None
+        )
+        sooner = news.with_notice(notices, Notice(source=SPOT, detail="stop", at="2026-11-20T14:09:00Z", node="b"))
         assert sooner["spot"]["node"] == "b"
 
     def test_of_advice_the_newest(self):
-        told = news.with_notice({}, Notice(source=REBALANCE, detail="1", node="a"))
-        assert news.with_notice(told, Notice(source=REBALANCE, detail="2", node="b"))["rebalance"]["detail"] == "2"
+        advice = news.with_notice({}, Notice(source=REBALANCE, detail="1", node="a"))
+        assert news.with_notice(advice, Notice(source=REBALANCE, detail="2", node="b"))["rebalance"]["detail"] == "2"
 
 
 class TestLast:
@@ -184,6 +188,6 @@ class TestAnswers:
             job.states[part]["answer"] = [7, part != 20]
         job.states[5]["answer"] = [6, False]
         job.states[6]["answer"] = "7"
-        found = job.looks(4)
-        assert (found.question, found.denied) == (7, 1 << 20)
-        assert found.confirmed == (1 << 40) - 2 - (1 << 5) - (1 << 6) - (1 << 20)
+        inspection = job.looks(4)
+        assert (inspection.question, inspection.denied) == (7, 1 << 20)
+        assert inspection.confirmed == (1 << 40) - 2 - (1 << 5) - (1 << 6) - (1 << 20)

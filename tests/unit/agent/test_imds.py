@@ -145,17 +145,17 @@ class TestWatch:
     def test_a_service_that_comes_late(self):
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
-        told = threading.Event()
+        started = threading.Event()
         notices, trouble = queue.Queue(), []
 
         def on_trouble(text):
             trouble.append(text)
-            told.set()
+            started.set()
 
         url = f"http://127.0.0.1:{port}"
         thread = SpotWatch(url, poll_s=0.01, on_notice=notices.put, on_trouble=on_trouble)
         thread.start()
-        assert told.wait(10)
+        assert started.wait(10)
         assert trouble[0].startswith("the metadata service does not answer: ConnectionRefusedError")
         thread.stop()
         thread.join(timeout=10)

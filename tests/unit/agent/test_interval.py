@@ -44,8 +44,8 @@ class TestOverhead:
         """For rare failures: checkpoints, half an interval lost, and a restart, per failure."""
         tau, checkpoint, mtbf, restart = 600.0, 10.0, 1e6, 200.0
         parts = checkpoint / tau + (restart + (tau + checkpoint) / 2) / mtbf
-        found = overhead_fraction(checkpoint_s=checkpoint, interval_s=tau, mtbf_s=mtbf, restart_s=restart)
-        assert found == pytest.approx(parts, rel=0.02)
+        fraction = overhead_fraction(checkpoint_s=checkpoint, interval_s=tau, mtbf_s=mtbf, restart_s=restart)
+        assert fraction == pytest.approx(parts, rel=0.02)
 
     def test_grows_with_every_cost(self):
         base = {"checkpoint_s": 30.0, "interval_s": 900.0, "mtbf_s": 4 * HOUR_S, "restart_s": 60.0}

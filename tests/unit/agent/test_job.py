@@ -103,10 +103,10 @@ class TestOptions:
 
 class TestRefusal:
     def test_names_every_problem_at_once(self):
-        found = problems(
+        messages = problems(
             document(schema="slipway.job/9", command="python train.py", drain="yes", checkpoint={"kep": 3, "keep": "3"})
         )
-        assert found == (
+        assert messages == (
             "schema: got 'slipway.job/9'; this agent reads 'slipway.job/1'",
             "checkpoint.keep: got '3'; it must be an integer",
             "command: got 'python train.py'; it must be a list of strings",
@@ -116,8 +116,8 @@ class TestRefusal:
 
     def test_judges_values_all_at_once(self):
         bad = {"uri": "bucket/x", "mode": "torch", "keep": 0, "grace_seconds": -1, "writers": "all"}
-        found = problems(document(run="a/b", name="Tiny", workdir="work", checkpoint=bad, env={"1A": "x"}))
-        assert [line.partition(":")[0] for line in found] == [
+        messages = problems(document(run="a/b", name="Tiny", workdir="work", checkpoint=bad, env={"1A": "x"}))
+        assert [line.partition(":")[0] for line in messages] == [
             "run",
             "name",
             "env.1A",

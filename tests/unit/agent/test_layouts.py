@@ -72,18 +72,18 @@ def taken(folder, **options):
 
 @pytest.mark.parametrize("layout", PLAYERS)
 def test_auto_recognises_what_each_writes(tmp_path, layout):
-    told = []
+    layouts_seen = []
     play(tmp_path, layout)
-    (found,) = taken(tmp_path, on_layout=lambda row: told.append(row.layout))
-    assert (found.layout, found.step) == (layout, PLAYERS[layout][0])
-    assert told == [layout]
+    (checkpoint,) = taken(tmp_path, on_layout=lambda row: layouts_seen.append(row.layout))
+    assert (checkpoint.layout, checkpoint.step) == (layout, PLAYERS[layout][0])
+    assert layouts_seen == [layout]
 
 
 @pytest.mark.parametrize("layout", [name for name in PLAYERS if name != "slipway"])
 def test_a_plan_that_names_it_gets_the_same(tmp_path, layout):
     play(tmp_path, layout)
     layouts = layouts_of(CheckpointSpec(uri="s3://bucket/x", layout=layout))
-    assert [found.step for found in taken(tmp_path, layouts=layouts)] == [PLAYERS[layout][0]]
+    assert [checkpoint.step for checkpoint in taken(tmp_path, layouts=layouts)] == [PLAYERS[layout][0]]
 
 
 @pytest.mark.parametrize("layout", ["megatron", "deepspeed", "verl", "aws-fsdp", "nxd", "nanotron", "openrlhf", "nemo"])
@@ -105,7 +105,7 @@ def test_a_tracker_of_an_earlier_step_says_nothing_of_a_later_one(tmp_path):
     play(tmp_path, "deepspeed")
     write(tmp_path, "global_step50/mp_rank_00_model_states.pt")
     watch = CheckpointWatch(tmp_path)
-    assert [found.step for found in watch.poll(0)] == [25]
+    assert [checkpoint.step for checkpoint in watch.poll(0)] == [25]
     assert watch.poll(60) == []
 
 
@@ -114,21 +114,21 @@ def test_a_tracker_that_names_the_best_one_names_the_other_of_its_step(tmp_path)
     for name in ("global_step20", "best_global_step20"):
         write(tmp_path, f"_actor/{name}/mp_rank_00_model_states.pt")
     write(tmp_path, "_actor/latest", "best_global_step20")
-    (found,) = taken(tmp_path)
-    assert (found.layout, found.step, found.entries) == ("openrlhf", 20, ("_actor/global_step20",))
+    (checkpoint,) = taken(tmp_path)
+    assert (checkpoint.layout, checkpoint.step, checkpoint.entries) == ("openrlhf", 20, ("_actor/global_step20",))
 
 
 @pytest.mark.parametrize("name", ["epoch_1", "step_40"])
 def test_torchtune_of_2026_keeps_its_state_in_the_checkpoint(tmp_path, name):
     write(tmp_path, f"{name}/model-00001-of-00001.safetensors")
     write(tmp_path, f"{name}/recipe_state.pt")
-    assert [found.layout for found in taken(tmp_path)] == ["torchtune"]
+    assert [checkpoint.layout for checkpoint in taken(tmp_path)] == ["torchtune"]
 
 
 def test_a_checkpoint_that_is_stored_is_not_said_to_be_unfinished_by_another_line_of_its_layout(tmp_path):
     watch = CheckpointWatch(tmp_path)
     play(tmp_path, "torchtune")
-    assert [found.layout for found in watch.poll(0) + watch.poll(10)] == ["torchtune"]
+    assert [checkpoint.layout for checkpoint in watch.poll(0) + watch.poll(10)] == ["torchtune"]
     assert watch.settle(11, clean=False) == []
     assert watch.wrote
     assert watch.unfinished() == {}
@@ -139,7 +139,7 @@ def test_what_lies_beside_belongs_to_the_newest_alone(tmp_path):
     watch = CheckpointWatch(tmp_path)
     for name in ("epoch_0/model.pt", "epoch_1/model.pt", "recipe_state/recipe_state.pt"):
         write(tmp_path, name)
-    assert [found.step for found in watch.poll(0) + watch.poll(10)] == [1]
+    assert [checkpoint.step for checkpoint in watch.poll(0) + watch.poll(10)] == [1]
     assert [*watch.unfinished()] == ["epoch_0"]
 
 
@@ -149,7 +149,7 @@ def test_a_marker_says_finished_only_together_with_quiet(tmp_path):
     assert watch.poll(0) == []
     write(tmp_path, "checkpoint-50/rng_state_1.pth")  # another rank is not done
     assert watch.poll(9) + watch.poll(18) == []
-    assert [found.step for found in watch.poll(19)] == [50]
+    assert [checkpoint.step for checkpoint in watch.poll(19)] == [50]
 
 
 @pytest.mark.parametrize("quiet_s,whole", [(1, False), (2, True)])
@@ -171,7 +171,7 @@ def test_the_one_before_is_whole_when_a_later_one_was_begun(tmp_path, layout, le
     newer.parent.mkdir(parents=True)
     assert watch.poll(0) == []
     newer.write_text("x")
-    assert [found.step for found in watch.settle(0.2, clean=False)] == [step]
+    assert [checkpoint.step for checkpoint in watch.settle(0.2, clean=False)] == [step]
 
 
 def test_a_later_one_of_an_earlier_attempt_was_not_begun_after_it(tmp_path):
@@ -198,25 +198,25 @@ def test_without_a_marker_a_later_one_says_nothing(tmp_path):
     ],
 )
 def test_a_framework_that_pauses_before_its_marker_is_waited_for(tmp_path, layout, before):
-    told = []
+    layouts_seen = []
     for path in before:
         write(tmp_path, path)
-    watch = CheckpointWatch(tmp_path, on_layout=lambda row: told.append(row.layout))
+    watch = CheckpointWatch(tmp_path, on_layout=lambda row: layouts_seen.append(row.layout))
     assert watch.poll(0) + watch.poll(60) == []
     play(tmp_path, layout)
     assert watch.poll(61) == []
-    assert [found.layout for found in watch.poll(71)] == told == [layout]
+    assert [checkpoint.layout for checkpoint in watch.poll(71)] == layouts_seen == [layout]
 
 
 def test_a_marker_that_comes_late_corrects_the_layout(tmp_path):
-    told = []
+    layouts_seen = []
     write(tmp_path, "checkpoint-50/model.safetensors")
-    watch = CheckpointWatch(tmp_path, on_layout=lambda row: told.append(row.layout))
-    assert [found.layout for found in watch.poll(0) + watch.poll(10)] == ["slipway"]
+    watch = CheckpointWatch(tmp_path, on_layout=lambda row: layouts_seen.append(row.layout))
+    assert [checkpoint.layout for checkpoint in watch.poll(0) + watch.poll(10)] == ["slipway"]
     write(tmp_path, "checkpoint-50/trainer_state.json")
     assert watch.poll(11) == []
-    assert [(found.layout, found.step) for found in watch.poll(21)] == [("hf", 50)]
-    assert told == ["slipway", "hf"]
+    assert [(checkpoint.layout, checkpoint.step) for checkpoint in watch.poll(21)] == [("hf", 50)]
+    assert layouts_seen == ["slipway", "hf"]
     write(tmp_path, "checkpoint-60/model.safetensors")
     assert watch.poll(22) + watch.poll(60) == []
 
@@ -225,16 +225,16 @@ def test_another_node_follows_the_correction(tmp_path):
     lead = ["slipway/step"]
     write(tmp_path, "step-5/__8_0.distcp")
     watch = CheckpointWatch(tmp_path, lead=lambda: lead[0])
-    assert [found.layout for found in watch.poll(0) + watch.poll(10)] == ["slipway"]
+    assert [checkpoint.layout for checkpoint in watch.poll(0) + watch.poll(10)] == ["slipway"]
     lead[0] = "dcp/step"
     write(tmp_path, "step-7/__8_0.distcp")
-    assert [found.layout for found in watch.poll(11) + watch.poll(21)] == ["dcp"]
+    assert [checkpoint.layout for checkpoint in watch.poll(11) + watch.poll(21)] == ["dcp"]
 
 
 def test_a_trainer_of_its_own_with_such_names_still_counts(tmp_path):
     for path in ("config.json", "model.safetensors", "optimizer.pt"):
         write(tmp_path, f"checkpoint-50/{path}")
-    assert [found.layout for found in taken(tmp_path)] == ["slipway"]
+    assert [checkpoint.layout for checkpoint in taken(tmp_path)] == ["slipway"]
 
 
 def test_a_bare_number_counts_after_a_rename(tmp_path):
@@ -243,15 +243,15 @@ def test_a_bare_number_counts_after_a_rename(tmp_path):
     assert watch.poll(0) + watch.poll(100) == []
     write(tmp_path, "400.orbax-checkpoint-tmp/model")
     (tmp_path / "400.orbax-checkpoint-tmp").rename(tmp_path / "400")
-    assert [(found.step, found.layout) for found in watch.poll(101)] == [(400, "orbax")]
+    assert [(checkpoint.step, checkpoint.layout) for checkpoint in watch.poll(101)] == [(400, "orbax")]
 
 
 def test_a_file_that_is_renamed_into_place_is_finished_at_once(tmp_path):
     watch = CheckpointWatch(tmp_path)
     write(tmp_path, "partial")
     (tmp_path / "partial").rename(tmp_path / "epoch=1-step=75.ckpt")
-    (found,) = watch.poll(0)
-    assert (found.folder, found.entries, [file.path for file in found.files]) == (
+    (checkpoint,) = watch.poll(0)
+    assert (checkpoint.folder, checkpoint.entries, [file.path for file in checkpoint.files]) == (
         HERE,
         ("epoch=1-step=75.ckpt",),
         ["epoch=1-step=75.ckpt"],
@@ -263,12 +263,12 @@ def test_nemo_finds_the_restored_one_as_its_last(tmp_path, saved):
     """NeMo 2 lightning/resume.py:209: AutoResume looks at the folders that match `*last`, and at no others."""
     name = f"{NEMO}{saved}"
     write(tmp_path, f"{name}/weights/common.pt")
-    (found,) = taken(tmp_path)
+    (checkpoint,) = taken(tmp_path)
     (row,) = Layouts().only("nemo/step").rows
-    write_back(row, tmp_path, found.names)
+    write_back(row, tmp_path, checkpoint.names)
     (last,) = [path for path in tmp_path.iterdir() if path.match("*last")]
     assert (last / "weights" / "common.pt").read_text() == "x"
-    write_back(row, tmp_path, found.names)
+    write_back(row, tmp_path, checkpoint.names)
     assert taken(tmp_path, layouts=Layouts([row]))[0].names == (name,)
 
 
@@ -276,20 +276,20 @@ def test_what_repeats_another_is_no_checkpoint(tmp_path):
     play(tmp_path, "lightning")
     write(tmp_path, "last.ckpt")
     (tmp_path / "step=60-link.ckpt").symlink_to("epoch=0-step=50.ckpt")
-    assert [found.step for found in taken(tmp_path)] == [50]
+    assert [checkpoint.step for checkpoint in taken(tmp_path)] == [50]
 
 
 def test_the_files_of_one_step_are_one_checkpoint(tmp_path):
     play(tmp_path, "composer")
-    (found,) = taken(tmp_path)
-    assert [file.path for file in found.files] == ["ep0-ba100-rank0.pt", "ep0-ba100-rank1.pt"]
+    (checkpoint,) = taken(tmp_path)
+    assert [file.path for file in checkpoint.files] == ["ep0-ba100-rank0.pt", "ep0-ba100-rank1.pt"]
 
 
 def test_the_layout_stays_for_the_run_and_the_rest_is_reported(tmp_path):
     play(tmp_path, "megatron")
     watch = CheckpointWatch(tmp_path)
     watch.poll(0)
-    assert [found.layout for found in watch.poll(10)] == ["megatron"]
+    assert [checkpoint.layout for checkpoint in watch.poll(10)] == ["megatron"]
     write(tmp_path, "checkpoint-500/trainer_state.json")
     assert watch.poll(11) + watch.poll(30) + watch.settle(40, clean=True) == []
 
@@ -301,27 +301,27 @@ def test_another_node_goes_by_what_the_first_has_found(tmp_path):
     assert watch.poll(0) + watch.poll(50) == []
     lead[0] = "deepspeed/step"
     assert watch.poll(51) == []
-    assert [found.step for found in watch.poll(61)] == [25]
+    assert [checkpoint.step for checkpoint in watch.poll(61)] == [25]
 
 
 def test_another_node_that_never_heard_offers_what_it_has_at_the_end(tmp_path):
     write(tmp_path, "global_step25/zero_pp_rank_8_mp_rank_00_optim_states.pt")
     watch = CheckpointWatch(tmp_path, lead=str)
     assert watch.poll(0) == []
-    assert [found.step for found in watch.settle(1, clean=True)] == [25]
+    assert [checkpoint.step for checkpoint in watch.settle(1, clean=True)] == [25]
 
 
 @pytest.mark.parametrize("layout", [name for name in PLAYERS if name not in ("slipway", "torchtune")])
 def test_after_a_restore_the_framework_finds_it(tmp_path, layout):
     """Trackers and links come back as the framework writes them; the evidence holds again."""
     play(tmp_path, layout)
-    (row,) = {found.layout for found in Layouts().only(f"{layout}/step").entries_in(tmp_path)}
-    (found,) = Layouts([row]).entries_in(tmp_path)
+    (row,) = {checkpoint.layout for checkpoint in Layouts().only(f"{layout}/step").entries_in(tmp_path)}
+    (checkpoint,) = Layouts([row]).entries_in(tmp_path)
     for name in Layouts([row]).belongings(tmp_path):
-        if name not in found.names:
+        if name not in checkpoint.names:
             (tmp_path / name).unlink()
-    write_back(row, tmp_path, found.names)
-    assert [row.missing(tmp_path, name, renamed=False) for name in found.names] == [""] * len(found.names)
+    write_back(row, tmp_path, checkpoint.names)
+    assert [row.missing(tmp_path, name, renamed=False) for name in checkpoint.names] == [""] * len(checkpoint.names)
     for each in PLAYERS[layout][1]:
         if isinstance(each, tuple):
             assert (tmp_path / each[0]).read_text() == each[1]
@@ -340,8 +340,8 @@ class TestAPattern:
         write(tmp_path, "run7_12k/weights")
         assert taken(tmp_path, layouts=Layouts([row])) == []
         write(tmp_path, "newest", "at 12\n")
-        (found,) = taken(tmp_path, layouts=Layouts([row]))
-        assert (found.layout, found.step) == ("pattern", 12)
+        (checkpoint,) = taken(tmp_path, layouts=Layouts([row]))
+        assert (checkpoint.layout, checkpoint.step) == ("pattern", 12)
 
     @pytest.mark.parametrize("pattern", ["step", "(", r"(\d+)-(\d+)"])
     def test_one_without_one_group_is_refused(self, pattern):

@@ -19,7 +19,7 @@ def test_degrees_and_versions_are_no_figures_and_not_odd():
 
 
 @pytest.mark.parametrize(
-    "said, left",
+    "parallel, left",
     [
         ({"data": 0}, {}),
         ({"data": -2, "tensor": 4}, {"tensor": 4}),
@@ -35,14 +35,14 @@ def test_degrees_and_versions_are_no_figures_and_not_odd():
         (float("nan"), {}),
     ],
 )
-def test_odd_degrees_are_left_out_and_counted(said, left):
-    line = json.dumps({"step": 1, "parallel": said})
+def test_odd_degrees_are_left_out_and_counted(parallel, left):
+    line = json.dumps({"step": 1, "parallel": parallel})
     assert figures_in(line) == ({"step": 1}, False)
     assert setup_in(line) == (left, {})
 
 
 @pytest.mark.parametrize(
-    "said",
+    "software",
     [
         {"torch": 2.9},
         {"torch": "2.9 nightly"},
@@ -60,8 +60,8 @@ def test_odd_degrees_are_left_out_and_counted(said, left):
         7,
     ],
 )
-def test_odd_versions_are_left_out_and_counted(said):
-    line = json.dumps({"step": 1, "software": said})
+def test_odd_versions_are_left_out_and_counted(software):
+    line = json.dumps({"step": 1, "software": software})
     assert figures_in(line) == ({"step": 1}, False)
     assert setup_in(line) == ({}, {})
 

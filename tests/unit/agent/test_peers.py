@@ -100,19 +100,19 @@ class TestAgreement:
     @staticmethod
     def settle(nodes, usable):
         """What every node ends up with, when it can use the steps of `usable[part]`."""
-        asked = [[] for _ in nodes]
+        used_steps = [[] for _ in nodes]
 
         def restore(part):
             def one(at_most):
                 steps = [step for step in usable[part] if at_most is None or step <= at_most]
-                asked[part].append(max(steps, default=None))
-                return asked[part][-1]
+                used_steps[part].append(max(steps, default=None))
+                return used_steps[part][-1]
 
             return one
 
         def run(part):
             agree(nodes[part], restore(part), over=lambda: False)
-            return asked[part][-1]
+            return used_steps[part][-1]
 
         with ThreadPoolExecutor(len(nodes)) as pool:
             return [future.result() for future in [pool.submit(run, part) for part in range(len(nodes))]]

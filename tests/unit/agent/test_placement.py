@@ -188,5 +188,5 @@ def test_buckets_stand_in_the_path_where_they_cannot_be_hosts(endpoint, style):
 
 def test_a_pod_is_numbered_by_its_own_variables():
     pod = {"SLIPWAY_POD": "train-1-x", "SLIPWAY_PART": "1", "SLIPWAY_PARTS": "4", "SLIPWAY_NODE": "ip-10-0-0-1"}
-    found = placement("r1", pod)
-    assert (found.node, found.part, found.parts, found.attempt) == ("train-1-x", 1, 4, 1)
+    placed = placement("r1", pod)
+    assert (placed.node, placed.part, placed.parts, placed.attempt) == ("train-1-x", 1, 4, 1)

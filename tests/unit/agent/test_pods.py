@@ -47,8 +47,8 @@ def place(part, parts=2):
     return Placement(attempt=1, part=part, parts=parts, node=f"pod-{part}", session="r1.a1")
 
 
-def meeting(store, part, said=None):
-    return Rendezvous(store, place(part), say=(said if said is not None else []).append)
+def rendezvous(store, part, messages=None):
+    return Rendezvous(store, place(part), say=(messages if messages is not None else []).append)
 
 
 @pytest.fixture
@@ -58,19 +58,19 @@ def quick(monkeypatch):
 
 def joined(*meetings, over=lambda: False):
     """What each of several pods, all at once, comes to."""
-    found = {}
+    attempts = {}
     threads = [
-        threading.Thread(target=lambda each=each: found.update({each: each.join(over=over)})) for each in meetings
+        threading.Thread(target=lambda each=each: attempts.update({each: each.join(over=over)})) for each in meetings
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(20)
-    return [found[each] for each in meetings]
+    return [attempts[each] for each in meetings]
 
 
 def test_all_pods_meet_in_one_life(quick):
-    first, other = joined(meeting(store := Memory(), 0), meeting(store, 1))
+    first, other = joined(rendezvous(store := Memory(), 0), rendezvous(store, 1))
     assert (first.attempt, other.attempt) == (1, 1)
     assert first.session == other.session == "r1.a1.l1"
 
@@ -78,36 +78,36 @@ def test_all_pods_meet_in_one_life(quick):
 @pytest.mark.parametrize("anew", [0, 1])
 def test_a_pod_that_comes_anew_ends_the_life_and_all_meet_in_the_next(quick, anew):
     store = Memory()
-    joined(meeting(store, 0), meeting(store, 1))
+    joined(rendezvous(store, 0), rendezvous(store, 1))
     leaving = []
-    late = meeting(store, anew)
+    late = rendezvous(store, anew)
     thread = threading.Thread(target=lambda: leaving.append(late.join(over=lambda: False)))
     thread.start()
     while "pod-end" not in (store.texts.get(f"{folder_of(1)}/news.json") or StoredText(text="", etag="", age_s=0)).text:
         pass
-    (other,) = joined(meeting(store, 1 - anew))
+    (other,) = joined(rendezvous(store, 1 - anew))
     thread.join(20)
     assert (leaving[0].attempt, other.attempt) == (2, 2)
 
 
 def test_a_pod_that_is_to_leave_does_not_wait(quick):
-    assert joined(meeting(Memory(), 1), over=lambda: True) == [None]
+    assert joined(rendezvous(Memory(), 1), over=lambda: True) == [None]
 
 
 def test_a_job_that_is_done_is_done_for_a_pod_that_comes_late(quick):
     store = Memory()
-    first, other = meeting(store, 0), meeting(store, 1)
+    first, other = rendezvous(store, 0), rendezvous(store, 1)
     joined(first, other)
     assert first.complete(over=lambda: False)
     assert other.complete(over=lambda: False)
-    late = meeting(store, 1)
+    late = rendezvous(store, 1)
     assert late.join(over=lambda: False) is None
     assert late.completed
 
 
 def test_a_pod_whose_first_pod_was_lost_at_the_end_is_not_done(quick):
     store = Memory()
-    first, other = meeting(store, 0), meeting(store, 1)
+    first, other = rendezvous(store, 0), rendezvous(store, 1)
     joined(first, other)
     store.swap_text(LIFE, '{"life": 2, "completed": false}', before=store.find_text(LIFE))
     assert not other.complete(over=lambda: False)
@@ -119,9 +119,9 @@ def test_a_file_that_says_no_life_is_as_none():
 
 
 def test_a_journal_goes_on_where_an_earlier_pod_ended(tmp_path):
-    store, told = Memory(), []
+    store, messages = Memory(), []
     store.put_new(key_of("events.jsonl", 0), b"one\n")
-    journal = Journal(store, told.append)
+    journal = Journal(store, messages.append)
     journal.keep("events.jsonl", Tail(tmp_path / "events"))
     assert journal.flush()
     (tmp_path / "events").write_text("two\n")
@@ -172,8 +172,8 @@ def test_sigterm_is_the_end_of_a_pod_and_a_cancel_elsewhere():
             notices = Notices(pod_grace_s=grace_s)
             notices.listen()
             os.kill(os.getpid(), signal.SIGTERM)
-            found = notices.next(wait_s=1.0)
-            assert (found.source, found.left_s) == expected
+            notice = notices.next(wait_s=1.0)
+            assert (notice.source, notice.left_s) == expected
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -182,12 +182,12 @@ def test_sigterm_is_the_end_of_a_pod_and_a_cancel_elsewhere():
 def test_a_job_that_was_stopped_at_its_budget_is_not_begun_again(quick):
     """An operator starts every pod again that failed: it is told that there is nothing left to start."""
     store = Memory()
-    first, second = meeting(store, 0), meeting(store, 1)
+    first, second = rendezvous(store, 0), rendezvous(store, 1)
     joined(first, second)
     assert first.complete(over=lambda: True, stopped=True)
-    life = parse_attempt_state(store.texts[LIFE].text)
-    assert (life.completed, life.stopped) == (True, True)
-    again = meeting(store, 1)
+    attempt_state = parse_attempt_state(store.texts[LIFE].text)
+    assert (attempt_state.completed, attempt_state.stopped) == (True, True)
+    again = rendezvous(store, 1)
     assert again.join(over=lambda: False) is None
     assert (again.completed, again.stopped) == (True, True)
 
@@ -261,7 +261,7 @@ def test_a_pod_that_went_with_its_machine_was_interrupted(quick):
 def test_a_pod_that_cannot_begin_ends_the_job_for_all(quick):
     store = Memory()
     Rendezvous(store, place(1), say=[].append, retries=3).refuse(78)
-    pods = meeting(store, 0), meeting(store, 1)
+    pods = rendezvous(store, 0), rendezvous(store, 1)
     assert joined(*pods) == [None, None]
     assert [pod.failed for pod in pods] == [78, 78]
 

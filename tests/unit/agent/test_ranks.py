@@ -43,14 +43,14 @@ def write(folder, name, text):
     return str(folder / name)
 
 
-def found(root, marks=None):
+def ranks_below(root, marks=None):
     return ranks(find_processes(root, marks or {}), root)
 
 
 def test_a_script_and_what_it_catches(tree, tmp_path):
     script = write(tmp_path, "train.py", CATCHES.format("SIGUSR1") + WORK)
     root, pids = tree(sys.executable, script)
-    (rank,) = found(root)
+    (rank,) = ranks_below(root)
     assert [rank.pid] == pids
     assert (rank.program, {signal.SIGUSR1, signal.SIGTERM} & rank.caught) == ("train.py", {signal.SIGUSR1})
 
@@ -58,12 +58,12 @@ def test_a_script_and_what_it_catches(tree, tmp_path):
 def test_below_a_shell_beside_a_monitor(tree, tmp_path):
     script = write(tmp_path, "train.py", CATCHES.format("SIGTERM") + WORK)
     root, pids = tree("bash", "-c", f"trap true EXIT; sleep 50 & {sys.executable} {script} > >(tee log.txt); true")
-    assert [rank.pid for rank in found(root)] == pids
+    assert [rank.pid for rank in ranks_below(root)] == pids
 
 
 def test_a_script_of_the_shell_that_does_the_work(tree):
     root, pids = tree("sh", "-c", "trap : USR1; echo $$; while :; do sleep 0.2; done")
-    (rank,) = found(root)
+    (rank,) = ranks_below(root)
     assert [rank.pid] == pids
     assert signal.SIGUSR1 in rank.caught
 
@@ -79,7 +79,7 @@ def test_data_workers_and_what_a_rank_starts_are_none(tree, tmp_path):
         "    time.sleep(60)\n"
     )
     root, pids = tree(sys.executable, write(tmp_path, "train.py", text))
-    assert [rank.pid for rank in found(root)] == pids
+    assert [rank.pid for rank in ranks_below(root)] == pids
 
 
 LAUNCHER = """
@@ -100,8 +100,8 @@ def test_ranks_in_sessions_of_their_own_below_any_launcher(tree, tmp_path):
     root, pids = tree(
         sys.executable, write(tmp_path, "start.py", LAUNCHER), "0", "3", count=3, environment={"RANK": "1"}
     )
-    assert [rank.pid for rank in found(root)] == pids
-    assert all(signal.SIGTERM in rank.caught for rank in found(root))
+    assert [rank.pid for rank in ranks_below(root)] == pids
+    assert all(signal.SIGTERM in rank.caught for rank in ranks_below(root))
 
 
 def test_a_trainer_that_starts_the_other_ranks_is_the_first_one(tree, tmp_path):
@@ -109,7 +109,7 @@ def test_a_trainer_that_starts_the_other_ranks_is_the_first_one(tree, tmp_path):
     write(tmp_path, "train.py", CATCHES.format("SIGTERM") + WORK)
     root, pids = tree(sys.executable, write(tmp_path, "main.py", LAUNCHER), "1", "3", count=3)
     assert root in pids
-    assert [rank.pid for rank in found(root)] == pids
+    assert [rank.pid for rank in ranks_below(root)] == pids
 
 
 def test_in_a_container_they_are_found_by_the_variables_of_the_job(tree, tmp_path):
@@ -120,9 +120,9 @@ def test_in_a_container_they_are_found_by_the_variables_of_the_job(tree, tmp_pat
     write(tmp_path, "docker", client + "time.sleep(60)")
     root, pids = tree(sys.executable, str(tmp_path / "docker"), environment=marks)
     try:
-        assert [rank.pid for rank in found(root, marks)] == pids
-        assert found(root, marks | {"SLIPWAY_RUN": "r2"}) == ()
-        assert found(root) == ()
+        assert [rank.pid for rank in ranks_below(root, marks)] == pids
+        assert ranks_below(root, marks | {"SLIPWAY_RUN": "r2"}) == ()
+        assert ranks_below(root) == ()
     finally:
         os.kill(pids[0], signal.SIGKILL)
 
@@ -173,7 +173,7 @@ def test_what_launchers_make(processes, pids):
 
 def test_one_that_has_ended_is_not_another_of_its_number(tree, tmp_path):
     root, _ = tree("sh", "-c", "echo $$; exec sleep 60")
-    (rank,) = found(root)
+    (rank,) = ranks_below(root)
     assert rank.lives()
     os.kill(root, signal.SIGKILL)
     deadline = time.monotonic() + 30

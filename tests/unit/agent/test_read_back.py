@@ -36,9 +36,9 @@ def test_it_says_so_and_leaves_the_disk_to_the_trainer(spec, tmp_path, monkeypat
         pace = Pace(600.0, mtbf_s=None, write=scratch.write_interval, metrics=metrics, log=log)
         ReadBack(spec, scratch, pace, log, part=0).whole(WHOLE)
         until(lambda: read_events(tmp_path / "events"))
-        (said,) = read_events(tmp_path / "events")
-        assert (said["event"], said["step"]) == ("read-back-skipped", 3)
-        assert "1,000 bytes, of which 3 times as many should be free, and 2,999 are" in said["reason"]
+        (event,) = read_events(tmp_path / "events")
+        assert (event["event"], event["step"]) == ("read-back-skipped", 3)
+        assert "1,000 bytes, of which 3 times as many should be free, and 2,999 are" in event["reason"]
         until(lambda: not scratch.read_back.exists())
 
 

@@ -65,8 +65,8 @@ def test_size_is_bounded_before_a_file_is_read_whole(tmp_path):
 
 
 def test_figures_may_be_no_numbers():
-    found = loads(f"[NaN, Infinity, 1e999, -{'9' * 400}, {'9' * 400}, 12]", figures=True)
-    assert [str(each) for each in found] == ["nan", "inf", "inf", "-inf", "inf", "12"]
+    document = loads(f"[NaN, Infinity, 1e999, -{'9' * 400}, {'9' * 400}, 12]", figures=True)
+    assert [str(each) for each in document] == ["nan", "inf", "inf", "-inf", "inf", "12"]
     with pytest.raises(JsonError):
         loads("[" * 10**5, figures=True)
 

@@ -243,8 +243,10 @@ class TestWhatIsNotRecognised:
             with claim(tmp_path, run=run) as scratch:
                 keep(scratch, "global_step25", run)
         with claim(tmp_path, run="r4"):
-            found = {run: (left.root / "aside" / run / "global_step25" / "weights").read_text() for run in ("r1", "r2")}
-        assert found == {"r1": "x", "r2": "r2"}
+            contents = {
+                run: (left.root / "aside" / run / "global_step25" / "weights").read_text() for run in ("r1", "r2")
+            }
+        assert contents == {"r1": "x", "r2": "r2"}
 
     def test_it_goes_for_room_alone_the_oldest_first_and_is_named(self, tmp_path, left, monkeypatch):
         for at, name in enumerate(("step-9", "global_step25", "epoch=0-step=50.ckpt")):
@@ -362,8 +364,8 @@ class TestCommand:
         command.signal(signal.SIGKILL)  # to nobody: no error
 
     def test_it_is_started_as_told(self, tmp_path):
-        told = "(sys.argv[1:], os.environ['A'], os.getpgid(0) == os.getpid())"
-        program = f"import os, sys; open('out', 'w').write(repr({told}))"
+        expression = "(sys.argv[1:], os.environ['A'], os.getpgid(0) == os.getpid())"
+        program = f"import os, sys; open('out', 'w').write(repr({expression}))"
         arguments = ["$HOME", 'a "b"', "; touch x", ""]
         command = Command([sys.executable, "-c", program, *arguments], workdir=tmp_path, environment={"A": "b c"})
         wait_until(lambda: not command.group_lives())

@@ -14,8 +14,8 @@ def fill(folder, content="x"):
     return folder
 
 
-def steps(found):
-    return [folder.step for folder in found]
+def steps(folders):
+    return [folder.step for folder in folders]
 
 
 @pytest.fixture
@@ -55,16 +55,16 @@ class TestRenamed:
         assert watch.poll(0) + watch.poll(60) == []
 
     def test_the_first_one_is_reported_for_later_attempts(self, tmp_path):
-        told = []
-        watch = CheckpointWatch(tmp_path, on_mark=lambda: told.append(1))
+        messages = []
+        watch = CheckpointWatch(tmp_path, on_mark=lambda: messages.append(1))
         for step in (1, 2):
             fill(tmp_path / "tmp").rename(tmp_path / f"step-{step}")
             watch.poll(step)
-        assert told == [1]
-        again = CheckpointWatch(tmp_path, marked=True, on_mark=lambda: told.append(2))
+        assert messages == [1]
+        again = CheckpointWatch(tmp_path, marked=True, on_mark=lambda: messages.append(2))
         fill(tmp_path / "step-3")
         assert again.poll(10) + again.poll(30) == []
-        assert told == [1]
+        assert messages == [1]
 
 
 class TestWrittenInPlace:
@@ -131,8 +131,8 @@ class TestWriteTime:
         watch.poll(5)
         watch.poll(9)
         (tmp_path / "tmp-1").rename(tmp_path / "step-1")
-        (found,) = watch.poll(12)
-        assert found.write_s == 12  # it was not there at 0
+        (finished,) = watch.poll(12)
+        assert finished.write_s == 12  # it was not there at 0
 
     def test_of_one_that_is_written_in_place_ends_with_the_last_change(self, tmp_path, watch):
         watch.poll(0)
@@ -140,8 +140,8 @@ class TestWriteTime:
         watch.poll(1)
         (folder / "weights").write_text("longer")
         watch.poll(4)
-        (found,) = watch.poll(14)
-        assert found.write_s == 4
+        (finished,) = watch.poll(14)
+        assert finished.write_s == 4
 
     def test_an_inode_that_is_used_again_starts_anew(self, tmp_path, watch):
         watch.poll(0)
@@ -151,8 +151,8 @@ class TestWriteTime:
         folder.rmdir()
         watch.poll(50)
         fill(tmp_path / "tmp-2").rename(tmp_path / "step-2")
-        (found,) = watch.poll(51)
-        assert found.write_s == 1
+        (finished,) = watch.poll(51)
+        assert finished.write_s == 1
 
 
 class TestWhatIsNoCheckpoint:
@@ -247,8 +247,8 @@ class TestTheGuess:
         watch.poll(0)
         (tmp_path / "step-1" / "weights").write_text("longer")
         assert watch.settle(1, clean=True) == []
-        told = "weights had 1 bytes and has 6 after it was finished: the store has the earlier content"
-        assert watch.changes() == [(1, told)]
+        message = "weights had 1 bytes and has 6 after it was finished: the store has the earlier content"
+        assert watch.changes() == [(1, message)]
 
     def test_what_the_trainer_removed_has_not_changed(self, tmp_path, watch):
         folder = fill(tmp_path / "step-1")
@@ -293,12 +293,12 @@ def test_a_watch_that_nobody_closes_leaves_nothing_open(tmp_path):
 
 
 def test_renames_that_the_kernel_does_not_report_are_reported(tmp_path):
-    told = []
-    CheckpointWatch(tmp_path / "not there", on_trouble=lambda event, reason: told.append((event, reason)))
+    messages = []
+    CheckpointWatch(tmp_path / "not there", on_trouble=lambda event, reason: messages.append((event, reason)))
     reason = (
         "renames are not detected as the end of a checkpoint: [Errno 2] inotify_add_watch: No such file or directory"
     )
-    assert told == [("renames-not-reported", reason)]
+    assert messages == [("renames-not-reported", reason)]
 
 
 class TestNothingPassesInSilence:

@@ -18,10 +18,10 @@ from tests.warm_app import WITHOUT_VALIDATION
     [["-c", "plan=job.yaml"], ["--context", "plan=job.yaml"], ["--context=plan=job.yaml"], ["-c=plan=job.yaml"]],
 )
 def test_the_plan_is_found_from_where_it_was_typed(words):
-    found = completed(["synth", *words], Path("/home/ada"))
-    assert any(word.endswith("plan=/home/ada/job.yaml") for word in found)
-    assert found[found.index("--output") + 1] == "/home/ada/cdk.out"
-    assert found[found.index("--app") + 1].endswith("-P -m infra.app")
+    result = completed(["synth", *words], Path("/home/ada"))
+    assert any(word.endswith("plan=/home/ada/job.yaml") for word in result)
+    assert result[result.index("--output") + 1] == "/home/ada/cdk.out"
+    assert result[result.index("--app") + 1].endswith("-P -m infra.app")
 
 
 def test_other_context_and_absolute_paths_are_left_alone():
@@ -32,9 +32,9 @@ def test_other_context_and_absolute_paths_are_left_alone():
 @pytest.mark.parametrize("words", [["-o", "out"], ["--output", "out"], ["--output=out"]])
 def test_the_output_goes_where_it_was_typed(words):
     """The CLI runs in Slipway's own folder, where nothing of a person's belongs."""
-    found = completed(["synth", "-c", "plan=job.yaml", *words], Path("/home/ada"))
-    assert "/home/ada/out" in " ".join(found).replace("=", " ").split()
-    assert "/home/ada/cdk.out" not in found
+    result = completed(["synth", "-c", "plan=job.yaml", *words], Path("/home/ada"))
+    assert "/home/ada/out" in " ".join(result).replace("=", " ").split()
+    assert "/home/ada/cdk.out" not in result
 
 
 def test_what_synthesises_needs_a_plan():

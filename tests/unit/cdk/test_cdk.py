@@ -211,11 +211,11 @@ def test_the_lines_of_a_failure_name_the_resource() -> None:
 
 
 def test_a_program_is_run_and_its_lines_are_reported_as_they_come(tmp_path: Path) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     argv = (sys.executable, "-c", "import sys; print('one'); print('two', file=sys.stderr); sys.exit(3)")
-    done = SubprocessRunner().run(Command(argv=argv, cwd=tmp_path, environment={}), told.append)
+    done = SubprocessRunner().run(Command(argv=argv, cwd=tmp_path, environment={}), messages.append)
     assert done.code == 3
-    assert sorted(done.lines) == sorted(told) == ["one", "two"]
+    assert sorted(done.lines) == sorted(messages) == ["one", "two"]
 
 
 def test_a_program_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -31,14 +31,14 @@ def fates(old, new):
 
 def test_what_is_made_of_the_same_things_does_not_change():
     again = json.loads(json.dumps(NETWORK).replace("<sha256>", "4f"))
-    found = stack_change("s", NETWORK, again, REPLACING)
-    assert (found.new, found.same, found.resources) == (False, True, ())
+    change = stack_change("s", NETWORK, again, REPLACING)
+    assert (change.new, change.same, change.resources) == (False, True, ())
 
 
 def test_a_stack_that_is_not_there_is_all_new():
-    found = stack_change("s", None, NETWORK, REPLACING)
-    assert found.new
-    assert found.count(Change.NEW) == len(NETWORK["Resources"])
+    change = stack_change("s", None, NETWORK, REPLACING)
+    assert change.new
+    assert change.count(Change.NEW) == len(NETWORK["Resources"])
 
 
 @pytest.mark.parametrize(
@@ -57,29 +57,29 @@ def test_a_stack_that_is_not_there_is_all_new():
     ],
 )
 def test_a_property_decides_whether_a_resource_is_replaced(kind, properties, change, because):
-    found = stack_change("s", HYPERPOD, changed(HYPERPOD, kind, **properties), REPLACING)
-    (own,) = [resource for resource in found.resources if resource.type == kind]
+    stack_diff = stack_change("s", HYPERPOD, changed(HYPERPOD, kind, **properties), REPLACING)
+    (own,) = [resource for resource in stack_diff.resources if resource.type == kind]
     assert (own.change, own.because) == (change, because)
 
 
 def test_a_replacement_goes_on_to_what_cannot_change_its_reference():
-    found = fates(NETWORK, changed(NETWORK, "AWS::EC2::VPC", CidrBlock="10.9.0.0/16"))
-    assert {found[f"AWS::EC2::{each}"] for each in ("VPC", "Subnet", "RouteTable", "NatGateway", "Route")} == {
+    fate_by_type = fates(NETWORK, changed(NETWORK, "AWS::EC2::VPC", CidrBlock="10.9.0.0/16"))
+    assert {fate_by_type[f"AWS::EC2::{each}"] for each in ("VPC", "Subnet", "RouteTable", "NatGateway", "Route")} == {
         Change.REPLACED
     }
     # The file system is changed in a property that stays; the machines only hold its name.
-    found = fates(HYPERPOD, changed(HYPERPOD, "AWS::FSx::FileSystem", KmsKeyId="k"))
-    assert found["AWS::SageMaker::Cluster"] is Change.CHANGED
+    fate_by_type = fates(HYPERPOD, changed(HYPERPOD, "AWS::FSx::FileSystem", KmsKeyId="k"))
+    assert fate_by_type["AWS::SageMaker::Cluster"] is Change.CHANGED
 
 
 def test_what_depends_on_values_may_be_replaced():
-    found = fates(NETWORK, changed(NETWORK, "AWS::EC2::VPC", InstanceTenancy="dedicated"))
-    assert found == {"AWS::EC2::VPC": Change.MAYBE_REPLACED}
+    fate_by_type = fates(NETWORK, changed(NETWORK, "AWS::EC2::VPC", InstanceTenancy="dedicated"))
+    assert fate_by_type == {"AWS::EC2::VPC": Change.MAYBE_REPLACED}
 
 
 def test_what_goes_is_removed_or_left_behind():
-    found = fates(json.loads((GOLDEN / "p5-spot/checkpoints.json").read_text()), {"Resources": {}})
-    assert found["AWS::S3::Bucket"] is Change.KEPT
+    fate_by_type = fates(json.loads((GOLDEN / "p5-spot/checkpoints.json").read_text()), {"Resources": {}})
+    assert fate_by_type["AWS::S3::Bucket"] is Change.KEPT
     assert fates(NETWORK, {"Resources": {}})["AWS::EC2::NatGateway"] is Change.REMOVED
 
 
@@ -111,9 +111,9 @@ def test_of_what_has_a_fixed_name_there_are_no_two(case):
     """CloudFormation makes a replacement before it removes what it takes the place of."""
     old = NAMED[case]
     new = json.loads(json.dumps(old).replace('"x"', '"y"'))
-    (found,) = stack_change("s", {"Resources": {"A": old}}, {"Resources": {"A": new}}, REPLACING).resources
-    assert found.change is Change.REPLACED
-    assert [key.needs for key in found.keys] == ([Needs.NEW_CLUSTER] if case in ("node-group", "subnet") else [])
+    (resource,) = stack_change("s", {"Resources": {"A": old}}, {"Resources": {"A": new}}, REPLACING).resources
+    assert resource.change is Change.REPLACED
+    assert [key.needs for key in resource.keys] == ([Needs.NEW_CLUSTER] if case in ("node-group", "subnet") else [])
 
 
 @pytest.mark.parametrize(
@@ -121,5 +121,5 @@ def test_of_what_has_a_fixed_name_there_are_no_two(case):
 )
 def test_eks_goes_up_one_version_at_a_time(wanted, needs):
     old, new = ({"Resources": {"C": {"Type": EKS_TYPE, "Properties": {"Version": each}}}} for each in ("1.35", wanted))
-    (found,) = stack_change("s", old, new, REPLACING, {EKS_TYPE: eks_version}).resources
-    assert [key.needs for key in found.keys] == [needs]
+    (resource,) = stack_change("s", old, new, REPLACING, {EKS_TYPE: eks_version}).resources
+    assert [key.needs for key in resource.keys] == [needs]

@@ -99,7 +99,7 @@ def helm(layer, tmp_path_factory):
 def lint(helm, tmp_path):
     """The errors that helm finds in a chart and in the charts in it; warnings are none."""
 
-    def found(chart, values=""):
+    def lint_errors(chart, values=""):
         with zipfile.ZipFile(io.BytesIO(chart)) as archive:
             archive.extractall(tmp_path / "chart")
         (tmp_path / "values.yaml").write_text(values)
@@ -109,7 +109,7 @@ def lint(helm, tmp_path):
         assert bool(errors) == bool(done.returncode), done.stdout + done.stderr
         return errors
 
-    return found
+    return lint_errors
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_helm_finds_nothing_wrong_in_hyperpods_chart_as_an_example_tells_it(hype
 def test_a_cluster_takes_what_hyperpods_chart_makes_and_ours_has_the_same_plugins(hyperpods, layer, values):
     made = rendered_by_helm(hyperpods, layer, values, release="hyperpod-dependencies", namespace="kube-system")
     judged = {f"{each['kind']} {each['metadata']['name']}": refusals(each) for each in made}
-    assert {name: found for name, found in judged.items() if found} == {}
+    assert {name: errors for name, errors in judged.items() if errors} == {}
     assert _plugins(made) == _plugins(own_objects(values))
 
 

@@ -50,13 +50,13 @@ class TestEveryPlan:
         assert shellcheck(path) == ""
 
     def test_what_sbatch_is_told(self, bundle, plan):
-        told = directives(script_of(bundle))
-        assert told["job-name"] == plan.name
-        assert told["partition"] == plan.place.instance_type.replace(".", "-")
-        assert told["nodes"] == str(plan.place.nodes)
-        assert told["ntasks-per-node"] == "1"
-        assert {"requeue", "exclusive"} <= told.keys()
-        assert (told["open-mode"], told["output"]) == ("append", "slurm-%j.out")
+        options = directives(script_of(bundle))
+        assert options["job-name"] == plan.name
+        assert options["partition"] == plan.place.instance_type.replace(".", "-")
+        assert options["nodes"] == str(plan.place.nodes)
+        assert options["ntasks-per-node"] == "1"
+        assert {"requeue", "exclusive"} <= options.keys()
+        assert (options["open-mode"], options["output"]) == ("append", "slurm-%j.out")
 
     def test_no_path_of_a_machine_stands_in_it(self, bundle):
         words = [
@@ -107,8 +107,8 @@ class TestEnvironment:
         assert f'SLIPWAY_PYTHON="${{SLIPWAY_PYTHON:-{python}}}"' in script
 
     def test_a_time_limit_only_where_there_is_one(self, bundle_of, plan_of):
-        told = directives(script_of(bundle_of(plan_of(run={"time_limit_h": 30}, checkpoint={"grace_seconds": 60}))))
-        assert (told["time"], told["signal"]) == ("1-06:00:00", "B:USR1@240")
+        options = directives(script_of(bundle_of(plan_of(run={"time_limit_h": 30}, checkpoint={"grace_seconds": 60}))))
+        assert (options["time"], options["signal"]) == ("1-06:00:00", "B:USR1@240")
         assert not {"time", "signal"} & directives(script_of(bundle_of(plan_of()))).keys()
 
 

@@ -201,9 +201,9 @@ class TestTheCommandItself:
     def test_words_and_variables_are_the_plans(self, way, node, render, words, variables):
         run = {"command": ["trainer", *words], "env": variables, **IMAGES[way]}
         run_command(node, render(run=run))
-        found, environment = given_to_the_trainer(node)
+        arguments, environment = given_to_the_trainer(node)
         if words:
-            assert found == as_bytes(words)
+            assert arguments == as_bytes(words)
         assert holds(environment, as_bytes(variables))
         assert nothing_was_injected(node)
 
@@ -233,8 +233,8 @@ class TestTheWholeWay:
         (node / "out" / "secret").write_text("s3cr$t `touch injected` 'ü\n", encoding="utf-8")
         answer = started(node, bundle, nodes)
         assert answer.returncode == 0, answer.stderr
-        found, environment = given_to_the_trainer(node)
-        assert found == as_bytes(words)
+        arguments, environment = given_to_the_trainer(node)
+        assert arguments == as_bytes(words)
         assert holds(environment, as_bytes(variables))
         assert environment[b"TOKEN"].decode() == "s3cr$t `touch injected` 'ü"
         assert environment[b"PET_RDZV_ID"] == b"12.0"
@@ -255,8 +255,8 @@ class TestTheWholeWay:
         (node / "out" / "secret").write_bytes(secret.encode() + b"\n")
         answer = started(node, bundle)
         assert answer.returncode == 0, answer.stderr
-        found, environment = given_to_the_trainer(node)
-        assert found == as_bytes(words) or not words
+        arguments, environment = given_to_the_trainer(node)
+        assert arguments == as_bytes(words) or not words
         assert holds(environment, as_bytes(variables))
         assert environment[b"TOKEN"] == secret.encode().rstrip(b"\n")
         assert nothing_was_injected(node)
@@ -270,16 +270,16 @@ class TestContainers:
         run_command(node, render(run={"command": ["trainer"], **IMAGES["docker"]}))
         words = self.words_of(node, "docker")
         assert words[:3] == ["rm", "--force", f"slipway-{os.getuid()}"]
-        told = words[3 : words.index("team/trainer:1")]
+        options = words[3 : words.index("team/trainer:1")]
         for pair in (("--network", "host"), ("--ipc", "host"), ("--ulimit", "memlock=-1"), ("--entrypoint", "bash")):
-            assert told[told.index(pair[0]) + 1] == pair[1]
-        assert {"--rm", "--interactive", "--init"} <= set(told)
-        assert told[told.index("--user") + 1] == f"{os.getuid()}:{os.getgid()}"
-        assert {f"{node / name}:{node / name}" for name in ("job", "scratch")} <= set(told)
+            assert options[options.index(pair[0]) + 1] == pair[1]
+        assert {"--rm", "--interactive", "--init"} <= set(options)
+        assert options[options.index("--user") + 1] == f"{os.getuid()}:{os.getgid()}"
+        assert {f"{node / name}:{node / name}" for name in ("job", "scratch")} <= set(options)
 
     def test_the_images_own_variables_stay_and_the_nodes_do_not_go_in(self, node, render):
-        for way in ("docker", "enroot"):
-            run_command(node, render(run={"command": ["trainer"], **IMAGES[way]}))
+        for runtime in ("docker", "enroot"):
+            run_command(node, render(run={"command": ["trainer"], **IMAGES[runtime]}))
             environment = given_to_the_trainer(node)[1]
             assert (environment[b"HOME"], environment[b"FROM_IMAGE"]) == (b"/inside", b"1")
             assert not [name for name in environment if name.startswith(b"ENROOT_")]

@@ -90,17 +90,17 @@ class TestEfa:
 
     def test_interfaces_that_libfabric_does_not_offer_stop_it(self, start):
         start.devices(*["efa"] * 32)
-        asked = '[[ "$*" == "--provider efa" ]] || exit 0; '
-        answer = start(programs_too={"fi_info": asked + "exit 61"})
+        check_arguments = '[[ "$*" == "--provider efa" ]] || exit 0; '
+        answer = start(programs_too={"fi_info": check_arguments + "exit 61"})
         assert (answer.returncode, answer.environment) == (1, None)
         assert "libfabric offers none of its 32 EFA interfaces" in answer.stderr
-        assert start(programs_too={"fi_info": asked + "exit 0"}).returncode == 0
+        assert start(programs_too={"fi_info": check_arguments + "exit 0"}).returncode == 0
 
     def test_every_node_is_asked(self, start):
         start.devices(*["efa"] * 32)
         assert start(nodes=2).returncode == 0
-        asked, run = (start.job / "srun").read_text().split("--nodes=2 ")[1:]
-        assert "check_efa" in asked
+        check_step, run = (start.job / "srun").read_text().split("--nodes=2 ")[1:]
+        assert "check_efa" in check_step
         assert run.rstrip().endswith("job.json")
 
     def test_a_type_without_efa_is_not_asked(self, start):
@@ -137,8 +137,8 @@ class TestMeeting:
 
     def test_a_requeued_job_meets_anew(self, start):
         lives = [start(nodes=2, sandbox=True, SLURM_RESTART_COUNT=str(count)).environment for count in (0, 1, 2)]
-        assert [life["PET_RDZV_ID"] for life in lives] == ["1234.0", "1234.1", "1234.2"]
-        assert len({life["PET_RDZV_ENDPOINT"] for life in lives}) == 3
+        assert [attempt["PET_RDZV_ID"] for attempt in lives] == ["1234.0", "1234.1", "1234.2"]
+        assert len({attempt["PET_RDZV_ENDPOINT"] for attempt in lives}) == 3
 
     def test_torchrun_hands_the_notice_on_and_waits_for_the_grace_time(self, start):
         environment = start(sandbox=True, checkpoint={"grace_seconds": 45.5}).environment

@@ -163,12 +163,12 @@ class TestHeadNode:
     def test_the_login_nodes_end_before_their_pool_goes(self, configuration_of):
         full, empty, none = (configuration_of(storage=each) for each in ({"login_nodes": 2}, {"login_pool": True}, {}))
 
-        def found(old, new):
+        def login_node_needs(old, new):
             both = {"ClusterConfiguration": old}, {"ClusterConfiguration": new}
             return [change.needs for change in changes(*both) if change.plan_key == "storage.login_nodes"]
 
-        assert (found(full, empty), found(empty, none)) == ([Needs.NOTHING], [Needs.NOTHING])
-        assert found(full, none) == [Needs.NEW_CLUSTER]
+        assert (login_node_needs(full, empty), login_node_needs(empty, none)) == ([Needs.NOTHING], [Needs.NOTHING])
+        assert login_node_needs(full, none) == [Needs.NEW_CLUSTER]
 
     def test_metadata_answers_tokens_only(self, configuration_of):
         made = configuration_of()
@@ -231,8 +231,8 @@ class TestSettings:
         assert monitoring["Dashboards"] == {"CloudWatch": {"Enabled": False}}
 
     def test_tags(self, configuration_of, plan_of):
-        found = {tag["Key"]: tag["Value"] for tag in configuration_of()["Tags"]}
-        assert found == {"slipway:cluster": "small", "slipway:plan": "small", "slipway:digest": plan_of().digest}
+        tag_values = {tag["Key"]: tag["Value"] for tag in configuration_of()["Tags"]}
+        assert tag_values == {"slipway:cluster": "small", "slipway:plan": "small", "slipway:digest": plan_of().digest}
 
     def test_names_of_a_deployment_take_the_place_of_words(self, catalog, plan_of):
         outputs = {

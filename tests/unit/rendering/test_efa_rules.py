@@ -58,9 +58,9 @@ def test_no_example_goes_without(catalog, path):
     for template in pod_templates(without[-1]):
         for part in template["spec"]["containers"][0]["resources"].values():
             part.pop(EFA)
-    found = list(document_findings(without, facts.efa_interfaces, where="job.yaml"))
-    assert {finding.code for finding in found} == {"efa-not-asked-for"}
-    assert len(found) == len(pod_templates(without[-1])) > 0
+    findings = list(document_findings(without, facts.efa_interfaces, where="job.yaml"))
+    assert {finding.code for finding in findings} == {"efa-not-asked-for"}
+    assert len(findings) == len(pod_templates(without[-1])) > 0
     if PLUGINS_FILE in documents:
         assert list(plugin_findings(documents[PLUGINS_FILE], facts, where="")) == []
     if VALUES_FILE in documents:
@@ -110,14 +110,14 @@ class TestHyperpodsChart:
 
     @pytest.mark.parametrize("change", ["gone", "off", "elsewhere"])
     def test_values_by_which_no_plugin_runs_on_the_nodes_are_seen(self, values, p5, change):
-        told = values["aws-efa-k8s-device-plugin"]
+        plugin_values = values["aws-efa-k8s-device-plugin"]
         assert list(chart_findings(values, p5, where="")) == []
         if change == "gone":
             del values["aws-efa-k8s-device-plugin"]
         elif change == "off":
-            told["devicePlugin"]["enabled"] = False
+            plugin_values["devicePlugin"]["enabled"] = False
         else:
-            told["supportedInstanceLabels"]["values"] = ["p5.48xlarge"]  # HyperPod's nodes are ml.p5.48xlarge
+            plugin_values["supportedInstanceLabels"]["values"] = ["p5.48xlarge"]  # HyperPod's nodes are ml.p5.48xlarge
         assert [finding.code for finding in chart_findings(values, p5, where="")] == ["efa-not-shown"]
 
     def test_an_edited_template_is_refused(self, catalog, monkeypatch, tmp_path, p5):
@@ -171,8 +171,8 @@ def test_a_stack_as_it_is_loses_nothing(stack, p5):
 
 
 def _workers(stack):
-    (found,) = [each for name, each in stack["Resources"].items() if name.startswith("WorkersNodesTemplate")]
-    return found["Properties"]["LaunchTemplateData"]
+    (workers,) = [each for name, each in stack["Resources"].items() if name.startswith("WorkersNodesTemplate")]
+    return workers["Properties"]["LaunchTemplateData"]
 
 
 def test_interfaces_that_are_not_attached_are_seen(stack, p5):

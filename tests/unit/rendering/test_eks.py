@@ -23,13 +23,13 @@ def eks_plan(request, catalog):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_object_is_one(eks_plan, bundle_of, version):
-    found = 0
+    count = 0
     for file in bundle_of(eks_plan).files:
         if file.path.startswith("kubernetes/") and file.path.endswith(".yaml"):
             for document in filter(None, yaml.safe_load_all(file.text)):
                 kubernetes_validate.validate(document, version, strict=True)
-                found += 1
-    assert found >= 5
+                count += 1
+    assert count >= 5
 
 
 JOINED = sorted((ROOT / "examples" / "kubernetes").glob("*.yaml"))
@@ -47,9 +47,9 @@ def test_jobs_for_clusters_that_exist(catalog, bundle_of, path, version):
     for replica in job["spec"].get("pytorchReplicaSpecs", {"Job": job["spec"]}).values():
         pod = {"apiVersion": "v1", "kind": "Pod", **replica["template"]}
         kubernetes_validate.validate(pod, version, strict=True)
-        asked = pod["spec"]["containers"][0]["resources"]["limits"]
+        limits = pod["spec"]["containers"][0]["resources"]["limits"]
         facts = catalog.instance_types[plan.place.instance_type]
-        assert asked["vpc.amazonaws.com/efa"] == str(facts.efa_interfaces)
+        assert limits["vpc.amazonaws.com/efa"] == str(facts.efa_interfaces)
         assert pod["spec"]["nodeSelector"]["node.kubernetes.io/instance-type"] == plan.place.billed_name
     assert job["metadata"]["namespace"] != "default"
 

@@ -29,7 +29,7 @@ def example(request, catalog):
     return pinned_plan(plan_file.load(EXAMPLES[request.param]), catalog)
 
 
-def said(plan, catalog):
+def messages_by_code(plan, catalog):
     return {finding.code: f"{finding.message} {finding.hint}" for finding in findings(plan, catalog.instance_types)}
 
 
@@ -76,13 +76,13 @@ class TestRefusals:
         ],
     )
     def test_each_says_the_way_out(self, plan_of, catalog, extra, code, way_out):
-        found = said(plan_of(**{**extra, "target": {**POD, **extra.get("target", {})}}), catalog)
-        assert set(found) == {code}
-        assert way_out in found[code]
+        messages = messages_by_code(plan_of(**{**extra, "target": {**POD, **extra.get("target", {})}}), catalog)
+        assert set(messages) == {code}
+        assert way_out in messages[code]
 
     def test_inferentia_is_sent_to_where_it_serves(self, plan_of, catalog):
         plan = plan_of(workload={"train": None}, target={**POD, "instance_type": "inf2.48xlarge", "nodes": 1})
-        assert "sagemaker-endpoint" in said(plan, catalog)["not-on-hyperpod"]
+        assert "sagemaker-endpoint" in messages_by_code(plan, catalog)["not-on-hyperpod"]
 
     def test_the_arn_of_another_service_is_no_training_plan(self, plan_of):
         with pytest.raises(UnreadableInputError) as refusal:
@@ -94,14 +94,14 @@ class TestRefusals:
             bundle_of(plan_of(target={**POD, "placement_group": True}))
 
     def test_what_fits_is_not_refused(self, example, catalog):
-        assert said(example, catalog) == {}
+        assert messages_by_code(example, catalog) == {}
 
 
 def test_what_is_not_confirmed_is_said(plan_of, catalog):
     plan = plan_of(target=POD, purchase={"option": "spot"})
-    assert said(plan, catalog) == {}
-    found = [remark.code for remark in remarks(plan.request, plan.place, catalog.instance_types)]
-    assert found == ["hyperpod-spot-unconfirmed", "hyperpod-shared-folder", "hyperpod-health-checks"]
+    assert messages_by_code(plan, catalog) == {}
+    codes = [remark.code for remark in remarks(plan.request, plan.place, catalog.instance_types)]
+    assert codes == ["hyperpod-spot-unconfirmed", "hyperpod-shared-folder", "hyperpod-health-checks"]
 
 
 @pytest.mark.parametrize("nodes, checks", [(1, ["InstanceStress"]), (2, ["InstanceStress", "InstanceConnectivity"])])

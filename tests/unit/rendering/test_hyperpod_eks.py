@@ -74,16 +74,16 @@ def node(bundle, tmp_path):
 
 
 def test_a_node_without_disks_of_its_own_only_says_where_it_is(node, tmp_path):
-    said = node(tmp_path / "on_create.sh")
+    output = node(tmp_path / "on_create.sh")
     assert "is a node of" in (tmp_path / "var/log/provision/provisioning.log").read_text()
-    assert "systemctl" not in said
+    assert "systemctl" not in output
 
 
 def test_a_nodes_disks_hold_images_and_pods_folders_and_do_so_after_a_reboot(node, tmp_path, shellcheck):
     (tmp_path / "dev/disk/by-id").mkdir(parents=True)
     (tmp_path / "dev/disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_AWS1").touch()
-    said = node(tmp_path / "on_create.sh", SLIPWAY_DRY_RUN="1").splitlines()
-    began = [line for line in said if line.startswith("+")]
+    lines = node(tmp_path / "on_create.sh", SLIPWAY_DRY_RUN="1").splitlines()
+    began = [line for line in lines if line.startswith("+")]
     assert began == [
         "+ systemctl stop kubelet",
         "+ systemctl stop containerd",

@@ -10,8 +10,8 @@ TRN2 = {"instance_type": "trn2.48xlarge"}
 
 
 def files(bundle):
-    found = {file.path: file.text for file in bundle.files if file.path.startswith("image")}
-    return {path: yaml.safe_load(text) for path, text in found.items()}
+    texts = {file.path: file.text for file in bundle.files if file.path.startswith("image")}
+    return {path: yaml.safe_load(text) for path, text in texts.items()}
 
 
 def script(bundle):

@@ -119,8 +119,8 @@ class TestSchemas:
 
     @pytest.mark.skipif("SLIPWAY_VENDOR_DATA" not in os.environ, reason="SLIPWAY_VENDOR_DATA names no folder")
     def test_a_pytorchjob_by_its_own_definition(self, context_of, on_kubernetes):
-        found = Path(os.environ["SLIPWAY_VENDOR_DATA"], "crds", "kubeflow.org_pytorchjobs.yaml")
-        (version,) = yaml.safe_load(found.read_text(encoding="utf-8"))["spec"]["versions"]
+        definition = Path(os.environ["SLIPWAY_VENDOR_DATA"], "crds", "kubeflow.org_pytorchjobs.yaml")
+        (version,) = yaml.safe_load(definition.read_text(encoding="utf-8"))["spec"]["versions"]
         (document,) = documents(context_of(on_kubernetes(managed=True), Operator.PYTORCHJOB))
         schema = closed(version["schema"]["openAPIV3Schema"])
         jsonschema.validate(document["spec"], schema["properties"]["spec"])
@@ -135,13 +135,13 @@ def closed(schema):
         return [closed(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {key: closed(value) for key, value in schema.items()}
-    keeps = found.get("x-kubernetes-preserve-unknown-fields") or "additionalProperties" in found
-    if isinstance(found.get("properties"), dict) and found.get("type") == "object" and not keeps:
-        found["additionalProperties"] = False
-    if found.get("x-kubernetes-int-or-string"):
-        found.pop("type", None)
-    return found
+    closed_schema = {key: closed(value) for key, value in schema.items()}
+    keeps = closed_schema.get("x-kubernetes-preserve-unknown-fields") or "additionalProperties" in closed_schema
+    if isinstance(closed_schema.get("properties"), dict) and closed_schema.get("type") == "object" and not keeps:
+        closed_schema["additionalProperties"] = False
+    if closed_schema.get("x-kubernetes-int-or-string"):
+        closed_schema.pop("type", None)
+    return closed_schema
 
 
 class TestRequests:
@@ -151,13 +151,13 @@ class TestRequests:
         facts = catalog.instance_types[name]
         plan = on_kubernetes(target={"instance_type": name}, run={"image": "team/trainer:1"})
         for pod in some(pods(documents(context_of(plan, operator))[-1])):
-            asked = container(pod)["resources"]
+            resources = container(pod)["resources"]
             chips = "aws.amazon.com/neuron" if facts.neuron else "nvidia.com/gpu"
             for part in ("requests", "limits"):
-                assert asked[part][chips] == str(facts.accelerators)
-                assert asked[part][EFA] == str(facts.efa_interfaces)
-                assert asked[part].get("hugepages-2Mi") == ("5120Mi" if facts.neuron else None)
-            memory = int(asked["requests"]["memory"].removesuffix("Gi"))
+                assert resources[part][chips] == str(facts.accelerators)
+                assert resources[part][EFA] == str(facts.efa_interfaces)
+                assert resources[part].get("hugepages-2Mi") == ("5120Mi" if facts.neuron else None)
+            memory = int(resources["requests"]["memory"].removesuffix("Gi"))
             assert 0.5 * facts.memory_gib < memory < 0.8 * facts.memory_gib
             assert variables(pod)["SLIPWAY_EFA"] == str(facts.efa_interfaces)
             assert {toleration["key"] for toleration in pod["spec"]["tolerations"]} == {chips, EFA}
@@ -165,8 +165,8 @@ class TestRequests:
     @pytest.mark.parametrize("operator", Operator)
     def test_hyperpods_elastic_agent_hands_the_signal_of_a_save_on(self, context_of, on_kubernetes, operator):
         for pod in some(pods(documents(context_of(on_kubernetes(), operator))[-1])):
-            found = variables(pod).get("TORCHELASTIC_SIGNALS_TO_HANDLE", "")
-            assert ("SIGUSR1" in found) is (operator is Operator.HYPERPOD_PYTORCHJOB)
+            value = variables(pod).get("TORCHELASTIC_SIGNALS_TO_HANDLE", "")
+            assert ("SIGUSR1" in value) is (operator is Operator.HYPERPOD_PYTORCHJOB)
 
     def test_a_type_without_efa_asks_for_none(self, context_of, on_kubernetes):
         plan = on_kubernetes(target={"instance_type": "g5.xlarge", "nodes": 1})

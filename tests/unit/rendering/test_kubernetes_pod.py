@@ -131,8 +131,8 @@ class TestFetch:
     def test_a_pod_without_its_job_tries_as_often_as_it_may_and_ends_for_good(  # noqa: PLR0917
         self, tmp_path, store, archive, operator, code, broken, why
     ):
-        found, word = self.ended(tmp_path, store, archive, operator=operator, **broken)
-        assert (found, why in word) == (code, True), word
+        exit_code, word = self.ended(tmp_path, store, archive, operator=operator, **broken)
+        assert (exit_code, why in word) == (code, True), word
 
     def test_pod_identity_lends_the_credentials(self, tmp_path, store, archive):
         class Agent(QuietHandler):
@@ -164,8 +164,8 @@ class TestFetch:
         ).job
         (first,) = list(yaml.safe_load_all(made))[-1]["spec"]["template"]["spec"]["initContainers"]
         assert first["command"][2] == asset(FETCH_SCRIPT).read_text(encoding="utf-8")
-        told = {each["name"]: each["value"] for each in first["env"]}
-        assert (told["SLIPWAY_JOB_URI"], told["SLIPWAY_JOB_BYTES"]) == ("s3://b/k", "7")
+        values = {each["name"]: each["value"] for each in first["env"]}
+        assert (values["SLIPWAY_JOB_URI"], values["SLIPWAY_JOB_BYTES"]) == ("s3://b/k", "7")
 
 
 class TestStart:
@@ -206,39 +206,53 @@ class TestStart:
     def test_secrets_that_are_refused_are_asked_for_as_often_as_it_may_fail(self, monkeypatch):
         monkeypatch.setenv("SLIPWAY_SANDBOX", "1")
         own = runpy.run_path(str(asset(START_SCRIPT)))["secrets_problem"]
-        arn, asked = "arn:aws:secretsmanager:us-east-1:1:secret:a", []
+        arn, requests = "arn:aws:secretsmanager:us-east-1:1:secret:a", []
 
         class Sdk:
             def client(self, service, region_name):
-                asked.append((service, region_name))
+                requests.append((service, region_name))
                 raise NoCredentialsError
 
         why = own({"SLIPWAY_RETRIES": "2"}, {"TOKEN": arn}, Sdk())
         assert "Unable to locate credentials (try 3 of 3)" in why
-        assert asked == [("secretsmanager", "us-east-1")] * 3
+        assert requests == [("secretsmanager", "us-east-1")] * 3
 
     def test_a_pod_of_a_job(self, tmp_path):
-        told = {"SLIPWAY_OPERATOR": "job", "SLIPWAY_PARTS": "2", "SLIPWAY_MEETING": "j-0.j", "SLIPWAY_CHIPS": "neuron"}
-        found = self.found(tmp_path, JOB_COMPLETION_INDEX="1", **told)
-        assert (found["SLIPWAY_PART"], found["PET_RDZV_ENDPOINT"]) == ("1", "j-0.j:29500")
-        assert (found["MASTER_ADDR"], found["MASTER_PORT"], found["PET_RDZV_ID"]) == ("j-0.j", "29500", "r")
-        assert (found["SLIPWAY_MASTER_ADDR"], found["SLIPWAY_MASTER_PORT"]) == ("j-0.j", "29500")
-        assert found["NEURON_RT_ROOT_COMM_ID"] == "j-0.j:62182"
+        variables = {
+            "SLIPWAY_OPERATOR": "job",
+            "SLIPWAY_PARTS": "2",
+            "SLIPWAY_MEETING": "j-0.j",
+            "SLIPWAY_CHIPS": "neuron",
+        }
+        environment = self.found(tmp_path, JOB_COMPLETION_INDEX="1", **variables)
+        assert (environment["SLIPWAY_PART"], environment["PET_RDZV_ENDPOINT"]) == ("1", "j-0.j:29500")
+        assert (environment["MASTER_ADDR"], environment["MASTER_PORT"], environment["PET_RDZV_ID"]) == (
+            "j-0.j",
+            "29500",
+            "r",
+        )
+        assert (environment["SLIPWAY_MASTER_ADDR"], environment["SLIPWAY_MASTER_PORT"]) == ("j-0.j", "29500")
+        assert environment["NEURON_RT_ROOT_COMM_ID"] == "j-0.j:62182"
 
     def test_a_pod_of_kubeflows(self, tmp_path):
         own = {"MASTER_ADDR": "j-master-0", "MASTER_PORT": "23456", "PET_NODE_RANK": "1", "RANK": "8"}
-        found = self.found(tmp_path, SLIPWAY_OPERATOR="pytorchjob", SLIPWAY_PARTS="2", **own)
-        assert (found["SLIPWAY_PART"], found["PET_RDZV_ENDPOINT"]) == ("1", "j-master-0:23456")
+        environment = self.found(tmp_path, SLIPWAY_OPERATOR="pytorchjob", SLIPWAY_PARTS="2", **own)
+        assert (environment["SLIPWAY_PART"], environment["PET_RDZV_ENDPOINT"]) == ("1", "j-master-0:23456")
 
     def test_hyperpods_agent_arranges_the_meeting_itself(self, tmp_path):
-        found = self.found(tmp_path, SLIPWAY_OPERATOR="hyperpod-pytorchjob", SLIPWAY_PARTS="2")
-        assert "PET_RDZV_ENDPOINT" not in found
+        environment = self.found(tmp_path, SLIPWAY_OPERATOR="hyperpod-pytorchjob", SLIPWAY_PARTS="2")
+        assert "PET_RDZV_ENDPOINT" not in environment
 
     def test_a_pod_without_its_interfaces_tells_the_agent_not_to_start(self, tmp_path):
         devices = tmp_path / "infiniband"
         devices.mkdir()
         (devices / "uverbs0").touch()
-        told = {"SLIPWAY_OPERATOR": "job", "SLIPWAY_PARTS": "1", "SLIPWAY_MEETING": "j", "JOB_COMPLETION_INDEX": "0"}
-        unfit = self.found(tmp_path, SLIPWAY_EFA="2", SLIPWAY_DEVICES=str(devices), **told)["SLIPWAY_UNFIT"]
+        variables = {
+            "SLIPWAY_OPERATOR": "job",
+            "SLIPWAY_PARTS": "1",
+            "SLIPWAY_MEETING": "j",
+            "JOB_COMPLETION_INDEX": "0",
+        }
+        unfit = self.found(tmp_path, SLIPWAY_EFA="2", SLIPWAY_DEVICES=str(devices), **variables)["SLIPWAY_UNFIT"]
         assert "needs 2 EFA interfaces and has 1" in unfit
-        assert "SLIPWAY_UNFIT" not in self.found(tmp_path, SLIPWAY_EFA="1", SLIPWAY_DEVICES=str(devices), **told)
+        assert "SLIPWAY_UNFIT" not in self.found(tmp_path, SLIPWAY_EFA="1", SLIPWAY_DEVICES=str(devices), **variables)

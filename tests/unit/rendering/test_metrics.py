@@ -80,7 +80,7 @@ def report(tmp_path, endpoint):
     return start
 
 
-def says(text, code=0):
+def script_printing(text, code=0):
     return f"#!/bin/sh\ncat <<'TEXT'\n{text}\nTEXT\nexit {code}\n"
 
 
@@ -93,7 +93,7 @@ WANTED = {"AcceleratorUtilization": 80.0, "AcceleratorMemoryUsed": 4000.0 * 1024
 
 class TestNvidia:
     def test_chips_are_reported_together_under_cluster_and_instance(self, report):
-        answer, sent = report("nvidia", dcgmi=says(DCGM))
+        answer, sent = report("nvidia", dcgmi=script_printing(DCGM))
         assert answer.returncode == 0, answer.stderr
         assert sent[:-1] == [
             *("cloudwatch", "put-metric-data", "--region", "us-east-2", "--namespace", "Slipway", "--metric-data")
@@ -102,29 +102,29 @@ class TestNvidia:
         (dimensions,) = {json.dumps(load["Dimensions"]) for load in json.loads(sent[-1])}
         assert json.loads(dimensions) == [{"Name": "Cluster", "Value": "tiny"}, {"Name": "InstanceId", "Value": "i-1"}]
 
-    @pytest.mark.parametrize("dcgmi", [says("", code=1), says("GPU 0  N/A  N/A  N/A")])
+    @pytest.mark.parametrize("dcgmi", [script_printing("", code=1), script_printing("GPU 0  N/A  N/A  N/A")])
     def test_nvidia_smi_takes_the_place_of_a_silent_dcgm(self, report, dcgmi):
-        answer, sent = report("nvidia", dcgmi=dcgmi, nvidia_smi=says("90, 1000, 0\n70, 3000, 2"))
+        answer, sent = report("nvidia", dcgmi=dcgmi, nvidia_smi=script_printing("90, 1000, 0\n70, 3000, 2"))
         assert answer.returncode == 0, answer.stderr
         assert values(sent) == WANTED
 
     def test_a_field_without_a_value_counts_nothing(self, report):
-        _, sent = report("nvidia", dcgmi=says("GPU 0  50  N/A  N/A"))
+        _, sent = report("nvidia", dcgmi=script_printing("GPU 0  50  N/A  N/A"))
         assert values(sent) == {"AcceleratorUtilization": 50.0, "AcceleratorMemoryUsed": 0.0, "AcceleratorErrors": 0.0}
 
 
 class TestNeuron:
     def test_idle_cores_count(self, report):
-        answer, sent = report("neuron", neuron_monitor=says(json.dumps(NEURON)))
+        answer, sent = report("neuron", neuron_monitor=script_printing(json.dumps(NEURON)))
         assert answer.returncode == 0, answer.stderr
         assert values(sent) == {"AcceleratorUtilization": 30.0, "AcceleratorMemoryUsed": 1024, "AcceleratorErrors": 3}
 
     def test_the_monitor_is_told_what_to_report_and_how_often(self, report, tmp_path):
         copy = f"#!/bin/sh\ncat \"$2\" >{tmp_path}/asked\ncat <<'TEXT'\n{json.dumps(NEURON)}\nTEXT\n"
         report("neuron", neuron_monitor=copy)
-        asked = json.loads((tmp_path / "asked").read_text())
-        assert asked["period"] == "60s"
-        assert [metric["type"] for metric in asked["system_metrics"]] == ["neuron_hw_counters"]
+        query = json.loads((tmp_path / "asked").read_text())
+        assert query["period"] == "60s"
+        assert [metric["type"] for metric in query["system_metrics"]] == ["neuron_hw_counters"]
 
     def test_a_monitor_that_ends_is_a_failure(self, report):
         answer, sent = report("neuron", neuron_monitor="#!/bin/sh\nexit 0\n")
@@ -134,16 +134,18 @@ class TestNeuron:
 
 class TestJobs:
     def test_a_job_of_slurms_is_reported_under_the_cluster(self, report):
-        answer, sent = report(None, squeue=says("17\n18"))
+        answer, sent = report(None, squeue=script_printing("17\n18"))
         assert answer.returncode == 0, answer.stderr
         assert values(sent) == {"JobStillMinutes": 0.0}
         assert json.loads(sent[-1])[0]["Dimensions"] == [{"Name": "Cluster", "Value": "tiny"}]
 
-    @pytest.mark.parametrize("squeue, said", [(says(""), ""), (says("", code=1), "Slurm does not report")])
-    def test_without_one_nothing_is(self, report, squeue, said):
+    @pytest.mark.parametrize(
+        "squeue, message", [(script_printing(""), ""), (script_printing("", code=1), "Slurm does not report")]
+    )
+    def test_without_one_nothing_is(self, report, squeue, message):
         answer, sent = report(None, squeue=squeue)
         assert (answer.returncode, sent) == (0, [])
-        assert said in answer.stderr
+        assert message in answer.stderr
 
     def test_it_counts_from_the_last_work_and_anew_when_a_job_comes(self, tmp_path, monkeypatch):
         """A machine that is still for an hour before a job comes has not stood still for an hour on that job."""

@@ -79,13 +79,13 @@ def made(tmp_path, indexes):
             text=True,
             check=False,
         )
-        says = subprocess.run(
+        completed = subprocess.run(
             [tmp_path / folder / "bin/python", "-c", "import torch_neuronx; print(torch_neuronx.OF)"],
             capture_output=True,
             text=True,
             check=False,
         )
-        return answer, says.stdout.strip()
+        return answer, completed.stdout.strip()
 
     return run
 

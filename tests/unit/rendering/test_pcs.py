@@ -15,19 +15,19 @@ LUSTRE = ("--lustre=fs-0.fsx.us-east-2.amazonaws.com", "--mount-name=abc")
 @pytest.fixture
 def root(tmp_path):
     """A machine with eight accelerators, two EFA interfaces and Slurm, nothing mounted."""
-    found = tmp_path / "root"
+    root_folder = tmp_path / "root"
     for folder in ("dev", "proc", "home/ubuntu", "opt/aws/pcs/scheduler/slurm-25.11/bin", "opt/dlami/nvme"):
-        (found / folder).mkdir(parents=True)
-    (found / "proc/mounts").write_text("rootfs / ext4 rw 0 0\n")
+        (root_folder / folder).mkdir(parents=True)
+    (root_folder / "proc/mounts").write_text("rootfs / ext4 rw 0 0\n")
     for number in range(8):
-        (found / f"dev/nvidia{number}").touch()
+        (root_folder / f"dev/nvidia{number}").touch()
     for name in ("sbatch", "squeue"):
-        (found / "opt/aws/pcs/scheduler/slurm-25.11/bin" / name).touch()
+        (root_folder / "opt/aws/pcs/scheduler/slurm-25.11/bin" / name).touch()
     for number in range(2):
-        device = found / f"sys/class/infiniband/rdmap{number}/device"
+        device = root_folder / f"sys/class/infiniband/rdmap{number}/device"
         device.mkdir(parents=True)
         (device / "driver").symlink_to("/sys/bus/pci/drivers/efa")
-    return found
+    return root_folder
 
 
 @pytest.fixture
@@ -68,17 +68,17 @@ def test_a_node_shows_what_its_type_has(run, root):
 
 
 @pytest.mark.parametrize(
-    "words, said",
+    "words, message",
     [
         (("--chips=nvidia:16", "--type=p5.48xlarge"), "an accelerator is missing"),
         (("--efa=32", "--type=p5.48xlarge"), "an EFA interface is missing"),
         (("--bogus",), "unknown option --bogus"),
     ],
 )
-def test_a_node_that_lacks_something_is_not_made(run, words, said):
+def test_a_node_that_lacks_something_is_not_made(run, words, message):
     done = run(*LUSTRE, *words)
     assert done.returncode != 0
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_an_image_without_slurm_is_refused(run, root):

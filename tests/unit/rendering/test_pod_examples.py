@@ -44,8 +44,8 @@ EVERY = [path for path in sorted(EXAMPLES.rglob("*.yaml")) if has_pods(path)]
 
 def test_the_examples_that_are_asked_for_are_among_them():
     """Spot on HyperPod, Trainium2 in a training plan, a Capacity Block on EKS, a job on a cluster that stands."""
-    found = {str(path.relative_to(EXAMPLES)) for path in EVERY}
-    assert found >= {
+    names = {str(path.relative_to(EXAMPLES)) for path in EVERY}
+    assert names >= {
         "hyperpod-eks/p5en-spot.yaml",
         "hyperpod-eks/trn2-training-plan.yaml",
         "eks/p5-capacity-block.yaml",
@@ -69,7 +69,7 @@ def test_every_document_is_taken(plan, catalog, version):
         if document
     }
     assert judged
-    assert {name: found for name, found in judged.items() if found} == {}
+    assert {name: problems for name, problems in judged.items() if problems} == {}
 
 
 @pytest.mark.parametrize("operator", list(Operator))
@@ -124,12 +124,12 @@ def flat(schema, defs, path=""):
     if "anyOf" in schema:
         (schema,) = (each for each in schema["anyOf"] if each != {"type": "null"})
         return flat(schema, defs, path)
-    found = {path: (schema["type"], frozenset(schema.get("required", ())))}
+    fields = {path: (schema["type"], frozenset(schema.get("required", ())))}
     if path.endswith(".template"):
         return {path: ("object", frozenset())}
     for name, below in schema.get("properties", {}).items():
-        found |= flat(below, defs, f"{path}.{name}")
-    return found | (flat(schema["items"], defs, f"{path}[]") if "items" in schema else {})
+        fields |= flat(below, defs, f"{path}.{name}")
+    return fields | (flat(schema["items"], defs, f"{path}[]") if "items" in schema else {})
 
 
 def test_the_sandbox_judges_by_the_same_fields_and_asks_for_more():
@@ -137,7 +137,7 @@ def test_the_sandbox_judges_by_the_same_fields_and_asks_for_more():
     (kind,) = shipped(("hyperpod",))
     ours, theirs = flat(kind.schema["properties"]["spec"], {}), flat(HYPERPOD, HYPERPOD["$defs"])
     assert {path: of for path, (of, _) in ours.items()} == {path: of for path, (of, _) in theirs.items()}
-    more = {path: asked - theirs[path][1] for path, (_, asked) in ours.items()}
-    assert all(theirs[path][1] <= asked for path, (_, asked) in ours.items())
+    more = {path: required - theirs[path][1] for path, (_, required) in ours.items()}
+    assert all(theirs[path][1] <= required for path, (_, required) in ours.items())
     own = {"": {"nprocPerNode", "replicaSpecs"}, ".replicaSpecs[]": {"template"}}
-    assert {path: set(asked) for path, asked in more.items() if asked} == own
+    assert {path: set(required) for path, required in more.items() if required} == own

@@ -183,7 +183,7 @@ class TestCompile:
         assert any("--task feature-extraction" in call for call in calls)
 
     @pytest.mark.parametrize(
-        "how, said",
+        "how, message",
         [
             ({"chips": 0}, "2 NeuronCores are needed, found 0: an instance of inf2 with its driver"),
             ({"COMPILED": "0"}, "is compiled already; SLIPWAY_RECOMPILE=1 does it again"),
@@ -193,10 +193,10 @@ class TestCompile:
             ({"LOST": "yes"}, "the weights are not beside the compiled model"),
         ],
     )
-    def test_what_no_endpoint_could_serve_is_not_stored(self, compile_model, how, said):
+    def test_what_no_endpoint_could_serve_is_not_stored(self, compile_model, how, message):
         done, calls = compile_model(**how)
         assert done.returncode == 1
-        assert said in done.stderr
+        assert message in done.stderr
         assert not any(" s3 cp " in call for call in calls)
 
     def test_it_can_be_done_again(self, compile_model):
@@ -260,8 +260,8 @@ class TestService:
 
     def test_neuron_is_told_by_variables_and_a_gpu_by_arguments(self, serving_bundle):
         (server,) = pod(serving_bundle("llama31-8b-eks"))["containers"]
-        told = {each["name"]: each["value"] for each in server["env"]}
-        assert (told["SM_ON_TENSOR_PARALLEL_SIZE"], told["SM_ON_MODEL"]) == ("8", "/opt/ml/model")
+        values = {each["name"]: each["value"] for each in server["env"]}
+        assert (values["SM_ON_TENSOR_PARALLEL_SIZE"], values["SM_ON_MODEL"]) == ("8", "/opt/ml/model")
         assert "command" not in server
         (server,) = pod(serving_bundle(**VARIANTS["gpu"]))["containers"]
         assert server["command"] == ["vllm", "serve"]

@@ -63,9 +63,9 @@ def test_what_botocore_lets_through_is_refused(request_with, member, value):
     for name in member[:-1]:
         place = place[name]
     place[member[-1]] = value
-    found = request_complaints(made)
-    assert found
-    assert all(member[0] in each for each in found)
+    complaints = request_complaints(made)
+    assert complaints
+    assert all(member[0] in each for each in complaints)
 
 
 def test_managed_spot_waits_longer_than_it_runs_and_on_demand_has_no_wait(request_with):
@@ -127,11 +127,11 @@ def test_what_a_training_job_cannot_be_is_said_with_its_key(catalog, extra, code
     try:
         plan = pinned_plan(request_of(laid_over(base, extra)), catalog)
     except ImpossibleError as refused:
-        found = refused.findings
+        findings = refused.findings
     else:
-        found = RENDER.findings(plan, catalog.instance_types)
-    assert (code, path) in [(finding.code, finding.path) for finding in found]
-    assert all(finding.hint for finding in found if finding.code == code)
+        findings = RENDER.findings(plan, catalog.instance_types)
+    assert (code, path) in [(finding.code, finding.path) for finding in findings]
+    assert all(finding.hint for finding in findings if finding.code == code)
 
 
 @pytest.fixture
@@ -223,8 +223,8 @@ def test_a_job_folder_that_leads_outside_is_refused(tmp_path, entry):
 
 def test_the_channel_holds_what_the_entry_needs(plan_of, bundle_of):
     made = bundle_of(plan_of(**JOBS))
-    told = json.loads(made.file(ENVIRONMENT_FILE).text)
-    assert told["SLIPWAY_OPERATOR"] == "job"
-    assert not {"SLIPWAY_PARTS", "SLIPWAY_MEETING"} & set(told)
+    document = json.loads(made.file(ENVIRONMENT_FILE).text)
+    assert document["SLIPWAY_OPERATOR"] == "job"
+    assert not {"SLIPWAY_PARTS", "SLIPWAY_MEETING"} & set(document)
     assert made.file(ENTRY_FILE).text == (ROOT / ENTRY_SCRIPT).read_text()
     assert json.loads(made.file("job.json").text)["grace_s"] == 120.0

@@ -19,15 +19,20 @@ echo started
 
 class TestOptions:
     def test_of_a_rendered_script(self):
-        found = batch_options(SCRIPT, "job.sbatch")
-        assert (found.job_name, found.partition, found.nodes, found.tasks_per_node) == ("gpt", "p5-48xlarge", 2, 1)
-        assert found.append
-        assert found.requeue is True
-        assert found.time_limit_s is None
+        options = batch_options(SCRIPT, "job.sbatch")
+        assert (options.job_name, options.partition, options.nodes, options.tasks_per_node) == (
+            "gpt",
+            "p5-48xlarge",
+            2,
+            1,
+        )
+        assert options.append
+        assert options.requeue is True
+        assert options.time_limit_s is None
 
     def test_defaults(self):
-        found = batch_options("#!/bin/sh\ntrue\n", "job.sh")
-        assert (found.job_name, found.nodes, found.output, found.requeue) == ("job.sh", 1, "slurm-%j.out", None)
+        options = batch_options("#!/bin/sh\ntrue\n", "job.sh")
+        assert (options.job_name, options.nodes, options.output, options.requeue) == ("job.sh", 1, "slurm-%j.out", None)
 
     @pytest.mark.parametrize(
         "text, seconds",
@@ -37,8 +42,8 @@ class TestOptions:
         assert batch_options(f"#!/bin/sh\n#SBATCH --time={text}\n", "x").time_limit_s == seconds
 
     def test_short_options(self):
-        found = batch_options("#!/bin/sh\n#SBATCH -N 3 -J deep -o out.%j -pgpu\n", "x")
-        assert (found.nodes, found.job_name, found.output, found.partition) == (3, "deep", "out.%j", "gpu")
+        options = batch_options("#!/bin/sh\n#SBATCH -N 3 -J deep -o out.%j -pgpu\n", "x")
+        assert (options.nodes, options.job_name, options.output, options.partition) == (3, "deep", "out.%j", "gpu")
 
     @pytest.mark.parametrize("line", ["--array=1-4", "-Z", "--time=soon"])
     def test_what_is_not_known_is_refused(self, line):
@@ -46,7 +51,7 @@ class TestOptions:
             batch_options(f"#!/bin/sh\n#SBATCH {line}\n", "x")
 
     @pytest.mark.parametrize(
-        "line, said",
+        "line, message",
         [
             ("--nodes=two", '"two" is not a valid node count'),
             ("--nodes=0 --ntasks=4", '"0" is not a valid node count'),
@@ -56,7 +61,7 @@ class TestOptions:
             ("-N", "option '-N' requires an argument"),
         ],
     )
-    def test_a_count_that_sbatch_refuses_is_refused_in_its_words(self, line, said):
+    def test_a_count_that_sbatch_refuses_is_refused_in_its_words(self, line, message):
         with pytest.raises(SchedulerError) as refused:
             batch_options(f"#!/bin/sh\n#SBATCH {line}\n", "x")
-        assert said in str(refused.value)
+        assert message in str(refused.value)

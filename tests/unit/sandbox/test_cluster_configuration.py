@@ -117,8 +117,8 @@ class TestRead:
 
 def change(document, path, value):
     """Set, or with None remove, what is at a path."""
-    *way, last = path
-    for step in way:
+    *parents, last = path
+    for step in parents:
         document = document[step]
     if value is None:
         del document[last]
@@ -132,7 +132,7 @@ RESOURCE = (*QUEUE, "ComputeResources", 0)
 
 class TestRefusals:
     @pytest.mark.parametrize(
-        "path, value, told",
+        "path, value, message",
         [
             (("Image",), None, "Image: missing"),
             (("Image", "Os"), "ubuntu2004", "Image.Os: got 'ubuntu2004'"),
@@ -161,24 +161,24 @@ class TestRefusals:
             ((*RESOURCE, "CustomSlurmSettings"), {"Gres": "gpu:1"}, "ParallelCluster sets it itself"),
         ],
     )
-    def test_one_mistake_is_named_with_its_place(self, path, value, told):
+    def test_one_mistake_is_named_with_its_place(self, path, value, message):
         document = configuration()
         change(document, path, value)
-        assert any(told in problem for problem in refusals(document))
+        assert any(message in problem for problem in refusals(document))
 
     @pytest.mark.parametrize(
-        "path, value, told",
+        "path, value, message",
         [
             ((*RESOURCE, "MinCount"), 0, "a Capacity Block needs both equal and above 0"),
             ((*RESOURCE, "CapacityReservationTarget"), None, "CapacityReservationTarget.CapacityReservationId"),
             ((*QUEUE, "Networking", "PlacementGroup", "Enabled"), True, "must not have a placement group"),
         ],
     )
-    def test_a_capacity_block_is_all_or_nothing(self, path, value, told):
+    def test_a_capacity_block_is_all_or_nothing(self, path, value, message):
         document = configuration()
         block(document["Scheduling"]["SlurmQueues"][0])
         change(document, path, value)
-        assert any(told in problem for problem in refusals(document))
+        assert any(message in problem for problem in refusals(document))
 
     def test_lustre_comes_in_steps(self):
         storage = {"Name": "fsx", "MountDir": "/fsx", "StorageType": "FsxLustre"}

@@ -91,8 +91,8 @@ def group(ec2, *, capacity="ON_DEMAND", desired=2, **data):
 class TestCluster:
     def test_it_can_be_described(self, subnets):
         made = cluster(subnets[:2])
-        found = eks_backends[ACCOUNT][REGION].describe_cluster("slipway-x")
-        assert (found.version, found.resources_vpc_config["endpointPublicAccess"]) == ("1.35", False)
+        eks_cluster = eks_backends[ACCOUNT][REGION].describe_cluster("slipway-x")
+        assert (eks_cluster.version, eks_cluster.resources_vpc_config["endpointPublicAccess"]) == ("1.35", False)
         assert made.attributes["ClusterSecurityGroupId"].startswith("sg-")
 
     def test_one_zone_is_too_few(self, subnets):
@@ -113,23 +113,23 @@ BLOCK = {
 class TestKubernetes:
     def test_a_cluster_answers_where_its_kubernetes_does(self, subnets):
         made = cluster(subnets[:2])
-        found = eks_backends[ACCOUNT][REGION].describe_cluster("slipway-x")
-        assert found.endpoint == made.attributes["Endpoint"] == f"http://127.0.0.1:1/slipway-x/{REGION}"
+        eks_cluster = eks_backends[ACCOUNT][REGION].describe_cluster("slipway-x")
+        assert eks_cluster.endpoint == made.attributes["Endpoint"] == f"http://127.0.0.1:1/slipway-x/{REGION}"
 
     def test_the_machines_of_a_group_carry_what_the_template_attaches(self, ec2, subnets):
         cluster(subnets[:2])
         group(ec2, NetworkInterfaces=[{"InterfaceType": "interface"}, {"InterfaceType": "efa-only"}])
-        found = HOSTS.joined["slipway-x", "workers"]
-        assert found.devices == {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "1"}
-        assert (found.count, found.room["hugepages-2Mi"], found.zone) == (2, "5120Mi", "us-east-2a")
+        joined = HOSTS.joined["slipway-x", "workers"]
+        assert joined.devices == {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "1"}
+        assert (joined.count, joined.room["hugepages-2Mi"], joined.zone) == (2, "5120Mi", "us-east-2a")
 
 
 class TestNodeGroup:
     def test_it_can_be_described(self, ec2, subnets):
         cluster(subnets[:2])
         group(ec2, capacity="CAPACITY_BLOCK", **BLOCK)
-        found = eks_backends[ACCOUNT][REGION].describe_nodegroup("slipway-x", "workers")
-        assert found.scaling_config["desiredSize"] == 2
+        node_group = eks_backends[ACCOUNT][REGION].describe_nodegroup("slipway-x", "workers")
+        assert node_group.scaling_config["desiredSize"] == 2
 
     @pytest.mark.parametrize(
         "capacity,data,message",

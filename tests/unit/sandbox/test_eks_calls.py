@@ -54,7 +54,9 @@ def session():
         subnets=subnets[:1],
         scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": 4},
     )
-    (backend,) = [found for account in eks_backends.values() for found in account.values() if NAME in found.clusters]
+    (backend,) = [
+        candidate for account in eks_backends.values() for candidate in account.values() if NAME in candidate.clusters
+    ]
     parts = eks_calls.parts_of(backend.clusters[NAME])
     parts.addons["coredns"] = "v1.14.2-eksbuild.4"
     policy = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
@@ -74,7 +76,7 @@ def test_what_was_made_is_described(session):
 
 
 @pytest.mark.parametrize(
-    "call,asked",
+    "call,arguments",
     [
         ("describe_addon", {"addonName": "none"}),
         ("describe_access_entry", {"principalArn": f"{ROLE}-other"}),
@@ -82,19 +84,19 @@ def test_what_was_made_is_described(session):
         ("delete_pod_identity_association", {"associationId": "a-0123456789abcdef0"}),
     ],
 )
-def test_what_is_not_there_is_said(session, call, asked):
+def test_what_is_not_there_is_said(session, call, arguments):
     _, client = session
     with pytest.raises(ClientError, match="ResourceNotFoundException"):
-        getattr(client, call)(clusterName=NAME, **asked)
+        getattr(client, call)(clusterName=NAME, **arguments)
 
 
 def test_a_role_is_lent_to_one_account_once_and_taken_back_from_it_alone(session):
     own, client = session
     pod_identity = PodIdentity(cluster=NAME, pods_role=ROLE, access_role=ROLE)
-    told, waited = [], []
+    messages, waited = [], []
     for account in ("first", "second", "first"):
-        grant(pod_identity, "slipway", account, own, told.append, wait=waited.append)
-    assert len(told) == len(waited) == 2, "what is granted is left alone, and nobody waits for it"
+        grant(pod_identity, "slipway", account, own, messages.append, wait=waited.append)
+    assert len(messages) == len(waited) == 2, "what is granted is left alone, and nobody waits for it"
     with pytest.raises(ClientError, match="ResourceInUseException"):
         client.create_pod_identity_association(
             clusterName=NAME, namespace="slipway", serviceAccount="first", roleArn=ROLE

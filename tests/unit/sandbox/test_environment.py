@@ -10,8 +10,10 @@ class TestSandboxEnvironment:
         assert without_aws(base) == {"PATH": "/bin"}
 
     def test_profiles_and_credentials_are_out_of_reach(self):
-        found = of_sandbox("http://localhost:1", "us-west-2", AccessKey(id="key", secret="word"))
-        assert found["AWS_CONFIG_FILE"] == found["AWS_SHARED_CREDENTIALS_FILE"] == os.devnull
-        assert found["AWS_REGION"] == found["AWS_DEFAULT_REGION"] == found["CDK_DEFAULT_REGION"] == "us-west-2"
-        assert (found["AWS_ACCESS_KEY_ID"], found["AWS_SECRET_ACCESS_KEY"]) == ("key", "word")
-        assert found["AWS_ENDPOINT_URL"] == "http://localhost:1"
+        variables = of_sandbox("http://localhost:1", "us-west-2", AccessKey(id="key", secret="word"))
+        assert variables["AWS_CONFIG_FILE"] == variables["AWS_SHARED_CREDENTIALS_FILE"] == os.devnull
+        assert (
+            variables["AWS_REGION"] == variables["AWS_DEFAULT_REGION"] == variables["CDK_DEFAULT_REGION"] == "us-west-2"
+        )
+        assert (variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"]) == ("key", "word")
+        assert variables["AWS_ENDPOINT_URL"] == "http://localhost:1"

@@ -75,7 +75,7 @@ def test_a_sound_one_is_taken():
 
 
 @pytest.mark.parametrize(
-    "change, said",
+    "change, message",
     [
         (workers(LifeCycleConfig=None), "LifeCycleConfig: missing"),
         (workers(LifeCycleConfig={**SCRIPTS, "OnCreate": "other.sh"}), "no object s3://assets/scripts/other.sh"),
@@ -96,12 +96,12 @@ def test_a_sound_one_is_taken():
         (whole(VpcConfig={"SecurityGroupIds": ["sg-efa"], "Subnets": ["subnet-2"]}), "the control plane's VPC"),
     ],
 )
-def test_what_hyperpod_would_refuse_is_refused(change, said):
-    assert said in refused(change)
+def test_what_hyperpod_would_refuse_is_refused(change, message):
+    assert message in refused(change)
 
 
 @pytest.mark.parametrize(
-    "control, said",
+    "control, message",
     [
         (None, "no EKS cluster slipway-x"),
         (ControlPlane(version="1.36", vpc_id="vpc-1", has_chart=True), "HyperPod supports 1.30 to 1.35"),
@@ -109,8 +109,8 @@ def test_what_hyperpod_would_refuse_is_refused(change, said):
         (ControlPlane(version="1.35", vpc_id="vpc-2", has_chart=True), "the control plane's VPC"),
     ],
 )
-def test_nodes_join_what_is_ready_for_them(control, said):
-    assert said in refused(control=control)
+def test_nodes_join_what_is_ready_for_them(control, message):
+    assert message in refused(control=control)
 
 
 class TestChart:

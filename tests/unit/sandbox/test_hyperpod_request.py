@@ -58,7 +58,7 @@ ABSENT = {"DnsName": "fs-00000002.fsx.test", "MountName": "x"}
 
 
 @pytest.mark.parametrize(
-    "request_, told",
+    "request_, message",
     [
         (request_with(NodeRecover="Automatic"), "extraneous key [NodeRecover] is not permitted"),
         (request_with(NodeRecovery="Sometimes"), "#/NodeRecovery: Sometimes is not a valid enum value"),
@@ -89,6 +89,6 @@ ABSENT = {"DnsName": "fs-00000002.fsx.test", "MountName": "x"}
         (request_with(on_plan("over")), "the training plan is Expired, allowed: Scheduled, Active"),
     ],
 )
-def test_a_broken_request_is_refused_with_the_reason(request_, told):
-    with pytest.raises(RequestRefusedError, match=re.escape(told)):
+def test_a_broken_request_is_refused_with_the_reason(request_, message):
+    with pytest.raises(RequestRefusedError, match=re.escape(message)):
         read(request_, ACCOUNT)

@@ -21,12 +21,14 @@ class TestNotEmulated:
 
     def test_each_thing_stands_once(self):
         nothing = {"type": "AWS::XRay::Group", "model": "nothing", "reason": "no model"}
-        found = not_emulated(ledger(nothing | {"logical_id": "A"}, nothing | {"logical_id": "B"}), {})
-        assert found == (NotEmulated(name="AWS::XRay::Group", reason="no model"),)
+        not_emulated_names = not_emulated(ledger(nothing | {"logical_id": "A"}, nothing | {"logical_id": "B"}), {})
+        assert not_emulated_names == (NotEmulated(name="AWS::XRay::Group", reason="no model"),)
 
     def test_properties_calls_and_parts_of_clusters(self):
-        found = not_emulated(ledger({"ignored": ["Ipv4IpamPoolId"]}, actions={"ec2: X": 1}), {"demo": ["Monitoring"]})
-        assert [emulated.name for emulated in found] == [
+        not_emulated_names = not_emulated(
+            ledger({"ignored": ["Ipv4IpamPoolId"]}, actions={"ec2: X": 1}), {"demo": ["Monitoring"]}
+        )
+        assert [emulated.name for emulated in not_emulated_names] == [
             "AWS::EC2::VPC.Ipv4IpamPoolId",
             "call to ec2: X",
             "cluster demo: Monitoring",
@@ -39,5 +41,10 @@ class TestNotEmulated:
 
 class TestResources:
     def test_come_as_they_were_written(self):
-        (found,) = resources_of(ledger({}))
-        assert (found.stack, found.type, found.physical_id, found.model) == ("net", "AWS::EC2::VPC", "vpc-1", "sandbox")
+        (resource,) = resources_of(ledger({}))
+        assert (resource.stack, resource.type, resource.physical_id, resource.model) == (
+            "net",
+            "AWS::EC2::VPC",
+            "vpc-1",
+            "sandbox",
+        )

@@ -145,8 +145,8 @@ def _signed_at(key, moment):
     made.context["timestamp"] = moment
     signature = signer.signature(signer.string_to_sign(made, signer.canonical_request(made)), made)
     scope = f"{key.id}/{moment[:8]}/us-east-1/sts/aws4_request"
-    said = f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host;x-amz-date, Signature={signature}"
-    headers = {"host": "localhost:4566", "x-amz-date": moment, "authorization": said}
+    authorization = f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host;x-amz-date, Signature={signature}"
+    headers = {"host": "localhost:4566", "x-amz-date": moment, "authorization": authorization}
     return Request(method="GET", target="/", headers=headers)
 
 

@@ -35,8 +35,8 @@ LOG = Bucket((key_of("log.txt", 0), b"one\n"), (key_of("log.txt", 4), b"two\n"),
 
 @pytest.mark.parametrize("offset", range(15))
 def test_a_file_is_read_on_from_any_offset(offset):
-    found = journal.read(LOG, "log.txt", offset, 1000)
-    assert (found.data, found.size) == (b"one\ntwo\nthree\n"[offset:], 14)
+    chunk = journal.read(LOG, "log.txt", offset, 1000)
+    assert (chunk.data, chunk.size) == (b"one\ntwo\nthree\n"[offset:], 14)
 
 
 def test_no_more_is_read_than_was_asked_for():
@@ -59,7 +59,7 @@ def pod(*, phase="Pending", message=None, waiting=None, image="here/train:1"):
 
 
 @pytest.mark.parametrize(
-    "given, told",
+    "given, message",
     [
         (pod(phase="Running"), ""),
         (pod(phase="Failed"), ""),
@@ -86,8 +86,8 @@ def pod(*, phase="Pending", message=None, waiting=None, image="here/train:1"):
         ),
     ],
 )
-def test_a_pod_that_does_not_run_says_why_in_plain_words(given, told):
-    assert words.waiting(given) == told
+def test_a_pod_that_does_not_run_says_why_in_plain_words(given, message):
+    assert words.waiting(given) == message
 
 
 def test_a_job_that_its_queue_holds_says_so():

@@ -13,17 +13,17 @@ def ended(code, *, reason="Error", at="2026-11-22T05:00:00Z", message=""):
 
 def pod(*states, name="train-0", last=None, disrupted=None, deleted=False, **status):
     """A pod on n1 with a container of each state."""
-    found = [{"name": f"c{number}", "state": each, "lastState": last or {}} for number, each in enumerate(states)]
+    containers = [{"name": f"c{number}", "state": each, "lastState": last or {}} for number, each in enumerate(states)]
     conditions = [] if disrupted is None else [{"type": "DisruptionTarget", "status": "True", "reason": disrupted}]
     return {
         "metadata": {"name": name, **({"deletionTimestamp": "2026-11-22T05:00:00Z"} if deleted else {})},
         "spec": {"nodeName": "n1"},
-        "status": {"phase": "Failed", "containerStatuses": found, "conditions": conditions, **status},
+        "status": {"phase": "Failed", "containerStatuses": containers, "conditions": conditions, **status},
     }
 
 
 @pytest.mark.parametrize(
-    "given, told",
+    "given, expected",
     [
         (pod(ended(3)), "pod train-0: container c0 ended with exit 3"),
         (
@@ -47,10 +47,10 @@ def pod(*states, name="train-0", last=None, disrupted=None, deleted=False, **sta
         (pod(ended(0), phase="Succeeded", disrupted="EvictionByEvictionAPI"), ""),
     ],
 )
-def test_a_pod_that_ended_badly_says_why(given, told):
-    said = jobs.of_pods([given])
-    assert told in said
-    assert bool(told) == bool(said)
+def test_a_pod_that_ended_badly_says_why(given, expected):
+    ending = jobs.of_pods([given])
+    assert expected in ending
+    assert bool(expected) == bool(ending)
 
 
 def test_the_last_one_counts_and_what_left_because_of_it_does_not():
@@ -64,13 +64,17 @@ def test_the_last_one_counts_and_what_left_because_of_it_does_not():
 
 
 def test_pods_that_are_gone_leave_the_newest_event_or_that_nothing_is_known():
-    told = [
+    events = [
         {"reason": reason, "lastTimestamp": at, "message": f"{reason} it", "involvedObject": {"name": "train-0"}}
         for reason, at in (("Evicted", "2026-11-22T05:00:00Z"), ("Killing", "2026-11-22T06:00:00Z"), ("Pulled", "9"))
     ]
-    assert jobs.of_job(BACKOFF, [], told).endswith("; pod train-0: Killing: Killing it")
+    assert jobs.of_job(BACKOFF, [], events).endswith("; pod train-0: Killing: Killing it")
     assert jobs.of_job(BACKOFF, [], []).endswith("; no pod is left that shows the reason")
     other = {"reason": "PyTorchJobFailed", "message": "PyTorchJob train is failed."}
     assert jobs.of_job(other, [pod({"running": {}}, phase="Running")], []) == "PyTorchJob train is failed"
-    said = "Container pytorch for pod default/train-0-dbe95 failed with exit code 78 matching FailJob rule at index 2"
-    assert jobs.of_job({"reason": "PodFailurePolicy", "message": said}, [], []) == (f"a retry would not help: {said}")
+    message = (
+        "Container pytorch for pod default/train-0-dbe95 failed with exit code 78 matching FailJob rule at index 2"
+    )
+    assert jobs.of_job({"reason": "PodFailurePolicy", "message": message}, [], []) == (
+        f"a retry would not help: {message}"
+    )

@@ -45,10 +45,10 @@ def test_a_connection_that_leads_nowhere_says_why_and_is_closed(dial, reason, ca
     started(lambda ready: forwarded(here, dial, ready))
     assert answer(here) == b""
     for _ in range(100):
-        if reason in (said := capsys.readouterr().err):
+        if reason in (err := capsys.readouterr().err):
             break
         threading.Event().wait(0.05)
-    assert said == f"  cannot connect to the node's port: {reason}\n"
+    assert err == f"  cannot connect to the node's port: {reason}\n"
 
 
 def test_a_tunnel_to_the_same_port_of_this_machine_does_not_lead_to_itself():

@@ -92,8 +92,8 @@ def test_an_answer_that_is_cut_off_is_none(shell):
 def test_what_only_reads_is_asked_once_more_where_a_session_ends_without_a_word(shell, tmp_path):
     (tmp_path / "log.txt").write_text("step 7")
     job = Submitted(job="1", key="small-20261123t120000z-0a1b2c3d", folder=str(tmp_path))
-    found = Slurm(shell=shell(CUT_ONCE=str(tmp_path / "cut"))).read(job, {"log.txt": 0})
-    assert found["log.txt"].data == b"step 7"
+    chunks = Slurm(shell=shell(CUT_ONCE=str(tmp_path / "cut"))).read(job, {"log.txt": 0})
+    assert chunks["log.txt"].data == b"step 7"
     with pytest.raises(UnreachableError, match=r"no answer|answer was incomplete"):
         Slurm(shell=shell(CUT="1")).read(job, {"log.txt": 0})
 
@@ -162,5 +162,5 @@ def test_a_persons_session_is_the_jobs_users_and_its_ports_are_this_machines(she
     assert there.direct("true") is None
     forwarding = there.forwarding("node-2", 6006, 6007)
     assert forwarding[8] == "AWS-StartPortForwardingSessionToRemoteHost"
-    asked = {"host": ["node-2"], "portNumber": ["6006"], "localPortNumber": ["6007"]}
-    assert json.loads(forwarding[10]) == asked
+    expected = {"host": ["node-2"], "portNumber": ["6006"], "localPortNumber": ["6007"]}
+    assert json.loads(forwarding[10]) == expected

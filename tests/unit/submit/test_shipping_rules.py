@@ -84,8 +84,8 @@ def test_a_pattern_means_what_it_means_to_git(tree, pattern):
 
 def test_the_last_rule_that_speaks_decides():
     rules = ShippingRules(rules=tuple(parsed("*\n!keep/\nkeep/not\n!/a\n")))
-    found = {name: rules.explicit_verdict(name) for name in ("x/y", "keep/a", "keep/deep/b", "keep/not", "a", "b/a")}
-    assert found == {"x/y": False, "keep/a": True, "keep/deep/b": True, "keep/not": False, "a": True, "b/a": False}
+    verdicts = {name: rules.explicit_verdict(name) for name in ("x/y", "keep/a", "keep/deep/b", "keep/not", "a", "b/a")}
+    assert verdicts == {"x/y": False, "keep/a": True, "keep/deep/b": True, "keep/not": False, "a": True, "b/a": False}
 
 
 @pytest.mark.parametrize(

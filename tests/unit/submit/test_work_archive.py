@@ -220,9 +220,9 @@ class TestRefusals:
         (work / "folder").symlink_to("conf")
         (work / "later").symlink_to("not-there-yet")
         (work / "loop").symlink_to("loop")
-        found = members(packed(work, tmp_path))
+        archive_members = members(packed(work, tmp_path))
         targets = {"conf/link": "../train.py", "folder": "conf", "later": "not-there-yet", "loop": "loop"}
-        assert {name: found[name].linkname for name in targets} == targets
+        assert {name: archive_members[name].linkname for name in targets} == targets
 
     def test_everything_that_stands_against_it_is_said_at_once(self, work, tmp_path):
         os.mkfifo(work / "pipe")

@@ -67,22 +67,24 @@ def test_an_api_that_may_answer_from_here_gets_its_job(network):
 
 def test_a_job_for_its_api_goes_there_as_the_role_that_was_made_for_it():
     outputs = {"ClusterName": "slipway-small", "AccessRoleArn": "arn:aws:iam::123456789012:role/access"}
-    found = api(plan(), outputs, Session(environment={}, region="us-east-2"))
-    assert (found.via, found.host, found.region) == ("eks", "slipway-small", "us-east-2")
-    assert found.role == outputs["AccessRoleArn"]
+    api_access = api(plan(), outputs, Session(environment={}, region="us-east-2"))
+    assert (api_access.via, api_access.host, api_access.region) == ("eks", "slipway-small", "us-east-2")
+    assert api_access.role == outputs["AccessRoleArn"]
 
 
-@pytest.mark.parametrize("cidrs,said", [([], "AWS-StartPortForwardingSessionToRemoteHost"), (["52.94.76.0/24"], "52.")])
-def test_an_api_that_does_not_answer_has_a_way_there(cidrs, said):
-    assert said in unreached(plan(network={"api_cidrs": cidrs}), OUTPUTS)
+@pytest.mark.parametrize(
+    "cidrs,message", [([], "AWS-StartPortForwardingSessionToRemoteHost"), (["52.94.76.0/24"], "52.")]
+)
+def test_an_api_that_does_not_answer_has_a_way_there(cidrs, message):
+    assert message in unreached(plan(network={"api_cidrs": cidrs}), OUTPUTS)
 
 
 @pytest.mark.parametrize("cidrs,tunnel", [([], True), (["52.94.76.0/24"], False)])
 def test_a_private_api_is_reached_through_a_tunnel(cidrs, tunnel):
-    found = ways_in(plan(network={"api_cidrs": cidrs}), OUTPUTS)
-    assert any("AWS-StartPortForwardingSessionToRemoteHost" in command for _what, command in found) is tunnel
+    commands = ways_in(plan(network={"api_cidrs": cidrs}), OUTPUTS)
+    assert any("AWS-StartPortForwardingSessionToRemoteHost" in command for _what, command in commands) is tunnel
     by_name = "--server=https://localhost:8443 --tls-server-name=abc.us-east-2.eks.amazonaws.com"
-    assert any(command.endswith(by_name) for _what, command in found) is tunnel
+    assert any(command.endswith(by_name) for _what, command in commands) is tunnel
 
 
 @pytest.mark.server
@@ -103,12 +105,12 @@ def test_nodes_of_a_block_are_set_when_it_begins_and_once(one_account):
     reservation = {"id": "cr-0123456789abcdef0", "starts_at": starts_at.isoformat()}
     target = {**TARGET, "az_id": "use2-az1"}
     session = Session(environment=one_account.environment, region="us-east-2")
-    moment, told = [starts_at - timedelta(hours=3)], []
+    moment, messages = [starts_at - timedelta(hours=3)], []
     beginning = Beginning(
         plan=plan(purchase={"option": "capacity-block", "reservation": reservation}, target=target),
         session=session,
         cluster="slipway-small",
-        tell=told.append,
+        tell=messages.append,
         clock=lambda: moment[0],
     )
 
@@ -116,11 +118,11 @@ def test_nodes_of_a_block_are_set_when_it_begins_and_once(one_account):
         return describe_group(session, "slipway-small", "workers").desired
 
     beginning.check()
-    assert (beginning.left_s, wanted(), told) == (3 * 3600, 0, [])
+    assert (beginning.left_s, wanted(), messages) == (3 * 3600, 0, [])
     moment[0] = starts_at
     beginning.check()
     beginning.check()
-    assert (beginning.left_s, wanted(), len(told)) == (0, 2, 1)
+    assert (beginning.left_s, wanted(), len(messages)) == (0, 2, 1)
 
 
 def made_cluster(state):

@@ -50,8 +50,8 @@ class TestChat:
 
     def test_it_is_asked_as_openai_clients_ask(self, runtime, ask):
         ask(most_tokens=5)
-        ((_, asked, headers),) = runtime.asked
-        assert (asked["model"], asked["stream"], asked["max_tokens"]) == ("", True, 5)
+        ((_, body, headers),) = runtime.asked
+        assert (body["model"], body["stream"], body["max_tokens"]) == ("", True, 5)
         assert headers["Authorization"].startswith("Bearer sagemaker-api-key-")
 
     def test_tokens_are_counted_where_nobody_says_how_many(self, runtime, ask):
@@ -60,7 +60,7 @@ class TestChat:
 
     @pytest.mark.long
     @pytest.mark.parametrize(
-        "how, said",
+        "how, message",
         [
             ({"refuse": 500}, "the endpoint answered 500"),
             ({"refuse": 403}, "the endpoint answered 403"),
@@ -70,10 +70,10 @@ class TestChat:
             ({"rubbish": True}, "the endpoint's answer holds what is not JSON: .*<html>"),
         ],
     )
-    def test_every_failure_has_a_name(self, runtime, ask, how, said):
+    def test_every_failure_has_a_name(self, runtime, ask, how, message):
         for name, value in how.items():
             setattr(runtime, name, value)
-        with pytest.raises(DeploymentFailedError, match=said):
+        with pytest.raises(DeploymentFailedError, match=message):
             ask(timeout_s=0.5)
 
     def test_nobody_there_is_reported(self, runtime, session):
@@ -120,19 +120,19 @@ class TestOtherKinds:
         assert reply.first_s is None
 
     @pytest.mark.parametrize(
-        "how, patience_s, said",
+        "how, patience_s, message",
         [
             ({"queue_fails": True}, 60, "failed on a request"),
             ({"queue_s": 600}, 0.6, "gave no answer in 1 s"),
             ({"empty": True}, 60, "answered without a token"),
         ],
     )
-    def test_a_queue_that_fails_is_named(self, runtime, ask, monkeypatch, how, patience_s, said):  # noqa: PLR0917
+    def test_a_queue_that_fails_is_named(self, runtime, ask, monkeypatch, how, patience_s, message):  # noqa: PLR0917
         monkeypatch.setattr("launcher.aws.endpoints.POLL_S", 0.05)
         runtime.mode = "asynchronous"
         for name, value in how.items():
             setattr(runtime, name, value)
-        with pytest.raises(DeploymentFailedError, match=said):
+        with pytest.raises(DeploymentFailedError, match=message):
             ask(timeout_s=patience_s)
 
 
@@ -180,9 +180,9 @@ class TestState:
             settled(served("small", session), session, print)
 
     def test_it_is_waited_for_and_reported_at_every_change(self, runtime, session):
-        runtime.before, told, waited = ["Creating", "Creating", "Updating"], [], []
-        assert settled(served("small", session), session, told.append, wait=waited.append).status == "InService"
-        assert told == [f"endpoint {NAME}: {each}, 2 instances" for each in ("Creating", "Updating")]
+        runtime.before, messages, waited = ["Creating", "Creating", "Updating"], [], []
+        assert settled(served("small", session), session, messages.append, wait=waited.append).status == "InService"
+        assert messages == [f"endpoint {NAME}: {each}, 2 instances" for each in ("Creating", "Updating")]
         assert len(waited) == 3
 
     def test_it_is_not_waited_for_without_end(self, runtime, session):
@@ -205,11 +205,15 @@ class TestState:
 def test_a_token_is_a_signed_call_of_its_own_action(session):
     token = bearer_token(session, 900)
     host, _, query = base64.b64decode(token.removeprefix("sagemaker-api-key-")).decode().partition("/?")
-    asked = parse_qs(query)
+    query_params = parse_qs(query)
     assert host == "sagemaker.amazonaws.com"
-    assert (asked["Action"], asked["X-Amz-Expires"], asked["Version"]) == (["CallWithBearerToken"], ["900"], ["1"])
-    assert asked["X-Amz-Credential"][0].endswith("/us-east-1/sagemaker/aws4_request")
-    assert "testing" not in asked["X-Amz-Signature"][0]
+    assert (query_params["Action"], query_params["X-Amz-Expires"], query_params["Version"]) == (
+        ["CallWithBearerToken"],
+        ["900"],
+        ["1"],
+    )
+    assert query_params["X-Amz-Credential"][0].endswith("/us-east-1/sagemaker/aws4_request")
+    assert "testing" not in query_params["X-Amz-Signature"][0]
 
 
 class TestCommands:

@@ -67,9 +67,9 @@ def test_a_job_for_a_cluster_that_exists_is_not_deployed(tmp_path):
     )
     options = DeployOptions(root=tmp_path, sandbox=False, dry_run=True, tell=lambda _: None)
     priced = price(tmp_path / "plan.yaml", datetime(2026, 11, 20, tzinfo=UTC), PriceOptions(any_age=True))
-    with pytest.raises(ImpossibleError, match="cluster team exists") as told:
+    with pytest.raises(ImpossibleError, match="cluster team exists") as caught:
         deploy_quote(priced, *pick(priced, None), options)
-    assert "slipway launch" in told.value.hint
+    assert "slipway launch" in caught.value.hint
     assert not (tmp_path / ".slipway").exists()
 
 
@@ -99,4 +99,4 @@ def test_where_sessions_are_logged_the_way_around_the_log_is_not_printed():
     plan = quoted(EXAMPLES / "trn1-spot.yaml").plan
     ways = dict(cluster_of(plan).ways_in(plan, outputs))
     assert "--document-name own, there: sudo su - ec2-user" in ways["shell"]
-    assert not any("AWS-StartSSHSession" in way for way in ways.values())
+    assert not any("AWS-StartSSHSession" in command for command in ways.values())

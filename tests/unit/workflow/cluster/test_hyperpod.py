@@ -107,8 +107,8 @@ class TestTrainingPlan:
     def test_what_only_aws_can_tell_is_a_finding(self, plan, aws, changes, code):
         with pytest.raises(ImpossibleError) as refusal:
             self.look(plan, aws, bought(**changes))
-        (found,) = refusal.value.findings
-        assert (found.code, bool(found.path), bool(found.hint)) == (code, True, True)
+        (finding,) = refusal.value.findings
+        assert (finding.code, bool(finding.path), bool(finding.hint)) == (code, True, True)
 
     def test_one_that_is_over_is_refused_whatever_the_file_says(self, plan, aws):
         with pytest.raises(ImpossibleError) as refusal:
@@ -120,10 +120,10 @@ class TestTrainingPlan:
     def test_a_window_that_the_file_leaves_out_is_not_held_against_it(self, plan, aws):
         purchase = plan.request.purchase
         unsaid = replace(purchase.training_plan, starts_at=None, ends_at=None)
-        asked = replace(plan.request, purchase=replace(purchase, training_plan=unsaid))
+        request = replace(plan.request, purchase=replace(purchase, training_plan=unsaid))
         other = bought(StartTime=datetime(2026, 12, 2, 11, 30, tzinfo=UTC))
         assert self.refused(plan, aws, other) == ["training-plan-window"]
-        assert self.refused(replace(plan, request=asked), aws, other) == []
+        assert self.refused(replace(plan, request=request), aws, other) == []
 
     def test_one_that_is_not_there_is_said(self, plan, aws):
         session, sagemaker, _ = aws
@@ -161,18 +161,18 @@ class TestJobs:
             }
 
         session, sagemaker, _ = aws
-        asked = {"ClusterName": "slipway-p5-plan", "InstanceGroupNameContains": "controller"}
+        expected_params = {"ClusterName": "slipway-p5-plan", "InstanceGroupNameContains": "controller"}
         nodes = [
             listed(1, "controller", "Failure"),
             listed(2, "controller", "Running"),
             listed(3, "controllers", "Running"),
         ]
-        sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": nodes}, asked)
+        sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": nodes}, expected_params)
         outputs = {"ClusterName": "slipway-p5-plan", "ClusterId": "abcdefghijkl", "Region": "us-east-2"}
         node = controller(plan, outputs, session)
         assert node.instance == "sagemaker-cluster:abcdefghijkl_controller-i-00000000000000002"
         assert (node.via, node.user) == ("session", "ubuntu")
-        sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": nodes[:1]}, asked)
+        sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": nodes[:1]}, expected_params)
         with pytest.raises(DeploymentFailedError, match="the controller of"):
             controller(plan, outputs, session)
 
@@ -235,7 +235,7 @@ class TestReadBack:
         assert any("group workers: ml.p5.48xlarge 2 Compute" in each for each in reading.checks.agreed)
 
     @pytest.mark.parametrize(
-        "changes, said",
+        "changes, message",
         [
             ({"ClusterStatus": "RollingBack"}, "HyperPod cluster"),
             ({"NodeRecovery": "None"}, "faulty instances"),
@@ -243,13 +243,13 @@ class TestReadBack:
             ({"workers": {"TargetCount": 1}}, "group workers"),
         ],
     )
-    def test_what_differs_is_said(self, aws, reading, changes, said):
+    def test_what_differs_is_said(self, aws, reading, changes, message):
         answer = self.described(**{key: value for key, value in changes.items() if key != "workers"})
         answer["InstanceGroups"][1].update(changes.get("workers", {}))
         aws[1].add_response("describe_cluster", answer, {"ClusterName": "slipway-p5-plan"})
         readback.cluster(reading)
         (wrong,) = reading.checks.wrong
-        assert said in wrong
+        assert message in wrong
 
     def test_the_file_system_is_held_against_what_is_priced(self, aws, reading):
         answer = {

@@ -25,7 +25,7 @@ REQUEST = {
 
 
 def described(status="InProgress", secondary="Training", **more):
-    found = {
+    description = {
         "TrainingJobArn": f"arn:aws:sagemaker:us-east-2:123456789012:training-job/{JOB.job}",
         "TrainingJobStatus": status,
         "SecondaryStatus": secondary,
@@ -33,7 +33,7 @@ def described(status="InProgress", secondary="Training", **more):
         "SecondaryStatusTransitions": [{"Status": secondary, "StartTime": NOW, "StatusMessage": "words of AWS"}],
         "ResourceConfig": {"InstanceCount": 2},
     }
-    return {**found, **more}
+    return {**description, **more}
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def described(status="InProgress", secondary="Training", **more):
     ],
 )
 def test_every_secondary_state_has_plain_words_and_a_new_one_is_running(status, secondary, state, word):
-    found = facts_of(described(status, secondary))
-    assert (found.state, found.word) == (state, word)
-    assert bool(found.nodes) == (state is JobState.RUNNING)
+    facts = facts_of(described(status, secondary))
+    assert (facts.state, facts.word) == (state, word)
+    assert bool(facts.nodes) == (state is JobState.RUNNING)
 
 
 def test_a_wait_for_capacity_may_be_taken_back_and_a_wait_after_an_interruption_says_what_it_is():
@@ -73,8 +73,8 @@ def test_what_is_billed_is_said_beside_what_was_trained():
 
 def test_a_failure_has_its_reason_and_its_exit_code():
     reason = "AlgorithmError: out of memory (exit code 137), exit code: 79"
-    found = facts_of(described("Failed", "Failed", FailureReason=reason, TrainingStartTime=NOW, TrainingEndTime=NOW))
-    assert (found.reason, found.attempt.exit_code) == (reason, 137)
+    facts = facts_of(described("Failed", "Failed", FailureReason=reason, TrainingStartTime=NOW, TrainingEndTime=NOW))
+    assert (facts.reason, facts.attempt.exit_code) == (reason, 137)
 
 
 class Api:
@@ -146,9 +146,9 @@ def test_a_job_that_is_over_is_not_stopped_and_one_that_runs_is_not_taken_back()
 def test_a_waiting_job_that_is_taken_back_is_waited_for_until_it_has_stopped():
     states = [described(secondary="Pending"), described("Stopping", "Stopping"), described("Stopped", "Stopped")]
     api = Api(describe_training_job=states, stop_training_job={})
-    found = source(api)
-    found.sleep = lambda _: None
-    assert found.cancel(JOB, only_pending=True)
+    job_source = source(api)
+    job_source.sleep = lambda _: None
+    assert job_source.cancel(JOB, only_pending=True)
     assert [name for name, _ in api.asked].count("stop_training_job") == 1
     assert not states
 

@@ -37,7 +37,7 @@ def reading(client, *types):
         outputs={"NotifyTopicArn": TOPIC},
         tags={},
     )
-    found = tuple(
+    resources = tuple(
         StackResource(stack=training.name, logical_id=type_, physical_id=TOPIC, type=type_, status="CREATE_COMPLETE")
         for type_ in types
     )
@@ -48,7 +48,7 @@ def reading(client, *types):
         usd_per_hour=None,
         deployed_now=True,
         main=training,
-        found=found,
+        found=resources,
         cluster=None,
     )
 
@@ -56,11 +56,11 @@ def reading(client, *types):
 def test_what_may_not_be_read_is_said_and_fails_nothing(sns):
     client, stub = sns
     stub.add_client_error("get_topic_attributes", "AuthorizationError", "not authorized", http_status_code=403)
-    asked = reading(client, "AWS::SNS::Topic", "AWS::SNS::TopicPolicy")
-    unread = _read(asked)
+    reader = reading(client, "AWS::SNS::Topic", "AWS::SNS::TopicPolicy")
+    unread = _read(reader)
     assert set(unread) == {"AWS::SNS::Topic", "AWS::SNS::TopicPolicy"}
     assert all("not read back: describe topic" in each for each in unread.values())
-    assert asked.checks.wrong == []
+    assert reader.checks.wrong == []
 
 
 def test_another_failure_of_a_call_is_one(sns):
@@ -82,12 +82,12 @@ def test_every_difference_is_gathered(sns):
     attributes = {"TopicArn": TOPIC, "DisplayName": "another"}
     stub.add_response("get_topic_attributes", {"Attributes": attributes}, {"TopicArn": TOPIC})
     stub.add_response("list_subscriptions_by_topic", {"Subscriptions": []}, {"TopicArn": TOPIC})
-    asked = reading(client, "AWS::SNS::Topic")
-    assert _read(asked) == {}
+    reader = reading(client, "AWS::SNS::Topic")
+    assert _read(reader) == {}
     publishers = "budgets.amazonaws.com, cloudwatch.amazonaws.com"
-    assert asked.checks.wrong == [
+    assert reader.checks.wrong == [
         "topic: planned slipway p5-spot, found another",
         f"services allowed to publish: planned {publishers}, found none",
         "topic accepts TLS only: planned yes, found no",
     ]
-    assert asked.checks.agreed == ["subscribers: none"]
+    assert reader.checks.agreed == ["subscribers: none"]

@@ -45,14 +45,14 @@ def environment(tmp_path):
 
 
 def test_it_is_fetched_once_and_kept(own, environment, publisher):
-    told = []
-    made = chart_and_layer(environment, told.append)
+    messages = []
+    made = chart_and_layer(environment, messages.append)
     assert set(made) == {own.chart_name, own.layer_name}
-    assert len(told) == len(own.files)
+    assert len(messages) == len(own.files)
     for path in publisher[1].iterdir():
         path.unlink()
-    assert chart_and_layer(environment, told.append) == made
-    assert len(told) == len(own.files)
+    assert chart_and_layer(environment, messages.append) == made
+    assert len(messages) == len(own.files)
     assert there(environment) == made
 
 
@@ -75,12 +75,12 @@ def test_a_network_that_does_not_reach_them_gets_the_command(own, environment, p
 
 def test_a_folder_that_is_named_is_taken_and_nothing_is_fetched(own, environment, publisher, tmp_path):
     named = {**environment, NAMED: str(publisher[1])}
-    told = []
-    assert set(chart_and_layer(named, told.append)) == {own.chart_name, own.layer_name}
-    assert told == []
+    messages = []
+    assert set(chart_and_layer(named, messages.append)) == {own.chart_name, own.layer_name}
+    assert messages == []
     assert not chart_cache(environment).exists()
     with pytest.raises(ImpossibleError, match=r"lacks chart\.tar\.gz, elsewhere-2\.tgz, helm\.whl"):
-        chart_and_layer({**environment, NAMED: str(tmp_path / "empty")}, told.append)
+        chart_and_layer({**environment, NAMED: str(tmp_path / "empty")}, messages.append)
 
 
 class TestAssembly:

@@ -48,16 +48,16 @@ def removed(account, tmp_path, *, kind="eks"):
 
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN.replace("KIND", kind))
-    told = []
+    messages = []
     session = Session(environment=account.environment, region=REGION)
-    remove_left_log(pinned_plan(plan_file.load(path), load()), session, told.append)
-    return told
+    remove_left_log(pinned_plan(plan_file.load(path), load()), session, messages.append)
+    return messages
 
 
 @pytest.mark.parametrize("kind", ["eks", "hyperpod-eks"])
 def test_it_is_removed_with_a_word_before_anything_is_deployed(account, tmp_path, kind):
-    (told,) = removed(account, tmp_path, kind=kind)
-    assert told.startswith(f"removed log group {NAME}, which EKS wrote")
+    (message,) = removed(account, tmp_path, kind=kind)
+    assert message.startswith(f"removed log group {NAME}, which EKS wrote")
     assert names(account) == {f"{NAME}-of-another"}
     assert removed(account, tmp_path, kind=kind) == []
 

@@ -52,7 +52,7 @@ def quoted(tmp_path):
     return pick(price(tmp_path / "plan.yaml", datetime(2026, 11, 20, tzinfo=UTC), PriceOptions()), None)[1]
 
 
-def context(account, told, root=None, approve=lambda: None):
+def context(account, messages, root=None, approve=lambda: None):
     return DeployContext(
         runner=RecordingRunner(),
         environment=account.environment,
@@ -60,7 +60,7 @@ def context(account, told, root=None, approve=lambda: None):
         zone=None,
         catalog=load(),
         cluster=None,
-        tell=told.append,
+        tell=messages.append,
         approve=approve,
         root=root,
     )
@@ -100,11 +100,11 @@ def test_an_update_lists_what_is_replaced_first_and_counts(account, session, tmp
     there(account, "slipway-team-training", topics())
     wanted = topics(TopicName="other")
     wanted["Resources"]["More"] = {"Type": "AWS::SNS::Topic"}
-    found = difference_of(assembly(tmp_path / "cdk.out", training=wanted), session)
-    told = [line.strip() for line in difference_lines(found, context(account, []), REGION, ["in words"])]
-    assert told[:2] == ["changes: in words", "slipway-team-training: 1 new, 1 replaced"]
-    assert told[2].split() == ["replaced", "AWS::SNS::Topic", "Topic:", "TopicName"]
-    assert told[3].split() == ["new", "AWS::SNS::Topic", "More"]
+    difference = difference_of(assembly(tmp_path / "cdk.out", training=wanted), session)
+    lines = [line.strip() for line in difference_lines(difference, context(account, []), REGION, ["in words"])]
+    assert lines[:2] == ["changes: in words", "slipway-team-training: 1 new, 1 replaced"]
+    assert lines[2].split() == ["replaced", "AWS::SNS::Topic", "Topic:", "TopicName"]
+    assert lines[3].split() == ["new", "AWS::SNS::Topic", "More"]
 
 
 def test_what_is_there_already_is_nocompared(account, session, tmp_path):
@@ -129,17 +129,17 @@ def test_the_price_of_an_hour_before_and_after_is_said(account, session, tmp_pat
     assert (one.usd, four.usd, one.unknown) == (20 + head, 80 + head, ())
     made = assembly(tmp_path / "cdk.out", training=stack(4))
     before = {"slipway-team-training": stack(1)}
-    found = compared(made, dict.fromkeys(before), before)
-    told = [line.strip() for line in difference_lines(found, context(account, []), REGION, ["in words"])]
-    assert told[-2] == f"${four.usd:,.2f} an hour while all nodes run; before: ${one.usd:,.2f}"
-    assert told[-1] == f"this changes existing resources: ${one.usd:,.2f} an hour becomes ${four.usd:,.2f}"
+    comparison = compared(made, dict.fromkeys(before), before)
+    lines = [line.strip() for line in difference_lines(comparison, context(account, []), REGION, ["in words"])]
+    assert lines[-2] == f"${four.usd:,.2f} an hour while all nodes run; before: ${one.usd:,.2f}"
+    assert lines[-1] == f"this changes existing resources: ${one.usd:,.2f} an hour becomes ${four.usd:,.2f}"
 
 
 def test_what_has_no_price_is_named_and_not_a_zero():
-    found = hourly_rate([json.loads((GOLDEN / "hyperpod-p5-plan/training.json").read_text())], load(), REGION)
-    assert found.unknown == ("2 x p5.48xlarge",)
-    assert found.usd > 0
-    assert "not priced" in found.words
+    rate = hourly_rate([json.loads((GOLDEN / "hyperpod-p5-plan/training.json").read_text())], load(), REGION)
+    assert rate.unknown == ("2 x p5.48xlarge",)
+    assert rate.usd > 0
+    assert "not priced" in rate.words
     assert hourly_rate([{"Resources": {"N": NAT}}], load(), "us-east-1").usd > 0
 
 
@@ -147,8 +147,8 @@ def test_a_kubernetes_cluster_is_its_node_groups_and_its_control_plane():
     eks = json.loads((GOLDEN / "eks-p5-block/training.json").read_text())
     catalog = load()
     expected = catalog.on_demand("m6i.xlarge", REGION).usd + catalog.bill_item("eks.cluster", REGION).usd
-    found = hourly_rate([eks], catalog, REGION)
-    assert (found.usd, found.unknown) == (expected, ("2 x p5.48xlarge",))
+    rate = hourly_rate([eks], catalog, REGION)
+    assert (rate.usd, rate.unknown) == (expected, ("2 x p5.48xlarge",))
 
 
 def test_a_stack_that_somebody_is_at_refuses_and_names_whose(account, session, tmp_path):
@@ -160,22 +160,22 @@ def test_a_stack_that_somebody_is_at_refuses_and_names_whose(account, session, t
         "Tags": [{"Key": "slipway:plan", "Value": "big"}, {"Key": "owner", "Value": "ada"}],
     }
     account.canned["cloudformation.DescribeStacks"] = {"Stacks": [state]}
-    with pytest.raises(ImpossibleError) as told:
+    with pytest.raises(ImpossibleError) as caught:
         difference_of(assembly(tmp_path / "cdk.out", training=topics()), session)
-    assert "is UPDATE_IN_PROGRESS, since 2026-11-20 09:30 UTC, plan big, of ada" in told.value.message
+    assert "is UPDATE_IN_PROGRESS, since 2026-11-20 09:30 UTC, plan big, of ada" in caught.value.message
     state["StackStatus"] = "REVIEW_IN_PROGRESS"
     assert difference_of(assembly(tmp_path / "again", training=topics()), session).stacks[0].new
 
 
 def test_nothing_is_deployed_when_a_stack_moved_while_somebody_was_asked(account, session, tmp_path, quoted):
     client = there(account, "slipway-team-training", topics())
-    found = difference_of(assembly(tmp_path / "cdk.out", training=topics(TopicName="other")), session)
+    difference = difference_of(assembly(tmp_path / "cdk.out", training=topics(TopicName="other")), session)
 
     def another():
         client.update_stack(StackName="slipway-team-training", TemplateBody=json.dumps(topics(DisplayName="x")))
 
     with pytest.raises(ImpossibleError, match="changed since the difference was shown"):  # noqa: SIM117 - what is entered last raises
-        with agreed(found, quoted, context(account, [], approve=another), ["in words"]):
+        with agreed(difference, quoted, context(account, [], approve=another), ["in words"]):
             pytest.fail("it was deployed")
 
 
@@ -188,11 +188,11 @@ def test_an_export_in_use_that_would_change_is_refused_with_the_way_out(account,
     }
     there(account, "slipway-team-training", topics(TopicName="unused"))
     made = assembly(tmp_path / "cdk.out", network=topics(TopicName="new") | {"Outputs": export}, training=user)
-    found, told = difference_of(made, session), []
+    difference, messages = difference_of(made, session), []
     with pytest.raises(ImpossibleError, match="Topic is replaced: CloudFormation refuses this"):  # noqa: SIM117
-        with agreed(found, quoted, context(account, told), ["in words"]):
+        with agreed(difference, quoted, context(account, messages), ["in words"]):
             pytest.fail("it was deployed")
-    assert any("1 replaced" in line for line in told)
+    assert any("1 replaced" in line for line in messages)
 
 
 @pytest.mark.parametrize(
@@ -202,12 +202,12 @@ def test_a_no_leaves_nothing_behind(account, session, tmp_path, quoted, ended):
     def no():
         raise ended
 
-    found = difference_of(assembly(tmp_path / "cdk.out", training=topics()), session)
+    difference = difference_of(assembly(tmp_path / "cdk.out", training=topics()), session)
     earlier = run_folder.create("team", datetime(2026, 11, 1, tzinfo=UTC), tmp_path)
     for name, before in (("team", earlier.path), ("lonely", None)):
         folder = run_folder.create(name, datetime(2026, 11, 20, tzinfo=UTC), tmp_path)
         with pytest.raises(type(ended)), undone_if_declined(folder):  # noqa: SIM117
-            with agreed(found, quoted, context(account, [], tmp_path, no), ["in words"]):
+            with agreed(difference, quoted, context(account, [], tmp_path, no), ["in words"]):
                 pytest.fail("it was deployed")
         assert not folder.path.exists()
         assert (
@@ -222,13 +222,17 @@ def test_a_no_leaves_nothing_behind(account, session, tmp_path, quoted, ended):
 
 def test_a_dry_run_without_credentials_says_that_nobody_was_asked(account, tmp_path, quoted):
     account.canned["cloudformation.DescribeStacks"] = aws_account.DENIED
-    told = []
+    messages = []
     made = assembly(tmp_path / "cdk.out", training=topics())
     shown_only(
-        made, Session(environment=account.environment, region=REGION), context(account, told), ["in words"], quoted.plan
+        made,
+        Session(environment=account.environment, region=REGION),
+        context(account, messages),
+        ["in words"],
+        quoted.plan,
     )
-    assert any("Slipway cannot read what exists in AWS" in line for line in told)
-    assert "  1 resources in 1 new stack; nothing in these stacks is billed by the hour" in told
+    assert any("Slipway cannot read what exists in AWS" in line for line in messages)
+    assert "  1 resources in 1 new stack; nothing in these stacks is billed by the hour" in messages
     with pytest.raises(AwsError):
         difference_of(made, Session(environment=account.environment, region=REGION))
 
@@ -239,13 +243,13 @@ def test_a_dry_run_looks_into_a_sandbox_that_is_there_and_says_of_a_new_one_that
     folder = run_folder.create("team", datetime(2026, 11, 20, tzinfo=UTC), tmp_path)
     box = SimpleNamespace(process_environment=lambda base: base | account.environment)
     empty, bundle = {"XDG_CACHE_HOME": str(tmp_path)}, Bundle(digest=quoted.digest, files=())
-    for found, line in ((box, "  slipway-team-training: 1 replaced"), (None, "a new sandbox is empty")):
-        told = []
+    for sandbox, line in ((box, "  slipway-team-training: 1 replaced"), (None, "a new sandbox is empty")):
+        messages = []
         options = DeployOptions(
-            root=tmp_path, sandbox=True, dry_run=True, tell=told.append, box=found, environment=empty
+            root=tmp_path, sandbox=True, dry_run=True, tell=messages.append, box=sandbox, environment=empty
         )
-        show_deployment(folder, quoted, bundle, made, context=context(account, told), words=["it"], options=options)
-        assert any(line in each for each in told), told
+        show_deployment(folder, quoted, bundle, made, context=context(account, messages), words=["it"], options=options)
+        assert any(line in each for each in messages), messages
 
 
 HOLDER = """

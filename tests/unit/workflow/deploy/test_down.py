@@ -48,8 +48,8 @@ class TestSubject:
     def test_a_file_is_the_cluster_of_its_plan(self, tmp_path):
         network = {"name": "lab", "az_ids": ["use2-az1"]}
         path = write(tmp_path / "plan.json", target={"region": "us-east-2"}, network=network)
-        found = subject(path, None, tmp_path, {"AWS_REGION": "eu-west-1"})
-        assert found == Subject(cluster="mine", region="us-east-2", network="lab")
+        teardown_subject = subject(path, None, tmp_path, {"AWS_REGION": "eu-west-1"})
+        assert teardown_subject == Subject(cluster="mine", region="us-east-2", network="lab")
 
     def test_the_newest_run_says_more_than_the_environment(self, tmp_path):
         folder = tmp_path / ".slipway" / "runs" / "mine" / "20261120T120000Z"
@@ -77,9 +77,11 @@ class TestSubject:
 
 def test_who_does_not_wait_is_told_that_it_goes_on():
     stack = StackState(id=ID, name="slipway-a-training", status="CREATE_COMPLETE", protected=False, outputs={}, tags={})
-    asked = Subject(cluster="a", region="us-east-2", network=None)
+    down_subject = Subject(cluster="a", region="us-east-2", network=None)
     shown = Removal(cluster="a", region="us-east-2", done=False, stacks=(), instances=(), kept=())
-    found = Survey(subject=asked, going=(stack,), buckets=(), erase=False, kept=(), provider_log=None, removal=shown)
+    teardown = Survey(
+        subject=down_subject, going=(stack,), buckets=(), erase=False, kept=(), provider_log=None, removal=shown
+    )
     client = boto3.client("cloudformation", region_name="us-east-2", aws_access_key_id="x", aws_secret_access_key="x")
     event = {
         "StackId": ID,
@@ -91,7 +93,7 @@ def test_who_does_not_wait_is_told_that_it_goes_on():
         "ResourceStatus": "CREATE_COMPLETE",
         "Timestamp": datetime(2026, 11, 20, tzinfo=UTC),
     }
-    told = []
+    messages = []
 
     def leave(seconds):
         raise KeyboardInterrupt
@@ -108,9 +110,9 @@ def test_who_does_not_wait_is_told_that_it_goes_on():
         stub.add_response("describe_stacks", {"Stacks": [{**going, "StackId": event["StackId"]}]})
         session = Session(environment={}, region="us-east-2", clients={"cloudformation": client})
         with pytest.raises(KeyboardInterrupt):
-            take_down(found, session, load(), told.append, leave)
+            take_down(teardown, session, load(), messages.append, leave)
 
-    assert told[-1].startswith("CloudFormation continues with slipway-a-training")
+    assert messages[-1].startswith("CloudFormation continues with slipway-a-training")
 
 
 def test_a_profile_that_is_not_there_is_a_sentence():

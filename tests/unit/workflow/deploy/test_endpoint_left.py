@@ -23,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("endpoint")
 
 
 @pytest.fixture(scope="module")
-def asked():
+def quoted_endpoint():
     """One inf2.xlarge, up to three: what was quoted and what was decided."""
     priced = price(EXAMPLE, datetime(2026, 11, 20, 12, tzinfo=UTC), PriceOptions())
     _, quoted = pick(priced, None)
@@ -31,19 +31,21 @@ def asked():
 
 
 @pytest.fixture
-def look(asked):
+def look(quoted_endpoint):
     """What is left when AWS is like this."""
 
     def once(**how):
         with endpoint_runtime.served(Runtime(**how)) as state:
-            return left_behind(asked[0], asked[1], Session(environment=state.environment(), region="us-east-1"))
+            return left_behind(
+                quoted_endpoint[0], quoted_endpoint[1], Session(environment=state.environment(), region="us-east-1")
+            )
 
     return once
 
 
 @pytest.fixture(scope="module")
-def rate(asked):
-    quoted, decided = asked
+def rate(quoted_endpoint):
+    quoted, decided = quoted_endpoint
     assert (quoted.plan.place.nodes, decided.most) == (1, 3)
     return f"at up to ${3 * quoted.usd_per_hour:.2f} an hour"
 
@@ -82,9 +84,13 @@ def test_nothing_is_nothing(look):
     assert (left.words, left.stack) == (None, None)
 
 
-def test_who_cannot_ask_says_so(asked):
+def test_who_cannot_ask_says_so(quoted_endpoint):
     nobody = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
-    left = left_behind(asked[0], asked[1], Session(environment={**nobody, "AWS_MAX_ATTEMPTS": "1"}, region="us-east-1"))
+    left = left_behind(
+        quoted_endpoint[0],
+        quoted_endpoint[1],
+        Session(environment={**nobody, "AWS_MAX_ATTEMPTS": "1"}, region="us-east-1"),
+    )
     assert left.words.startswith("Slipway cannot read whether the endpoint runs and is billed (")
     assert left.words.endswith(f": {REMOVES}")
     assert left.stack is None

@@ -69,9 +69,9 @@ def test_the_same_money_or_less_passes_and_more_is_refused(saved, tmp_path):
         refuse_if_moved(kept, picked(written(tmp_path, usd=usd)), os.environ)
     with pytest.raises(
         OverBudgetError, match=r"the high estimate was \$[\d.,]+ when the plan was saved, 2026-11-20"
-    ) as told:
+    ) as caught:
         refuse_if_moved(kept, picked(written(tmp_path, usd="51")), os.environ)
-    assert "slipway plan FILE -o SAVED" in told.value.hint
+    assert "slipway plan FILE -o SAVED" in caught.value.hint
 
 
 def test_a_file_that_says_another_plan_is_refused(saved):
@@ -115,12 +115,12 @@ def test_what_has_no_price_is_not_saved(tmp_path):
 
 
 def test_it_is_whole_or_not_there(saved, tmp_path):
-    found, kept = picked(tmp_path / "plan.yaml"), read_saved(saved)
+    picked_quote, kept = picked(tmp_path / "plan.yaml"), read_saved(saved)
     before = saved.read_text()
     with pytest.raises(ImpossibleError, match="cannot write"):
-        write_saved(tmp_path / "no/saved.json", kept, found.quoted, {}, {})
+        write_saved(tmp_path / "no/saved.json", kept, picked_quote.quoted, {}, {})
     with pytest.raises(TypeError):
-        write_saved(saved, kept, found.quoted, {"a": object()}, {})
+        write_saved(saved, kept, picked_quote.quoted, {"a": object()}, {})
     assert saved.read_text() == before
 
 
@@ -129,26 +129,26 @@ def test_the_command_saves_what_is_picked(tmp_path, monkeypatch, slipway):
     text = PLAN.format(usd="50", more=ELSEWHERE).replace("hours: 1", "tokens_b: 0.1")
     (tmp_path / "plan.yaml").write_text(text.replace("p5.48xlarge,", "[p5.48xlarge, p4d.24xlarge],"))
     rank = 2
-    told = slipway("plan", "plan.yaml", "-o", "saved.json", "--pick", str(rank), "--json")
-    assert told.code == 0, told
-    candidates = json.loads(told.out)["candidates"]
+    result = slipway("plan", "plan.yaml", "-o", "saved.json", "--pick", str(rank), "--json")
+    assert result.code == 0, result
+    candidates = json.loads(result.out)["candidates"]
     assert read_saved(Path("saved.json")).digest == candidates[rank - 1]["digest"]
-    assert f"saved: candidate {rank}" in told.err
-    assert "next: slipway launch saved.json" in told.err
+    assert f"saved: candidate {rank}" in result.err
+    assert "next: slipway launch saved.json" in result.err
     assert slipway("plan", "plan.yaml", "--pick", "1").code == 2
 
 
 @pytest.mark.cdk
 @pytest.mark.slow
 def test_stacks_that_come_out_otherwise_are_refused(tmp_path):
-    found = picked(written(tmp_path, more=", nodes: 1"))
-    kept = save_plan(tmp_path / "saved.json", *found, os.environ)
+    picked_quote = picked(written(tmp_path, more=", nodes: 1"))
+    kept = save_plan(tmp_path / "saved.json", *picked_quote, os.environ)
     assert set(kept.stacks) == {f"slipway-kept-{part}" for part in ("checkpoints", "network", "training")}
     assert read_saved(tmp_path / "saved.json") == kept
     # Another rate than the saved one: it stands in the stacks, which are compared at the saved one.
     cheaper = picked(written(tmp_path, usd="40", more=", nodes: 1"))
     moved = {name: "0" * 64 if "network" in name else each for name, each in kept.stacks.items()}
-    with pytest.raises(QuoteMismatchError, match="slipway-kept-network differ") as told:
+    with pytest.raises(QuoteMismatchError, match="slipway-kept-network differ") as caught:
         refuse_if_moved(replace(kept, stacks=moved), cheaper, os.environ)
-    assert "training" not in told.value.message
+    assert "training" not in caught.value.message
     assert kept.amounts == {"usd_per_hour": Decimal(50)}

@@ -113,12 +113,12 @@ def test_what_failed_is_reported_whatever_is_shown(person):
 
 
 def test_who_takes_lines_alone_gets_one_a_resource():
-    told = []
+    messages = []
     lines = [line(TRAINING, "0/2", "CREATE_IN_PROGRESS", *CLUSTER), line(TRAINING, "1/2", "CREATE_COMPLETE", *CLUSTER)]
-    with StackEvents(told.append, {}, lambda: 0.0) as events:
+    with StackEvents(messages.append, {}, lambda: 0.0) as events:
         for each in lines:
             events.line(each)
-    assert [each.split()[0] for each in told] == ["stack", "CREATE_COMPLETE"]
+    assert [each.split()[0] for each in messages] == ["stack", "CREATE_COMPLETE"]
 
 
 @pytest.mark.parametrize("least, usd", [(0, "0.192"), (2, "40.192")])

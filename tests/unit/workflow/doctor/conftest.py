@@ -114,8 +114,8 @@ def plan(tmp_path):
             "purchase: {option: spot}\n",
             encoding="utf-8",
         )
-        found = pick(price(path, NOW, PriceOptions(any_age=True)), None)[1].plan
-        return dataclasses.replace(found, **replaced) if replaced else found
+        pinned = pick(price(path, NOW, PriceOptions(any_age=True)), None)[1].plan
+        return dataclasses.replace(pinned, **replaced) if replaced else pinned
 
     return make
 
@@ -179,12 +179,12 @@ def blocks(sent):
     offers = [block(1, 1, "2500.00"), block(2, 2, "4000.00", NOW + timedelta(hours=7))]
     hours, first = int(sent["CapacityDurationHours"]), datetime.fromisoformat(sent["StartDateRange"])
     last = datetime.fromisoformat(sent["EndDateRange"])
-    found = [
+    matching_offers = [
         offer
         for offer in offers
         if offer["CapacityBlockDurationHours"] == hours and first <= offer["StartDate"] and offer["EndDate"] <= last
     ]
-    return {"CapacityBlockOfferings": found[:1]}
+    return {"CapacityBlockOfferings": matching_offers[:1]}
 
 
 @pytest.fixture

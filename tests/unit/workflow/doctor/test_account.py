@@ -21,15 +21,15 @@ from tests.unit.workflow.doctor.conftest import NOW, REGION, actions_of, allowed
 pytestmark = pytest.mark.server
 
 
-def named(found, name):
-    return [check for check in found.checks if check.name == name]
+def named(diagnosis, name):
+    return [check for check in diagnosis.checks if check.name == name]
 
 
 def test_a_ready_account_is_ready(examined, plan):
-    found = examined(plan())
-    assert found.verdict == "ready"
-    assert {check.result for check in found.checks} <= {Outcome.OK, Outcome.ADVICE}
-    assert "account 123456789012" in named(found, "credentials")[0].got
+    diagnosis = examined(plan())
+    assert diagnosis.verdict == "ready"
+    assert {check.result for check in diagnosis.checks} <= {Outcome.OK, Outcome.ADVICE}
+    assert "account 123456789012" in named(diagnosis, "credentials")[0].got
 
 
 def test_a_plan_without_tags_is_advised_some(examined, plan):
@@ -48,10 +48,10 @@ def tagged():
 
 
 def test_without_credentials_one_check_fails_and_the_others_are_not_known(examined, plan):
-    found = examined(plan(), environment={"PATH": "/usr/bin:/bin"})
-    assert [each.name for each in found.failed] == ["credentials"]
-    assert named(found, "quota")[0].result is Outcome.UNKNOWN
-    assert "aws configure sso" in found.failed[0].fix
+    diagnosis = examined(plan(), environment={"PATH": "/usr/bin:/bin"})
+    assert [each.name for each in diagnosis.failed] == ["credentials"]
+    assert named(diagnosis, "quota")[0].result is Outcome.UNKNOWN
+    assert "aws configure sso" in diagnosis.failed[0].fix
 
 
 def test_a_region_that_was_never_bootstrapped_gets_the_command(account, examined, plan):
@@ -79,10 +79,10 @@ def test_a_bootstrap_stack_that_is_too_old_or_has_lost_its_bucket_fails(account,
 def test_what_may_not_be_asked_is_not_known_and_stops_nothing(account, examined, plan):
     account.canned["ssm.GetParameter"] = DENIED
     account.canned["service-quotas.ListServiceQuotas"] = THROTTLED
-    found = examined(plan())
-    assert found.verdict == "ready"
-    assert "not allowed with these credentials" in named(found, "bootstrap")[0].got
-    assert {each.result for each in named(found, "quota")} == {Outcome.UNKNOWN}
+    diagnosis = examined(plan())
+    assert diagnosis.verdict == "ready"
+    assert "not allowed with these credentials" in named(diagnosis, "bootstrap")[0].got
+    assert {each.result for each in named(diagnosis, "quota")} == {Outcome.UNKNOWN}
 
 
 def test_the_first_spot_request_of_an_account_needs_a_role(account, examined, plan):
@@ -112,13 +112,13 @@ def test_a_denied_right_fails_and_one_that_depends_on_context_is_not_known(accou
         }
 
     account.canned["iam.SimulatePrincipalPolicy"] = some("implicitDeny")
-    found = named(examined(plan(), only="rights"), "rights")
-    assert {each.result for each in found} == {Outcome.FAILED}
-    assert "sts:AssumeRole" in found[0].got
-    assert "no policy allows it" in found[0].got
+    checks = named(examined(plan(), only="rights"), "rights")
+    assert {each.result for each in checks} == {Outcome.FAILED}
+    assert "sts:AssumeRole" in checks[0].got
+    assert "no policy allows it" in checks[0].got
     account.canned["iam.SimulatePrincipalPolicy"] = some("implicitDeny", MissingContextValues=["aws:RequestedRegion"])
-    found = named(examined(plan(), only="rights"), "rights")
-    assert {each.result for each in found} == {Outcome.UNKNOWN}
+    checks = named(examined(plan(), only="rights"), "rights")
+    assert {each.result for each in checks} == {Outcome.UNKNOWN}
     account.canned["iam.SimulatePrincipalPolicy"] = some(
         "explicitDeny", OrganizationsDecisionDetail={"AllowedByOrganizations": False}
     )
@@ -142,8 +142,10 @@ def test_shipping_is_simulated_on_the_places_that_the_plan_names(account, examin
 
     def but_there(sent):
         there = arn in [value for key, value in sent.items() if key.startswith("ResourceArns.member.")]
-        found = [decision(each, "implicitDeny" if there and each == action else "allowed") for each in actions_of(sent)]
-        return {"EvaluationResults": found, "IsTruncated": False}
+        decisions = [
+            decision(each, "implicitDeny" if there and each == action else "allowed") for each in actions_of(sent)
+        ]
+        return {"EvaluationResults": decisions, "IsTruncated": False}
 
     account.canned["sts.GetCallerIdentity"] = {"Account": "123456789012", "Arn": LETS_IN["Principal"]["AWS"]}
     account.canned["iam.SimulatePrincipalPolicy"] = but_there
@@ -248,9 +250,15 @@ def test_what_only_the_payer_may_ask_is_not_known_by_others(account, examined, p
 
 
 def test_an_account_is_examined_without_a_plan(examined):
-    found = examined(None)
-    assert found.name is None
-    assert {check.name for check in found.checks} == {"credentials", "region", "bootstrap", "CDK and Node", "rights"}
+    diagnosis = examined(None)
+    assert diagnosis.name is None
+    assert {check.name for check in diagnosis.checks} == {
+        "credentials",
+        "region",
+        "bootstrap",
+        "CDK and Node",
+        "rights",
+    }
 
 
 def test_a_deployment_asks_before_it_makes_anything(account, plan, tmp_path, monkeypatch):
@@ -318,23 +326,23 @@ class TestGuard:
         return plan()
 
     def test_it_may_do_what_its_policies_say(self, examined, deployed):
-        (found,) = named(examined(deployed), "guard")
-        asked = "the guard of probe may make the 2 calls that stop nodes and send notifications"
-        assert (found.result, found.asked) == (Outcome.OK, asked)
+        (check,) = named(examined(deployed), "guard")
+        description = "the guard of probe may make the 2 calls that stop nodes and send notifications"
+        assert (check.result, check.asked) == (Outcome.OK, description)
 
     def test_a_boundary_that_keeps_it_from_stopping_is_a_failure(self, account, examined, deployed):
         def bounded(sent):
             if not any(name.startswith("dynamodb:") for name in actions_of(sent)):
                 return allowed(sent)
             detail = {"PermissionsBoundaryDecisionDetail": {"AllowedByPermissionsBoundary": False}}
-            found = [decision(each, "implicitDeny", **detail) for each in actions_of(sent)]
-            return {"EvaluationResults": found, "IsTruncated": False}
+            decisions = [decision(each, "implicitDeny", **detail) for each in actions_of(sent)]
+            return {"EvaluationResults": decisions, "IsTruncated": False}
 
         account.canned["iam.SimulatePrincipalPolicy"] = bounded
-        (found,) = named(examined(deployed), "guard")
-        assert found.result is Outcome.FAILED
-        assert found.got == "denied: dynamodb:GetItem, dynamodb:UpdateItem (the permissions boundary)"
-        assert "slipway deploy FILE" in found.fix
+        (check,) = named(examined(deployed), "guard")
+        assert check.result is Outcome.FAILED
+        assert check.got == "denied: dynamodb:GetItem, dynamodb:UpdateItem (the permissions boundary)"
+        assert "slipway deploy FILE" in check.fix
 
     def test_a_cluster_that_is_not_deployed_has_none(self, examined, plan):
         assert not named(examined(plan(), only="guard"), "guard")

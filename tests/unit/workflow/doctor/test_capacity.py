@@ -16,8 +16,8 @@ EXAMINED = (*CAPACITY, *ARTEFACTS)
 pytestmark = pytest.mark.server
 
 
-def named(found, name):
-    return [check for check in found.checks if check.name == name]
+def named(diagnosis, name):
+    return [check for check in diagnosis.checks if check.name == name]
 
 
 def test_a_type_that_the_zone_does_not_offer_fails_with_the_zones_that_do(account, examined, plan):

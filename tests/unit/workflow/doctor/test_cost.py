@@ -90,27 +90,27 @@ def surveyed(account):
     return look
 
 
-def of(found, kind):
-    return next(each for each in found.stacks if each.kind == kind)
+def of(cost_survey, kind):
+    return next(each for each in cost_survey.stacks if each.kind == kind)
 
 
 def test_nodes_cost_what_the_quote_said_and_the_ttl_ends_them(running, surveyed):
-    found = of(surveyed(), "training")
-    assert (found.owner, found.usd_per_hour) == ("ada", Decimal(41) + ADDRESS_USD)
-    assert found.usd_so_far >= Decimal("225.5")
-    assert found.ends_at == found.since + timedelta(hours=24)
-    assert found.down_command == "slipway down probe --region us-east-2"
-    assert found.note == "2 nodes at the quoted $20.5"
+    stack_cost = of(surveyed(), "training")
+    assert (stack_cost.owner, stack_cost.usd_per_hour) == ("ada", Decimal(41) + ADDRESS_USD)
+    assert stack_cost.usd_so_far >= Decimal("225.5")
+    assert stack_cost.ends_at == stack_cost.since + timedelta(hours=24)
+    assert stack_cost.down_command == "slipway down probe --region us-east-2"
+    assert stack_cost.note == "2 nodes at the quoted $20.5"
 
 
 def test_nodes_are_counted_in_ec2_until_the_guard_reports_them(standing, surveyed):
     assert of(surveyed(), "training").usd_per_hour == ADDRESS_USD
     started(standing, "HeadNode", "m6i.xlarge", 1)
     started(standing, "Compute", "p5.48xlarge", 3)
-    found = of(surveyed(), "training")
-    assert found.usd_per_hour == 3 * Decimal("20.5") + ADDRESS_USD
-    assert found.usd_so_far is None
-    assert found.note.startswith("3 nodes at the quoted $20.5, counted now: its guard has reported no number")
+    stack_cost = of(surveyed(), "training")
+    assert stack_cost.usd_per_hour == 3 * Decimal("20.5") + ADDRESS_USD
+    assert stack_cost.usd_so_far is None
+    assert stack_cost.note.startswith("3 nodes at the quoted $20.5, counted now: its guard has reported no number")
 
 
 def test_instances_of_an_endpoint_are_counted_in_sagemaker_until_the_guard_reports_them(account, surveyed):
@@ -128,9 +128,9 @@ def test_instances_of_an_endpoint_are_counted_in_sagemaker_until_the_guard_repor
     }
     sagemaker.create_endpoint_config(EndpointConfigName="probe", ProductionVariants=[variant])
     sagemaker.create_endpoint(EndpointName="slipway-probe", EndpointConfigName="probe")
-    found = of(surveyed(), "serving")
-    assert found.usd_per_hour == Decimal("1.8")
-    assert found.note.startswith("2 nodes at the quoted $0.9, counted now")
+    stack_cost = of(surveyed(), "serving")
+    assert stack_cost.usd_per_hour == Decimal("1.8")
+    assert stack_cost.note.startswith("2 nodes at the quoted $0.9, counted now")
 
 
 def test_a_network_costs_by_the_hour_and_a_store_by_what_it_holds(running, surveyed):
@@ -142,18 +142,18 @@ def test_a_network_costs_by_the_hour_and_a_store_by_what_it_holds(running, surve
         value=730.0 * 2**30,
         when=NOW - timedelta(hours=20),
     )
-    found = surveyed()
-    assert of(found, "network").usd_per_hour == ADDRESS_USD
+    cost_survey = surveyed()
+    assert of(cost_survey, "network").usd_per_hour == ADDRESS_USD
     price = load().bill_item("s3.standard-storage", REGION).usd
-    assert of(found, "checkpoints").usd_per_hour == price
-    assert of(found, "checkpoints").down_command.endswith("--checkpoints")
+    assert of(cost_survey, "checkpoints").usd_per_hour == price
+    assert of(cost_survey, "checkpoints").down_command.endswith("--checkpoints")
 
 
 def test_what_is_not_known_is_said_and_never_nothing(account, surveyed):
     stack(account, "training", {"Topic": {"Type": "AWS::SNS::Topic"}})
-    found = of(surveyed(), "training")
-    assert (found.usd_per_hour, found.usd_so_far) == (None, None)
-    assert "it has no guard" in found.note
+    stack_cost = of(surveyed(), "training")
+    assert (stack_cost.usd_per_hour, stack_cost.usd_so_far) == (None, None)
+    assert "it has no guard" in stack_cost.note
     assert "of unknown cost" in page(surveyed(), 100)[1]
 
 
@@ -169,21 +169,21 @@ def test_a_region_that_does_not_answer_is_named_and_the_others_are_shown(running
     running.canned["ec2.DescribeRegions"] = {
         "Regions": [{"RegionName": name, "OptInStatus": "opted-in"} for name in (REGION, "eu-west-1")]
     }
-    found = surveyed(only=None)
-    assert {each.region for each in found.stacks} == {REGION}
+    cost_survey = surveyed(only=None)
+    assert {each.region for each in cost_survey.stacks} == {REGION}
     running.canned["cloudformation.DescribeStacks"] = Refused("AccessDenied", "not authorized", 403)
-    found = surveyed(only=None)
-    assert found.stacks == ()
-    assert [region for region, _ in found.unanswered] == ["eu-west-1", REGION]
+    cost_survey = surveyed(only=None)
+    assert cost_survey.stacks == ()
+    assert [region for region, _ in cost_survey.unanswered] == ["eu-west-1", REGION]
 
 
 def test_the_page_and_the_document(running, surveyed):
-    found = surveyed()
-    text = "\n".join(page(found, 80))
+    cost_survey = surveyed()
+    text = "\n".join(page(cost_survey, 80))
     assert "slipway-probe-training" in text
     assert "slipway down probe --region us-east-2" in text
-    told = document(found)
+    json_document = document(cost_survey)
     keys = {"name", "kind", "region", "owner", "since", "usd_per_hour", "usd_so_far", "ends_at", "down_command"}
-    assert told["schema"] == "slipway.cost/1"
-    assert all(keys <= set(each) for each in told["stacks"])
-    assert Decimal(told["usd_per_hour"]) == sum(each.usd_per_hour or 0 for each in found.stacks)
+    assert json_document["schema"] == "slipway.cost/1"
+    assert all(keys <= set(each) for each in json_document["stacks"])
+    assert Decimal(json_document["usd_per_hour"]) == sum(each.usd_per_hour or 0 for each in cost_survey.stacks)

@@ -31,8 +31,8 @@ def group(ec2, vpc):
     def make(*ways, where=None):
         made = ec2.create_security_group(GroupName=f"g{len(ways)}", Description="d", VpcId=where or vpc)["GroupId"]
         rule = {"GroupId": made, "IpPermissions": [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": made}]}]}
-        for way in ways:
-            getattr(ec2, f"authorize_security_group_{way}")(**rule)
+        for direction in ways:
+            getattr(ec2, f"authorize_security_group_{direction}")(**rule)
         return made
 
     return make
@@ -49,8 +49,8 @@ def looked(examined, plan, vpc):
             f"purchase: {{option: on-demand}}\nnetwork: {{vpc_id: {vpc}, subnet_ids: [subnet-0a1b2c3d4e5f60718],\n"
             f"  security_group_ids: [{name}]}}\n"
         )
-        (found,) = (check for check in examined(plan(text)).checks if check.name == "security group")
-        return found
+        (check,) = (check for check in examined(plan(text)).checks if check.name == "security group")
+        return check
 
     return look
 
@@ -62,9 +62,9 @@ def test_a_group_that_lets_itself_in_and_out_is_well(group, looked):
 @pytest.mark.parametrize("there,lacking", [("ingress", "egress"), ("egress", "ingress")])
 def test_hyperpod_needs_both_rules_and_gets_the_command(group, looked, there, lacking):
     name = group(there)
-    found = looked(name)
-    assert found.result is Outcome.FAILED
-    assert found.fix == (
+    check = looked(name)
+    assert check.result is Outcome.FAILED
+    assert check.fix == (
         f"aws ec2 authorize-security-group-{lacking} --region {REGION} --group-id {name} "
         f"--ip-permissions 'IpProtocol=-1,UserIdGroupPairs=[{{GroupId={name}}}]'"
     )
@@ -86,8 +86,8 @@ def test_other_targets_have_their_own_group_for_efa(group, looked):
 
 def test_a_group_of_another_vpc_and_one_that_is_not_there_are_refused(ec2, group, looked):
     other = ec2.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
-    found = looked(group("ingress", "egress", where=other))
-    assert (found.result, found.got) == (Outcome.FAILED, f"it belongs to {other}")
+    check = looked(group("ingress", "egress", where=other))
+    assert (check.result, check.got) == (Outcome.FAILED, f"it belongs to {other}")
     gone = looked("sg-0fedcba9876543210")
     assert (gone.result, gone.got) == (Outcome.FAILED, "no such group in the region")
 
@@ -150,16 +150,16 @@ def test_a_role_for_pods_tags_its_sessions_too(machines, roled):
 
 
 def test_a_role_for_pods_is_asked_about_the_folder_of_the_plan_as_its_pods_would(account, machines, roled):
-    asked = []
+    requests = []
 
     def allowed(sent):
-        asked.append(sent)
+        requests.append(sent)
         return {"EvaluationResults": [decision(each, "allowed") for each in actions_of(sent)], "IsTruncated": False}
 
     account.canned["iam.SimulatePrincipalPolicy"] = allowed
     _, able = roled(machines("pods.eks.amazonaws.com"), kind="eks", key="pods")
     assert able.result is Outcome.OK
-    text = json.dumps(asked)
+    text = json.dumps(requests)
     assert "/jobs/probe/*" not in text, "a simulation is of one object, not of a pattern"
     assert "/jobs/probe/probe" in text
     assert "${" not in text

@@ -19,8 +19,8 @@ EKS_BLOCK, PCS_BLOCK = (BLOCK.replace("kind: parallelcluster", f"kind: {kind}") 
 NOTHING = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
 
 
-def named(found, words):
-    return next(check for check in found.checks if words in check.name)
+def named(diagnosis, words):
+    return next(check for check in diagnosis.checks if words in check.name)
 
 
 def standing(account, *names):
@@ -33,14 +33,14 @@ def running(account, tags, count, *, type_="p5.48xlarge", **more):
     """Instances as EC2 describes them, to who asks for these very tags."""
 
     def answer(sent):
-        asked = {
+        filters = {
             sent[f"Filter.{number}.Name"]: sent[f"Filter.{number}.Value.1"]
             for number in range(1, 9)
             if f"Filter.{number}.Name" in sent
         }
-        asked = {name.removeprefix("tag:"): value for name, value in asked.items() if name.startswith("tag:")}
-        found = [{"InstanceId": f"i-{number:017x}", "InstanceType": type_, **more} for number in range(count)]
-        return {"Reservations": [{"Instances": found if asked.items() <= tags.items() else []}]}
+        filters = {name.removeprefix("tag:"): value for name, value in filters.items() if name.startswith("tag:")}
+        instances = [{"InstanceId": f"i-{number:017x}", "InstanceType": type_, **more} for number in range(count)]
+        return {"Reservations": [{"Instances": instances if filters.items() <= tags.items() else []}]}
 
     account.canned["ec2.DescribeInstances"] = answer
 
@@ -134,9 +134,9 @@ def test_hyperpod_s_own_instances_and_the_network_of_the_plan_count_too(account,
         for number, name in enumerate(names)
     ]
     account.canned["sagemaker.ListClusterNodes"] = {"NextToken": "", "ClusterNodeSummaries": nodes}
-    found = examined(plan(HYPERPOD))
+    diagnosis = examined(plan(HYPERPOD))
     for name, own in (("ml.p5.48xlarge for cluster usage", 4), ("Total number of instances", 5)):
-        check = named(found, name)
+        check = named(diagnosis, name)
         assert (check.result, check.got) == (Outcome.OK, f"5, 5 of it used, {own} by this plan's own stacks")
 
 

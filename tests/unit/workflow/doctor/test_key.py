@@ -54,8 +54,8 @@ def keyed(account, examined, plan):
         return checked(made, kind)
 
     def checked(arn, kind="parallelcluster"):
-        found = examined(plan(text(kind, f"storage: {{kms_key_arn: {json.dumps(arn)}}}\n")))
-        return arn, {name: [check for check in found.checks if check.name == name] for name in NAMES}
+        diagnosis = examined(plan(text(kind, f"storage: {{kms_key_arn: {json.dumps(arn)}}}\n")))
+        return arn, {name: [check for check in diagnosis.checks if check.name == name] for name in NAMES}
 
     return Keyed(new=look, of=checked)
 
@@ -69,9 +69,9 @@ def text(kind, more=""):
 
 
 def test_a_key_whose_policy_lets_everybody_in_is_well(keyed):
-    _, found = keyed.new(EVERYTHING)
-    assert [each.result for each in found["key"]] == [Outcome.OK]
-    assert [each.result for each in found["key policy"]] == [Outcome.OK] * 4
+    _, checks = keyed.new(EVERYTHING)
+    assert [each.result for each in checks["key"]] == [Outcome.OK]
+    assert [each.result for each in checks["key policy"]] == [Outcome.OK] * 4
 
 
 @pytest.mark.parametrize(
@@ -79,16 +79,16 @@ def test_a_key_whose_policy_lets_everybody_in_is_well(keyed):
     [(0, Outcome.FAILED, "Account"), (1, Outcome.FAILED, "Logs"), (2, Outcome.ADVICE, "Alarms")],
 )
 def test_who_is_not_let_in_is_named_with_the_statement_that_does(keyed, missing, result, statement):
-    _, found = keyed.new([each for at, each in enumerate(EVERYTHING) if at != missing])
-    left = [each for each in found["key policy"] if each.result is not Outcome.OK]
+    _, checks_by_name = keyed.new([each for at, each in enumerate(EVERYTHING) if at != missing])
+    left = [each for each in checks_by_name["key policy"] if each.result is not Outcome.OK]
     assert {each.result for each in left} == {result}
     assert all(f"add the statement {statement}" in each.fix for each in left)
 
 
 def test_a_statement_that_denies_counts(keyed):
     deny = {"Effect": "Deny", "Principal": "*", "Action": "kms:Decrypt", "Resource": "*"}
-    _, found = keyed.new([*EVERYTHING, deny])
-    assert all("kms:Decrypt" in each.got for each in some(found["key policy"]))
+    _, checks = keyed.new([*EVERYTHING, deny])
+    assert all("kms:Decrypt" in each.got for each in some(checks["key policy"]))
 
 
 def test_a_key_that_is_disabled_or_deleted_or_signs_fails(account, keyed):
@@ -98,8 +98,8 @@ def test_a_key_that_is_disabled_or_deleted_or_signs_fails(account, keyed):
     assert check.fix == f"aws kms enable-key --region {REGION} --key-id {arn}"
     client(account, "kms").schedule_key_deletion(KeyId=arn.rpartition("/")[2])
     assert "cancel-key-deletion" in keyed.of(arn)[1]["key"][0].fix
-    _, found = keyed.new(EVERYTHING, KeyUsage="SIGN_VERIFY", KeySpec="RSA_2048")
-    assert (found["key"][0].result, "RSA_2048" in found["key"][0].got) == (Outcome.FAILED, True)
+    _, checks = keyed.new(EVERYTHING, KeyUsage="SIGN_VERIFY", KeySpec="RSA_2048")
+    assert (checks["key"][0].result, "RSA_2048" in checks["key"][0].got) == (Outcome.FAILED, True)
     absent = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0a1b2c3d-0000-4000-8000-a4b5c6d7e8f9"
     assert "no such key" in keyed.of(absent)[1]["key"][0].got
 
@@ -108,25 +108,25 @@ def test_a_policy_that_may_not_be_read_is_not_known(account, keyed):
     arn, _ = keyed.new(EVERYTHING)
     account.canned["ec2.GetEbsDefaultKmsKeyId"] = EC2_DENIED
     account.canned["kms.GetKeyPolicy"] = EC2_DENIED
-    found = keyed.of(arn)[1]
-    assert [found[name][0].result for name in NAMES] == [Outcome.OK, Outcome.UNKNOWN, Outcome.UNKNOWN]
+    checks = keyed.of(arn)[1]
+    assert [checks[name][0].result for name in NAMES] == [Outcome.OK, Outcome.UNKNOWN, Outcome.UNKNOWN]
 
 
 @pytest.mark.parametrize("kind, role", [("eks", SCALING), ("pcs", PCS)])
 def test_node_groups_start_only_where_the_service_may_use_the_key(keyed, kind, role):
     nodes = json.loads(json.dumps(NODES).replace(SCALING, role))
     other = json.loads(json.dumps(NODES).replace(SCALING, PCS if role == SCALING else SCALING))
-    _, found = keyed.new([*EVERYTHING, *other], kind=kind)
-    left = [each for each in found["key policy"] if each.result is Outcome.FAILED]
+    _, checks = keyed.new([*EVERYTHING, *other], kind=kind)
+    left = [each for each in checks["key policy"] if each.result is Outcome.FAILED]
     assert [each.fix.split(" (")[0] for each in left] == ["add the statement Volumes", "add the statement VolumeGrants"]
-    _, found = keyed.new([*EVERYTHING, *nodes], kind=kind)
-    assert {each.result for each in found["key policy"]} == {Outcome.OK}
-    assert not found["volume key"]
+    _, checks = keyed.new([*EVERYTHING, *nodes], kind=kind)
+    assert {each.result for each in checks["key policy"]} == {Outcome.OK}
+    assert not checks["volume key"]
 
 
 def test_a_cluster_that_names_no_key_for_its_volumes_takes_the_accounts_default(account, keyed):
-    arn, found = keyed.new(EVERYTHING)
-    (check,) = found["volume key"]
+    arn, checks = keyed.new(EVERYTHING)
+    (check,) = checks["volume key"]
     assert check.result is Outcome.ADVICE
     assert f"modify-ebs-default-kms-key-id --region {REGION} --kms-key-id {arn}" in check.fix
     account.canned["ec2.GetEbsDefaultKmsKeyId"] = {"KmsKeyId": arn}

@@ -26,19 +26,19 @@ def test_nothing_is_said_to_be_nothing(left):
 
 def test_of_a_sandbox_it_is_not_said_of_aws(account, plan):
     session = Session(environment=account.environment, region=REGION)
-    found = left_running(plan(), session, load(), NOW, sandbox=True)
-    assert found.lines == ("nothing exists in the sandbox for this plan",)
+    left_resources = left_running(plan(), session, load(), NOW, sandbox=True)
+    assert left_resources.lines == ("nothing exists in the sandbox for this plan",)
 
 
 def test_what_was_made_before_the_end_is_named_with_its_cost_and_its_end(account, left):
     stack(account, "network", {"Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}})
     stack(account, "training", {"Topic": {"Type": "AWS::SNS::Topic"}})
-    found = left()
-    assert found.lines[0] == "2 stacks exist and cost $0.005 an hour and what is not known"
-    assert found.lines[-1] == "to remove them: slipway down probe --region us-east-2"
-    assert not found.nothing
-    assert any("slipway-probe-network: CREATE_COMPLETE, $0.005 an hour" in line for line in found.lines)
-    assert set(found.stacks) == {
+    left_resources = left()
+    assert left_resources.lines[0] == "2 stacks exist and cost $0.005 an hour and what is not known"
+    assert left_resources.lines[-1] == "to remove them: slipway down probe --region us-east-2"
+    assert not left_resources.nothing
+    assert any("slipway-probe-network: CREATE_COMPLETE, $0.005 an hour" in line for line in left_resources.lines)
+    assert set(left_resources.stacks) == {
         ("slipway-probe-network", "CREATE_COMPLETE"),
         ("slipway-probe-training", "CREATE_COMPLETE"),
     }
@@ -68,13 +68,13 @@ def test_a_look_that_fails_is_said_with_the_command(account, left):
 @pytest.mark.parametrize("end", [KeyboardInterrupt, DeploymentFailedError("the stack failed")])
 def test_a_story_that_ends_early_tells_what_stands_and_keeps_it(account, plan, end):
     stack(account, "network", {"Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}})
-    told, kept = [], []
+    messages, kept = [], []
     with (
         pytest.raises((KeyboardInterrupt, DeploymentFailedError)),
-        report_running_costs(plan(), account.environment, load(), told.append, kept.append),
+        report_running_costs(plan(), account.environment, load(), messages.append, kept.append),
     ):
         raise end
-    assert told[-1] == "to remove it: slipway down probe --region us-east-2"
+    assert messages[-1] == "to remove it: slipway down probe --region us-east-2"
     assert kept == [(("slipway-probe-network", "CREATE_COMPLETE"),)]
 
 
@@ -84,22 +84,22 @@ def test_a_second_interruption_leaves_the_command_at_least(account, plan):
         return Refused("Throttling", "slow down", 400)
 
     account.canned["cloudformation.DescribeStacks"] = pressed_again
-    told = []
+    messages = []
     with (
         pytest.raises(KeyboardInterrupt),
-        report_running_costs(plan(), account.environment, load(), told.append, sandbox=True),
+        report_running_costs(plan(), account.environment, load(), messages.append, sandbox=True),
     ):
         raise KeyboardInterrupt
-    (said,) = told
-    assert said.startswith("interrupted again before the check of what is billed")
-    assert said.endswith(": slipway down probe --region us-east-2 --sandbox checks")
+    (message,) = messages
+    assert message.startswith("interrupted again before the check of what is billed")
+    assert message.endswith(": slipway down probe --region us-east-2 --sandbox checks")
 
 
 def test_a_story_that_ends_well_tells_nothing(account, plan):
-    told = []
-    with report_running_costs(plan(), account.environment, load(), told.append):
+    messages = []
+    with report_running_costs(plan(), account.environment, load(), messages.append):
         pass
-    assert told == []
+    assert messages == []
 
 
 ADDRESS = {"Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}}
@@ -108,13 +108,13 @@ ADDRESS = {"Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}
 class TestEarlierAttempts:
     def test_a_no_at_the_next_question_does_not_say_that_nothing_was_done(self, account, plan):
         stack(account, "network", ADDRESS)
-        told = []
+        messages = []
         with (
             pytest.raises(DeclinedError, match=r"^nothing more was done$"),
-            report_earlier_runs([plan(), plan()], account.environment, load(), told.append),
+            report_earlier_runs([plan(), plan()], account.environment, load(), messages.append),
         ):
             raise DeclinedError("nothing was done")
-        (head, *_, last) = told
+        (head, *_, last) = messages
         assert head.startswith(
             "cluster probe in us-east-2, which got no instances for the job: 1 stack exists and costs"
         )
@@ -123,26 +123,26 @@ class TestEarlierAttempts:
     @pytest.mark.parametrize("end", [InterruptedAtQuestionError, DeploymentFailedError("the next one failed")])
     def test_any_other_end_tells_the_same(self, account, plan, end):
         stack(account, "network", ADDRESS)
-        told = []
+        messages = []
         with (
             pytest.raises((KeyboardInterrupt, DeploymentFailedError)),
-            report_earlier_runs([plan()], account.environment, load(), told.append),
+            report_earlier_runs([plan()], account.environment, load(), messages.append),
         ):
             raise end
-        assert "slipway down probe --region us-east-2" in told[-1]
+        assert "slipway down probe --region us-east-2" in messages[-1]
 
     def test_so_does_a_good_one_elsewhere(self, account, plan):
         stack(account, "network", ADDRESS)
-        told = []
-        with report_earlier_runs([plan()], account.environment, load(), told.append):
+        messages = []
+        with report_earlier_runs([plan()], account.environment, load(), messages.append):
             pass
-        assert "slipway down probe --region us-east-2" in told[-1]
+        assert "slipway down probe --region us-east-2" in messages[-1]
 
     def test_without_one_a_no_stays_a_no(self, account):
-        told = []
+        messages = []
         with (
             pytest.raises(DeclinedError, match=r"^nothing was done$"),
-            report_earlier_runs([], account.environment, load(), told.append),
+            report_earlier_runs([], account.environment, load(), messages.append),
         ):
             raise DeclinedError("nothing was done")
-        assert told == []
+        assert messages == []

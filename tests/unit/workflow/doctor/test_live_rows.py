@@ -20,13 +20,13 @@ OPTIONS = PriceOptions(any_age=True)
 
 
 @pytest.fixture
-def asked(offering, tmp_path):
+def with_live_rows(offering, tmp_path):
     def ask(text=PLAN, story=price, live=with_live_offers):
         path = tmp_path / "plan.yaml"
         path.write_text(text, encoding="utf-8")
-        told = []
+        messages = []
         before = story(path, NOW, OPTIONS)
-        return before, live(before, OPTIONS, environment=offering.environment, say=told.append), told
+        return before, live(before, OPTIONS, environment=offering.environment, say=messages.append), messages
 
     return ask
 
@@ -39,8 +39,8 @@ def live_rows(priced):
     ]
 
 
-def test_a_block_on_offer_is_a_row_at_its_fee(asked):
-    before, after, told = asked()
+def test_a_block_on_offer_is_a_row_at_its_fee(with_live_rows):
+    before, after, messages = with_live_rows()
     two, one = sorted(live_rows(after), key=lambda each: each.price.usd)
     assert [each.plan.place.option for each in (one, two)] == [PurchaseOption.CAPACITY_BLOCK] * 2
     # $2,500 for two instances over 24 hours.
@@ -54,37 +54,37 @@ def test_a_block_on_offer_is_a_row_at_its_fee(asked):
     assert len(after.candidates) == len(before.candidates) + 2
     totals = [candidate.usd for candidate in after.candidates if candidate.usd is not None]
     assert totals == sorted(totals)
-    assert told[-1].startswith("2 current offers")
+    assert messages[-1].startswith("2 current offers")
     text = " ".join(" ".join(page(after, 120, everything=True, called=True)).split())
     assert "cb-00000000000000001" in text
     assert "nothing was spent" in text
 
 
-def test_what_is_too_short_is_no_row_and_what_is_refused_is_said(asked, offering):
+def test_what_is_too_short_is_no_row_and_what_is_refused_is_said(with_live_rows, offering):
     offering.canned["ec2.DescribeCapacityBlockOfferings"] = {
         "CapacityBlockOfferings": [block(9, 1, "1.00", NOW, EndDate=NOW + timedelta(minutes=30))]
     }
-    before, after, _ = asked()
+    before, after, _ = with_live_rows()
     assert not live_rows(after)
     assert len(after.candidates) == len(before.candidates)
     offering.canned["ec2.DescribeCapacityBlockOfferings"] = EC2_DENIED
-    _, after, told = asked()
+    _, after, messages = with_live_rows()
     assert not live_rows(after)
-    assert any(line.startswith("? Capacity Blocks of") for line in told)
+    assert any(line.startswith("? Capacity Blocks of") for line in messages)
 
 
-def test_a_comparison_counts_them(asked):
-    _, after, _ = asked(story=compare, live=compared_live)
+def test_a_comparison_counts_them(with_live_rows):
+    _, after, _ = with_live_rows(story=compare, live=compared_live)
     assert live_rows(after.priced)
     cheapest = min(candidate.usd for candidate in after.priced.candidates if candidate.usd is not None)
     assert after.gpu.usd.mid >= cheapest
 
 
-def test_an_endpoint_has_none(asked):
+def test_an_endpoint_has_none(with_live_rows):
     text = (
         "slipway: 1\nname: chat\nworkload: {serve: {model: llama-3.1-8b, model_uri: s3://models-of-the-team/x, "
         "input_tokens: 500, output_tokens: 100, requests_per_s: 1}}\n"
         "target: {kind: sagemaker-endpoint, instance_type: g6e.2xlarge, region: us-east-1}\n"
     )
     with pytest.raises(ImpossibleError, match="cannot be reserved ahead"):
-        asked(text)
+        with_live_rows(text)

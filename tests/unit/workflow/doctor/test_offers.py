@@ -15,7 +15,7 @@ pytestmark = pytest.mark.server
 
 
 @pytest.fixture
-def found(offering, tmp_path):
+def find_offers(offering, tmp_path):
     def look(text=PLAN):
         path = tmp_path / "plan.yaml"
         path.write_text(text, encoding="utf-8")
@@ -24,12 +24,12 @@ def found(offering, tmp_path):
     return look
 
 
-def of(found, kind):
-    return [offer for offer in found.offers if offer.offer.kind is kind]
+def of(offered, kind):
+    return [offer for offer in offered.offers if offer.offer.kind is kind]
 
 
-def test_a_block_is_priced_at_its_fee_and_bought_by_its_command(found):
-    two, one = sorted(of(found(), OfferKind.CAPACITY_BLOCK), key=lambda each: each.lead_time_h)
+def test_a_block_is_priced_at_its_fee_and_bought_by_its_command(find_offers):
+    two, one = sorted(of(find_offers(), OfferKind.CAPACITY_BLOCK), key=lambda each: each.lead_time_h)
     assert (one.offer.fee_usd, one.offer.az_id, round(one.lead_time_h, 1)) == (2500, "use2-az1", 71.5)
     assert one.usd.mid > 2500
     assert one.usd.mid < two.usd.mid
@@ -39,8 +39,8 @@ def test_a_block_is_priced_at_its_fee_and_bought_by_its_command(found):
     )
 
 
-def test_the_cheapest_and_the_soonest_are_marked(found):
-    result = found(PLAN + "purchase: {option: capacity-block}\n")
+def test_the_cheapest_and_the_soonest_are_marked(find_offers):
+    result = find_offers(PLAN + "purchase: {option: capacity-block}\n")
     assert result.cheapest.offer.id == "cb-00000000000000001"
     assert result.soonest.offer.id == "cb-00000000000000002"
     text = "\n".join(page(result, 120, everything=False))
@@ -49,18 +49,18 @@ def test_the_cheapest_and_the_soonest_are_marked(found):
     assert "purchase-capacity-block" in text
 
 
-def test_a_block_of_other_types_too_is_left_out(offering, found):
+def test_a_block_of_other_types_too_is_left_out(offering, find_offers):
     mixed = block(3, 1, "1.00", CapacityBlockOfferingSegments=[{"InstanceType": "p5e.48xlarge", "InstanceCount": 1}])
     offering.canned["ec2.DescribeCapacityBlockOfferings"] = {"CapacityBlockOfferings": [mixed]}
-    assert not of(found(), OfferKind.CAPACITY_BLOCK)
+    assert not of(find_offers(), OfferKind.CAPACITY_BLOCK)
 
 
-def test_a_deadline_leaves_only_what_ends_before_it(found):
-    offers = of(found(PLAN + "purchase: {deadline_h: 60}\n"), OfferKind.CAPACITY_BLOCK)
+def test_a_deadline_leaves_only_what_ends_before_it(find_offers):
+    offers = of(find_offers(PLAN + "purchase: {deadline_h: 60}\n"), OfferKind.CAPACITY_BLOCK)
     assert [offer.offer.id for offer in offers] == ["cb-00000000000000002"]
 
 
-def test_a_block_of_the_account_costs_nothing_more_and_can_be_extended(offering, found):
+def test_a_block_of_the_account_costs_nothing_more_and_can_be_extended(offering, find_offers):
     offering.canned["ec2.DescribeCapacityReservations"] = {
         "CapacityReservations": [
             {
@@ -91,7 +91,7 @@ def test_a_block_of_the_account_costs_nothing_more_and_can_be_extended(offering,
             }
         ]
     }
-    result = found()
+    result = find_offers()
     (held,) = of(result, OfferKind.RESERVATION)
     (longer,) = of(result, OfferKind.EXTENSION)
     assert held.purchase_command is None
@@ -99,41 +99,41 @@ def test_a_block_of_the_account_costs_nothing_more_and_can_be_extended(offering,
     assert longer.usd.mid >= 1990
 
 
-def test_spot_is_scored_in_a_pool_of_three_types(offering, found):
-    (spot,) = of(found(), OfferKind.SPOT)
+def test_spot_is_scored_in_a_pool_of_three_types(offering, find_offers):
+    (spot,) = of(find_offers(), OfferKind.SPOT)
     assert (spot.offer.score, spot.offer.az_id) == (3, "use2-az1")
     sent = next(sent for name, sent in offering.asked if name == "ec2.GetSpotPlacementScores")
     assert sent["TargetCapacity"] == "384"
     assert sum(name.startswith("InstanceType.") for name in sent) == 3
 
 
-def test_what_may_not_be_asked_is_named_and_the_rest_is_shown(offering, found):
+def test_what_may_not_be_asked_is_named_and_the_rest_is_shown(offering, find_offers):
     offering.canned["ec2.DescribeCapacityBlockOfferings"] = EC2_DENIED
-    result = found()
+    result = find_offers()
     assert not of(result, OfferKind.CAPACITY_BLOCK)
     assert of(result, OfferKind.ON_DEMAND)
-    assert any("Capacity Blocks" in asked for asked, _ in result.unanswered)
+    assert any("Capacity Blocks" in question for question, _ in result.unanswered)
     assert "? Capacity Blocks" in "\n".join(page(result, 120, everything=True))
 
 
-def test_nothing_on_offer_is_said(offering, found):
+def test_nothing_on_offer_is_said(offering, find_offers):
     offering.canned["ec2.DescribeCapacityBlockOfferings"] = {"CapacityBlockOfferings": []}
-    result = found(PLAN + "purchase: {option: capacity-block}\n")
+    result = find_offers(PLAN + "purchase: {option: capacity-block}\n")
     assert result.offers == ()
     assert "AWS offers none of these instances" in "\n".join(page(result, 80, everything=False))
 
 
-def test_where_nothing_was_answered_nothing_is_said_of_what_is_offered(offering, found):
+def test_where_nothing_was_answered_nothing_is_said_of_what_is_offered(offering, find_offers):
     offering.canned["ec2.DescribeCapacityBlockOfferings"] = EC2_DENIED
-    text = "\n".join(page(found(PLAN + "purchase: {option: capacity-block}\n"), 80, everything=False))
+    text = "\n".join(page(find_offers(PLAN + "purchase: {option: capacity-block}\n"), 80, everything=False))
     assert "AWS offers none" not in text
     assert "did not answer these requests:" in text
     assert "available now" not in text
 
 
-def test_the_document_has_the_keys_of_the_contract(found):
-    told = document(found())
+def test_the_document_has_the_keys_of_the_contract(find_offers):
+    json_document = document(find_offers())
     keys = {"kind", "id", "region", "az_id", "instance_type", "count", "starts_at", "ends_at", "lead_time_h"}
     keys |= {"usd_fee", "usd_total", "purchase_command"}
-    assert told["schema"] == "slipway.capacity/1"
-    assert all(keys <= set(offer) for offer in told["offers"])
+    assert json_document["schema"] == "slipway.capacity/1"
+    assert all(keys <= set(offer) for offer in json_document["offers"])

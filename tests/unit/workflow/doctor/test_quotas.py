@@ -25,8 +25,8 @@ CLUSTER = (
 PCS = CLUSTER.replace("parallelcluster", "pcs").replace("TYPE", "p5.48xlarge").replace("OPTION", "spot")
 
 
-def of(found, words):
-    return [check for check in found.checks if check.name.startswith("quota") and words in check.name]
+def of(diagnosis, words):
+    return [check for check in diagnosis.checks if check.name.startswith("quota") and words in check.name]
 
 
 def needs(plan):
@@ -34,23 +34,23 @@ def needs(plan):
 
 
 def test_spot_nodes_count_in_vcpus_of_their_family_and_the_head_node_in_standard(plan):
-    found = {each.name: (each.amount, each.unit) for each in needs(plan())}
-    assert found["All P5 Spot Instance Requests"] == (384, "vCPUs")
-    assert found["Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"] == (4, "vCPUs")
-    assert found["EC2-VPC Elastic IPs"] == (1, "addresses")
+    needed = {each.name: (each.amount, each.unit) for each in needs(plan())}
+    assert needed["All P5 Spot Instance Requests"] == (384, "vCPUs")
+    assert needed["Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"] == (4, "vCPUs")
+    assert needed["EC2-VPC Elastic IPs"] == (1, "addresses")
 
 
 def test_hyperpod_counts_instances_by_type_by_cluster_and_all_together(plan):
-    found = {each.name: each.amount for each in needs(plan(HYPERPOD))}
-    assert found["ml.p5.48xlarge for cluster usage"] == 4
-    assert found["ml.m6i.xlarge for cluster usage"] == 1
-    assert found["Maximum number instances allowed per SageMaker HyperPod cluster"] == 5
+    needed = {each.name: each.amount for each in needs(plan(HYPERPOD))}
+    assert needed["ml.p5.48xlarge for cluster usage"] == 4
+    assert needed["ml.m6i.xlarge for cluster usage"] == 1
+    assert needed["Maximum number instances allowed per SageMaker HyperPod cluster"] == 5
 
 
 def test_pcs_counts_its_clusters_and_ec2_the_nodes(plan):
-    found = {each.name: (each.amount, each.unit) for each in needs(plan(PCS))}
-    assert found["Clusters"] == (1, "clusters")
-    assert found["All P5 Spot Instance Requests"] == (384, "vCPUs")
+    needed = {each.name: (each.amount, each.unit) for each in needs(plan(PCS))}
+    assert needed["Clusters"] == (1, "clusters")
+    assert needed["All P5 Spot Instance Requests"] == (384, "vCPUs")
 
 
 def test_a_family_whose_quota_no_source_names_is_said(plan):
@@ -103,7 +103,7 @@ def quota(name, code="L-9"):
 
 
 @pytest.mark.parametrize(
-    "wanted,names,found",
+    "wanted,names,expected",
     [
         (need(), [quota("exact NAME"), quota("other", "L-1")], "exact NAME"),
         (need(), [quota("other", "L-1"), quota("Exact name of another")], None),
@@ -111,6 +111,6 @@ def quota(name, code="L-9"):
         (need(name=""), [quota("named", "L-1")], "named"),
     ],
 )
-def test_the_name_decides_and_a_code_only_where_no_name_is_known(wanted, names, found):
+def test_the_name_decides_and_a_code_only_where_no_name_is_known(wanted, names, expected):
     result = matching(wanted, names)
-    assert (result.name if result else None) == found
+    assert (result.name if result else None) == expected

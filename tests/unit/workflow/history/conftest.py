@@ -28,8 +28,8 @@ def quotes(tmp_path_factory):
             path = tmp_path_factory.mktemp("plans") / "plan.yaml"
             path.write_text(PLAN % ("billed", option), encoding="utf-8")
             priced = price(path, NOW, PriceOptions(any_age=True))
-            rank, found = pick(priced, None)
-            made[option] = quote_document(found, rank, priced.catalog.instance_types)
+            rank, quote = pick(priced, None)
+            made[option] = quote_document(quote, rank, priced.catalog.instance_types)
         return made[option]
 
     return quote_of

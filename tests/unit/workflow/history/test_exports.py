@@ -31,11 +31,11 @@ CENT = Decimal("0.01")
 
 def rows_of(place, tag=TAG, period=ALL, resources=()):
     reader = RowReader(tag=tag, period=period, resources=resources)
-    found = []
+    export_rows = []
     for export_file in export_files(str(place), {}, "us-east-1"):
         with opened(export_file) as lines:
-            found += reader.rows(lines, export_file.name)
-    return found
+            export_rows += reader.rows(lines, export_file.name)
+    return export_rows
 
 
 def test_a_generated_report_is_reconciled_to_the_cent(quotes):
@@ -113,9 +113,9 @@ def test_parquet_is_read_as_the_csv_of_the_same_rows(tmp_path):
     command = [sys.executable, "-c", IN_PARQUET, packages, tmp_path, NISE]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert (found["same"], found["newer"]) == (True, True)
-    assert found["refused"].startswith("cannot read cut.parquet: ")
+    document = json.loads(done.stdout)
+    assert (document["same"], document["newer"]) == (True, True)
+    assert document["refused"].startswith("cannot read cut.parquet: ")
 
 
 @pytest.mark.skipif("SLIPWAY_VENDOR_DATA" not in os.environ, reason="SLIPWAY_VENDOR_DATA names no folder")
@@ -132,9 +132,9 @@ def test_real_rows_of_focus_are_reconciled_to_the_cent(quotes, tag):
     rows = rows_of(path, tag)
     assert len(rows) == len(own) > 10
     for upfront, column in ((Upfront.PAID, "BilledCost"), (Upfront.SPREAD, "EffectiveCost")):
-        told = reconcile(quoted_lines(quotes()), rows, upfront)
-        assert told.usd == sum(Decimal(each[column]) for each in own if each not in apart)
-        assert told.credits_usd + told.tax_usd == sum(Decimal(each[column]) for each in apart)
+        reconciled = reconcile(quoted_lines(quotes()), rows, upfront)
+        assert reconciled.usd == sum(Decimal(each[column]) for each in own if each not in apart)
+        assert reconciled.credits_usd + reconciled.tax_usd == sum(Decimal(each[column]) for each in apart)
 
 
 FOCUS = {
@@ -194,7 +194,7 @@ def test_of_every_period_the_newest_version_counts_and_no_other(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "tags, found",
+    "tags, expected",
     [
         ('{"slipway:cluster": "nised"}', 1),
         ('[["user_slipway_cluster", "nised"]]', 1),
@@ -203,8 +203,8 @@ def test_of_every_period_the_newest_version_counts_and_no_other(tmp_path):
         ("NULL", 0),
     ],
 )
-def test_a_tag_is_the_whole_key_and_the_whole_value(tmp_path, tags, found):
-    assert len(rows_of(written(tmp_path / "a.csv", {"Tags": tags}))) == found
+def test_a_tag_is_the_whole_key_and_the_whole_value(tmp_path, tags, expected):
+    assert len(rows_of(written(tmp_path / "a.csv", {"Tags": tags}))) == expected
 
 
 def test_the_fee_of_an_own_reservation_counts_untagged_and_whenever_it_was_paid(tmp_path):
@@ -221,7 +221,7 @@ def test_the_fee_of_an_own_reservation_counts_untagged_and_whenever_it_was_paid(
 
 
 @pytest.mark.parametrize(
-    "change, said",
+    "change, message",
     [
         ({"BilledCost": "much"}, "a.csv, line 2: BilledCost is 'much', expected a number"),
         ({"BilledCost": "NaN"}, "expected a number"),
@@ -232,10 +232,10 @@ def test_the_fee_of_an_own_reservation_counts_untagged_and_whenever_it_was_paid(
         ({"Tags": '"nised"'}, "no JSON object"),
     ],
 )
-def test_a_cell_that_cannot_be_read_is_named(tmp_path, change, said):
+def test_a_cell_that_cannot_be_read_is_named(tmp_path, change, message):
     with pytest.raises(UnreadableInputError) as refusal:
         rows_of(written(tmp_path / "a.csv", change))
-    assert said in refusal.value.message
+    assert message in refusal.value.message
 
 
 def test_what_is_no_export_is_refused_with_what_is(tmp_path, monkeypatch):
@@ -245,10 +245,10 @@ def test_what_is_no_export_is_refused_with_what_is(tmp_path, monkeypatch):
             each.unlink()
         path.mkdir(exist_ok=True)
         make(path)
-        with pytest.raises(SlipwayError) as found:
+        with pytest.raises(SlipwayError) as caught:
             rows_of(path)
-        assert found.value.exit_code == 2
-        return f"{found.value.message} {found.value.hint}"
+        assert caught.value.exit_code == 2
+        return f"{caught.value.message} {caught.value.hint}"
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install pyarrow" in refusal(lambda path: (path / "a.parquet").write_bytes(b"PAR1"))

@@ -106,14 +106,14 @@ def slipway(slipway):
 class TestEntries:
     def test_what_a_run_folder_says(self, run, tmp_path):
         run()
-        (found,) = folder_ledger(tmp_path).entries
-        assert (found.name, found.status, found.hours, found.interruptions, found.lost_h) == (
+        (entry,) = folder_ledger(tmp_path).entries
+        assert (entry.name, entry.status, entry.hours, entry.interruptions, entry.lost_h) == (
             *("tiny", "succeeded", 4.0, 1),
             0.5,
         )
         # Four hours at $40, and the $80 that the quote has beside its eight.
-        assert (found.usd, found.tokens, found.epochs, found.tags) == (240, 8_000_000, 1.0, {"team": "speech"})
-        assert (found.usd_per_million_tokens, found.usd_per_epoch, found.usd_lost) == (30, 240, 20)
+        assert (entry.usd, entry.tokens, entry.epochs, entry.tags) == (240, 8_000_000, 1.0, {"team": "speech"})
+        assert (entry.usd_per_million_tokens, entry.usd_per_epoch, entry.usd_lost) == (30, 240, 20)
 
     def test_a_bill_counts_once_it_is_there(self, run, tmp_path):
         folder = run()
@@ -142,9 +142,9 @@ class TestEntries:
     def test_damage_in_one_run_is_named_and_hides_no_other(self, run, tmp_path, slipway):
         run()
         (run(hour=13).path / "quote.json").write_text('{"nodes": "two"}')
-        found = folder_ledger(tmp_path)
-        assert len(found.entries) == 1
-        assert found.unread[0][0] == "tiny/20261120T130000Z"
+        ledger = folder_ledger(tmp_path)
+        assert len(ledger.entries) == 1
+        assert ledger.unread[0][0] == "tiny/20261120T130000Z"
         code, out, _ = slipway()
         assert (code, "? tiny/20261120T130000Z" in out) == (0, True)
 
@@ -198,8 +198,8 @@ class TestUsed:
     )
     def test_a_run_of_exactly_the_quoted_hours_used_the_quoted_dollars(self, bought, tmp_path, purchase):
         folder, quoted = bought(purchase)
-        found = folder_ledger(tmp_path).once
-        (entry,), whole = found.entries, total(found.entries)
+        entries = folder_ledger(tmp_path).once
+        (entry,), whole = entries.entries, total(entries.entries)
         assert round(entry.usd_used + whole.usd_unused, 2) == round(quoted.usd.mid, 2) == round(whole.quoted_usd, 2)
         report = parse_report(folder.read_json("report.json"))
         assert round(report.usd_used + report.usd_unused, 2) == round(quoted.usd.mid, 2)
@@ -298,13 +298,13 @@ class TestCommand:
         run()
         run(name="toy", hour=13, simulated=True)
         code, out, _ = slipway("--json", "--by", "type")
-        found = json.loads(out)
-        assert (code, found["schema"], [each["name"] for each in found["runs"]]) == (
+        document = json.loads(out)
+        assert (code, document["schema"], [each["name"] for each in document["runs"]]) == (
             0,
             "slipway.ledger/1",
             ["toy", "tiny"],
         )
-        assert (found["total"]["usd_used"], found["groups"][0]["key"]) == ("240", "p5.48xlarge")
+        assert (document["total"]["usd_used"], document["groups"][0]["key"]) == ("240", "p5.48xlarge")
         _, out, _ = slipway("--csv")
         assert [row["usd"] for row in csv.DictReader(io.StringIO(out))] == ["0", "240"]
         _, out, _ = slipway("--focus")
@@ -324,8 +324,8 @@ class TestCommand:
         assert slipway("--csv", "--json")[0] == 2
         assert slipway("--csv", "--by", "name")[0] == 2
         monkeypatch.setenv("SLIPWAY_LEDGER", "/shared/ledger")
-        code, _, said = slipway()
-        assert (code, "expected s3://BUCKET" in said) == (2, True)
+        code, _, err = slipway()
+        assert (code, "expected s3://BUCKET" in err) == (2, True)
 
     def test_nothing_here(self, slipway, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

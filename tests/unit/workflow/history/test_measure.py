@@ -28,28 +28,32 @@ def measured(**changes) -> Measurement:
 
 class TestFromRun:
     def test_the_rate_is_that_of_the_warm_stretches_of_all_attempts(self, run):
-        found = measurement_of("tiny", run(lines(100_000)), CATALOG)
-        assert found.tokens_per_s.mid == pytest.approx(100_000, rel=0.03)
-        assert 85_000 < found.tokens_per_s.low < 95_000
-        assert 105_000 < found.tokens_per_s.high < 115_000
-        assert (found.global_batch_tokens, round(found.step_s)) == (1e6, 10)
-        assert (found.boot_s, found.restore_s, found.checkpoint_write_s) == (300.0, 40.5, 12.0)
+        job_measurement = measurement_of("tiny", run(lines(100_000)), CATALOG)
+        assert job_measurement.tokens_per_s.mid == pytest.approx(100_000, rel=0.03)
+        assert 85_000 < job_measurement.tokens_per_s.low < 95_000
+        assert 105_000 < job_measurement.tokens_per_s.high < 115_000
+        assert (job_measurement.global_batch_tokens, round(job_measurement.step_s)) == (1e6, 10)
+        assert (job_measurement.boot_s, job_measurement.restore_s, job_measurement.checkpoint_write_s) == (
+            300.0,
+            40.5,
+            12.0,
+        )
 
     def test_of_a_run_that_never_resumed_a_restore_took_what_reading_back_did(self, run):
         folder = run(lines(100_000))
-        told = [dict(event) for event in EVENTS]
-        told[2] |= {"event": "read-back", "seconds": 33.0}
-        folder.events.write_text("".join(json.dumps(each) + "\n" for each in told))
-        found = measurement_of("tiny", folder, CATALOG)
-        assert (found.restore_s, found.restart_s) == (33.0, None)
-        assert (found.model, found.nodes, found.simulated) == ("llama-3.1-8b", 2, False)
+        read_back_events = [dict(event) for event in EVENTS]
+        read_back_events[2] |= {"event": "read-back", "seconds": 33.0}
+        folder.events.write_text("".join(json.dumps(each) + "\n" for each in read_back_events))
+        job_measurement = measurement_of("tiny", folder, CATALOG)
+        assert (job_measurement.restore_s, job_measurement.restart_s) == (33.0, None)
+        assert (job_measurement.model, job_measurement.nodes, job_measurement.simulated) == ("llama-3.1-8b", 2, False)
 
     def test_tokens_may_be_counted_by_the_plan(self, run):
         train = PLAN["workload"]["train"] | {"global_batch_tokens": 2_000_000}
-        found = measurement_of(
+        job_measurement = measurement_of(
             "tiny", run(lines(100_000, tokens=False), plan=PLAN | {"workload": {"train": train}}), CATALOG
         )
-        assert found.tokens_per_s.mid == pytest.approx(200_000, rel=0.03)
+        assert job_measurement.tokens_per_s.mid == pytest.approx(200_000, rel=0.03)
 
     @pytest.mark.parametrize("metrics", [[], lines(100_000)[:4], lines(100_000, tokens=False)])
     def test_too_little_is_said(self, run, metrics):
@@ -69,34 +73,39 @@ class TestFromRun:
             {**EVENTS[-1], "attempt": 3},
         ]
         folder.events.write_text("".join(json.dumps(event) + "\n" for event in events))
-        found = measurement_of("tiny", folder, CATALOG)
-        assert (found.interruptions, found.restarts) == (2, 2)
-        assert found.restart_s == (600 + 1200) / 2 + 40
-        assert found.running_h == pytest.approx(6 + 2 + 2.5)
-        assert (found.region, found.purchase_option) == ("us-east-2", "on-demand")
+        job_measurement = measurement_of("tiny", folder, CATALOG)
+        assert (job_measurement.interruptions, job_measurement.restarts) == (2, 2)
+        assert job_measurement.restart_s == (600 + 1200) / 2 + 40
+        assert job_measurement.running_h == pytest.approx(6 + 2 + 2.5)
+        assert (job_measurement.region, job_measurement.purchase_option) == ("us-east-2", "on-demand")
 
     def test_an_attempt_that_left_no_word_counts_its_hours_and_says_nothing_of_a_restart(self, run):
         folder = run(lines(100_000))
         begun = {"time": "2026-11-20T18:05:00Z", "event": "attempt-started", "attempt": 2}
         events = [*EVENTS[:2], begun, {**EVENTS[-1], "attempt": 2}]
         folder.events.write_text("".join(json.dumps(event) + "\n" for event in events))
-        found = measurement_of("tiny", folder, CATALOG)
-        assert (found.interruptions, found.restarts, found.restart_s) == (1, 0, None)
-        assert found.running_h == pytest.approx(11)
+        job_measurement = measurement_of("tiny", folder, CATALOG)
+        assert (job_measurement.interruptions, job_measurement.restarts, job_measurement.restart_s) == (1, 0, None)
+        assert job_measurement.running_h == pytest.approx(11)
 
 
 class TestFigures:
     def test_a_steps_spread_the_memory_and_the_seconds_before_the_first_steps(self, run):
-        told = [
+        metrics = [
             {**line, "memory_gib": 60.0 + number % 3} if "step" in line else line
             for number, line in enumerate(lines(100_000))
         ]
-        found = measurement_of("tiny", run(told), CATALOG)
-        assert found.step_range_s.low < found.step_range_s.mid == found.step_s < found.step_range_s.high
+        job_measurement = measurement_of("tiny", run(metrics), CATALOG)
+        assert (
+            job_measurement.step_range_s.low
+            < job_measurement.step_range_s.mid
+            == job_measurement.step_s
+            < job_measurement.step_range_s.high
+        )
         # The first line says 100 seconds for one step of 10.
-        assert found.compile_s == pytest.approx(100.0 - found.step_s)
-        assert found.memory_gib == 62.0
-        assert parse_measurement(measurement_document(found)) == found
+        assert job_measurement.compile_s == pytest.approx(100.0 - job_measurement.step_s)
+        assert job_measurement.memory_gib == 62.0
+        assert parse_measurement(measurement_document(job_measurement)) == job_measurement
 
     def test_what_the_trainer_says_of_compilation_counts(self, run):
         assert measurement_of("tiny", run([{"compile_seconds": 42.5}, *lines(100_000)]), CATALOG).compile_s == 42.5
@@ -109,31 +118,33 @@ class TestSetup:
     def test_the_share_of_the_peak_is_that_of_the_quotes_arithmetic(self, run, tmp_path, slipway):
         (tmp_path / "plan.json").write_text(json.dumps(PLAN))
         quoted = json.loads(slipway("quote", "plan.json", "--json")[1])["training"]
-        found = measurement_of("tiny", run(lines(100_000)), CATALOG)
+        job_measurement = measurement_of("tiny", run(lines(100_000)), CATALOG)
         for name in ("low", "mid", "high"):
-            rate, mfu = getattr(found.tokens_per_s, name), getattr(found.mfu, name)
+            rate, mfu = getattr(job_measurement.tokens_per_s, name), getattr(job_measurement.mfu, name)
             assert mfu / rate == pytest.approx(quoted["mfu"]["mid"] / quoted["tokens_per_s"]["mid"])
         # 6 x 8.03e9 + 12 x 32 x 4096 x 8192 FLOP a token, 16 chips of 989 TFLOP/s.
-        assert found.mfu.mid == pytest.approx(found.tokens_per_s.mid * 6.107e10 / (16 * 989e12), rel=0.01)
+        assert job_measurement.mfu.mid == pytest.approx(
+            job_measurement.tokens_per_s.mid * 6.107e10 / (16 * 989e12), rel=0.01
+        )
 
     def test_degrees_and_versions_are_the_trainers_word_and_the_drivers_the_agents(self, run):
         folder = run([*self.SAID, *lines(100_000)])
         begun = EVENTS[1] | {"software": {"nvidia-driver": "580.95.05", "torch": "0.1", "odd one": "1"}}
         folder.events.write_text("".join(json.dumps(each) + "\n" for each in (EVENTS[0], begun, *EVENTS[2:])))
-        found = measurement_of("tiny", folder, CATALOG)
-        assert found.parallelism == (("data", 4), ("tensor", 4))
-        assert found.software == (("nvidia-driver", "580.95.05"), ("python", "3.12.3"), ("torch", "2.9.0"))
-        document = measurement_document(found)
+        job_measurement = measurement_of("tiny", folder, CATALOG)
+        assert job_measurement.parallelism == (("data", 4), ("tensor", 4))
+        assert job_measurement.software == (("nvidia-driver", "580.95.05"), ("python", "3.12.3"), ("torch", "2.9.0"))
+        document = measurement_document(job_measurement)
         assert document["parallelism"] == {"data": 4, "tensor": 4}
         assert document["software"]["torch"] == "2.9.0"
-        assert parse_measurement(json.loads(json.dumps(document))) == found
+        assert parse_measurement(json.loads(json.dumps(document))) == job_measurement
 
     def test_where_nobody_says_them_there_are_none(self, run):
         document = measurement_document(measurement_of("tiny", run(lines(100_000)), CATALOG))
         assert (document["parallelism"], document["software"]) == (None, {})
 
     @pytest.mark.parametrize(
-        "said, kept",
+        "parallel_degrees, kept",
         [
             ({"data": 2, "tensor": 8}, {"data": 2, "tensor": 8}),
             ({"tensor": 8}, {"tensor": 8}),
@@ -143,34 +154,36 @@ class TestSetup:
             ({"data": 16, "expert": 3}, None),
         ],
     )
-    def test_degrees_that_the_workers_cannot_be_divided_by_are_of_another_job(self, run, said, kept):
-        found = measurement_of("tiny", run([{"parallel": {"data": 1}}, {"parallel": said}, *lines(100_000)]), CATALOG)
-        assert measurement_document(found)["parallelism"] == kept
+    def test_degrees_that_the_workers_cannot_be_divided_by_are_of_another_job(self, run, parallel_degrees, kept):
+        job_measurement = measurement_of(
+            "tiny", run([{"parallel": {"data": 1}}, {"parallel": parallel_degrees}, *lines(100_000)]), CATALOG
+        )
+        assert measurement_document(job_measurement)["parallelism"] == kept
 
     def test_a_spike_carries_them(self, run):
-        found = measurement_of("tiny", run([*self.SAID, *lines(100_000)]), CATALOG)
-        spiked = Spiked(measurement=found, estimated=found.tokens_per_s)
+        job_measurement = measurement_of("tiny", run([*self.SAID, *lines(100_000)]), CATALOG)
+        spiked = Spiked(measurement=job_measurement, estimated=job_measurement.tokens_per_s)
         result = SpikeResult(name="tiny", measured=(spiked,), unmeasured=())
         (only,) = answer.document(result)["measurements"]
-        assert set(measurement_document(found)) < set(only)
-        assert (only["parallelism"], only["mfu"]["mid"]) == ({"data": 4, "tensor": 4}, found.mfu.mid)
-        assert f"{found.mfu.mid:.2g}" in " ".join(page(result, 120))
+        assert set(measurement_document(job_measurement)) < set(only)
+        assert (only["parallelism"], only["mfu"]["mid"]) == ({"data": 4, "tensor": 4}, job_measurement.mfu.mid)
+        assert f"{job_measurement.mfu.mid:.2g}" in " ".join(page(result, 120))
 
 
 class TestKept:
     def test_a_run_is_kept_once_and_the_next_quote_knows_of_it(self, run, tmp_path, slipway):
         (tmp_path / "plan.json").write_text(json.dumps(PLAN))
         before = json.loads(slipway("quote", "plan.json", "--json")[1])["training"]["tokens_per_s"]
-        folder, said = run(lines(60_000)), []
+        folder, messages = run(lines(60_000)), []
         for _ in range(2):
-            keep_measurement("tiny", folder, tmp_path, CATALOG, said.append)
-        assert len((tmp_path / FILE).read_text().splitlines()) == len(said) == 1
+            keep_measurement("tiny", folder, tmp_path, CATALOG, messages.append)
+        assert len((tmp_path / FILE).read_text().splitlines()) == len(messages) == 1
         after = json.loads(slipway("quote", "plan.json", "--json")[1])["training"]["tokens_per_s"]
         assert after["mid"] == pytest.approx(60_000, rel=0.1) != pytest.approx(before["mid"], rel=0.1)
         assert after["high"] / after["low"] < before["high"] / before["low"]
-        told = " ".join(slipway("plan", "plan.json", "--explain", "1")[1].split())
-        assert "own measurements: 0." in told
-        assert "llama-3.1-8b full bf16 on 2 x p5.48xlarge (tiny/20261120T120000Z): measured 0." in told
+        explanation = " ".join(slipway("plan", "plan.json", "--explain", "1")[1].split())
+        assert "own measurements: 0." in explanation
+        assert "llama-3.1-8b full bf16 on 2 x p5.48xlarge (tiny/20261120T120000Z): measured 0." in explanation
 
     def test_one_of_the_sandbox_stays_in_its_folder(self, run, tmp_path):
         folder = run(lines(60_000), simulated=True)
@@ -193,25 +206,25 @@ class TestKept:
         (tmp_path / "plan.json").write_text(json.dumps(spot))
 
         def quoted():
-            found = json.loads(slipway("quote", "plan.json", "--json")[1])
-            return found, {assumption["name"]: assumption for assumption in found["assumptions"]}
+            document = json.loads(slipway("quote", "plan.json", "--json")[1])
+            return document, {assumption["name"]: assumption for assumption in document["assumptions"]}
 
         before, assumed = quoted()
         met = {"purchase_option": "spot", "region": "us-east-2", "running_h": 100.0, "interruptions": 20}
         for run_of in ("a/1", "a/2"):
             timed = measured(run=run_of, boot_s=1800.0, restart_s=2400.0, restarts=20, **met)
             add_measurement(tmp_path / FILE, timed)
-        after, told = quoted()
+        after, assumptions = quoted()
         starts = "start-up of the machines, billed before the first step"
         restarts = "restart after an interruption, billed"
         rate = "interruptions of the job by spot"
         assert (assumed[starts]["value"], assumed[restarts]["value"]) == ("9", "15")
-        assert 20 < float(told[starts]["value"]) <= 30
-        assert 35 < float(told[restarts]["value"]) <= 40
-        assert 0.15 < float(told[rate]["value"]) < 0.2
-        assert float(told[rate]["value"]) > 2 * float(assumed[rate]["value"])
+        assert 20 < float(assumptions[starts]["value"]) <= 30
+        assert 35 < float(assumptions[restarts]["value"]) <= 40
+        assert 0.15 < float(assumptions[rate]["value"]) < 0.2
+        assert float(assumptions[rate]["value"]) > 2 * float(assumed[rate]["value"])
         for name in (starts, restarts, rate):
-            assert told[name]["source"].startswith("measured, 2 runs, 2026-11-20")
+            assert assumptions[name]["source"].startswith("measured, 2 runs, 2026-11-20")
         assert after["spot"]["interruptions_expected"] > before["spot"]["interruptions_expected"]
         page = " ".join(slipway("plan", "plan.json", "--explain", "1")[1].split())
         assert "without a run 9 min (3 to 27)" in page
@@ -219,12 +232,12 @@ class TestKept:
 
     def test_what_the_plan_says_of_spot_is_above_what_runs_met(self, tmp_path, slipway, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        said = {**PLAN, "purchase": {"option": "spot", "interruptions_per_node_hour": 0.01}}
-        (tmp_path / "plan.json").write_text(json.dumps(said))
+        plan_document = {**PLAN, "purchase": {"option": "spot", "interruptions_per_node_hour": 0.01}}
+        (tmp_path / "plan.json").write_text(json.dumps(plan_document))
         met = {"purchase_option": "spot", "region": "us-east-2", "running_h": 100.0, "interruptions": 20}
         add_measurement(tmp_path / FILE, measured(**met))
-        found = json.loads(slipway("quote", "plan.json", "--json")[1])["assumptions"]
-        sources = {each["name"]: each["source"] for each in found}
+        assumptions = json.loads(slipway("quote", "plan.json", "--json")[1])["assumptions"]
+        sources = {each["name"]: each["source"] for each in assumptions}
         assert sources["interruptions of the job by spot"] == "purchase.interruptions_per_node_hour"
 
     def test_runs_that_contradict_each_other_on_the_way_are_named(self, tmp_path, slipway, monkeypatch):
@@ -243,12 +256,12 @@ class TestAccuracy:
     def test_quoted_against_measured(self, run, tmp_path, slipway):
         keep_measurement("tiny", run(lines(100_000)), tmp_path, CATALOG, lambda _: None)
         code, out, _ = slipway("accuracy", "--json")
-        found = read_document(out)
-        assert (code, found["schema"], found["tokens_per_s"]) == (
+        document = read_document(out)
+        assert (code, document["schema"], document["tokens_per_s"]) == (
             *(0, "slipway.accuracy/1"),
             {"n": 1, "within_25": 1.0, "covered": 1.0},
         )
-        (only,) = found["runs"]
+        (only,) = document["runs"]
         assert (only["hours"]["ratio"], only["hours"]["covered"]) == (1.1, True)
         assert only["usd"] == {"quoted": QUOTE["usd"], "measured": "1210", "ratio": 1.1, "covered": True}
         _, out, _ = slipway("accuracy")

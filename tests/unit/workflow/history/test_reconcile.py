@@ -52,11 +52,13 @@ def test_a_bill_of_the_quoted_hours_at_the_quoted_rates_differs_by_nothing(quote
         row(f"USE2-{quoted_line.usage_type}", quoted_line.quantity, quoted_line.usd, service=quoted_line.services[0])
         for quoted_line in exact
     ]
-    told = reconcile(lines, rows, Upfront.PAID)
+    reconciled = reconcile(lines, rows, Upfront.PAID)
     assert len(exact) > 8
-    assert told.unquoted == ()
-    assert {compared_line.difference_usd for compared_line in told.lines if compared_line.line in exact} == {Decimal(0)}
-    assert {compared_line.of_quantity_usd for compared_line in told.lines if compared_line.line in exact} == {
+    assert reconciled.unquoted == ()
+    assert {compared_line.difference_usd for compared_line in reconciled.lines if compared_line.line in exact} == {
+        Decimal(0)
+    }
+    assert {compared_line.of_quantity_usd for compared_line in reconciled.lines if compared_line.line in exact} == {
         Decimal(0)
     }
 
@@ -68,11 +70,11 @@ def test_more_hours_at_a_lower_rate_are_distinguished(quotes):
     assert machines.names == parts
     rate = machines.usd / machines.quantity
     hours = machines.quantity + 4
-    told = reconcile(lines, [row("USE2-BoxUsage:p5.48xlarge", hours, hours * (rate - 1))], Upfront.PAID)
-    found = told.lines[0]
-    assert found.of_quantity_usd == pytest.approx(4 * rate)
-    assert found.of_rate_usd == pytest.approx(-hours)
-    assert found.of_quantity_usd + found.of_rate_usd == found.difference_usd
+    reconciled = reconcile(lines, [row("USE2-BoxUsage:p5.48xlarge", hours, hours * (rate - 1))], Upfront.PAID)
+    bill_line = reconciled.lines[0]
+    assert bill_line.of_quantity_usd == pytest.approx(4 * rate)
+    assert bill_line.of_rate_usd == pytest.approx(-hours)
+    assert bill_line.of_quantity_usd + bill_line.of_rate_usd == bill_line.difference_usd
 
 
 def test_a_negation_and_a_discount_move_the_rate_and_not_the_quantity():
@@ -93,12 +95,12 @@ def test_a_line_without_a_usage_type_is_compared_in_dollars_and_a_fee_goes_to_wh
         row("", 1, 1000, kind=ChargeKind.FEE),
         row("USE2-EBS:SnapshotUsage", 1, 2),
     ]
-    told = reconcile((system, block), rows, Upfront.PAID)
-    assert [(compared_line.usd, compared_line.of_quantity_usd) for compared_line in told.lines] == [
+    reconciled = reconcile((system, block), rows, Upfront.PAID)
+    assert [(compared_line.usd, compared_line.of_quantity_usd) for compared_line in reconciled.lines] == [
         (40, None),
         (1000, None),
     ]
-    (left,) = told.unquoted
+    (left,) = reconciled.unquoted
     assert (left.usage_type, left.usd) == ("USE2-EBS:SnapshotUsage", 2)
 
 
@@ -106,10 +108,10 @@ def test_what_cloudwatch_bills_apart_is_of_its_line(quotes):
     """Vended logs and GetMetricData; what else CloudWatch bills is in no line."""
     billed = [("DataProcessing-Bytes", 1), ("EU-VendedLog-Bytes", 8), ("CW:GMD-Metrics", 4), ("DashboardsUsageHour", 2)]
     rows = [row(name, usd, usd, service="AmazonCloudWatch") for name, usd in (*billed, ("CW:Canary-runs", 16))]
-    told = reconcile(quoted_lines(quotes()), rows, Upfront.PAID)
-    usd = {name: compared_line.usd for compared_line in told.lines for name in compared_line.line.names}
+    reconciled = reconcile(quoted_lines(quotes()), rows, Upfront.PAID)
+    usd = {name: compared_line.usd for compared_line in reconciled.lines for name in compared_line.line.names}
     assert (usd["CloudWatch logs"], usd["CloudWatch requests"], usd["dashboard"]) == (9, 4, 2)
-    assert [each.usage_type for each in told.unquoted] == ["CW:Canary-runs"]
+    assert [each.usage_type for each in reconciled.unquoted] == ["CW:Canary-runs"]
 
 
 def test_one_usage_type_of_two_services_goes_to_the_own_one():
@@ -119,9 +121,9 @@ def test_one_usage_type_of_two_services_goes_to_the_own_one():
         row("USE2-TimedStorage-ByteHrs", 90, 2, service="AmazonS3"),
         row("USE2-TimedStorage-ByteHrs", 5, 1, service="AmazonECR"),
     ]
-    told = reconcile((stored, logs), rows, Upfront.PAID)
-    assert [compared_line.usd for compared_line in told.lines] == [2, 0]
-    assert [each.service for each in told.unquoted] == ["AmazonECR"]
+    reconciled = reconcile((stored, logs), rows, Upfront.PAID)
+    assert [compared_line.usd for compared_line in reconciled.lines] == [2, 0]
+    assert [each.service for each in reconciled.unquoted] == ["AmazonECR"]
 
 
 AMOUNTS = st.decimals(-1000, 1000, places=9, allow_nan=False)
@@ -145,9 +147,9 @@ def test_every_dollar_is_in_exactly_one_place(rows, upfront):
         line("BoxUsage:m6i.xlarge", 3, None),
         line("", None, 5, services=("AmazonFSx",)),
     )
-    told = reconcile(lines, rows, upfront)
-    assert told.usd + told.credits_usd + told.tax_usd == sum(each.dollars(upfront) for each in rows)
-    for compared_line in told.lines:
+    reconciled = reconcile(lines, rows, upfront)
+    assert reconciled.usd + reconciled.credits_usd + reconciled.tax_usd == sum(each.dollars(upfront) for each in rows)
+    for compared_line in reconciled.lines:
         if compared_line.of_quantity_usd is not None:
             assert compared_line.of_quantity_usd + compared_line.of_rate_usd == compared_line.difference_usd
 

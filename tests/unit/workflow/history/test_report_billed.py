@@ -40,21 +40,21 @@ def test_cost_explorer_is_asked_by_the_clusters_tag_for_the_days_of_the_run(acco
         [day("2026-11-10", (EC2, P5, cost("1100", quantity="20", unit="Hrs")), (OTHER, "USE2-Odd", cost("2")))],
         [day("2026-11-10", ("Credit", "NoUsageType", cost("-100")), ("Tax", "NoUsageType", cost("90")))],
     )
-    found = billed(slipway)["billed"]
+    bill = billed(slipway)["billed"]
     (_, first), (_, second) = account.asked
     assert first["TimePeriod"] == {"Start": "2026-11-10", "End": "2026-11-25"}
     tagged = {"Tags": {"Key": "slipway:cluster", "Values": ["billed"], "MatchOptions": ["EQUALS"]}}
     assert first["Filter"]["And"][0] == second["Filter"]["And"][0] == tagged
-    assert (found["billed_usd"], found["credits_usd"], found["tax_usd"]) == ("1102", "-100", "90")
-    machines = found["lines"][0]
+    assert (bill["billed_usd"], bill["credits_usd"], bill["tax_usd"]) == ("1102", "-100", "90")
+    machines = bill["lines"][0]
     components = [component for component in quotes()["components"] if component["group"] == "compute"]
     assert Decimal(machines["quoted"]["usd"]) == sum(Decimal(component["usd"]) for component in components)
     assert machines["billed"] == {"quantity": 20.0, "usd": "1100"}
     parts = Decimal(machines["of_quantity_usd"]) + Decimal(machines["of_rate_usd"])
     assert parts == Decimal(machines["difference_usd"]) == 1100 - Decimal(machines["quoted"]["usd"])
-    assert [(each["usage_type"], each["usd"]) for each in found["unquoted"]] == [("USE2-Odd", "2")]
-    assert found["final"] is True
-    assert found["missing"] is None
+    assert [(each["usage_type"], each["usd"]) for each in bill["unquoted"]] == [("USE2-Odd", "2")]
+    assert bill["final"] is True
+    assert bill["missing"] is None
     assert json.loads((folder.path / "billed.json").read_text())["billed_usd"] == "1102"
 
 
@@ -70,10 +70,10 @@ def test_the_ledger_has_what_was_billed(account, billed_run, slipway):
 def test_what_has_not_arrived_yet_is_said(account, billed_run, slipway, monkeypatch):
     billed_run()
     account.canned["ce.GetCostAndUsage"] = explorer([day("2026-11-10")])
-    found = billed(slipway)["billed"]
-    assert found["billed_usd"] is None
-    assert "13 days after the run" in found["missing"]
-    assert "--billing" in found["missing"]
+    bill = billed(slipway)["billed"]
+    assert bill["billed_usd"] is None
+    assert "13 days after the run" in bill["missing"]
+    assert "--billing" in bill["missing"]
     monkeypatch.setattr(options, "now", lambda: MADE + timedelta(hours=14))
     assert "nothing has arrived yet" in billed(slipway)["billed"]["missing"]
     assert "Nothing is billed yet under slipway:cluster=billed" in slipway("report", "billed", "--billed").out
@@ -82,9 +82,9 @@ def test_what_has_not_arrived_yet_is_said(account, billed_run, slipway, monkeypa
 def test_rows_that_end_before_the_run_does_are_reported_by_their_hour(billed_run, slipway, tmp_path):
     billed_run()
     export(tmp_path / "e.csv", [("2026-11-10T00:00:00Z", "2026-11-10T07:00:00Z", "billed", "100")])
-    found = billed(slipway, "--export", "e.csv")["billed"]
-    assert found["billed_usd"] == "100"
-    assert found["missing"].startswith("what was used from 2026-11-10 07:00 to 12:00 UTC has not arrived")
+    bill = billed(slipway, "--export", "e.csv")["billed"]
+    assert bill["billed_usd"] == "100"
+    assert bill["missing"].startswith("what was used from 2026-11-10 07:00 to 12:00 UTC has not arrived")
 
 
 def test_two_runs_of_one_cluster_share_no_row(billed_run, slipway, tmp_path):
@@ -129,13 +129,13 @@ def test_the_page_says_it_in_a_sentence_and_a_table(account, billed_run, slipway
     golden(f"billed/report-{columns}.txt", ended.out)
 
 
-@pytest.mark.parametrize("answer, said", [(DENIED, "AccessDeniedException"), (THROTTLED, "ThrottlingException")])
-def test_a_refusal_of_aws_is_said_and_nothing_is_kept(account, billed_run, slipway, answer, said):
+@pytest.mark.parametrize("answer, message", [(DENIED, "AccessDeniedException"), (THROTTLED, "ThrottlingException")])
+def test_a_refusal_of_aws_is_said_and_nothing_is_kept(account, billed_run, slipway, answer, message):
     folder = billed_run()
     account.canned["ce.GetCostAndUsage"] = answer
     ended = slipway("report", "billed", "--billed")
     assert ended.code == 1
-    assert said in ended.err
+    assert message in ended.err
     assert not (folder.path / "billed.json").exists()
 
 
@@ -175,10 +175,10 @@ def test_the_fee_of_a_block_is_the_machines_line(billed_run, slipway, tmp_path):
         [("2026-11-10T00:00:00Z", "2026-11-10T01:00:00Z", "billed", "3")],
         fee=("2026-10-20T00:00:00Z", "2026-10-20T01:00:00Z", "900"),
     )
-    found = billed(slipway, "--export", "e.csv")["billed"]
-    assert found["lines"][0]["names"][0] == "2 x p5.48xlarge capacity-block"
-    assert found["lines"][0]["billed"]["usd"] == "900"
-    assert any("not confirmed" in note for note in found["notes"])
+    bill = billed(slipway, "--export", "e.csv")["billed"]
+    assert bill["lines"][0]["names"][0] == "2 x p5.48xlarge capacity-block"
+    assert bill["lines"][0]["billed"]["usd"] == "900"
+    assert any("not confirmed" in note for note in bill["notes"])
 
 
 def export(path, rows, *, tags=True, fee=None):
@@ -203,9 +203,9 @@ def test_the_pages_section_holds_the_numbers_of_the_json(account, billed_run, sl
     )
     assert slipway("report", "billed", "--billed", "--html", "page.html").code == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    found = billed(slipway)["billed"]
+    bill = billed(slipway)["billed"]
     drawn = [Decimal(each) for each in re.findall(r'<rect [^>]*data-usd="([-0-9.]+)"', page)]
-    largest = [Decimal(found["lines"][0][side]["usd"]) for side in ("quoted", "billed")]
+    largest = [Decimal(bill["lines"][0][side]["usd"]) for side in ("quoted", "billed")]
     assert drawn[:2] == largest
     assert "Quote against billed" in page
     assert "<Odd>" not in page

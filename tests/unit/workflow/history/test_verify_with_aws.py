@@ -98,14 +98,14 @@ def test_a_quote_that_aws_prices_alike_holds(account, plan, slipway, monkeypatch
     calculator = Calculator(account, rates_of(slipway, path), looks=3)
     ended = slipway("quote", path, "--verify-with-aws", "--json")
     assert ended.code == 0, ended.err
-    found = json.loads(ended.out)["verified"]
-    assert (found["holds"], found["rate_type"]) == (True, "AFTER_DISCOUNTS")
-    assert found["apart"] < 1e-4
-    priced = [line["names"][0] for line in found["lines"] if line["aws_usd"] is not None]
+    verified = json.loads(ended.out)["verified"]
+    assert (verified["holds"], verified["rate_type"]) == (True, "AFTER_DISCOUNTS")
+    assert verified["apart"] < 1e-4
+    priced = [line["names"][0] for line in verified["lines"] if line["aws_usd"] is not None]
     assert priced == ["2 x p5.48xlarge on-demand", "NAT gateway", "head node m6i.xlarge"]
     assert calculator.deleted == [ESTIMATE]
     assert len(waits) >= 2
-    reasons = {line["names"][0]: line["reason"] for line in found["lines"]}
+    reasons = {line["names"][0]: line["reason"] for line in verified["lines"]}
     assert "no such usage type" in reasons["S3 checkpoints" if "S3 checkpoints" in reasons else "NAT data"]
     assert reasons["guard and its messages"] == "its usage type is unknown"
 
@@ -125,8 +125,8 @@ def test_a_usage_type_of_several_operations_is_named_and_not_asked_about(account
         return answer | {"PriceList": [json.dumps(each) for each in both]}
 
     account.canned["pricing.GetProducts"] = two
-    found = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
-    gateway = next(line for line in found["lines"] if line["names"][0] == "NAT gateway")
+    verified = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
+    gateway = next(line for line in verified["lines"] if line["names"][0] == "NAT gateway")
     assert gateway["aws_usd"] is None
     assert f"{NAT} NatGateway, {NAT} RegionalNatGateway, with different prices" in gateway["reason"]
 
@@ -149,17 +149,17 @@ def test_one_line_does_not_make_up_for_another(account, plan, slipway, quotes):
     change = rates[P5] * 0.02
     shift = change * sum(hours[each] for each in ("2 x p5.48xlarge on-demand", "start-up of the machines", "idle tail"))
     Calculator(account, rates | {P5: rates[P5] + change, NAT: rates[NAT] - shift / hours["NAT gateway"]})
-    found = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
-    assert abs(Decimal(found["aws_usd"]) - Decimal(found["quoted_usd"])) < Decimal("0.5")
-    assert found["holds"] is False
+    verified = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
+    assert abs(Decimal(verified["aws_usd"]) - Decimal(verified["quoted_usd"])) < Decimal("0.5")
+    assert verified["holds"] is False
 
 
 def test_spot_is_not_asked_about_and_the_rest_is(account, plan, slipway):
     path = plan("spot")
     Calculator(account, {HEAD: 0.192})
-    found = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
-    assert "AWS's calculator uses list prices" in found["lines"][0]["reason"]
-    (head,) = [line for line in found["lines"] if line["aws_usd"] is not None]
+    verified = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
+    assert "AWS's calculator uses list prices" in verified["lines"][0]["reason"]
+    (head,) = [line for line in verified["lines"] if line["aws_usd"] is not None]
     assert head["names"] == ["head node m6i.xlarge"]
 
 

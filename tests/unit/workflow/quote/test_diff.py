@@ -58,7 +58,7 @@ def edit(path, old, new):
 
 
 @pytest.mark.parametrize(
-    "old, new, said",
+    "old, new, message",
     [
         ("chat.yaml", "absent.yaml", "and absent.yaml is not a file"),
         ("chat.yaml", None, "chat.yaml is a plan file, and NEW is missing"),
@@ -67,24 +67,24 @@ def edit(path, old, new):
         ("main", "../outside.yaml", "is not below"),
     ],
 )
-def test_what_cannot_be_compared_is_named(repository, old, new, said):
+def test_what_cannot_be_compared_is_named(repository, old, new, message):
     (repository.parent / "outside.yaml").write_text(TRAIN, encoding="utf-8")
-    with pytest.raises(UnreadableInputError, match=said):
+    with pytest.raises(UnreadableInputError, match=message):
         changed(old, new)
 
 
 def test_a_revision_against_this_folder_names_what_changed(repository):
     edit(repository / "jobs" / "job.yaml", "tokens_b: 2.0", "tokens_b: 4.0")
-    found = changed("main")
-    (plan,) = found.plans
-    assert (found.looked_at, plan.file, plan.unit) == (2, "jobs/job.yaml", "run")
+    changes = changed("main")
+    (plan,) = changes.plans
+    assert (changes.looked_at, plan.file, plan.unit) == (2, "jobs/job.yaml", "run")
     assert plan.new_usd > plan.old_usd * Decimal("1.8")
     assert plan.why[0] == "workload.train.tokens_b: 4, before 2"
     assert plan.why[1].startswith("quantity: ")
     assert plan.lines[0].name == "1 x p5.48xlarge on-demand"
     assert plan.lines[0].change is LineChange.QUANTITY
-    assert found.usd_change == plan.new_usd - plan.old_usd
-    assert sum((line.new_usd or 0) - (line.old_usd or 0) for line in plan.lines) == found.usd_change
+    assert changes.usd_change == plan.new_usd - plan.old_usd
+    assert sum((line.new_usd or 0) - (line.old_usd or 0) for line in plan.lines) == changes.usd_change
 
 
 def test_another_choice_is_distinguished_from_another_price(repository):
@@ -102,17 +102,17 @@ def test_another_choice_is_distinguished_from_another_price(repository):
 
 def test_what_prices_did_shows_when_the_old_side_is_priced_of_another_day(repository):
     assert changed("main").plans == ()
-    found = changed("main", prices_as_of=date(2025, 1, 1))
-    assert all(not any("before" in why and why.startswith("workload") for why in plan.why) for plan in found.plans)
-    assert {plan.file for plan in found.plans} == {"chat.yaml", "jobs/job.yaml"}
+    changes = changed("main", prices_as_of=date(2025, 1, 1))
+    assert all(not any("before" in why and why.startswith("workload") for why in plan.why) for plan in changes.plans)
+    assert {plan.file for plan in changes.plans} == {"chat.yaml", "jobs/job.yaml"}
 
 
 def test_plans_come_and_go(repository):
     (repository / "chat.yaml").rename(repository / "talk.yaml")
-    found = {plan.file: plan for plan in changed("main").plans}
-    assert found["chat.yaml"].why == ("the plan was removed",)
-    assert found["talk.yaml"].why == ("the plan was added",)
-    assert found["chat.yaml"].old_usd == found["talk.yaml"].new_usd
+    plans = {plan.file: plan for plan in changed("main").plans}
+    assert plans["chat.yaml"].why == ("the plan was removed",)
+    assert plans["talk.yaml"].why == ("the plan was added",)
+    assert plans["chat.yaml"].old_usd == plans["talk.yaml"].new_usd
     assert changed("main").usd_change == 0
 
 
@@ -129,10 +129,10 @@ def test_files_and_folders_and_a_file_at_a_revision(repository):
 
 def test_a_plan_that_cannot_be_any_more_is_beyond_every_policy(repository):
     edit(repository / "jobs" / "job.yaml", "llama-3.1-8b", "llama-3.1-405b")
-    found = changed("main")
-    assert found.plans[0].new_usd is None
-    assert DiffPolicy(max_increase_usd=Decimal(10_000)).refusal(found) == "jobs/job.yaml has no total any more"
-    assert DiffPolicy().refusal(found) is None
+    changes = changed("main")
+    assert changes.plans[0].new_usd is None
+    assert DiffPolicy(max_increase_usd=Decimal(10_000)).refusal(changes) == "jobs/job.yaml has no total any more"
+    assert DiffPolicy().refusal(changes) is None
 
 
 @pytest.mark.parametrize("old", ["nowhere", "--output=x", ""])
@@ -172,13 +172,13 @@ def test_the_policy_that_is_shipped_can_be_read_and_the_command_line_replaces_it
 def test_the_page_and_the_comment(repository, golden):
     edit(repository / "jobs" / "job.yaml", "tokens_b: 2.0", "tokens_b: 4.0")
     edit(repository / "chat.yaml", "requests_per_s: 2", "requests_per_s: 9")
-    found = changed("main")
-    refusal = DiffPolicy(max_increase_percent=10.0).refusal(found)
+    changes = changed("main")
+    refusal = DiffPolicy(max_increase_percent=10.0).refusal(changes)
     for width in (80, 120):
-        lines = page(found, refusal, width)
+        lines = page(changes, refusal, width)
         assert max(len(line) for line in lines) <= width
         golden(f"plan/diff-{width}.txt", "\n".join([*lines, ""]))
-    golden("plan/diff-comment.md", "\n".join([*comment(found, refusal), ""]))
+    golden("plan/diff-comment.md", "\n".join([*comment(changes, refusal), ""]))
 
 
 def test_a_plans_own_words_make_no_markup_in_a_comment(repository):
@@ -191,10 +191,10 @@ def test_a_plans_own_words_make_no_markup_in_a_comment(repository):
 
 
 def test_a_plans_own_words_make_no_links_and_no_references_in_a_comment():
-    said = _safe("see https://x.example www.x.example #12 org/repo#7 GH-1 @me")
+    escaped = _safe("see https://x.example www.x.example #12 org/repo#7 GH-1 @me")
     for live in ("://", "www.", "#1", "#7", "GH-1", "@me"):
-        assert live not in said
-    assert said.replace("\u200b", "") == "see https://x.example www.x.example #12 org/repo#7 GH-1 @me"
+        assert live not in escaped
+    assert escaped.replace("\u200b", "") == "see https://x.example www.x.example #12 org/repo#7 GH-1 @me"
 
 
 def test_the_command_ends_with_3_beyond_its_policy(repository, slipway):

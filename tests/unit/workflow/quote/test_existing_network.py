@@ -61,8 +61,8 @@ def test_what_ec2_says_is_written_into_the_plan_and_held_against_it(ec2):
     before = pinned_plan(request_of(PLAN), catalog)
     plan = pinned_plan(request, catalog)
     assert plan.digest == before.digest
-    found = {finding.code for finding in network_findings(plan.request, plan.place, catalog)}
-    assert found == {"public-subnet", "too-few-addresses"}
+    codes = {finding.code for finding in network_findings(plan.request, plan.place, catalog)}
+    assert codes == {"public-subnet", "too-few-addresses"}
 
 
 def test_a_subnet_of_another_vpc_is_refused(ec2):
@@ -77,9 +77,11 @@ def test_a_subnet_of_another_vpc_is_refused(ec2):
 def test_security_groups_are_of_that_vpc_too(ec2):
     groups = ["sg-0a1b2c3d4e5f60718", "sg-0fedcba9876543210"]
     plan = {**PLAN, "network": {**PLAN["network"], "security_group_ids": groups}}
-    found = [{"GroupId": name, "VpcId": vpc} for name, vpc in zip(groups, (VPC, "vpc-0fedcba9876543210"), strict=True)]
+    security_groups = [
+        {"GroupId": name, "VpcId": vpc} for name, vpc in zip(groups, (VPC, "vpc-0fedcba9876543210"), strict=True)
+    ]
     ec2.add_response("describe_subnets", answer(), {"SubnetIds": [SUBNET]})
-    ec2.add_response("describe_security_groups", {"SecurityGroups": found}, {"GroupIds": groups})
+    ec2.add_response("describe_security_groups", {"SecurityGroups": security_groups}, {"GroupIds": groups})
     with pytest.raises(ImpossibleError) as caught:
         described(request_of(plan), session(ec2))
     (finding,) = caught.value.findings

@@ -48,10 +48,10 @@ def quoted(aws, tmp_path):
                 name: value for name, value in environment.items() if "KEY" not in name and "TOKEN" not in name
             }
             environment["AWS_EC2_METADATA_DISABLED"] = "true"
-        said = []
-        asked = PriceOptions(cache=cache_folder(environment))
-        _, _, quote = fresh_quote(path, NOW, asked, selection=None, environment=environment, say=said.append)
-        return quote, said
+        messages = []
+        options = PriceOptions(cache=cache_folder(environment))
+        _, _, quote = fresh_quote(path, NOW, options, selection=None, environment=environment, say=messages.append)
+        return quote, messages
 
     return ask
 
@@ -110,8 +110,8 @@ def asked_for(text, aws, folder):
     path = folder / "plan.yaml"
     path.write_text(text)
     environment = aws.environment(folder)
-    asked = PriceOptions(cache=cache_folder(environment))
-    return fresh_quote(path, NOW, asked, selection=None, environment=environment, say=lambda _: None)[2]
+    options = PriceOptions(cache=cache_folder(environment))
+    return fresh_quote(path, NOW, options, selection=None, environment=environment, say=lambda _: None)[2]
 
 
 def test_an_endpoint_is_priced_anew_before_it_is_deployed(aws, tmp_path):
@@ -134,14 +134,14 @@ def test_a_verdict_against_an_endpoint_is_given_before_aws_is_asked(aws, tmp_pat
 @pytest.mark.parametrize("fresh", [False, True])
 def test_the_head_node_of_a_cluster_that_is_there_keeps_its_type(aws, tmp_path, there, head, fresh):
     """17 nodes want a larger one, which ParallelCluster would not change."""
-    path, said = tmp_path / "plan.yaml", []
+    path, messages = tmp_path / "plan.yaml", []
     path.write_text(PLAN.replace("OPTION", "on-demand").replace("nodes: 1", "nodes: 17, kind: parallelcluster"))
-    asked, how = PriceOptions(any_age=True), {"selection": None, "say": said.append, "head": lambda plan: there}
+    options, how = PriceOptions(any_age=True), {"selection": None, "say": messages.append, "head": lambda plan: there}
     environment = aws.environment(tmp_path)
     if fresh:
-        _, _, quote = fresh_quote(path, NOW, asked, environment=environment, **how)
+        _, _, quote = fresh_quote(path, NOW, options, environment=environment, **how)
     else:
-        _, _, quote = gated_quote(path, NOW, asked, **how)
+        _, _, quote = gated_quote(path, NOW, options, **how)
     assert head_node(17, quote.plan.request.storage.head_node) == head
     assert any(head in line.name for line in quote.components)
-    assert any("keeps its head node, m6i.xlarge" in line for line in said) is (there is not None)
+    assert any("keeps its head node, m6i.xlarge" in line for line in messages) is (there is not None)

@@ -76,10 +76,10 @@ def measured(
 def keep(tmp_path):
     """Puts a load test, or any text, into a run folder."""
 
-    def kept(found, stamp="20261120T120000Z"):
+    def kept(content, stamp="20261120T120000Z"):
         folder = tmp_path / ".slipway/runs/chat" / stamp
         folder.mkdir(parents=True)
-        text = found if isinstance(found, str) else json.dumps(load_document(found))
+        text = content if isinstance(content, str) else json.dumps(load_document(content))
         (folder / "load.json").write_text(text)
 
     return kept
@@ -107,22 +107,24 @@ def plan(instance_type="inf2.48xlarge", **serve):
     }
 
 
-def unused(found):
-    return [finding.message for finding in found.findings if finding.code.startswith("load-test")]
+def unused(priced_plan):
+    return [finding.message for finding in priced_plan.findings if finding.code.startswith("load-test")]
 
 
 class TestUsed:
     def test_it_stands_in_place_of_the_model(self, keep, priced):
         before = priced().candidates[0].estimate
         keep(measured())
-        found = priced()
-        told = found.candidates[0].estimate
+        priced_plan = priced()
+        estimate = priced_plan.candidates[0].estimate
         assert not before.measured
-        assert (told.measured, told.source, unused(found)) == (True, "load test of 2026-11-20", [])
-        assert told.tokens_per_s.mid == pytest.approx(900, rel=1e-3)
-        assert told.tokens_per_s.high / told.tokens_per_s.low < before.tokens_per_s.high / before.tokens_per_s.low
-        assert told.ttft_ms == 1000.0
-        assert told.tpot_ms == pytest.approx(50.0, rel=0.01)
+        assert (estimate.measured, estimate.source, unused(priced_plan)) == (True, "load test of 2026-11-20", [])
+        assert estimate.tokens_per_s.mid == pytest.approx(900, rel=1e-3)
+        assert (
+            estimate.tokens_per_s.high / estimate.tokens_per_s.low < before.tokens_per_s.high / before.tokens_per_s.low
+        )
+        assert estimate.ttft_ms == 1000.0
+        assert estimate.tpot_ms == pytest.approx(50.0, rel=0.01)
 
     def test_the_pinned_plan_it_was_deployed_from_uses_it_too(self, keep, priced):
         keep(measured())
@@ -153,14 +155,14 @@ class TestUsed:
 
     def test_it_says_nothing_of_other_types(self, keep, priced):
         keep(measured())
-        found = priced(instance_type="inf2.24xlarge")
-        assert not found.candidates[0].estimate.measured
-        assert unused(found) == []
+        priced_plan = priced(instance_type="inf2.24xlarge")
+        assert not priced_plan.candidates[0].estimate.measured
+        assert unused(priced_plan) == []
 
 
 class TestUnused:
     @pytest.mark.parametrize(
-        "test, serve, said",
+        "test, serve, message",
         [
             ({}, {"input_tokens": 1300}, "it had 1400 tokens in and 250 out, the plan has 1300 in and 250 out"),
             ({}, {"batch_size": 16}, "its batch was 32, the plan's is 16"),
@@ -175,11 +177,11 @@ class TestUnused:
             ({"simulated": True}, {}, "its endpoint was simulated"),
         ],
     )
-    def test_what_nearly_matches_is_reported(self, keep, priced, test, serve, said):
+    def test_what_nearly_matches_is_reported(self, keep, priced, test, serve, message):
         keep(measured(**test))
-        found = priced(**serve)
-        assert not found.candidates[0].estimate.measured
-        assert unused(found) == [f"the load test of 2026-11-20 on inf2.48xlarge is not used: {said}"]
+        priced_plan = priced(**serve)
+        assert not priced_plan.candidates[0].estimate.measured
+        assert unused(priced_plan) == [f"the load test of 2026-11-20 on inf2.48xlarge is not used: {message}"]
 
     def test_another_model_is_not_spoken_of(self, keep, priced):
         keep(measured(model="llama-3.2-1b"))
@@ -193,7 +195,7 @@ class TestUnused:
 
 class TestBroken:
     @pytest.mark.parametrize(
-        "text, said",
+        "text, message",
         [
             ("{", "cannot read"),
             ("[]", "must hold a JSON object, got list"),
@@ -203,10 +205,10 @@ class TestBroken:
             ('{"schema": "slipway.load/1", "instance_type": "inf2.48xlarge"}', "batch_size must be a whole number"),
         ],
     )
-    def test_a_broken_file_is_a_warning(self, keep, priced, text, said):
+    def test_a_broken_file_is_a_warning(self, keep, priced, text, message):
         keep(text)
-        (told,) = unused(priced())
-        assert said in told
+        (warning,) = unused(priced())
+        assert message in warning
 
     @pytest.mark.parametrize(
         "key, value",
@@ -226,10 +228,10 @@ class TestBroken:
     )
     def test_a_value_that_cannot_be_is_a_warning_with_its_name(self, keep, priced, key, value):
         keep(json.dumps({**load_document(measured()), key: value}))
-        found = priced()
-        assert not found.candidates[0].estimate.measured
-        (told,) = unused(found)
-        assert key in told or "tokens_per_s" in told
+        priced_plan = priced()
+        assert not priced_plan.candidates[0].estimate.measured
+        (warning,) = unused(priced_plan)
+        assert key in warning or "tokens_per_s" in warning
 
     def test_one_without_a_setting_is_passed_over(self, keep, priced):
         keep('{"schema": "slipway.load/1", "name": "chat", "steps": [], "instances": 1}')
@@ -237,8 +239,8 @@ class TestBroken:
 
     def test_an_instance_type_that_nobody_knows_is_passed_over(self, keep, priced):
         keep(measured(instance_type="inf9.huge"))
-        found = priced()
-        assert (found.candidates[0].estimate.measured, unused(found)) == (False, [])
+        priced_plan = priced()
+        assert (priced_plan.candidates[0].estimate.measured, unused(priced_plan)) == (False, [])
 
 
 class TestCommands:
@@ -247,12 +249,12 @@ class TestCommands:
         (tmp_path / "chat.yaml").write_text(yaml.safe_dump(plan()))
         monkeypatch.chdir(tmp_path)
 
-        def asked(command, *words):
+        def stdout_of(command, *words):
             done = CliRunner().invoke(application((command,)), [command, "chat.yaml", *words])
             assert done.exit_code == 0, done.output
             return done.stdout
 
-        return asked
+        return stdout_of
 
     def test_plan_quote_compare_and_portfolio_use_it(self, keep, run):
         keep(measured())

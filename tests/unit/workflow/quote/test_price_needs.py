@@ -24,13 +24,13 @@ def request_of(tmp_path):
     return read
 
 
-def told(questions):
+def as_tuples(questions):
     return {(question.kind, question.names, question.regions, question.count) for question in questions}
 
 
 def test_a_pinned_spot_plan_takes_three_questions(request_of, catalog):
     request = request_of(f"{{instance_type: {P5}, region: us-east-2, nodes: 2}}", "{option: spot}")
-    assert told(for_plan(request, catalog)) == {
+    assert as_tuples(for_plan(request, catalog)) == {
         ("on-demand", ("m6i.xlarge",), ("us-east-2",), 1),
         ("on-demand", (P5,), ("us-east-2",), 1),
         ("spot", (P5,), ("us-east-2",), 1),
@@ -39,9 +39,9 @@ def test_a_pinned_spot_plan_takes_three_questions(request_of, catalog):
 
 def test_a_block_is_asked_for_in_its_size(request_of, catalog):
     request = request_of("{instance_type: trn2.48xlarge, region: us-east-2, nodes: 4}", "{option: capacity-block}")
-    assert ("capacity-block", ("trn2.48xlarge",), ("us-east-2",), 4) in told(for_plan(request, catalog))
+    assert ("capacity-block", ("trn2.48xlarge",), ("us-east-2",), 4) in as_tuples(for_plan(request, catalog))
     odd = request_of("{instance_type: trn2.48xlarge, region: us-east-2, nodes: 3}", "{option: capacity-block}")
-    assert ("capacity-block", ("trn2.48xlarge",), ("us-east-2",), 1) in told(for_plan(odd, catalog))
+    assert ("capacity-block", ("trn2.48xlarge",), ("us-east-2",), 1) in as_tuples(for_plan(odd, catalog))
 
 
 def test_a_zone_narrows_the_regions(request_of, catalog):
@@ -51,20 +51,20 @@ def test_a_zone_narrows_the_regions(request_of, catalog):
 
 def test_commitments_bring_reserved_rates_and_plan_rates(request_of, catalog):
     request = request_of(f"{{instance_type: {P5}, region: us-east-2, nodes: 1}}", "{option: savings-plan}")
-    found = for_plan(request, catalog)
-    assert {question.names: question.reserved for question in found if question.kind == "on-demand"} == {
+    questions = for_plan(request, catalog)
+    assert {question.names: question.reserved for question in questions if question.kind == "on-demand"} == {
         (P5,): True,
         ("m6i.xlarge",): False,
     }
-    assert ("savings-plan", (P5,), ("us-east-2",), 1) in told(found)
+    assert ("savings-plan", (P5,), ("us-east-2",), 1) in as_tuples(questions)
 
 
 def test_hyperpod_brings_sagemaker_rates_and_training_plans(request_of, catalog):
     request = request_of(f"{{kind: hyperpod-slurm, instance_type: {P5}, region: us-east-2, nodes: 2}}")
-    found = told(for_plan(request, catalog))
-    assert ("sagemaker", (f"ml.{P5}",), ("us-east-2",), 1) in found
-    assert ("training-plan", (P5,), ("us-east-2",), 2) in found
-    assert ("savings-plan", (f"ml.{P5}",), ("us-east-2",), 1) in found
+    questions = as_tuples(for_plan(request, catalog))
+    assert ("sagemaker", (f"ml.{P5}",), ("us-east-2",), 1) in questions
+    assert ("training-plan", (P5,), ("us-east-2",), 2) in questions
+    assert ("savings-plan", (f"ml.{P5}",), ("us-east-2",), 1) in questions
 
 
 def test_head_and_login_nodes_and_fallback_types_are_priced(request_of, catalog):
@@ -78,12 +78,12 @@ def test_head_and_login_nodes_and_fallback_types_are_priced(request_of, catalog)
 
 
 def test_an_open_plan_asks_for_accelerators_where_they_are_known(request_of, catalog):
-    found = for_plan(request_of("{}"), catalog)
-    types = {name for question in found if question.kind == "spot" for name in question.names}
+    questions = for_plan(request_of("{}"), catalog)
+    types = {name for question in questions if question.kind == "spot" for name in question.names}
     assert {"trn1.32xlarge", P5} <= types
     assert all(catalog.instance_types[name].accelerator for name in types)
-    assert ("capacity-block", (P5,), ("us-east-1",), 1) in told(found)
-    assert not any("u-p6e" in name for question in found for name in question.names)
+    assert ("capacity-block", (P5,), ("us-east-1",), 1) in as_tuples(questions)
+    assert not any("u-p6e" in name for question in questions for name in question.names)
 
 
 def test_names_that_nobody_knows_are_findings_all_at_once(request_of, catalog):
@@ -104,19 +104,19 @@ def test_one_candidate_takes_only_its_own_questions(request_of):
         az_id="usw2-az1",
         option=PurchaseOption.SPOT,
     )
-    assert told(for_place(place, request)) == {
+    assert as_tuples(for_place(place, request)) == {
         ("on-demand", ("m6i.2xlarge",), ("us-west-2",), 1),
         ("on-demand", (P5,), ("us-west-2",), 1),
         ("spot", (P5,), ("us-west-2",), 1),
     }
     block = replace(place, option=PurchaseOption.CAPACITY_BLOCK)
-    assert ("capacity-block", (P5,), ("us-west-2",), 20) in told(for_place(block, request))
+    assert ("capacity-block", (P5,), ("us-west-2",), 20) in as_tuples(for_place(block, request))
     plan = replace(place, option=PurchaseOption.SAVINGS_PLAN, plan_kind=SavingsPlanKind.SAGEMAKER, term_years=1)
-    assert ("savings-plan", (f"ml.{P5}",), ("us-west-2",), 1) in told(for_place(plan, request))
+    assert ("savings-plan", (f"ml.{P5}",), ("us-west-2",), 1) in as_tuples(for_place(plan, request))
     training = replace(place, target=TargetKind.HYPERPOD_SLURM, option=PurchaseOption.TRAINING_PLAN)
-    found = told(for_place(training, request))
-    assert ("training-plan", (P5,), ("us-west-2",), 20) in found
-    assert ("sagemaker", (f"ml.{P5}",), ("us-west-2",), 1) in found
+    questions = as_tuples(for_place(training, request))
+    assert ("training-plan", (P5,), ("us-west-2",), 20) in questions
+    assert ("sagemaker", (f"ml.{P5}",), ("us-west-2",), 1) in questions
 
 
 def test_an_endpoint_has_no_head_node(catalog):
@@ -129,19 +129,19 @@ def test_an_endpoint_has_no_head_node(catalog):
         nodes=1,
         option=PurchaseOption.ON_DEMAND,
     )
-    for found in (for_place(place, request), for_plan(request, catalog)):
-        assert {name for question in found for name in question.names} == {"inf2.xlarge", "ml.inf2.xlarge"}
+    for questions in (for_place(place, request), for_plan(request, catalog)):
+        assert {name for question in questions for name in question.names} == {"inf2.xlarge", "ml.inf2.xlarge"}
 
 
 def test_everything_has_every_kind_and_no_question_twice(catalog):
-    found = for_everything(catalog)
-    assert {question.kind for question in found} == {
+    questions = for_everything(catalog)
+    assert {question.kind for question in questions} == {
         *("on-demand", "spot", "capacity-block", "training-plan", "savings-plan", "sagemaker")
     }
-    assert len({question.key for question in found}) == len(found)
-    assert ("capacity-block", ("u-p6e-gb200x72",), ("us-east-1",), 1) in told(found)
+    assert len({question.key for question in questions}) == len(questions)
+    assert ("capacity-block", ("u-p6e-gb200x72",), ("us-east-1",), 1) in as_tuples(questions)
 
 
 def test_questions_can_be_narrowed_to_regions(catalog):
-    found = within(for_everything(catalog), ("us-east-2",))
-    assert {question.regions for question in found} == {("us-east-2",)}
+    questions = within(for_everything(catalog), ("us-east-2",))
+    assert {question.regions for question in questions} == {("us-east-2",)}

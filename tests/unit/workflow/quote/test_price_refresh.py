@@ -63,9 +63,9 @@ def run(aws, tmp_path):
 
     def refreshed(*questions, now=NOW):
         environment = aws.environment(tmp_path)
-        said = []
+        messages = []
         catalog = known_catalog(environment, NOW)
-        return refresh(questions, catalog=catalog, environment=environment, now=now, say=said.append), said
+        return refresh(questions, catalog=catalog, environment=environment, now=now, say=messages.append), messages
 
     return refreshed
 
@@ -78,21 +78,21 @@ def catalog(aws, tmp_path):
 
 class TestKept:
     def test_every_service_answers_and_the_catalog_has_the_prices(self, run, catalog):
-        report, said = run(*ALL)
+        report, messages = run(*ALL)
         assert report.whole
         assert (report.asked, report.answered, report.resumed, report.prices) == (5, 5, 0, 7)
         assert (report.jumped, report.refused, report.failures, report.skipped_regions) == ((), (), (), ())
-        found = catalog()
-        assert found.on_demand(P5, "us-east-2").as_of == date(2026, 11, 20)
-        assert found.on_demand(P5, "us-east-2").source == "AWS Price List API, GetProducts AmazonEC2"
-        assert found.spot(P5, "us-east-2")["use2-az1"].usd == Decimal(14)
-        assert found.spot(P5, "us-east-2")["use2-az1"].note == "since 2026-11-20 09:00 UTC"
-        assert found.capacity_block(P5, "us-east-2").usd == Decimal("41.528")
-        assert found.on_demand(P5, "us-west-2").as_of < date(2026, 11, 20)
-        assert said[0] == "  5 questions to AWS"
-        assert len(said) == 1 + 5
-        assert all(re.match(r"  [1-5]/5  ", line) for line in said[1:])
-        assert any("spot of p5.48xlarge in us-east-2: 3 prices" in line for line in said)
+        prices = catalog()
+        assert prices.on_demand(P5, "us-east-2").as_of == date(2026, 11, 20)
+        assert prices.on_demand(P5, "us-east-2").source == "AWS Price List API, GetProducts AmazonEC2"
+        assert prices.spot(P5, "us-east-2")["use2-az1"].usd == Decimal(14)
+        assert prices.spot(P5, "us-east-2")["use2-az1"].note == "since 2026-11-20 09:00 UTC"
+        assert prices.capacity_block(P5, "us-east-2").usd == Decimal("41.528")
+        assert prices.on_demand(P5, "us-west-2").as_of < date(2026, 11, 20)
+        assert messages[0] == "  5 questions to AWS"
+        assert len(messages) == 1 + 5
+        assert all(re.match(r"  [1-5]/5  ", line) for line in messages[1:])
+        assert any("spot of p5.48xlarge in us-east-2: 3 prices" in line for line in messages)
 
     def test_the_next_refresh_asks_everything_again(self, aws, run):
         run(ON_DEMAND, SPOT)
@@ -119,7 +119,7 @@ def _dimension(product):
 
 class TestFailures:
     @pytest.mark.parametrize(
-        "fault, said",
+        "fault, message",
         [
             (BROKEN, "InternalFailure"),
             (Fault(code="RequestLimitExceeded", message="slow down"), "RequestLimitExceeded"),
@@ -127,18 +127,18 @@ class TestFailures:
             (Fault(code="UnauthorizedOperation", message="not you"), "not you"),
         ],
     )
-    def test_one_failed_service_leaves_the_others_fresh_and_says_so(self, aws, run, catalog, fault, said):
+    def test_one_failed_service_leaves_the_others_fresh_and_says_so(self, aws, run, catalog, fault, message):
         aws.always["DescribeSpotPriceHistory"] = fault
         report, lines = run(*ALL)
         assert not report.whole
         assert (report.asked, report.answered) == (5, 4)
         ((what, problem),) = report.failures
         assert what == "spot of p5.48xlarge in us-east-2"
-        assert said in problem.message
+        assert message in problem.message
         assert any(f"{what}: failed: " in line for line in lines)
-        found = catalog()
-        assert found.on_demand(P5, "us-east-2").as_of == NOW.date()
-        assert found.spot(P5, "us-east-2")["use2-az1"].as_of < NOW.date()
+        prices = catalog()
+        assert prices.on_demand(P5, "us-east-2").as_of == NOW.date()
+        assert prices.spot(P5, "us-east-2")["use2-az1"].as_of < NOW.date()
         assert report.vanished == ()
 
     @pytest.mark.parametrize(
@@ -169,10 +169,10 @@ class TestFailures:
         run(*ALL)
         aws.always.clear()
         aws.asked.clear()
-        report, said = run(*ALL, now=NOW + timedelta(minutes=5))
+        report, messages = run(*ALL, now=NOW + timedelta(minutes=5))
         assert aws.operations() == ["DescribeSavingsPlansOfferingRates"]
         assert (report.whole, report.asked, report.answered, report.resumed) == (True, 5, 5, 4)
-        assert said[0] == "  4 of 5 answers are reused from the unfinished refresh"
+        assert messages[0] == "  4 of 5 answers are reused from the unfinished refresh"
 
     def test_expired_credentials_stop_everything_and_what_came_is_kept(self, aws, run, catalog):
         aws.always["DescribeSpotPriceHistory"] = EXPIRED
@@ -183,16 +183,22 @@ class TestFailures:
         assert catalog().on_demand(P5, "us-east-2").as_of == NOW.date()
 
     def test_an_interrupt_keeps_what_came_and_the_next_refresh_goes_on(self, aws, tmp_path, run):
-        environment, said = aws.environment(tmp_path), []
+        environment, messages = aws.environment(tmp_path), []
 
-        def say(line):
-            said.append(line)
+        def append_then_interrupt(line):
+            messages.append(line)
             if line.startswith("  2/5"):
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            refresh(ALL, catalog=known_catalog(environment, NOW), environment=environment, now=NOW, say=say)
-        assert said[-1].startswith("  interrupted: received prices are stored")
+            refresh(
+                ALL,
+                catalog=known_catalog(environment, NOW),
+                environment=environment,
+                now=NOW,
+                say=append_then_interrupt,
+            )
+        assert messages[-1].startswith("  interrupted: received prices are stored")
         report, _ = run(*ALL, now=NOW + timedelta(minutes=1))
         assert report.whole
         assert report.resumed >= 2
@@ -200,7 +206,7 @@ class TestFailures:
     def test_a_zero_and_another_currency_are_refused_and_asked_for_again(self, aws, run, catalog):
         aws.products[0] = ec2_product(P5, "us-east-2", term("0.0000000000"))
         aws.products[1] = ec2_product(P4, "us-east-2", term("150", currency="CNY"))
-        report, said = run(ON_DEMAND, OTHER, SPOT)
+        report, messages = run(ON_DEMAND, OTHER, SPOT)
         assert not report.whole
         assert [(each.key.name, each.reason) for each in report.refused] == [
             (P4, "the currency is CNY, expected USD"),
@@ -208,7 +214,7 @@ class TestFailures:
         ]
         assert (report.failures, report.vanished) == ((), ())
         assert catalog().on_demand(P5, "us-east-2").as_of < NOW.date()
-        assert any("no price, 1 refused" in line for line in said)
+        assert any("no price, 1 refused" in line for line in messages)
         usual(aws)
         report, _ = run(ON_DEMAND, OTHER, SPOT, now=NOW + timedelta(minutes=1))
         assert (report.whole, report.resumed) == (True, 1)
@@ -219,8 +225,8 @@ class TestMoves:
         run(SPOT, now=NOW - timedelta(days=1))
         aws.spot = [spot("use2-az1", "21.0001"), spot("use2-az2", "7.4999"), spot("use2-az3", "24")]
         report, _ = run(SPOT)
-        told = {each.key.zone: (str(each.before), str(each.after), each.percent) for each in report.jumped}
-        assert told == {"use2-az1": ("14", "21.0001", 50.0), "use2-az2": ("15", "7.4999", -50.0)}
+        moves = {each.key.zone: (str(each.before), str(each.after), each.percent) for each in report.jumped}
+        assert moves == {"use2-az1": ("14", "21.0001", 50.0), "use2-az2": ("15", "7.4999", -50.0)}
         assert report.whole
         assert catalog().spot(P5, "us-east-2")["use2-az1"].usd == Decimal("21.0001")
 
@@ -261,8 +267,8 @@ class TestRegions:
 
     def test_where_they_cannot_be_listed_all_are_asked(self, aws, run):
         aws.always["DescribeRegions"] = Fault(code="UnauthorizedOperation", message="not you")
-        report, said = run(*self.questions())
-        assert said[0] == "  describe the regions: UnauthorizedOperation: not you: requesting all regions"
+        report, messages = run(*self.questions())
+        assert messages[0] == "  describe the regions: UnauthorizedOperation: not you: requesting all regions"
         assert report.asked == 3
 
     def test_one_region_is_asked_without_looking(self, aws, run):
@@ -361,9 +367,9 @@ class TestForPlans:
         assert (report.whole, report.asked) == (True, 3)
 
     def test_without_a_file_everything_is_asked(self, aws, tmp_path):
-        said = []
+        messages = []
         environment = aws.environment(tmp_path)
-        report = refresh_file(None, ["us-east-2"], environment=environment, now=NOW, say=said.append)
+        report = refresh_file(None, ["us-east-2"], environment=environment, now=NOW, say=messages.append)
         assert report.asked == report.answered > 200
         assert {each.region for each in aws.asked if each.operation.startswith("Describe")} <= {
             "us-east-1",

@@ -45,10 +45,10 @@ def snapshot(tmp_path):
 
 def price(home):
     wanted = PriceFilter(instance_type="p5.48xlarge", region="us-east-1", option="on-demand")
-    (found,) = (
+    (price_row,) = (
         price_row for price_row in show(known_catalog(home, NOW), wanted, NOW, history=False) if not price_row.zone
     )
-    return found
+    return price_row
 
 
 def test_its_prices_are_in_use_and_those_that_moved_are_named(snapshot, home):
@@ -68,16 +68,16 @@ def test_equal_prices_make_equal_files_that_sha256sum_checks(snapshot):
 
 
 @pytest.mark.parametrize(
-    "rows,text,told",
+    "rows,text,message",
     [
         ([row("55", (NOW.date() + timedelta(days=30)).isoformat())], None, "line 2: as_of is .* which is to come"),
         ([], "no,columns\n", r"prices/on_demand.csv, line 1: columns are no,columns"),
         ([], ",".join(tables.ON_DEMAND.columns) + "\n" + ",".join(row("-1")) + "\n", "price is -1, expected"),
     ],
 )
-def test_what_is_no_price_is_refused_whole(snapshot, home, rows, text, told):
+def test_what_is_no_price_is_refused_whole(snapshot, home, rows, text, message):
     path, _ = snapshot(*rows, text=text)
-    with pytest.raises(UnreadableInputError, match=told) as caught:
+    with pytest.raises(UnreadableInputError, match=message) as caught:
         take_snapshot(path, None, home, NOW)
     assert str(path) in caught.value.message
     assert price(home).as_of.isoformat() < DAY

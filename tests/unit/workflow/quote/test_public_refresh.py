@@ -159,10 +159,12 @@ def run(site, tmp_path):
     """A refresh of one region, and what it said."""
 
     def refreshed(*regions, now=NOW, **options):
-        said = []
+        messages = []
         environment = site.environment(tmp_path)
-        report = refresh_file(None, regions or (REGION,), environment=environment, now=now, say=said.append, **options)
-        return report, said
+        report = refresh_file(
+            None, regions or (REGION,), environment=environment, now=now, say=messages.append, **options
+        )
+        return report, messages
 
     return refreshed
 
@@ -173,10 +175,10 @@ def catalog(site, tmp_path):
 
 
 def test_every_kind_that_is_published_is_read_and_says_where_from(run, catalog):
-    report, said = run()
+    report, messages = run()
     assert (report.whole, report.public) == (True, True)
     assert report.unasked == ("capacity-block", "training-plan", "savings-plan")
-    assert any("no AWS credentials" in line for line in said)
+    assert any("no AWS credentials" in line for line in messages)
     known = catalog()
     machine = known.on_demand(P5, REGION)
     assert isinstance(machine, Price)
@@ -246,10 +248,10 @@ def test_what_stands_around_the_machines_has_a_live_source(run, catalog, item, u
 def test_several_products_that_differ_or_none_are_said_and_not_believed(run, catalog):
     before = {name: catalog().bill_item(name, REGION) for name in ("fsx.lustre-persistent-1000", "kms.requests")}
     report, _ = run()
-    told = {each.item: (each.region, each.reason) for each in report.unmatched}
-    assert told["fsx.lustre-persistent-1000"] == (REGION, "2 products that differ, at $0.6, $0.7")
-    assert told["eks.cluster"] == told["fsx.lustre-persistent-500"] == (REGION, "no such product")
-    assert "kms.requests" not in told
+    unmatched = {each.item: (each.region, each.reason) for each in report.unmatched}
+    assert unmatched["fsx.lustre-persistent-1000"] == (REGION, "2 products that differ, at $0.6, $0.7")
+    assert unmatched["eks.cluster"] == unmatched["fsx.lustre-persistent-500"] == (REGION, "no such product")
+    assert "kms.requests" not in unmatched
     known = catalog()
     assert known.bill_item("fsx.lustre-persistent-1000", REGION) == before["fsx.lustre-persistent-1000"]
     assert known.bill_item("kms.requests", REGION) != before["kms.requests"]
@@ -289,8 +291,8 @@ def test_a_cut_file_is_gone_on_with_from_where_it_ended(site, run, catalog):
     site.cuts[EC2] = [1000, 700]
     report, _ = run()
     assert report.whole
-    asked = [(stated, status) for path, stated, status in site.asked if path == EC2]
-    assert asked == [("", 200), ("bytes=1000-", 206), ("bytes=1700-", 206)]
+    ranges = [(stated, status) for path, stated, status in site.asked if path == EC2]
+    assert ranges == [("", 200), ("bytes=1000-", 206), ("bytes=1700-", 206)]
     assert size > 1700
     assert catalog().on_demand(P5, REGION).as_of == NOW.date()
 
@@ -340,11 +342,11 @@ def test_a_file_that_is_not_there_is_reported_with_its_address(site, run):
 
 
 def test_without_a_region_only_the_first_price_files_are_read_and_that_is_said(site, tmp_path):
-    said = []
-    report = refresh_file(None, (), environment=site.environment(tmp_path), now=NOW, say=said.append)
-    assert any("price files of us-east-1, us-east-2, us-west-2 only" in line for line in said)
-    asked = {path.split("/")[6] for path, _, _ in site.asked if path.startswith("/offers")}
-    assert asked == {"us-east-1", "us-east-2", "us-west-2", "index.json"}
+    messages = []
+    report = refresh_file(None, (), environment=site.environment(tmp_path), now=NOW, say=messages.append)
+    assert any("price files of us-east-1, us-east-2, us-west-2 only" in line for line in messages)
+    regions = {path.split("/")[6] for path, _, _ in site.asked if path.startswith("/offers")}
+    assert regions == {"us-east-1", "us-east-2", "us-west-2", "index.json"}
     assert report.failures
 
 
@@ -383,10 +385,10 @@ def told_fees(site, tmp_path, codes):
     if codes is not None:
         offers = {code: {"offerCode": code, "currentVersionUrl": f"/offers/v1.0/aws/{code}/current"} for code in codes}
         site.files[INDEX] = json.dumps({"formatVersion": "v1.0", "offers": offers}).encode()
-    told = []
+    messages = []
     environment = site.environment(tmp_path)
-    refresh_file(tmp_path / "plan.json", (), environment=environment, now=NOW, say=told.append)
-    return [each for each in told if "PCS" in each or "    " in each[:4]]
+    refresh_file(tmp_path / "plan.json", (), environment=environment, now=NOW, say=messages.append)
+    return [each for each in messages if "PCS" in each or "    " in each[:4]]
 
 
 def test_fees_that_the_list_has_are_reported_and_price_nothing(site, tmp_path):
@@ -398,10 +400,10 @@ def test_fees_that_the_list_has_are_reported_and_price_nothing(site, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "codes, said", [(["AmazonEC2", "AmazonVPC"], "no service of that name"), (None, "403"), ([], "no service")]
+    "codes, message", [(["AmazonEC2", "AmazonVPC"], "no service of that name"), (None, "403"), ([], "no service")]
 )
-def test_fees_that_the_list_lacks_are_reported(site, tmp_path, codes, said):
+def test_fees_that_the_list_lacks_are_reported(site, tmp_path, codes, message):
     (line,) = told_fees(site, tmp_path, codes)
-    assert said in line
+    assert message in line
     keys = "pcs/controller, pcs/node, pcs/accounting, pcs/accounting-storage"
     assert line.endswith(f"set your account's price in purchase.price_overrides: {keys}")

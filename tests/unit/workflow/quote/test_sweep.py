@@ -31,24 +31,24 @@ def plan(tmp_path):
 
 
 def test_every_point_is_the_plan_with_its_values(plan):
-    found = sweep(plan, ["nodes=1,2", "workload.train.sequence_length=4096,8192"], NOW, PriceOptions())
-    assert [tuple(point.values.values()) for point in found.points] == [(1, 4096), (1, 8192), (2, 4096), (2, 8192)]
+    grid = sweep(plan, ["nodes=1,2", "workload.train.sequence_length=4096,8192"], NOW, PriceOptions())
+    assert [tuple(point.values.values()) for point in grid.points] == [(1, 4096), (1, 8192), (2, 4096), (2, 8192)]
     plan.write_text(PLAN.replace("nodes: 1", "nodes: 2").replace("4096", "8192"), encoding="utf-8")
-    assert price(plan, NOW, PriceOptions()).quote(1).usd == found.points[-1].best.usd
-    assert found.cheapest.best.usd.mid == min(point.best.usd.mid for point in found.points)
+    assert price(plan, NOW, PriceOptions()).quote(1).usd == grid.points[-1].best.usd
+    assert grid.cheapest.best.usd.mid == min(point.best.usd.mid for point in grid.points)
 
 
 def test_a_point_that_cannot_be_is_a_row_with_its_reason(plan):
-    found = sweep(plan, ["model=llama-3.1-8b,llama-3.1-405b"], NOW, PriceOptions())
-    assert [point.best is None for point in found.points] == [False, True]
+    grid = sweep(plan, ["model=llama-3.1-8b,llama-3.1-405b"], NOW, PriceOptions())
+    assert [point.best is None for point in grid.points] == [False, True]
     for width in (80, 120):
-        lines = page(found, width)
+        lines = page(grid, width)
         assert max(len(line) for line in lines) <= width
         assert any("llama-3.1-405b" in line and "GiB" in line for line in lines)
 
 
 @pytest.mark.parametrize(
-    "wanted,said",
+    "wanted,message",
     [
         (["nodes"], "takes KEY=VALUE"),
         (["nodes="], "takes KEY=VALUE"),
@@ -61,11 +61,11 @@ def test_a_point_that_cannot_be_is_a_row_with_its_reason(plan):
         (["nodes=[1"], "plain values"),
     ],
 )
-def test_a_sweep_that_is_none_is_refused(plan, wanted, said):
+def test_a_sweep_that_is_none_is_refused(plan, wanted, message):
     with pytest.raises(UnreadableInputError) as caught:
         sweep(plan, wanted, NOW, PriceOptions())
-    told = [caught.value.message, *(finding.message for finding in caught.value.findings)]
-    assert any(said in each for each in told), told
+    messages = [caught.value.message, *(finding.message for finding in caught.value.findings)]
+    assert any(message in each for each in messages), messages
 
 
 def test_the_command_prints_one_table_or_json(plan, monkeypatch, capsys):

@@ -32,9 +32,9 @@ def test_what_init_writes_is_refused_before_it_is_priced(monkeypatch, slipway, t
     assert slipway("init").code == 0
     ended = slipway("launch", "plan.yaml", "--sandbox", "--yes")
     assert ended.code == 5
-    said = ended.err
-    assert "run.command: train.py is not in" in said
-    assert "Total to finish" not in said
+    err = ended.err
+    assert "run.command: train.py is not in" in err
+    assert "Total to finish" not in err
     assert not (tmp_path / ".slipway").exists()
 
 

@@ -48,11 +48,11 @@ def priced(folder, command, files=(), method="full"):
     ],
 )
 def test_the_stack_is_told_from_the_command_and_the_imports(tmp_path, command, files, stack):
-    found = priced(tmp_path, command, files)
-    written = document(found.quote(1).plan.request)["workload"]["train"]["stack"]
+    priced_plan = priced(tmp_path, command, files)
+    written = document(priced_plan.quote(1).plan.request)["workload"]["train"]["stack"]
     assert written == (stack.value if stack else "auto")
-    said = [finding.message for finding in found.findings if finding.code == "stack-inferred"]
-    assert [message.startswith(f"auto is {stack} here") for message in said] == ([True] if stack else [])
+    messages = [finding.message for finding in priced_plan.findings if finding.code == "stack-inferred"]
+    assert [message.startswith(f"auto is {stack} here") for message in messages] == ([True] if stack else [])
 
 
 def test_a_named_stack_stays_and_the_digest_holds_the_word_alone(tmp_path):
@@ -63,8 +63,10 @@ def test_a_named_stack_stays_and_the_digest_holds_the_word_alone(tmp_path):
 
 
 def test_the_key_that_would_narrow_the_range_is_named(tmp_path):
-    def asked(files=()):
+    def finding_paths(files=()):
         return [finding.path for finding in priced(tmp_path, ["python", "train.py"], files, "lora").findings]
 
-    assert "workload.train.stack" in asked()
-    assert asked({"train.py": "import peft"}) == ["workload.train.stack"]  # what it was told from, and no question
+    assert "workload.train.stack" in finding_paths()
+    assert finding_paths({"train.py": "import peft"}) == [
+        "workload.train.stack"
+    ]  # what it was told from, and no question

@@ -15,7 +15,7 @@ NEURON = "import torch\nfrom optimum.neuron import (\n    NeuronSFTConfig,\n    
 
 
 @pytest.mark.parametrize(
-    "text,mode,found",
+    "text,mode,expected",
     [
         (NEURON, "agent", ["trainer-cannot-resume"]),
         (NEURON, "none", []),
@@ -24,9 +24,9 @@ NEURON = "import torch\nfrom optimum.neuron import (\n    NeuronSFTConfig,\n    
         (None, "agent", ["no-script"]),
     ],
 )
-def test_what_is_said(tmp_path, text, mode, found):
+def test_what_is_said(tmp_path, text, mode, expected):
     (tmp_path / "job").mkdir()
     if text is not None:
         (tmp_path / "job" / "sft.py").write_text(text)
     request = request_of(laid_over(BASE, {"checkpoint": {"mode": mode}}))
-    assert [finding.code for finding in trainer_findings(tmp_path / "plan.yaml", request)] == found
+    assert [finding.code for finding in trainer_findings(tmp_path / "plan.yaml", request)] == expected

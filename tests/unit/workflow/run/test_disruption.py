@@ -68,8 +68,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def made(box: Box, nodes: tuple[str, ...] = ("n1",), kind: Any = _Interruption) -> Any:
-    told: list[str] = []
-    return kind(box=box, cluster="tiny", watch=Watch(Facts(nodes)), folder=None, after_s=8.0, tell=told.append)
+    messages: list[str] = []
+    return kind(box=box, cluster="tiny", watch=Watch(Facts(nodes)), folder=None, after_s=8.0, tell=messages.append)
 
 
 def test_it_comes_after_the_first_whole_checkpoint(clock: Clock) -> None:

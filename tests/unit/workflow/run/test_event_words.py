@@ -13,7 +13,7 @@ def test_where_a_checkpoint_came_from() -> None:
 
 
 def test_an_upload_that_goes_on_failing_is_reported_ever_more_rarely() -> None:
-    told: list[str] = []
+    messages: list[str] = []
     for failures in range(1, 20):
         event: dict[str, object] = {
             "event": "upload-retry",
@@ -23,9 +23,9 @@ def test_an_upload_that_goes_on_failing_is_reported_ever_more_rarely() -> None:
             "retry_in_s": 1.5,
             "failures": failures,
         }
-        tell_event(event, told.append)
+        tell_event(event, messages.append)
     words = "attempt 1: step 8 is not in S3 yet: 503 SlowDown; trying again in 1.5 s, training continues"
-    assert told == [words] * 5
+    assert messages == [words] * 5
 
 
 @pytest.mark.parametrize(

@@ -93,28 +93,28 @@ class TestObstacles:
         return Fallback(options=options, candidates=candidates, requote=nothing, options_for=nothing, obstacle=obstacle)
 
     def test_a_candidate_that_the_cluster_cannot_become_is_left_out_once(self, priced, places):
-        told, judged = [], []
+        messages, judged = [], []
 
         def obstacle(quoted):
             judged.append(quoted.plan.place)
             return None if quoted.plan.place.option is PurchaseOption.ON_DEMAND else "its network stays in use2-az1"
 
-        fallback = self.fallback(priced, told, obstacle)
+        fallback = self.fallback(priced, messages, obstacle)
         assert fallback._another()
         assert fallback._another()
         best = next(place for place in places if place.option is PurchaseOption.ON_DEMAND)
         before = places[: places.index(best)]
         assert judged == [*before, best]
-        assert sum("is left out: its network stays in use2-az1" in line for line in told) == len(before)
-        assert "the next candidate is" in told[-1]
+        assert sum("is left out: its network stays in use2-az1" in line for line in messages) == len(before)
+        assert "the next candidate is" in messages[-1]
 
     def test_the_job_keeps_waiting_where_none_is_left_or_nobody_can_tell(self, priced):
         def obstacle(_):
             raise AwsError("no answer")
 
-        told = []
-        assert not self.fallback(priced, told, obstacle)._another()
-        assert told[-1].endswith("the job continues to wait")
+        messages = []
+        assert not self.fallback(priced, messages, obstacle)._another()
+        assert messages[-1].endswith("the job continues to wait")
 
 
 @pytest.mark.parametrize("kind, minutes", [("eks", 30), ("hyperpod-slurm", 150), ("hyperpod-eks", 150)])

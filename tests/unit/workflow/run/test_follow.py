@@ -48,16 +48,18 @@ def test_a_requeued_job_is_followed_to_its_end(tmp_path: Path) -> None:
     job, run = tmp_path / "job", tmp_path / "run"
     (run / "logs").mkdir(parents=True)
     job.mkdir()
-    told: list[str] = []
+    messages: list[str] = []
     shown: list[Progress] = []
     first: list[int] = []
     listeners = Listeners(
-        event=lambda each: told.append(each["event"]), progress=shown.append, first_checkpoint=lambda: first.append(1)
+        event=lambda each: messages.append(each["event"]),
+        progress=shown.append,
+        first_checkpoint=lambda: first.append(1),
     )
     follower = Follower(job=job, folder=RunFolder(path=run), log=tmp_path / "slurm-7.out", listeners=listeners)
     status = follower.follow(Script(job, tmp_path / "slurm-7.out", [*map(dict, STORY)]), tick=lambda: None)
     assert status is RunStatus.SUCCEEDED
-    assert told.count("attempt-started") == 2
+    assert messages.count("attempt-started") == 2
     assert first == [1]
     assert (shown[-1].attempt, shown[-1].step, shown[-1].saved_step) == (2, 20, 20)
     assert (run / "logs" / "attempt-1.log").read_text() == "slipway: job 7, start 1\nstarting\nsaved\n"

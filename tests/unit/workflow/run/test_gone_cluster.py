@@ -53,14 +53,14 @@ def folder(tmp_path, status):
 @pytest.mark.parametrize("head_node", [API, NODE, replace(NODE, via="session", instance="sagemaker-cluster:x")])
 def test_status_and_logs_answer_from_the_run_folder(account, folder, status, head_node):
     submission(head_node, job="j").write(folder)
-    told = []
-    found = run_state("x", folder, account.environment, told.append)
-    assert (found.status, found.step) == ({"succeeded": "succeeded", "running": "unknown"}[status], 60)
-    assert NO_STACK in told
-    refresh_logs("x", folder, account.environment, told.append)
-    assert told.count(NO_STACK) == 2
+    messages = []
+    state = run_state("x", folder, account.environment, messages.append)
+    assert (state.status, state.step) == ({"succeeded": "succeeded", "running": "unknown"}[status], 60)
+    assert NO_STACK in messages
+    refresh_logs("x", folder, account.environment, messages.append)
+    assert messages.count(NO_STACK) == 2
     with pytest.raises(GoneError, match="cluster x is gone"):
-        follow_logs("x", folder, account.environment, write=print, say=told.append)
+        follow_logs("x", folder, account.environment, write=print, say=messages.append)
 
 
 @pytest.mark.parametrize("status", ["succeeded"], indirect=True)
@@ -87,11 +87,11 @@ def test_status_of_an_endpoint_names_what_stands_and_the_command_that_removes_it
     made.write_json("report.json", {**report, "left_up_usd_per_hour": "77.90"})
     client = boto3.client("cloudformation", endpoint_url=account.moto, region_name="us-east-1", **keys())
     client.create_stack(StackName="slipway-served-serving", TemplateBody=json.dumps(NOTHING))
-    said = "\n".join(page(run_state("served", made, account.environment), 120))
-    assert "came into service" in said
-    assert "slipway-served-serving CREATE_COMPLETE" in said
-    assert "$77.90 an hour" in said
-    assert "slipway down served removes them" in said
+    text = "\n".join(page(run_state("served", made, account.environment), 120))
+    assert "came into service" in text
+    assert "slipway-served-serving CREATE_COMPLETE" in text
+    assert "$77.90 an hour" in text
+    assert "slipway down served removes them" in text
     client.delete_stack(StackName="slipway-served-serving")
     assert "this run has ended" in "\n".join(page(run_state("served", made, account.environment), 120))
 

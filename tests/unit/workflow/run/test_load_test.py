@@ -47,19 +47,19 @@ def session(runtime):
 @pytest.fixture
 def folder(tmp_path):
     """The run that deployed the endpoint."""
-    found = tmp_path / ".slipway/runs/small/20261120T120000Z"
-    found.mkdir(parents=True)
-    (found.parent / "latest").symlink_to(found.name)
+    run_folder = tmp_path / ".slipway/runs/small/20261120T120000Z"
+    run_folder.mkdir(parents=True)
+    (run_folder.parent / "latest").symlink_to(run_folder.name)
     quote = {"digest": "d1", "price": {"usd_per_hour": "15.58"}, "serving": {"tokens_per_s": 1226.0}}
-    (found / "quote.json").write_text(json.dumps(quote))
-    (found / "plan.json").write_text(json.dumps(document(plan_file.loads(PLAN))))
-    return found
+    (run_folder / "quote.json").write_text(json.dumps(quote))
+    (run_folder / "plan.json").write_text(json.dumps(document(plan_file.loads(PLAN))))
+    return run_folder
 
 
-def loaded(session, root, *, most=2, seconds=0.3, wanted=SHORT, told=lambda each: None):
+def loaded(session, root, *, most=2, seconds=0.3, wanted=SHORT, report=lambda each: None):
     endpoint = served("small", session)
     ask = loader(endpoint, session, wanted)
-    return load(endpoint, session, ask, wanted, most=most, seconds=seconds, root=root, now=NOW, tell=told)
+    return load(endpoint, session, ask, wanted, most=most, seconds=seconds, root=root, now=NOW, tell=report)
 
 
 class TestStep:
@@ -67,41 +67,41 @@ class TestStep:
     def test_it_measures_what_the_endpoint_delivers(self, runtime, session):
         """Within a tenth of the stand-in's own count over its own clock, however busy the machine is."""
         runtime.tokens, runtime.token_s = 20, 0.025
-        found = step(asker(served("small", session), session), 4, 2.0)
-        assert found.failures == 0
-        assert found.output_tokens == len(runtime.delivered)
+        load_step = step(asker(served("small", session), session), 4, 2.0)
+        assert load_step.failures == 0
+        assert load_step.output_tokens == len(runtime.delivered)
         delivered = len(runtime.delivered) / (max(runtime.delivered) - min(runtime.delivered))
-        assert found.tokens_per_s == pytest.approx(delivered, rel=0.1)
+        assert load_step.tokens_per_s == pytest.approx(delivered, rel=0.1)
         # Four at once and 40 tokens a second each are what it was told; a pause is never shorter than asked for.
-        assert found.tokens_per_s < 4 * 40
+        assert load_step.tokens_per_s < 4 * 40
 
     def test_failures_are_counted_and_reported(self, runtime, session):
         runtime.refuse = 503
-        found = step(asker(served("small", session), session), 2, 0.3)
-        assert found.failures == found.requests > 0
-        assert "503" in found.failure
+        load_step = step(asker(served("small", session), session), 2, 0.3)
+        assert load_step.failures == load_step.requests > 0
+        assert "503" in load_step.failure
 
     def test_an_embedding_counts_what_it_reads(self, session):
         endpoint = replace(served("small", session), base_url=None)
         wanted = LoadPlan(input_tokens=11, output_tokens=0, setting=None, full=None)
-        found = step(loader(endpoint, session, wanted), 2, 0.3)
-        assert found.mean_tokens == (11, 0)
-        assert found.tokens_per_s == pytest.approx(found.input_tokens / found.seconds)
+        load_step = step(loader(endpoint, session, wanted), 2, 0.3)
+        assert load_step.mean_tokens == (11, 0)
+        assert load_step.tokens_per_s == pytest.approx(load_step.input_tokens / load_step.seconds)
         test = LoadTest(
             name="small",
             at=NOW,
             input_tokens=11,
             output_tokens=0,
             setting=None,
-            steps=(found,),
+            steps=(load_step,),
             instances=1,
             instances_after=1,
             usd_per_instance_hour=Decimal("0.9"),
             quoted_tokens_per_s=None,
         )
         assert test.usd_per_million_output_tokens is None
-        said = f"  ${test.usd_per_million_tokens:.2f} per million input tokens at that, of $0.9 an instance-hour"
-        assert said in load_page(test, 100)
+        cost_line = f"  ${test.usd_per_million_tokens:.2f} per million input tokens at that, of $0.9 an instance-hour"
+        assert cost_line in load_page(test, 100)
 
 
 class TestRequests:
@@ -109,8 +109,8 @@ class TestRequests:
         """The stand-in counts 30 tokens of a template beside the words."""
         wanted = LoadPlan(input_tokens=300, output_tokens=20, setting=None, full=None)
         assert loader(served("small", session), session, wanted)().input_tokens == pytest.approx(300, rel=0.02)
-        asked = runtime.asked[-1][1]
-        assert (asked["max_tokens"], asked["ignore_eos"]) == (20, True)
+        body = runtime.asked[-1][1]
+        assert (body["max_tokens"], body["ignore_eos"]) == (20, True)
 
     def test_no_two_begin_alike(self):
         texts = [prompt(20, each) for each in range(200)]
@@ -126,22 +126,22 @@ class TestRequests:
 
 class TestPlan:
     def test_lengths_and_layout_are_those_of_the_deployed_plan(self, session, tmp_path, folder):
-        found = planned(served("small", session), session, tmp_path)
-        assert (found.input_tokens, found.output_tokens, found.full) == (300, 20, 6)
-        setting = found.setting
+        load_plan = planned(served("small", session), session, tmp_path)
+        assert (load_plan.input_tokens, load_plan.output_tokens, load_plan.full) == (300, 20, 6)
+        setting = load_plan.setting
         assert (setting.model, setting.precision, setting.instance_type) == ("llama-3.1-8b", "bf16", "inf2.48xlarge")
         assert (setting.tensor_parallel, setting.copies, setting.batch, setting.sequence) == (8, 3, 2, 512)
         assert not setting.simulated
-        assert found.at_once(instances=2) == 12
+        assert load_plan.at_once(instances=2) == 12
 
     def test_a_run_that_was_not_deployed_tells_nothing(self, runtime, session, tmp_path, folder):
         runtime.digest = "another"
-        found = planned(served("small", session), session, tmp_path)
-        assert (found.setting, found.at_once(instances=2)) == (None, 16)
+        load_plan = planned(served("small", session), session, tmp_path)
+        assert (load_plan.setting, load_plan.at_once(instances=2)) == (None, 16)
 
     def test_without_a_run_usual_lengths_are_sent(self, session, tmp_path):
-        found = planned(served("small", session), session, tmp_path)
-        assert (found.input_tokens, found.output_tokens, found.setting) == (256, 250, None)
+        load_plan = planned(served("small", session), session, tmp_path)
+        assert (load_plan.input_tokens, load_plan.output_tokens, load_plan.setting) == (256, 250, None)
 
     def test_an_answer_may_be_shortened(self, session, tmp_path, folder):
         assert planned(served("small", session), session, tmp_path, tokens=5).output_tokens == 5
@@ -164,15 +164,15 @@ class TestLoad:
             load(endpoint, session, ask, SHORT, most=2, seconds=1, root=tmp_path, now=NOW, tell=lambda load_step: None)
 
     def test_it_stands_beside_the_quote_and_is_kept(self, session, tmp_path, folder):
-        told = []
+        messages = []
         wanted = planned(served("small", session), session, tmp_path)
-        found = loaded(session, tmp_path, most=3, wanted=wanted, told=told.append)
-        assert [each.concurrency for each in told] == [1, 2, 3]
+        load_test = loaded(session, tmp_path, most=3, wanted=wanted, report=messages.append)
+        assert [each.concurrency for each in messages] == [1, 2, 3]
         # Two instances serve, and both are paid for.
-        dollars = 2 * 15.58 / (found.best.tokens_per_s * 3600) * 1e6
-        assert float(found.usd_per_million_output_tokens) == pytest.approx(dollars, rel=1e-3, abs=1e-4)
+        dollars = 2 * 15.58 / (load_test.best.tokens_per_s * 3600) * 1e6
+        assert float(load_test.usd_per_million_output_tokens) == pytest.approx(dollars, rel=1e-3, abs=1e-4)
         kept = read_document((folder / "load.json").read_text())
-        assert kept == load_document(found)
+        assert kept == load_document(load_test)
         assert (kept["schema"], kept["quoted_tokens_per_s"], len(kept["steps"])) == ("slipway.load/1", 1226.0, 3)
 
     def test_what_is_kept_says_what_was_measured(self, runtime, session, tmp_path, folder):
@@ -180,7 +180,7 @@ class TestLoad:
         wanted = planned(served("small", session), session, tmp_path)
         loaded(session, tmp_path, most=None, wanted=wanted)
         kept = read_document((folder / "load.json").read_text())
-        said = {
+        expected = {
             "date": "2026-11-20T12:00:00+00:00",
             "model": "llama-3.1-8b",
             "precision": "bf16",
@@ -196,7 +196,7 @@ class TestLoad:
             "measured_output_tokens": 20.0,
             "simulated": False,
         }
-        assert {name: kept[name] for name in said} == said
+        assert {name: kept[name] for name in expected} == expected
         assert kept["measured_input_tokens"] == pytest.approx(300, rel=0.02)
         assert [each["concurrency"] for each in kept["steps"]] == [1, 2, 4, 8, 12]
         assert kept["measured_ttft_ms"] > 0

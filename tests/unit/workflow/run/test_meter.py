@@ -51,17 +51,17 @@ def run(tmp_path):
 
 
 def test_a_moment_of_a_job(run):
-    found = meter_of(run(), NOW)
-    assert (found.step, found.steps, found.tokens, found.interruptions) == (400, 1000, 400_000_000, 1)
-    assert found.tokens_per_s == pytest.approx(50_000, rel=0.01)
-    assert found.mfu == pytest.approx(0.42 * 5 / 6, rel=0.01)
-    assert found.left_h.mid == pytest.approx(600 * 20 / 3600, rel=0.01)
-    assert (found.left_h.low, found.left_h.high) == pytest.approx((600 * 17 / 3600, 600 * 26 / 3600))
+    reading = meter_of(run(), NOW)
+    assert (reading.step, reading.steps, reading.tokens, reading.interruptions) == (400, 1000, 400_000_000, 1)
+    assert reading.tokens_per_s == pytest.approx(50_000, rel=0.01)
+    assert reading.mfu == pytest.approx(0.42 * 5 / 6, rel=0.01)
+    assert reading.left_h.mid == pytest.approx(600 * 20 / 3600, rel=0.01)
+    assert (reading.left_h.low, reading.left_h.high) == pytest.approx((600 * 17 / 3600, 600 * 26 / 3600))
     # An hour of the first attempt and one and a half of the second; what was quoted beside the hours is 220 - 5 x 40.
-    assert (found.hours, found.usd) == (2.5, 100)
-    assert float(found.forecast.mid) == pytest.approx(100 + 20 + 40 * found.left_h.mid, abs=0.01)
-    assert found.next_checkpoint_s == 300
-    assert found.warnings == {}
+    assert (reading.hours, reading.usd) == (2.5, 100)
+    assert float(reading.forecast.mid) == pytest.approx(100 + 20 + 40 * reading.left_h.mid, abs=0.01)
+    assert reading.next_checkpoint_s == 300
+    assert reading.warnings == {}
 
 
 def test_the_next_checkpoint_is_predicted_from_those_that_the_trainer_has_saved(run):
@@ -83,8 +83,8 @@ def test_the_next_checkpoint_is_predicted_from_those_that_the_trainer_has_saved(
 )
 def test_an_attempt_whose_machine_went_is_an_interruption(run, ending, resumed, counted):
     ended = [] if ending is None else [EVENTS[1] | {"ended_by": ending}]
-    found = meter_of(run(events=[EVENTS[0], *ended, *(EVENTS[2:] if resumed else [])]), NOW)
-    assert found.interruptions == counted
+    reading = meter_of(run(events=[EVENTS[0], *ended, *(EVENTS[2:] if resumed else [])]), NOW)
+    assert reading.interruptions == counted
 
 
 def test_the_line_says_it_all(run):
@@ -105,24 +105,24 @@ def test_so_far_leaves_out_what_is_still_to_come(run):
     rates = {"cluster_usd_per_hour": "0.3", "beside_usd_per_hour": "1", "start_h": 0.25, "tail_h": 0.1}
     began = datetime(2026, 11, 20, 11, 0, 36, tzinfo=UTC)
     folder = run(events=EVENTS[:1], quote=QUOTE | {"rates": rates | {"prepaid_usd": None, "list_usd_per_hour": None}})
-    found = meter_of(folder, began)
-    assert (found.hours, found.usd) == (0.01, Decimal("10.66")), "0.26 hours at $40 and at $1"
+    reading = meter_of(folder, began)
+    assert (reading.hours, reading.usd) == (0.01, Decimal("10.66")), "0.26 hours at $40 and at $1"
     later = meter_of(folder, began + timedelta(hours=1))
-    assert later.usd - found.usd == 41
-    assert found.forecast is None or found.forecast.low > found.usd
+    assert later.usd - reading.usd == 41
+    assert reading.forecast is None or reading.forecast.low > reading.usd
     ended = RunCost(usd=Decimal(220), hours=5.0, usd_per_hour=Decimal(40), rates=RunRates(start_h=0.25))
     assert ended.spent(5.0) == Decimal(210) < ended.used(5.0) == Decimal(220)
 
 
 def test_a_forecast_above_the_budget_and_outside_of_the_range_is_reported_once(run, capsys):
-    found = meter_of(run(budget="200", quote=QUOTE | {"usd": {"low": "180", "mid": "220", "high": "240"}}), NOW)
-    assert set(found.warnings) == {"budget", "quote"}
+    reading = meter_of(run(budget="200", quote=QUOTE | {"usd": {"low": "180", "mid": "220", "high": "240"}}), NOW)
+    assert set(reading.warnings) == {"budget", "quote"}
     person = Narrator()
-    person.meter(found)
-    person.meter(found)
-    said = capsys.readouterr().err
-    assert said.count("is above the budget of $200.00") == said.count("is outside of the quoted range") == 1
-    assert said.count("step 400 of 1,000") == 2
+    person.meter(reading)
+    person.meter(reading)
+    err = capsys.readouterr().err
+    assert err.count("is above the budget of $200.00") == err.count("is outside of the quoted range") == 1
+    assert err.count("step 400 of 1,000") == 2
 
 
 def test_the_sandbox_warns_of_nothing(run):
@@ -134,10 +134,10 @@ def test_the_sandbox_warns_of_nothing(run):
 
 def test_what_is_not_known_is_left_out(run):
     bare = QUOTE | {"usd": None, "usd_per_hour": None, "training": None, "spot": None}
-    found = meter_of(run(quote=bare, budget=None), NOW)
-    assert (found.usd, found.forecast, found.mfu, found.next_checkpoint_s) == (None, None, None, None)
-    assert "$" not in line(found, bar=False)
-    assert answer.document(found)["quoted"]["usd"] is None
+    reading = meter_of(run(quote=bare, budget=None), NOW)
+    assert (reading.usd, reading.forecast, reading.mfu, reading.next_checkpoint_s) == (None, None, None, None)
+    assert "$" not in line(reading, bar=False)
+    assert answer.document(reading)["quoted"]["usd"] is None
     assert meter_of(run(events=EVENTS[:0]), NOW) is None
 
 
@@ -158,20 +158,20 @@ def test_an_end_that_is_reached_or_passed():
         budget_usd=None,
     )
     points = [Point(step=each, tokens=None, seconds=float(each)) for each in (8, 9, 11)]
-    found = meter(points, 10, terms, hours=1.0, interruptions=0, saved=[], now=NOW)
-    assert found.left_h == Range(low=0.0, mid=0.0, high=0.0)
-    assert found.forecast.mid == 2
+    reading = meter(points, 10, terms, hours=1.0, interruptions=0, saved=[], now=NOW)
+    assert reading.left_h == Range(low=0.0, mid=0.0, high=0.0)
+    assert reading.forecast.mid == 2
 
 
 def test_the_reader_is_silent_between_two_looks(run):
-    told = []
-    reader = MeterReader(folder=run(), tell=told.append)
+    messages = []
+    reader = MeterReader(folder=run(), tell=messages.append)
     reader.check()
-    assert told == []
+    assert messages == []
     reader.told_at -= 31
     reader.check()
     reader.check()
-    assert [each.step for each in told] == [400]
+    assert [each.step for each in messages] == [400]
 
 
 class TestSpotNow:
@@ -188,10 +188,10 @@ class TestSpotNow:
         return QUOTE | place | {"purchase_option": "spot", "nodes": 2} | more
 
     def test_the_meter_says_it_beside_the_quote_with_its_age(self, run, aws):
-        found = meter_of(run(quote=self.quoted()), NOW, aws)
-        assert found.spot.usd_per_hour > 0
-        assert found.spot.note.startswith("since 20")
-        assert "an hour (since 20" in line(found, bar=False)
+        reading = meter_of(run(quote=self.quoted()), NOW, aws)
+        assert reading.spot.usd_per_hour > 0
+        assert reading.spot.note.startswith("since 20")
+        assert "an hour (since 20" in line(reading, bar=False)
 
     def test_a_run_that_is_not_on_spot_asks_nothing(self, run, aws):
         assert meter_of(run(quote=self.quoted(purchase_option="on-demand")), NOW, aws).spot is None
@@ -199,13 +199,13 @@ class TestSpotNow:
     def test_a_sandbox_has_no_market(self, run, aws):
         folder = run(quote=self.quoted())
         with recorded_command(folder, "launch", sandbox=True, done="done"):
-            found = meter_of(folder, NOW, aws)
-        assert (found.simulated, found.spot) == (True, None)
+            reading = meter_of(folder, NOW, aws)
+        assert (reading.simulated, reading.spot) == (True, None)
 
     def test_a_zone_without_a_price_is_a_word(self, run, aws):
-        found = meter_of(run(quote=self.quoted(az_id="use2-az9")), NOW, aws)
-        assert found.spot.note == "EC2 has no spot price for use2-az9"
-        assert "spot now: EC2 has no spot price for use2-az9" in line(found, bar=False)
+        reading = meter_of(run(quote=self.quoted(az_id="use2-az9")), NOW, aws)
+        assert reading.spot.note == "EC2 has no spot price for use2-az9"
+        assert "spot now: EC2 has no spot price for use2-az9" in line(reading, bar=False)
 
     def test_a_call_that_fails_is_a_word_and_asked_once_in_five_minutes(self, run, monkeypatch):
         monkeypatch.setattr("launcher.workflow.run.meter._kept", {})

@@ -74,7 +74,7 @@ def test_two_that_look_at_once_bring_each_line_once(mirror, job, tmp_path):
 
 def test_a_file_that_grows_under_two_is_at_every_moment_a_beginning_of_it(mirror, job, tmp_path):
     names = (METRICS, EVENTS, log_name(job))
-    seen, done = [], threading.Event()
+    copies, done = [], threading.Event()
 
     def write() -> None:
         for number in range(60):
@@ -87,14 +87,14 @@ def test_a_file_that_grows_under_two_is_at_every_moment_a_beginning_of_it(mirror
         own = mirror()
         while not done.is_set():
             own.sync()
-            seen.extend((name, path.read_bytes()) for name in names if (path := tmp_path / "near" / name).is_file())
+            copies.extend((name, path.read_bytes()) for name in names if (path := tmp_path / "near" / name).is_file())
         own.sync()
 
     with ThreadPoolExecutor(LOOKERS + 1) as pool:
         for ended in [pool.submit(each) for each in (write, *[look] * LOOKERS)]:
             ended.result()
     whole = {name: Path(job.folder, name).read_bytes() for name in names}
-    assert all(whole[name].startswith(content) for name, content in seen)
+    assert all(whole[name].startswith(content) for name, content in copies)
     assert {name: (tmp_path / "near" / name).read_bytes() for name in names} == whole
 
 
@@ -103,16 +103,16 @@ def test_a_copy_that_is_begun_anew_is_never_gone_and_nothing_is_left_of_a_look_t
     metrics.write_text(steps(0, 50))
     mirror().sync()
     metrics.write_text(steps(70, 90))
-    asked = []
+    requests = []
 
     def again() -> None:
-        asked.append(copy.read_text())
-        if len(asked) == LOOKERS:
+        requests.append(copy.read_text())
+        if len(requests) == LOOKERS:
             raise UnreachableError("the head node went")
 
     with pytest.raises(UnreachableError):
         mirror(again).sync()
-    assert asked == [steps(0, 50)] * LOOKERS
+    assert requests == [steps(0, 50)] * LOOKERS
     assert [path.name for path in copy.parent.iterdir()] == [METRICS]
     at_once([mirror(), mirror()])
     assert copy.read_text() == steps(70, 90)

@@ -47,28 +47,28 @@ def plan_of(catalog, owner=None, mode="agent"):
     return pinned_plan(plan_file.loads(text), catalog)
 
 
-def launched(account, plan, told):
+def launched(account, plan, messages):
     """A launch of the plan: what it says before its question; then it is submitted."""
     lines = list(earlier_run_lines(plan, SimpleNamespace(environment=account.environment), NOW))
     first = Objects.at(Session(environment=account.environment, region="us-east-1"), PLACE)
-    begun_below(plan, first, None, told.append)
+    begun_below(plan, first, None, messages.append)
     return lines
 
 
 def test_who_launches_over_anothers_job_is_told_before_the_question(account, catalog):
-    told = []
-    assert launched(account, plan_of(catalog, "ana"), told) == []
-    assert launched(account, plan_of(catalog, "ana"), told) == []
-    (line,) = launched(account, plan_of(catalog, "bo"), told)
+    messages = []
+    assert launched(account, plan_of(catalog, "ana"), messages) == []
+    assert launched(account, plan_of(catalog, "ana"), messages) == []
+    (line,) = launched(account, plan_of(catalog, "bo"), messages)
     assert line.startswith("warning: ana launched this plan last, not bo")
-    (line,) = launched(account, plan_of(catalog), told)
+    (line,) = launched(account, plan_of(catalog), messages)
     assert line.startswith("warning: bo launched this plan last, not moto")  # the user of these credentials
-    assert told == []
+    assert messages == []
 
 
 def test_a_role_that_several_share_owns_nothing(account, catalog):
-    told = []
-    launched(account, plan_of(catalog, "ana"), told)
+    messages = []
+    launched(account, plan_of(catalog, "ana"), messages)
     sts = boto3.client("sts", **_keys(account))
     credentials = sts.assume_role(RoleArn="arn:aws:iam::123456789012:role/ci", RoleSessionName="build-7")["Credentials"]
     shared = {
@@ -77,8 +77,8 @@ def test_a_role_that_several_share_owns_nothing(account, catalog):
         "AWS_SECRET_ACCESS_KEY": credentials["SecretAccessKey"],
         "AWS_SESSION_TOKEN": credentials["SessionToken"],
     }
-    assert launched(SimpleNamespace(environment=shared), plan_of(catalog), told) == []
-    (line,) = launched(account, plan_of(catalog, "bo"), told)
+    assert launched(SimpleNamespace(environment=shared), plan_of(catalog), messages) == []
+    (line,) = launched(account, plan_of(catalog, "bo"), messages)
     assert "ana launched this plan last" in line
 
 

@@ -102,20 +102,20 @@ class Follower:
 
 class TestEnough:
     def test_the_job_is_cancelled_once_and_asked_again_after_silence(self):
-        looked, said = [], []
+        looked, messages = [], []
         watch, follower = Watch(), Follower()
 
         def enough(folder):
             looked.append(follower.step)
             return follower.step >= 20
 
-        sated = StopCondition(is_met=enough, watch=watch, folder=None, tell=said.append)
+        sated = StopCondition(is_met=enough, watch=watch, folder=None, tell=messages.append)
         for step in (None, 10, 10, 20, 20, 20, 30):
             follower.step = step
             sated.check(follower)
         assert looked == [10, 20, 20]
         assert watch.source.asked == ["job 7", "job 7"]
-        assert said == [
+        assert messages == [
             "the head node is silent; trying again",
             "step 20: the measurement is complete, cancelling the job",
         ]
@@ -144,8 +144,12 @@ class TestShown:
                 minutes[0] = minute
                 lines = [{"step": step, "seconds": float(step)} for step in range(5, steps + 1, 5)]
                 (folder.path / "job" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-                told = [{"event": event, "time": "2026-11-20T12:00:00Z", "attempt": 1, "step": 5} for event in events]
-                (folder.path / "job" / "events.jsonl").write_text("".join(json.dumps(each) + "\n" for each in told))
+                run_events = [
+                    {"event": event, "time": "2026-11-20T12:00:00Z", "attempt": 1, "step": 5} for event in events
+                ]
+                (folder.path / "job" / "events.jsonl").write_text(
+                    "".join(json.dumps(each) + "\n" for each in run_events)
+                )
                 return enough(folder)
 
             return look
@@ -153,20 +157,20 @@ class TestShown:
         return make
 
     def test_a_rate_alone_is_not_enough_until_the_checkpoint_is_back(self, look):
-        found = look()
-        assert not found(minute=1, steps=95, events=["read-back"])
-        assert not found(minute=2, steps=100, events=["checkpoint-uploaded"])
-        assert found(minute=3, steps=105, events=["checkpoint-uploaded", "read-back"])
+        is_shown = look()
+        assert not is_shown(minute=1, steps=95, events=["read-back"])
+        assert not is_shown(minute=2, steps=100, events=["checkpoint-uploaded"])
+        assert is_shown(minute=3, steps=105, events=["checkpoint-uploaded", "read-back"])
 
-    @pytest.mark.parametrize("said", ["read-back-failed", "read-back-skipped"])
-    def test_one_that_will_not_come_back_is_not_waited_for(self, look, said):
-        assert look()(minute=2, steps=100, events=[said])
+    @pytest.mark.parametrize("message", ["read-back-failed", "read-back-skipped"])
+    def test_one_that_will_not_come_back_is_not_waited_for(self, look, message):
+        assert look()(minute=2, steps=100, events=[message])
 
     def test_a_trainer_that_saves_nothing_is_waited_for_five_minutes(self, look):
-        found = look()
-        assert not found(minute=2, steps=100)
-        assert not found(minute=6, steps=200)
-        assert found(minute=7, steps=205)
+        is_shown = look()
+        assert not is_shown(minute=2, steps=100)
+        assert not is_shown(minute=6, steps=200)
+        assert is_shown(minute=7, steps=205)
 
     @pytest.mark.parametrize("mode", [CheckpointMode.DCP, CheckpointMode.NONE])
     def test_what_the_agent_does_not_read_is_not_waited_for(self, look, mode):
@@ -210,8 +214,8 @@ class TestCompare:
         commands = [line.strip() for line in page.err.splitlines() if "slipway spike" in line]
         assert commands == [f"next: slipway spike plan.json --type {name}" for name in ("p5.48xlarge", "trn2.48xlarge")]
         add_measurement(tmp_path / FILE, replace(measured("p5.48xlarge", "H100", 8, 60_000), simulated=True))
-        told = "What the sandbox measured on p5.48xlarge is of this computer, and decides nothing."
-        assert (told in page.out, told in compare().out) == (False, True)
+        sentence = "What the sandbox measured on p5.48xlarge is of this computer, and decides nothing."
+        assert (sentence in page.out, sentence in compare().out) == (False, True)
         assert "--type p5.48xlarge" in compare().err
         add_measurement(tmp_path / FILE, measured("p5.48xlarge", "H100", 8, 60_000))
         assert "--type p5.48xlarge" not in compare().err
