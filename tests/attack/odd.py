@@ -26,9 +26,9 @@ def deep(levels: int) -> Any:
 
 def changed(chance: random.Random, document: Any, times: int) -> Any:
     """A document with some of its values replaced, dropped, doubled or moved."""
-    found = copy.deepcopy(document)
+    copied = copy.deepcopy(document)
     for _ in range(times):
-        places = list(_places(found))
+        places = list(_places(copied))
         if not places:
             return chance.choice(VALUES)
         holder, key = chance.choice(places)
@@ -46,7 +46,7 @@ def changed(chance: random.Random, document: Any, times: int) -> Any:
             holder[str(key) + chance.choice(("", "_", SURROGATE, "\0", " "))] = holder[key]
         else:
             holder.append(holder[key])
-    return found
+    return copied
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:

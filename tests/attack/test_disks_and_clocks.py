@@ -40,15 +40,15 @@ def limited(bound):
 @pytest.mark.parametrize("rounds", [5, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_full_disk(node, bucket, seed, rounds, capsys):
     (node.folder / "train.py").write_text(TRAINER)
-    rng, seen, codes = random.Random(seed), Bucket(bucket), Counter()
+    rng, checkpoints, codes = random.Random(seed), Bucket(bucket), Counter()
     node.job(1, 0, SIZE, keep=2, final_upload_s=5.0)
     assert node.run() == 0
-    stored = seen.whole()
+    stored = checkpoints.whole()
     for attempt in range(2, rounds + 2):
         node.program = limited(rng.choice(BOUNDS))
         node.job(max(stored) + 2, 0.05, SIZE, keep=2, final_upload_s=5.0)
         codes[code := node.run(attempt)] += 1
-        before, stored = stored, seen.whole()
+        before, stored = stored, checkpoints.whole()
         assert set(before) <= set(stored)
         assert code != 0 or max(stored) == max(before) + 2
         if rng.random() < 0.5:
@@ -102,7 +102,7 @@ JUMPS = (0, 3600, -3600, 30 * 86_400, -400 * 86_400, 3600 * 86_400)
 def test_a_wall_clock_that_jumps(node, bucket, seed, kills, capsys):
     """By hours and years, while the agent runs; a kill follows."""
     (node.folder / "train.py").write_text(TRAINER)
-    rng, seen, stored, jumps = random.Random(seed), Bucket(bucket), {}, 0
+    rng, checkpoints, stored, jumps = random.Random(seed), Bucket(bucket), {}, 0
     offset = node.folder / "offset"
     offset.write_text("0")
     node.program = [sys.executable, str(Path(__file__).with_name("jumping_clock.py"))]
@@ -125,7 +125,7 @@ def test_a_wall_clock_that_jumps(node, bucket, seed, kills, capsys):
         agent.kill()
         agent.wait()
         node.end_commands()
-        before, stored = stored, seen.whole()
+        before, stored = stored, checkpoints.whole()
         assert set(before) <= set(stored)
         if rng.random() < 0.5:
             node.lose()

@@ -55,7 +55,7 @@ def nested(chance, text):
 
 @pytest.mark.parametrize("rounds", [300, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_a_document_is_read_or_refused(seed, rounds):
-    chance, seen, longest = random.Random(seed), Counter(), 0
+    chance, outcomes, longest = random.Random(seed), Counter(), 0
     with memory.at_most(1 << 20):
         for _ in range(rounds):
             name = chance.choice(sorted(READERS))
@@ -66,10 +66,10 @@ def test_a_document_is_read_or_refused(seed, rounds):
             try:
                 value = read(text)
             except ALLOWED as refusal:
-                seen["refused"] += 1
+                outcomes["refused"] += 1
                 longest = max(longest, len(str(refusal)))
             else:
                 assert len(describe(value)) <= 60
-                seen["read"] += 1
+                outcomes["read"] += 1
     assert longest < 20_000
-    assert min(seen["read"], seen["refused"]) > rounds / 20, seen
+    assert min(outcomes["read"], outcomes["refused"]) > rounds / 20, outcomes

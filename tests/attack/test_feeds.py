@@ -26,8 +26,8 @@ def offer(*entries):
     products = {f"SKU{number}": entry["product"] for number, entry in enumerate(entries)}
     terms = {}
     for number, entry in enumerate(entries):
-        for kind, found in entry["terms"].items():
-            terms.setdefault(kind, {})[f"SKU{number}"] = found
+        for kind, terms_of_kind in entry["terms"].items():
+            terms.setdefault(kind, {})[f"SKU{number}"] = terms_of_kind
     return {"formatVersion": "v1.0", "products": products, "terms": terms}
 
 
@@ -39,14 +39,14 @@ SAGEMAKER = offer(ml_product(f"ml.{P5}", REGION, "Cluster", "66.5", f"USE2-Clust
 
 
 def of_ec2(path):
-    found = public_files.products(path, "EC2", lambda _: True)
-    return price_list.ec2_answer(found, {P5, "p4d.24xlarge"}, {REGION}, NOW, reserved=True)
+    offers = public_files.products(path, "EC2", lambda _: True)
+    return price_list.ec2_answer(offers, {P5, "p4d.24xlarge"}, {REGION}, NOW, reserved=True)
 
 
 def of_sagemaker(path):
     names, regions = {f"ml.{P5}"}, {REGION}
-    found = public_files.products(path, "SageMaker", lambda stated: price_list.is_managed(stated, names, regions))
-    return price_list.sagemaker_answer(found, NOW)
+    offers = public_files.products(path, "SageMaker", lambda stated: price_list.is_managed(stated, names, regions))
+    return price_list.sagemaker_answer(offers, NOW)
 
 
 def of_advisor(path):
@@ -62,7 +62,7 @@ FEEDS = ((of_ec2, EC2), (of_sagemaker, SAGEMAKER), (of_advisor, json.loads(advis
 
 @pytest.mark.parametrize("rounds", [200, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_a_feed_gives_prices_or_says_why_not(seed, rounds, tmp_path):
-    chance, seen = random.Random(seed), Counter()
+    chance, outcomes = random.Random(seed), Counter()
     question = Question(kind="price-file", names=("AmazonEC2",), regions=(REGION,))
     for _ in range(rounds):
         read, document = chance.choice(FEEDS)
@@ -72,5 +72,5 @@ def test_a_feed_gives_prices_or_says_why_not(seed, rounds, tmp_path):
         assert isinstance(outcome, Answer | AwsError)
         if isinstance(outcome, Answer):
             assert all(rate.usd.is_finite() and rate.usd > 0 for rate in outcome.rates)
-        seen[type(outcome).__name__] += 1
-    assert min(seen["Answer"], seen["AwsError"]) > rounds / 20, seen
+        outcomes[type(outcome).__name__] += 1
+    assert min(outcomes["Answer"], outcomes["AwsError"]) > rounds / 20, outcomes

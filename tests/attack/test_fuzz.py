@@ -41,9 +41,9 @@ ALLOWED = frozenset((0, 2, 3, 4, 5, 6, 7))
 
 def rounds(kind):
     """The numbers of a round: a few, all of them, or the one that is asked for."""
-    asked = os.environ.get("SLIPWAY_FUZZ", "")
-    if asked.startswith(f"{kind}:"):
-        number = int(asked.partition(":")[2])
+    setting = os.environ.get("SLIPWAY_FUZZ", "")
+    if setting.startswith(f"{kind}:"):
+        number = int(setting.partition(":")[2])
         return [range(number, number + 1)]
     full = pytest.param(range(ALL), marks=pytest.mark.slow, id="all")
     return [pytest.param(range(FEW), id="few"), full]
@@ -58,12 +58,12 @@ def each(kind, numbers, attempt):
         except Exception as problem:  # noqa: BLE001 - whatever it is, it is what is looked for
             last = traceback.extract_tb(problem.__traceback__)[-1]
             place = f"{Path(last.filename).name}:{last.lineno}"
-            said = f"SLIPWAY_FUZZ={kind}:{number} {type(problem).__name__} in {place}: {str(problem)[:300]}"
-            failed.setdefault((type(problem), place, str(problem)[:60]), said)
+            message = f"SLIPWAY_FUZZ={kind}:{number} {type(problem).__name__} in {place}: {str(problem)[:300]}"
+            failed.setdefault((type(problem), place, str(problem)[:60]), message)
     assert not failed, "\n".join(failed.values())
 
 
-def said(refusal):
+def check_readable(refusal):
     """A refusal is one that a person can read."""
     assert refusal.message
     assert refusal.exit_code in {*ALLOWED, 1}
@@ -117,7 +117,7 @@ def test_plans(numbers, tmp_path):
             if chance.random() < 0.1:
                 str(price(path, NOW, PriceOptions()).quote(1)).encode()
         except SlipwayError as refusal:
-            said(refusal)
+            check_readable(refusal)
         if chance.random() < 0.05:
             answered("plan", path, *(["--json"] if chance.random() < 0.5 else []))
 
@@ -200,7 +200,7 @@ def test_price_caches(numbers, tmp_path):
             try:
                 str(look()).encode()
             except SlipwayError as refusal:
-                said(refusal)
+                check_readable(refusal)
 
     each("caches", numbers, attempt)
 
@@ -302,10 +302,10 @@ def test_run_folders(numbers, tmp_path, monkeypatch, run_folder_files):
             (folder / hidden).mkdir()
         for command in ("report", "runs", "status", "logs"):
             words = [command] if command == "runs" else [command, "tiny-gpt"]
-            asked = command != "logs" and chance.random() < 0.5
-            said = answered_with_aws(*words, *(["--json"] if asked else []))
-            if asked:
-                json.loads(said, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+            as_json = command != "logs" and chance.random() < 0.5
+            output = answered_with_aws(*words, *(["--json"] if as_json else []))
+            if as_json:
+                json.loads(output, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
 
     each("folders", numbers, attempt)
 
@@ -358,11 +358,11 @@ def test_scheduler_answers(numbers):
                 printed[:at] + chance.choice(("9" * 400, "[1-999999999]", "|", "|||", "=", "\n", "\0")) + printed[at:]
             )
         try:
-            found = read(printed, *more)
+            answer = read(printed, *more)
         except SlipwayError as refusal:
-            said(refusal)
+            check_readable(refusal)
         else:
-            assert len(str(found)) < 10_000_000
+            assert len(str(answer)) < 10_000_000
 
     each("schedulers", numbers, attempt)
 

@@ -129,13 +129,13 @@ def test_manifests(rng, rounds, tmp_path):
             json.dumps(damaged(good, rng)) if number % 2 else cut_up(json.dumps(good).encode(), rng).decode("latin-1")
         )
         try:
-            found = parse(text)
+            parsed = parse(text)
         except ManifestError:
             continue
         taken += 1
-        assert parse(found.to_json()) == found
-        for part in range(min(found.parts, 3)):
-            for file in found.files_for(part):
+        assert parse(parsed.to_json()) == parsed
+        for part in range(min(parsed.parts, 3)):
+            for file in parsed.files_for(part):
                 path = tmp_path / str(number) / str(part) / file.path
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.touch()

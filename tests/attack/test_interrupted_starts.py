@@ -45,21 +45,21 @@ def test_a_start_that_is_interrupted_leaves_nothing_or_a_sandbox(own, seed, roun
         with subprocess.Popen(START, env=own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as command:
             time.sleep(after_s)
             command.send_signal(sent)
-        said = f"seed {seed}, round {number}: {sent.name} after {after_s:.2f} s"
+        label = f"seed {seed}, round {number}: {sent.name} after {after_s:.2f} s"
         if staying.find(own) is not None:
-            assert staying.stop(own) is not None, said
-        until(lambda: left(own) == [], lambda said=said: f"{said}: {left(own)}")
+            assert staying.stop(own) is not None, label
+        until(lambda: left(own) == [], lambda label=label: f"{label}: {left(own)}")
 
 
 @pytest.mark.parametrize("killed", ["server", "keeper", "both"])
 def test_stop_ends_what_is_left_of_a_killed_one(own, killed):
-    found = staying.start(own, scheduler="local")
-    marked = processes.marked(processes.MARK, found.mark)
-    assert found.pid in marked
-    (keeper,) = marked - {found.pid}
-    for pid in {"server": [found.pid], "keeper": [keeper], "both": [keeper, found.pid]}[killed]:
+    started = staying.start(own, scheduler="local")
+    marked = processes.marked(processes.MARK, started.mark)
+    assert started.pid in marked
+    (keeper,) = marked - {started.pid}
+    for pid in {"server": [started.pid], "keeper": [keeper], "both": [keeper, started.pid]}[killed]:
         os.kill(pid, signal.SIGKILL)
-    assert staying.stop(own) == found
+    assert staying.stop(own) == started
     until(lambda: left(own) == [])
     assert not staying.place(own).exists()
     assert staying.stop(own) is None

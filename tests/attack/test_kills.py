@@ -72,7 +72,7 @@ class SlowFront(Front):
 def lying(node):
     """The numbers of all folders and files on the node that have a name of a checkpoint."""
     names = (path.name for path in (node.folder / "node").rglob("*") if path.suffix == ".ckpt" or path.is_dir())
-    return {int(found[1]) for name in names if (found := re.search(r"(\d+)(\.ckpt)?$", name))}
+    return {int(match[1]) for name in names if (match := re.search(r"(\d+)(\.ckpt)?$", name))}
 
 
 @pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["small", "full"])
@@ -81,7 +81,7 @@ def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, layou
     kills = STORMS[layout][full]
     (node.folder / "train.py").write_text(TRAINER)
     rng = random.Random(seed)
-    seen, stored, moments = Bucket(bucket), {}, Counter()
+    checkpoints, stored, moments = Bucket(bucket), {}, Counter()
     with SlowFront(node.environment["AWS_ENDPOINT_URL"], random.Random(seed + 1)) as front:
         node.environment["AWS_ENDPOINT_URL"] = front.endpoint
         for attempt in range(1, kills + 1):
@@ -94,7 +94,7 @@ def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, layou
             removed = " ".join(event["path"] for event in node.events("checkpoint-removed", attempt))
             assert not gone - set(map(int, re.findall(r"\d+", removed))), "deleted without a word"
             if attempt * 2 > kills and not stored:
-                node.wait_until(seen.whole)  # a short storm may come before every commit
+                node.wait_until(checkpoints.whole)  # a short storm may come before every commit
             if front.phases().isdisjoint(IN_FLIGHT):
                 node.wait_until(lambda: not front.phases().isdisjoint(IN_FLIGHT))
             time.sleep(rng.uniform(0.0, 0.7))
@@ -104,7 +104,7 @@ def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, layou
             node.wait_until(lambda: not front.phases())  # what was on its way to S3 still gets there
             moments[", ".join(sorted(phases & IN_FLIGHT)) or "between transfers"] += 1
 
-            before, stored = stored, seen.whole()
+            before, stored = stored, checkpoints.whole()
             assert set(before) <= set(stored)
             begun = node.restored(attempt)
             assert begun >= max(before, default=0)
@@ -114,8 +114,8 @@ def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, layou
                 assert not bucket.expiring()
         in_flight = sum(number for moment, number in moments.items() if moment != "between transfers")
         with capsys.disabled():
-            told = "; ".join(f"{n} x {m}" for m, n in moments.most_common())
-            print(f"\n{kills} kills, {layout}, seed {seed}: {told}")  # noqa: T201
+            text = "; ".join(f"{n} x {m}" for m, n in moments.most_common())
+            print(f"\n{kills} kills, {layout}, seed {seed}: {text}")  # noqa: T201
         newest = max(stored)
         node.lose()
         node.job(newest + 1, 0, SMALL, layout)

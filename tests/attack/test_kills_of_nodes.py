@@ -36,7 +36,7 @@ while True:
 @pytest.mark.parametrize("kills", [4, pytest.param(150, marks=pytest.mark.slow)])
 def test_on_two_nodes(node, bucket, kills, seed):
     (node.folder / "train.py").write_text(RANK)
-    rng, seen, stored = random.Random(seed), Bucket(bucket), {}
+    rng, checkpoints, stored = random.Random(seed), Bucket(bucket), {}
     node.job(command=(sys.executable, str(node.folder / "train.py")))
     common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
     for attempt in range(1, kills + 1):
@@ -55,7 +55,7 @@ def test_on_two_nodes(node, bucket, kills, seed):
             assert agent.wait() == -signal.SIGKILL
             time.sleep(rng.uniform(0.0, 0.5))
         time.sleep(0.2)  # what was on its way to S3 gets there
-        before, stored = stored, seen.whole()
+        before, stored = stored, checkpoints.whole()
         assert set(before) <= set(stored)
         for rank in (0, 1):
             if rng.random() < 0.5:

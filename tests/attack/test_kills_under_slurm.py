@@ -23,7 +23,7 @@ WAYS = ("a node is lost", "a rank is killed", "put back by hand")
 
 @pytest.mark.parametrize("blows", [2, pytest.param(40, marks=pytest.mark.slow)])
 def test_of_a_job_on_two_nodes(job, cluster, bucket, seed, blows, capsys):  # noqa: PLR0917  the fixtures
-    rng, seen, stored, ways = random.Random(seed), Bucket(bucket), {}, Counter()
+    rng, checkpoints, stored, ways = random.Random(seed), Bucket(bucket), {}, Counter()
     failed_at = -1
     job.prepare(steps=10**6, grace=2, retries=blows)
     job.submit()
@@ -33,20 +33,20 @@ def test_of_a_job_on_two_nodes(job, cluster, bucket, seed, blows, capsys):  # no
         begun = [max([event["step"] for event in job.events("restored", attempt, part)], default=0) for part in (0, 1)]
         assert begun[0] == begun[1] >= max(stored, default=0)
         time.sleep(rng.uniform(0.0, 5.0))
-        progress = max(seen.whole(), default=0) > failed_at
-        ways[way := rng.choice([way for way in WAYS if progress or way != "a rank is killed"])] += 1
-        if way == "a node is lost":
+        progress = max(checkpoints.whole(), default=0) > failed_at
+        ways[fault := rng.choice([kind for kind in WAYS if progress or kind != "a rank is killed"])] += 1
+        if fault == "a node is lost":
             cluster.take(rng.choice(cluster.scheduler.nodes(job.id)), job.id)
-        elif way == "a rank is killed":
+        elif fault == "a rank is killed":
             os.kill(job.events("command-started", attempt, rng.choice((0, 1)))[0]["pid"], signal.SIGKILL)
         else:
             cluster.slurm.run("scontrol", "requeue", job.id)
         job.back(attempt + 1)
-        before, stored = stored, seen.whole()
+        before, stored = stored, checkpoints.whole()
         assert set(before) <= set(stored)
-        if way == "a rank is killed":
+        if fault == "a rank is killed":
             failed_at = max(stored, default=0)
-    until(seen.whole, job.told)  # blows may come before the first commit
+    until(checkpoints.whole, job.told)  # blows may come before the first commit
     assert "torn" not in job.output()
     with capsys.disabled():
         print(f"\n{blows} blows under Slurm, seed {seed}: {dict(ways)}")  # noqa: T201

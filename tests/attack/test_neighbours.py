@@ -120,7 +120,7 @@ POD = {
 def test_another_user_runs_reads_and_writes_nothing(sandbox):
     def attempt():
         s3, sts = stranger(sandbox, "s3"), stranger(sandbox, "sts")
-        found = {
+        results = {
             "list": refused(s3.list_buckets),
             "put": refused(lambda: s3.put_object(Bucket="store", Key="k", Body=b"theirs")),
             "role": refused(lambda: sts.assume_role(RoleArn="arn:aws:iam::123456789012:role/x", RoleSessionName="abc")),
@@ -133,13 +133,13 @@ def test_another_user_runs_reads_and_writes_nothing(sandbox):
         try:
             guessed = {"AWS_ACCESS_KEY_ID": "SANDBOX", "AWS_SECRET_ACCESS_KEY": "sandbox"}
             api_of(sandbox, guessed).create_namespaced_pod("default", POD)
-            found["pod"] = PROOF
+            results["pod"] = PROOF
         except ApiException as problem:
-            found["pod"] = problem.status
-        return json.dumps(found)
+            results["pod"] = problem.status
+        return json.dumps(results)
 
-    told = json.loads(as_neighbour(attempt))
-    assert told == {
+    document = json.loads(as_neighbour(attempt))
+    assert document == {
         "list": "InvalidAccessKeyId",
         "put": "InvalidAccessKeyId",
         "role": "InvalidClientTokenId",
@@ -159,13 +159,13 @@ def test_no_port_gives_another_user_a_credential(sandbox):
     own = {urlsplit(url).port for url in (sandbox.endpoint, api, *(node.metadata for node in sandbox.nodes("demo")))}
 
     def attempt():
-        told = []
+        messages = []
         for port, path, method in product(own & set(ports()), paths, ("GET", "PUT")):
             headers = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
             request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method, headers=headers)
             with contextlib.suppress(OSError, ValueError), urllib.request.urlopen(request, timeout=2) as answer:
-                told.append((port, path, answer.status))
-        return json.dumps(told)
+                messages.append((port, path, answer.status))
+        return json.dumps(messages)
 
     assert own <= set(ports())
     assert json.loads(as_neighbour(attempt)) == []
@@ -173,16 +173,16 @@ def test_no_port_gives_another_user_a_credential(sandbox):
 
 @as_root
 def test_another_user_reads_no_file_and_reaches_no_socket(sandbox):
-    place, found = staying.place(os.environ), sandbox.stays
+    place, stays = staying.place(os.environ), sandbox.stays
 
     def attempt():
-        told = []
-        for path in (place, Path(found.folder) / "ready.json", Path(f"/proc/{found.pid}/environ")):
+        messages = []
+        for path in (place, Path(stays.folder) / "ready.json", Path(f"/proc/{stays.pid}/environ")):
             with contextlib.suppress(OSError):
-                told.append(path.read_text(encoding="utf-8"))
-        with contextlib.suppress(OSError), Client(found.control, "AF_UNIX", authkey=b"guessed"):
-            told.append("control")
-        return json.dumps(told)
+                messages.append(path.read_text(encoding="utf-8"))
+        with contextlib.suppress(OSError), Client(stays.control, "AF_UNIX", authkey=b"guessed"):
+            messages.append("control")
+        return json.dumps(messages)
 
     # The folder above the file is the owner's as well in a home; here pytest's may be open.
     assert place.stat().st_mode & 0o077 == 0
@@ -196,10 +196,10 @@ def test_a_web_page_gets_nothing_even_with_the_keys(sandbox, headers):
     url = client(sandbox, "s3").generate_presigned_url("get_object", Params={"Bucket": "store", "Key": "seen"})
     with urllib.request.urlopen(url, timeout=5) as answer:
         assert answer.read() == b"x"
-    with pytest.raises(urllib.error.HTTPError) as told:
+    with pytest.raises(urllib.error.HTTPError) as caught:
         urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=5)
-    with told.value:
-        assert told.value.code == 403
+    with caught.value:
+        assert caught.value.code == 403
     client(sandbox, "s3").delete_object(Bucket="store", Key="seen")
 
 

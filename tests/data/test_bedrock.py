@@ -71,9 +71,9 @@ def test_nothing_is_known_before_its_day():
 
 
 def test_measured_rows_are_of_what_is_deployed():
-    found = load_serving().measured
-    assert found
-    for serving in found:
+    measured = load_serving().measured
+    assert measured
+    for serving in measured:
         assert serving.accelerator in ("Inferentia2", "Trainium1")
         assert serving.model in load().models
         assert serving.tokens_per_s > 0

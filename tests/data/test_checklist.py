@@ -46,12 +46,12 @@ def chip(catalog: Catalog, each: InstanceType) -> None:
     if each.accelerator is None:
         assert each.accelerators == 0
         return
-    found = catalog.accelerators[each.accelerator]
+    accelerators = catalog.accelerators[each.accelerator]
     assert each.accelerators > 0
-    assert found.peak_bf16_tflops > 0
-    assert found.memory_gib > 0
-    assert found.memory_gb_per_s > 0
-    assert found.source
+    assert accelerators.peak_bf16_tflops > 0
+    assert accelerators.memory_gib > 0
+    assert accelerators.memory_gb_per_s > 0
+    assert accelerators.source
 
 
 def network(_catalog: Catalog, each: InstanceType) -> None:
@@ -93,8 +93,8 @@ def on_demand(catalog: Catalog, each: InstanceType) -> None:
 
 def options(catalog: Catalog, each: InstanceType) -> None:
     for region in catalog.regions_of(each.name):
-        for found in (catalog.price(Key("spot", each.name, region)), catalog.capacity_block(each.name, region)):
-            assert isinstance(found, Price) or len(found.reason.split()) > 3
+        for price in (catalog.price(Key("spot", each.name, region)), catalog.capacity_block(each.name, region)):
+            assert isinstance(price, Price) or len(price.reason.split()) > 3
     for option in (PurchaseOption.SPOT, PurchaseOption.CAPACITY_BLOCK):
         if option.value not in each.usage_classes:
             assert catalog.regions_offering(each.name, option) == ()

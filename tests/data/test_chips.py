@@ -72,14 +72,14 @@ def test_no_code_knows_a_chip_or_a_type_by_its_name(catalog: Catalog):
         *(instance_type.name for instance_type in catalog.instance_types.values() if instance_type.accelerator),
     }
     known |= {*families, *(f"{family}." for family in families), "trn", "inf"}
-    found = [
+    places = [
         f"{path.relative_to(root.parent)}:{node.lineno}: {node.value}"
         for path in sorted(root.rglob("*.py"))
         if str(path.relative_to(root.parent)) not in EXAMPLES
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and node.value in known
     ]
-    assert not found
+    assert not places
 
 
 def test_the_last_cut_of_a_type_or_the_largest_of_all(catalog: Catalog):

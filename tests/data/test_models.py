@@ -90,7 +90,7 @@ def test_no_alias_names_two_models(catalog: Catalog):
 
 
 @pytest.mark.parametrize(
-    "asked, name",
+    "requested, name",
     [
         ("llama-3.1-8b", "llama-3.1-8b"),
         ("LLAMA-3.1-8B", "llama-3.1-8b"),
@@ -100,8 +100,8 @@ def test_no_alias_names_two_models(catalog: Catalog):
         ("openai/gpt_oss_20b", "gpt-oss-20b"),
     ],
 )
-def test_models_are_found_by_any_of_their_names(catalog: Catalog, asked: str, name: str):
-    assert catalog.find_model(asked) is catalog.models[name]
+def test_models_are_found_by_any_of_their_names(catalog: Catalog, requested: str, name: str):
+    assert catalog.find_model(requested) is catalog.models[name]
 
 
 def test_an_unknown_model_is_not_found(catalog: Catalog):

@@ -114,8 +114,8 @@ def test_spot_is_not_above_on_demand(catalog: Catalog):
 
 def test_spot_ranges_are_in_order():
     for row in some(cells(tables.SPOT_RANGES)):
-        found = [float(row[name]) for name in ("usd_min", "usd_avg", "usd_max") if row[name]]
-        assert found == sorted(found), row
+        range_usd = [float(row[name]) for name in ("usd_min", "usd_avg", "usd_max") if row[name]]
+        assert range_usd == sorted(range_usd), row
 
 
 def test_reserved_is_cheaper_the_more_is_paid_upfront():
@@ -187,13 +187,13 @@ def test_anchors_of_capacity_blocks(catalog: Catalog, name: str, region: str, us
 
 
 def test_trn2_on_demand_is_unpriced_with_the_reason_and_the_unverified_row(catalog: Catalog):
-    found = catalog.on_demand("trn2.48xlarge", "us-east-2")
-    assert isinstance(found, Unpriced)
-    assert found.reason == "AWS lists no on-demand price"
-    assert found.seen is not None
-    assert found.seen.usd == Decimal("85.964")
-    assert found.seen.basis is Basis.UNVERIFIED
-    assert found.seen.as_of == date(2026, 6, 7)
+    price = catalog.on_demand("trn2.48xlarge", "us-east-2")
+    assert isinstance(price, Unpriced)
+    assert price.reason == "AWS lists no on-demand price"
+    assert price.seen is not None
+    assert price.seen.usd == Decimal("85.964")
+    assert price.seen.basis is Basis.UNVERIFIED
+    assert price.seen.as_of == date(2026, 6, 7)
 
 
 def test_a_newer_unverified_block_rate_is_reported_and_does_not_price(catalog: Catalog):
@@ -269,7 +269,7 @@ def test_bill_items_have_one_unit_each():
     units: dict[str, set[str]] = {}
     for row in cells(tables.BILL_ITEMS):
         units.setdefault(row["item"], set()).add(row["unit"])
-    assert all(len(found) == 1 for found in some(units.values()))
+    assert all(len(units_found) == 1 for units_found in some(units.values()))
 
 
 def test_what_is_free_is_said_to_be():

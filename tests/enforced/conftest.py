@@ -115,13 +115,13 @@ def golden_policies():
         path = ROOT / "tests/golden/infra" / f"{example}.json"
         path = path if path.exists() else path.with_suffix("") / "training.json"
         stack = json.loads(path.read_text(encoding="utf-8"))
-        (found,) = (
+        (properties,) = (
             each["Properties"]
             for key, each in stack["Resources"].items()
             if key.startswith(prefix) and each["Type"] in ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy")
         )
-        inline = {policy["PolicyName"]: policy["PolicyDocument"] for policy in found.get("Policies", [])}
-        return _filled(inline or {"own": found["PolicyDocument"]}, references)
+        inline = {policy["PolicyName"]: policy["PolicyDocument"] for policy in properties.get("Policies", [])}
+        return _filled(inline or {"own": properties["PolicyDocument"]}, references)
 
     return documents
 
@@ -138,10 +138,10 @@ def _filled(value, references):
             return FUNCTIONS[name](_filled(of, references))
         if name in ("Ref", "Fn::GetAtt", "Fn::ImportValue"):
             text = of[0] if isinstance(of, list) else of
-            (found,) = [arn for prefix, arn in references.items() if text.startswith(prefix)] or [
+            (matching_arn,) = [arn for prefix, arn in references.items() if text.startswith(prefix)] or [
                 arn for prefix, arn in KNOWN.items() if text.rpartition(":Exports")[2].startswith(prefix)
             ]
-            return found
+            return matching_arn
     return {key: _filled(each, references) for key, each in value.items()}
 
 

@@ -108,8 +108,8 @@ def simulated(enforced, users):
 
     def ask(example, action, arn, name=None):
         user = f"arn:aws:iam::{ID}:user/{name or f'guard-{example}'}"
-        (found,) = identity.simulated(enforced.owner, user, [action], [arn])
-        return found.allowed
+        (simulation,) = identity.simulated(enforced.owner, user, [action], [arn])
+        return simulation.allowed
 
     return ask
 

@@ -151,8 +151,8 @@ def test_the_roles_of_the_bootstrap_are_the_only_ones_to_take(session, boto):
 def test_the_doctors_own_simulation_says_what_the_calls_said(session):
     """`doctor` asks IAM: its answer is held against the calls above."""
     person = f"arn:aws:iam::{ID}:user/person"
-    asked = ["s3:GetObject", "s3:PutObject"]
-    inside = identity.simulated(session("doctor"), person, asked, [f"arn:aws:s3:::{BUCKET}/jobs/x"])
-    outside = identity.simulated(session("doctor"), person, asked, [f"arn:aws:s3:::{OTHER}/x"])
+    actions = ["s3:GetObject", "s3:PutObject"]
+    inside = identity.simulated(session("doctor"), person, actions, [f"arn:aws:s3:::{BUCKET}/jobs/x"])
+    outside = identity.simulated(session("doctor"), person, actions, [f"arn:aws:s3:::{OTHER}/x"])
     assert [decision.allowed for decision in inside] == [True, True]
     assert [decision.allowed for decision in outside] == [False, False]

@@ -216,8 +216,8 @@ def test_the_guards_own_code_looks_stops_and_tells_under_its_role(guard_calls, s
         assert guard.nodes() == []
         assert guard.deployed_at() <= datetime.now(UTC)
         guard.stop("its time is over", 2)
-    found = guard_calls("dynamodb").get_item(TableName=TABLE, Key={"Id": {"S": "COMPUTE_FLEET"}}, ConsistentRead=True)
-    assert found["Item"]["Data"]["M"]["status"]["S"] == "STOP_REQUESTED"
+    item = guard_calls("dynamodb").get_item(TableName=TABLE, Key={"Id": {"S": "COMPUTE_FLEET"}}, ConsistentRead=True)
+    assert item["Item"]["Data"]["M"]["status"]["S"] == "STOP_REQUESTED"
 
 
 def test_the_guard_does_nothing_but_look_tell_and_stop(guard_calls):

@@ -115,11 +115,11 @@ class Life:
 
 
 def descendants(pid):
-    found = []
+    processes = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in map(int, task.read_text().split()):
-            found += [child, *descendants(child)]
-    return found
+            processes += [child, *descendants(child)]
+    return processes
 
 
 def code_of(process):

@@ -77,16 +77,16 @@ def test_its_order_of_data_does_not_depend_on_the_ranks():
         return data.Windows(content, context=4, batch=6, seed=3)
 
     whole, parts = windows(), [windows(), windows()]
-    seen = []
+    batches = []
     for _ in range(25):  # into the third epoch
         inputs, targets = whole.next(0, 1)
         shared = [each.next(rank, 2)[0] for rank, each in enumerate(parts)]
         assert torch.equal(inputs[0::2], shared[0])
         assert torch.equal(inputs[1::2], shared[1])
         assert torch.equal(inputs[:, 1:], targets[:, :-1])
-        seen.append(sorted(inputs[:, 0].tolist()))
-    assert len({start for batch in seen[:10] for start in batch}) == 60
-    assert seen[0] != seen[10]
+        batches.append(sorted(inputs[:, 0].tolist()))
+    assert len({start for batch in batches[:10] for start in batch}) == 60
+    assert batches[0] != batches[10]
     again = windows()
     again.load_state_dict(parts[0].state_dict())
     assert torch.equal(again.next(0, 1)[0], whole.next(0, 1)[0])

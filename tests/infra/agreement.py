@@ -61,12 +61,12 @@ def differences(templates, shown, quote):
         shown: the cluster configuration as it is shown.
         quote: the quote's JSON.
     """
-    said = of_quote(quote)
-    found = set()
+    quoted = of_quote(quote)
+    differing = set()
     for configuration in (shown, cluster_of(templates)):
         made = deployed(templates, configuration, quote)
-        found |= {name for name in made.keys() | said.keys() if not same(made.get(name, 0), said.get(name, 0))}
-    return sorted(found)
+        differing |= {name for name in made.keys() | quoted.keys() if not same(made.get(name, 0), quoted.get(name, 0))}
+    return sorted(differing)
 
 
 def same(one, other):
@@ -146,7 +146,7 @@ def of_storage(templates, configuration, quote, stands_h):
         for each in configuration.get("SharedStorage", [])
         if each["StorageType"] == "FsxLustre"
     ]
-    found = {
+    storage = {
         "file systems": systems,
         "file system GB-months": sum(gib for gib, _ in systems) * stands_h / MONTH_H,
         "file system price": [listed(f"fsx.lustre-persistent-{speed}", quote["region"]) for _, speed in systems],
@@ -160,11 +160,11 @@ def of_storage(templates, configuration, quote, stands_h):
     ]
     uploads = quantity(quote, "S3 uploads")
     logged = sum(days for tagged, days in rules if not tagged) * 24 / MONTH_H
-    found["access log GB-months"] = uploads * 0.0005 * logged
+    storage["access log GB-months"] = uploads * 0.0005 * logged
     # A bucket of the plan's own has its own rules; the quote says which one it needs.
     for days in [days for tagged, days in rules if tagged] or [1]:
-        found["replaced GB-months"] = replaced_gb(quote) * (days + 0.5) * 24 / MONTH_H
-    return found
+        storage["replaced GB-months"] = replaced_gb(quote) * (days + 0.5) * 24 / MONTH_H
+    return storage
 
 
 def replaced_gb(quote):
@@ -271,25 +271,25 @@ def quantity(quote, name):
 
 def of_quote(quote):
     """The same quantities as the quote has them; a line that nothing is known of is one too."""
-    found = {"node-hours": 0, "file systems": [], "file system price": [], "login node": []}
+    quoted = {"node-hours": 0, "file systems": [], "file system price": [], "login node": []}
     for line in quote["components"]:
         name, amount = line["name"], line["quantity"]
         plain = re.sub(r"^\d+ ", "", name)
         if machines := re.fullmatch(r"(\d+) x (\S+) (\S+)", name):
-            found |= {"nodes": int(machines[1]), "node type": machines[2], "bought as": CAPACITY_TYPES[machines[3]]}
+            quoted |= {"nodes": int(machines[1]), "node type": machines[2], "bought as": CAPACITY_TYPES[machines[3]]}
         if line["group"] == "compute":
-            found["node-hours"] += amount
+            quoted["node-hours"] += amount
         elif host := re.fullmatch(r"(\d+ )?(head|login) nodes? (\S+)", name):
-            found[f"{host[2]} node"] = host[3] if host[2] == "head" else [host[3]]
-            found[f"{host[2]} node-hours"] = amount
+            quoted[f"{host[2]} node"] = host[3] if host[2] == "head" else [host[3]]
+            quoted[f"{host[2]} node-hours"] = amount
         elif system := re.fullmatch(r"FSx Lustre (\d+) GiB, (\d+) MB/s/TiB", name):
-            found["file systems"] = [[int(system[1]), int(system[2])]]
-            found["file system GB-months"] = amount
-            found["file system price"] = [float(line["unit_price_usd"])]
+            quoted["file systems"] = [[int(system[1]), int(system[2])]]
+            quoted["file system GB-months"] = amount
+            quoted["file system price"] = [float(line["unit_price_usd"])]
         elif plain in STANDING:
-            found[STANDING[plain]] = amount
+            quoted[STANDING[plain]] = amount
             if plain == "guard and its messages":
-                found["function price"] = float(line["unit_price_usd"])
+                quoted["function price"] = float(line["unit_price_usd"])
         elif name not in USAGE:
-            found[name] = amount
-    return found
+            quoted[name] = amount
+    return quoted

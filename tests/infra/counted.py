@@ -18,8 +18,8 @@ GUARD_METRICS, GUARD_CALLS_AN_HOUR, GUARD_REQUESTS = 3, 12, 2
 
 def hours_up(quote):
     """Hours that a cluster runs, and that each node does: the job, start-up and idle tail as the quote says them."""
-    said = {assumption["name"]: assumption["value"] for assumption in quote["assumptions"]}
-    around_h = sum(float(said.get(name, 0)) for name in AROUND_MINUTES) / 60
+    values = {assumption["name"]: assumption["value"] for assumption in quote["assumptions"]}
+    around_h = sum(float(values.get(name, 0)) for name in AROUND_MINUTES) / 60
     hours = quote["hours"]["mid"]
     # Of prepaid nodes no quote says it: their start is in what was paid for.
     return hours + max(OVERHEAD_H, around_h), hours + max(START_UP_H, around_h)
@@ -73,14 +73,14 @@ def differences(made, quote, decided):
         quote: the quote's JSON.
         decided: a pattern of the lines that the target's templates decide beside those of every target.
     """
-    said = {component["name"]: component["quantity"] for component in quote["components"]}
-    found = {name for name in made if name not in said}
-    found |= {
+    quantities = {component["name"]: component["quantity"] for component in quote["components"]}
+    names = {name for name in made if name not in quantities}
+    names |= {
         name
         for name, value in made.items()
-        if value is not None and name in said and not math.isclose(value, said[name], rel_tol=1e-9)
+        if value is not None and name in quantities and not math.isclose(value, quantities[name], rel_tol=1e-9)
     }
-    return found | {name for name in said if re.match(f"{ALWAYS}|{decided}", name) and name not in made}
+    return names | {name for name in quantities if re.match(f"{ALWAYS}|{decided}", name) and name not in made}
 
 
 def change_group(name, key, value):

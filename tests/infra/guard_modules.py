@@ -15,11 +15,11 @@ def guard_module(name: str) -> Iterator[ModuleType]:
     folder = str(asset("templates/guard"))
     sys.path.insert(0, folder)
     try:
-        found = importlib.import_module(name)
+        module = importlib.import_module(name)
     finally:
         sys.path.remove(folder)
     try:
-        yield found
+        yield module
     finally:
         for each in ("asks", "guard", "budget", "failures", "hyperpod", "looks", "quiet", "trouble", name):
             sys.modules.pop(each, None)

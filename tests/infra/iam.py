@@ -25,17 +25,17 @@ def actions(document):
 
 def unknown_actions(document):
     """The actions that IAM does not have."""
-    found = []
+    unknown = []
     for action in sorted(actions(document)):
         service, _, name = action.partition(":")
         if not REFERENCE.services.service_exists(service):
-            found.append(action)
+            unknown.append(action)
         elif "*" in name:
             every = REFERENCE.actions.get_actions_for_service(service)
-            found += [] if any(fnmatchcase(each, name) for each in every) else [action]
+            unknown += [] if any(fnmatchcase(each, name) for each in every) else [action]
         elif not REFERENCE.actions.action_exists(service, name):
-            found.append(action)
-    return found
+            unknown.append(action)
+    return unknown
 
 
 def formats(action):
@@ -72,15 +72,15 @@ def _meet(one, other):
 
 def misplaced(document):
     """Actions in statements none of whose resources can be theirs, and actions without resources that have some."""
-    found = []
+    misplaced_actions = []
     for each in document["Statement"]:
         for action in listed(each["Action"]):
             if "*" in action or listed(each["Resource"]) == ["*"]:
                 continue
             forms = formats(action)
             if not any(fits(arn, form) for arn in listed(each["Resource"]) for form in forms):
-                found.append((each["Sid"], action))
-    return found
+                misplaced_actions.append((each["Sid"], action))
+    return misplaced_actions
 
 
 def starred(document):

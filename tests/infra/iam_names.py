@@ -76,41 +76,41 @@ PLAIN = {
 
 def made(assembly):
     """What the stacks of an assembly ask for."""
-    found = []
+    calls = []
     for file, template in assembly.templates.items():
         stack = file.removesuffix(".template.json")
         for logical_id, resource in template["Resources"].items():
             kind, properties = resource["Type"], resource.get("Properties", {})
             if kind == "AWS::IAM::Role":
-                found += _role(template, stack, logical_id, properties)
+                calls += _role(template, stack, logical_id, properties)
             elif kind == "AWS::IAM::ManagedPolicy":
-                found.append(("iam:CreatePolicy", _policy_arn(stack, logical_id, properties), {}))
+                calls.append(("iam:CreatePolicy", _policy_arn(stack, logical_id, properties), {}))
             elif kind in PLAIN:
                 action, form, key = PLAIN[kind]
-                found.append((action, _arn(form, _named(properties, key) or f"{stack}-{logical_id}-x"), {}))
-    return found
+                calls.append((action, _arn(form, _named(properties, key) or f"{stack}-{logical_id}-x"), {}))
+    return calls
 
 
 def nested(*, with_role):
     """What the provider's stack and the one nested in it ask for; `with_role`: no role is given to the provider."""
-    stack, found = "slipway-x-training-ParallelClusterProvider-x", []
+    stack, calls = "slipway-x-training-ParallelClusterProvider-x", []
     # The alternative to the nested stack is one of our own, from the same template.
     for each in (*PROVIDER["provider"], *PROVIDER["policies"]):
         if each.get("without_role") and not with_role:
             continue
         name = each.get("name") or f"{stack}-{each['logical_id']}-x"
         if each["type"] == "AWS::IAM::Role":
-            found += _role_of(f"arn:aws:iam::{ACCOUNT}:role/{name}", each["trusted"], each["attached"])
+            calls += _role_of(f"arn:aws:iam::{ACCOUNT}:role/{name}", each["trusted"], each["attached"])
         elif each["type"] == "AWS::IAM::ManagedPolicy":
-            found.append(("iam:CreatePolicy", f"arn:aws:iam::{ACCOUNT}:policy/{name}", {}))
+            calls.append(("iam:CreatePolicy", f"arn:aws:iam::{ACCOUNT}:policy/{name}", {}))
             if "attached_to" in each:
                 role = f"arn:aws:iam::{ACCOUNT}:role/{each['attached_to']}"
                 policy = f"arn:aws:iam::{ACCOUNT}:policy/{name}"
-                found.append(("iam:AttachRolePolicy", role, {"PolicyARN": policy}))
+                calls.append(("iam:AttachRolePolicy", role, {"PolicyARN": policy}))
         else:
             action, form, _ = PLAIN[each["type"]]
-            found.append((action, _arn(form, name), {}))
-    return found
+            calls.append((action, _arn(form, name), {}))
+    return calls
 
 
 def _role(template, stack, logical_id, properties):
@@ -124,9 +124,9 @@ def _role(template, stack, logical_id, properties):
 
 
 def _role_of(arn, services, attached):
-    found = [(f"iam:{action}", arn, {}) for action in ("CreateRole", "DeleteRole", "PutRolePolicy", "TagRole")]
-    found += [("iam:AttachRolePolicy", arn, {"PolicyARN": each}) for each in attached]
-    return found + [("iam:PassRole", arn, {"PassedToService": service}) for service in services]
+    calls = [(f"iam:{action}", arn, {}) for action in ("CreateRole", "DeleteRole", "PutRolePolicy", "TagRole")]
+    calls += [("iam:AttachRolePolicy", arn, {"PolicyARN": each}) for each in attached]
+    return calls + [("iam:PassRole", arn, {"PassedToService": service}) for service in services]
 
 
 def _attached(template, stack, value):

@@ -26,11 +26,11 @@ def complaints(folder, region):
     """What they have against the templates in a folder, for the region that they are for."""
     files = sorted(folder.glob("*.template.json"))
     assert files
-    found = []
+    problems = []
     for path in files:
         text = path.read_text(encoding="utf-8")
         template, matches = decode_str(text)
         config = ConfigMixIn([], ignore_checks=IGNORED, regions=[region])
-        found += matches or run_template_by_data(template, config, lint_rules())
-        found += policy_complaints(json.loads(text))
-    return found
+        problems += matches or run_template_by_data(template, config, lint_rules())
+        problems += policy_complaints(json.loads(text))
+    return problems

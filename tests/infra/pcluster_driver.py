@@ -15,5 +15,5 @@ def ask(what, files):
     words = [str(PYTHON), str(DRIVER), what, *map(str, files)]
     answer = subprocess.run(words, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
-    found = json.loads(answer.stdout.splitlines()[-1])
-    return [found[str(path)] for path in files]
+    document = json.loads(answer.stdout.splitlines()[-1])
+    return [document[str(path)] for path in files]

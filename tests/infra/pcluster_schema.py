@@ -149,13 +149,13 @@ class Play:
 
     def reservations(self, ids):
         """The Capacity Blocks and reservations that the queues name, as bought for exactly them."""
-        found = []
+        reserved = []
         for queue in self.queues:
             for resource in queue["ComputeResources"]:
                 target = resource.get("CapacityReservationTarget", {}).get("CapacityReservationId")
                 if target in ids:
                     block = queue["CapacityType"] == "CAPACITY_BLOCK"
-                    found.append(
+                    reserved.append(
                         {
                             "CapacityReservationId": target,
                             "InstanceType": resource["InstanceType"],
@@ -167,7 +167,7 @@ class Play:
                             "OwnerId": ACCOUNT,
                         }
                     )
-        return found
+        return reserved
 
 
 def loaded(configuration, then):
@@ -214,7 +214,7 @@ def interfaces(configuration):
 
     def lay_out(cluster):
         kind = get_attr(cluster, "dev_settings.efa_interface_type")
-        found = []
+        layouts = []
         for queue in cluster.scheduling.queues:
             for resource in queue.compute_resources:
                 made = add_network_interfaces(queue, resource, ["sg-01234567"], efa_interface_type=kind)
@@ -222,8 +222,8 @@ def interfaces(configuration):
                     [each.interface_type or "interface", each.network_card_index, each.device_index] for each in made
                 ]
                 public = [each.associate_public_ip_address for each in made]
-                found.append({"type": resource.instance_types[0], "interfaces": kinds, "public": any(public)})
-        return found
+                layouts.append({"type": resource.instance_types[0], "interfaces": kinds, "public": any(public)})
+        return layouts
 
     return loaded(configuration, lay_out)
 
@@ -273,17 +273,17 @@ def policies(_):
     return list(walk(ClusterSchema(cluster_name="slipway"), ""))
 
 
-def update(asked):
+def update(state):
     """The keys that differ, with the path of each and whether it may be updated now."""
     from pcluster.config.config_patch import ConfigPatch
 
     cluster = mock.Mock(
-        has_running_capacity=lambda: asked["fleet"], has_running_login_nodes=lambda **_: asked["logins"]
+        has_running_capacity=lambda: state["fleet"], has_running_login_nodes=lambda **_: state["logins"]
     )
     cluster.name = "slipway"
-    patch = ConfigPatch(cluster, asked["old"], asked["new"])
+    patch = ConfigPatch(cluster, state["old"], state["new"])
     judged = [(change, change.update_policy.check(change, patch)[0].value) for change in patch.changes]
-    return sorted([".".join([*each.path, each.key]), said == "SUCCEEDED"] for each, said in judged)
+    return sorted([".".join([*each.path, each.key]), verdict == "SUCCEEDED"] for each, verdict in judged)
 
 
 def main():

@@ -19,8 +19,8 @@ def variables(assembly):
 
 
 def rules(assembly):
-    found = assembly.resources("training", "AWS::Events::Rule")
-    return {key.removeprefix("Guardrails")[:-8]: each for key, each in found.items()}
+    resources = assembly.resources("training", "AWS::Events::Rule")
+    return {key.removeprefix("Guardrails")[:-8]: each for key, each in resources.items()}
 
 
 def alarms(assembly):
@@ -33,16 +33,16 @@ def alarms(assembly):
 def behind(assembly, key):
     """Everything that a resource waits for, directly or not: DependsOn, Ref and GetAtt."""
     made = assembly.template("training")["Resources"]
-    found, left = set(), [key]
+    reached, left = set(), [key]
     while left:
         each = made[left.pop()]
         text = json.dumps(each)
         named = set(each.get("DependsOn", ())) | set(re.findall(r'"Ref": "(\w+)"', text))
         named |= set(re.findall(r'"Fn::GetAtt": \["(\w+)"', text))
-        for other in (named & made.keys()) - found:
-            found.add(other)
+        for other in (named & made.keys()) - reached:
+            reached.add(other)
             left.append(other)
-    return found
+    return reached
 
 
 def key_of(assembly, kind, **properties):
@@ -63,20 +63,20 @@ def shown(assembly, catalog):
     return {file.path: file.text for file in files}
 
 
-def with_words(found, shown):
+def with_words(value, shown):
     """A template's value with every intrinsic replaced by what stands in its place in the rendered file."""
     if (
-        isinstance(found, dict)
-        and len(found) == 1
-        and (next(iter(found)) == "Ref" or next(iter(found)).startswith("Fn::"))
+        isinstance(value, dict)
+        and len(value) == 1
+        and (next(iter(value)) == "Ref" or next(iter(value)).startswith("Fn::"))
     ):
         assert isinstance(shown, str)
         return shown
-    if isinstance(found, dict) and isinstance(shown, dict):
-        return {key: with_words(value, shown.get(key)) for key, value in found.items()}
-    if isinstance(found, list) and isinstance(shown, list) and len(found) == len(shown):
-        return [with_words(value, other) for value, other in zip(found, shown, strict=True)]
-    return found
+    if isinstance(value, dict) and isinstance(shown, dict):
+        return {key: with_words(value, shown.get(key)) for key, value in value.items()}
+    if isinstance(value, list) and isinstance(shown, list) and len(value) == len(shown):
+        return [with_words(value, other) for value, other in zip(value, shown, strict=True)]
+    return value
 
 
 def garbage(assembly):
@@ -86,19 +86,19 @@ def garbage(assembly):
     no stack's template as CloudFormation gives it back.
     """
     texts = [path.read_text(encoding="utf-8") for path in assembly.folder.glob("*.template.json")]
-    found = []
+    keys = []
     for path in assembly.folder.glob("*.assets.json"):
         for file in json.loads(path.read_text(encoding="utf-8"))["files"].values():
             (place,) = file["destinations"].values()
             name = place["objectKey"].split(".")[0]
             if not file["source"]["path"].endswith(".template.json") and not any(name in text for text in texts):
-                found.append(place["objectKey"])
-    return found
+                keys.append(place["objectKey"])
+    return keys
 
 
 def lacking(assembly, wanted=OWN):
     """Resources that the registry calls taggable and that lack a tag."""
-    found = []
+    missing = []
     for template in assembly.templates.values():
         for name, resource in template["Resources"].items():
             tagging = schemas().get(resource["Type"], {}).get("tagging", {})
@@ -107,8 +107,8 @@ def lacking(assembly, wanted=OWN):
             key = tagging.get("tagProperty", "/properties/Tags").rpartition("/")[2]
             if given(resource.get("Properties", {}).get(key, ())).items() >= wanted.items():
                 continue
-            found.append((resource["Type"], name))
-    return found
+            missing.append((resource["Type"], name))
+    return missing
 
 
 def given(tags):

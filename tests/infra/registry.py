@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[2]
 def schemas():
     """The schemas of us-east-1's resource types, by type."""
     folder = Path(cfnlint.__file__).parent / "data/schemas/resources"
-    found = (json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json"))
-    return {each["typeName"]: each for each in found}
+    documents = (json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json"))
+    return {each["typeName"]: each for each in documents}
 
 
 def _providers():
@@ -34,11 +34,11 @@ def types_in(region):
 
 def handlers(resource_type):
     """The handlers (create, delete, list, read, update) that need each action, as their first letters."""
-    found = {}
+    letters_by_action = {}
     for name, handler in (schemas().get(resource_type, {}).get("handlers") or {}).items():
         for action in handler.get("permissions", ()):
-            found.setdefault(action, set()).add(name[0])
-    return {action: "".join(sorted(letters)) for action, letters in found.items()}
+            letters_by_action.setdefault(action, set()).add(name[0])
+    return {action: "".join(sorted(letters)) for action, letters in letters_by_action.items()}
 
 
 def replacing(resource_type):
@@ -47,11 +47,11 @@ def replacing(resource_type):
     Of the registry those that only a creation can give; of the CloudFormation documentation, as the CDK CLI carries it
     (db.json.gz of aws-cdk), those that it says need a replacement: it knows of types that have no handler.
     """
-    found = dict(_documented(resource_type))
+    replacement_by_property = dict(_documented(resource_type))
     schema = schemas().get(resource_type, {})
     for key, answer in (("conditionalCreateOnlyProperties", "maybe"), ("createOnlyProperties", "yes")):
-        found.update({path.removeprefix("/properties/"): answer for path in schema.get(key) or ()})
-    return found
+        replacement_by_property.update({path.removeprefix("/properties/"): answer for path in schema.get(key) or ()})
+    return replacement_by_property
 
 
 @cache
@@ -65,7 +65,7 @@ def _documentation():
 def _documented(resource_type):
     types, definitions = _documentation()
 
-    def walk(properties, before, seen):
+    def walk(properties, before, visited):
         for name, each in properties.items():
             answer = each.get("causesReplacement", "no")
             if answer != "no":
@@ -75,7 +75,7 @@ def _documented(resource_type):
             while kind.get("type") in ("array", "map"):
                 kind = kind["element"]
             inner = kind["reference"]["$ref"] if kind.get("type") == "ref" else None
-            if inner is not None and inner not in seen:
-                yield from walk(definitions[inner]["properties"], f"{before}{name}/", seen | {inner})
+            if inner is not None and inner not in visited:
+                yield from walk(definitions[inner]["properties"], f"{before}{name}/", visited | {inner})
 
     yield from walk(types.get(resource_type, {}).get("properties", {}), "", frozenset())

@@ -45,15 +45,15 @@ def policies(template):
 
 def policy_complaints(template):
     """What is wrong with the policies of a template: logical id, statement, action."""
-    found = []
+    complaints = []
     for key, document in policies(template):
-        found += [(key, "no such action", action) for action in unknown_actions(document)]
+        complaints += [(key, "no such action", action) for action in unknown_actions(document)]
         for each in document["Statement"]:
             arns = [text(value, template) for value in listed(each.get("Resource", []))]
             for action in listed(each["Action"]):
                 if arns and arns != ["*"] and not placed(action, arns):
-                    found.append((key, f"not on {', '.join(arns)}", action))
-    return found
+                    complaints.append((key, f"not on {', '.join(arns)}", action))
+    return complaints
 
 
 def placed(action, arns):

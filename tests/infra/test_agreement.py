@@ -22,10 +22,10 @@ def sides(both_sides, catalog):
     """Of an example: its templates as the launcher deploys them, the configuration that is shown, its quote's JSON."""
 
     def all_three(name):
-        found, templates, told = both_sides(EXAMPLES[name])
-        files = shown(render_quote(found, catalog.instance_types), found.plan).files
+        quoted, templates, quote_json = both_sides(EXAMPLES[name])
+        files = shown(render_quote(quoted, catalog.instance_types), quoted.plan).files
         (text,) = [file.text for file in files if file.path.endswith("cluster.yaml")]
-        return templates, yaml.safe_load(text), told
+        return templates, yaml.safe_load(text), quote_json
 
     return all_three
 
@@ -42,8 +42,8 @@ def test_what_is_deployed_is_what_is_quoted(sides, name):
 
 def stack(templates, kind):
     """The one resource of a type."""
-    (found,) = resources(templates, kind)
-    return found
+    (only_resource,) = resources(templates, kind)
+    return only_resource
 
 
 def add(kind):
@@ -51,8 +51,8 @@ def add(kind):
 
     def change(templates, shown, quote):
         template = next(iter(templates.values()))
-        found = resources(templates, kind)
-        template["Resources"]["OneMore"] = {"Type": kind, "Properties": copy.deepcopy(found[0]) if found else {}}
+        existing = resources(templates, kind)
+        template["Resources"]["OneMore"] = {"Type": kind, "Properties": copy.deepcopy(existing[0]) if existing else {}}
 
     return change
 
@@ -73,7 +73,7 @@ def built(change):
     return lambda templates, shown, quote: change(cluster_of(templates))
 
 
-def told(change):
+def in_shown(change):
     """The same change of what is shown alone."""
     return lambda templates, shown, quote: change(shown)
 
@@ -99,10 +99,10 @@ def lustre(configuration):
 
 
 def endpoint(templates, shown, quote):
-    found = next(
+    match = next(
         each for each in resources(templates, "AWS::EC2::VPCEndpoint") if each["VpcEndpointType"] == "Interface"
     )
-    found["SubnetIds"].append(found["SubnetIds"][0])
+    match["SubnetIds"].append(match["SubnetIds"][0])
 
 
 def log_days(templates, shown, quote):
@@ -183,9 +183,9 @@ CHANGES = {
     ("replaced GB-months", 1, "p5-spot"): expiry(tagged=True),
     ("access log GB-months", 1, "p4d-lustre"): expiry(tagged=False),
     ("node type", 1, "p5-spot"): built(lambda made: resource(made).update(InstanceType="p5en.48xlarge")),
-    ("node type", 2, "p5-spot"): told(lambda made: resource(made).update(InstanceType="p5en.48xlarge")),
+    ("node type", 2, "p5-spot"): in_shown(lambda made: resource(made).update(InstanceType="p5en.48xlarge")),
     ("nodes", 1, "p4d-lustre"): built(lambda made: resource(made).update(MaxCount=5)),
-    ("nodes", 2, "p4d-lustre"): told(lambda made: resource(made).update(MaxCount=3)),
+    ("nodes", 2, "p4d-lustre"): in_shown(lambda made: resource(made).update(MaxCount=3)),
     ("node-hours", 1, "trn2-capacity-block"): built(lambda made: resource(made).update(MaxCount=3)),
     ("bought as", 1, "p5-spot"): built(lambda made: queue(made).update(CapacityType="ONDEMAND")),
     ("head node", 1, "p5-spot"): built(lambda made: made["HeadNode"].update(InstanceType="m6i.4xlarge")),
@@ -196,10 +196,10 @@ CHANGES = {
     ),
     ("load balancers", 1, "p4d-lustre"): built(lambda made: made.pop("LoginNodes")),
     ("gp3 GB-months", 1, "p5-spot"): built(lambda made: root(made["HeadNode"]).update(Size=200)),
-    ("gp3 GB-months", 2, "p5-spot"): told(lambda made: root(queue(made)["ComputeSettings"]).update(Size=101)),
+    ("gp3 GB-months", 2, "p5-spot"): in_shown(lambda made: root(queue(made)["ComputeSettings"]).update(Size=101)),
     ("io2 GB-months", 1, "p5-spot"): built(lambda made: root(made["HeadNode"]).update(VolumeType="io2")),
     ("file systems", 1, "p4d-lustre"): built(lambda made: lustre(made).update(StorageCapacity=7200)),
-    ("file systems", 2, "p4d-lustre"): told(lambda made: lustre(made).update(PerUnitStorageThroughput=125)),
+    ("file systems", 2, "p4d-lustre"): in_shown(lambda made: lustre(made).update(PerUnitStorageThroughput=125)),
     ("file system price", 1, "p4d-lustre"): built(lambda made: lustre(made).update(PerUnitStorageThroughput=500)),
     ("file system GB-months", 1, "p4d-lustre"): built(lambda made: made.pop("SharedStorage")),
 }

@@ -102,14 +102,14 @@ def test_it_makes_one_zone_and_the_load_balancer_of_its_login_nodes(templates, l
 
 
 def test_machines_and_their_volumes_are_those_of_the_quote(templates, lines):
-    found = {
+    disks_by_type = {
         resource["LaunchTemplateData"]["InstanceType"]: [
             disk["Ebs"] for disk in resource["LaunchTemplateData"]["BlockDeviceMappings"] if "Ebs" in disk
         ]
         for resource in resources(templates, "AWS::EC2::LaunchTemplate")
     }
-    assert set(found) == {"p4d.24xlarge", "m6i.xlarge", "m6i.large"}
-    (node,), (head,), (login,) = found["p4d.24xlarge"], found["m6i.xlarge"], found["m6i.large"]
+    assert set(disks_by_type) == {"p4d.24xlarge", "m6i.xlarge", "m6i.large"}
+    (node,), (head,), (login,) = disks_by_type["p4d.24xlarge"], disks_by_type["m6i.xlarge"], disks_by_type["m6i.large"]
     assert {"4 x p4d.24xlarge on-demand", "head node m6i.xlarge", "1 login node m6i.large"} <= lines.keys()
     for each in (node, head, login):
         # Beyond these, gp3 is paid by the operation and the megabyte.

@@ -42,7 +42,7 @@ def test_the_program_ends_with_the_code_of_a_refusal(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text, code, said",
+    "text, code, message",
     [
         (None, 2, "the context names no plan file"),
         ("slipway: 1\nname: open\n", 5, "target.instance_type: must be one value, got any"),
@@ -50,14 +50,14 @@ def test_the_program_ends_with_the_code_of_a_refusal(tmp_path):
         ("slipway: [", 2, "is not valid YAML"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_screen(run_app, tmp_path, text, code, said):
+def test_what_is_wrong_is_said_in_one_screen(run_app, tmp_path, text, code, message):
     path = None
     if text is not None:
         path = tmp_path / "plan.yaml"
         path.write_text(text)
     answer = run_app(path)
     assert answer.code == code
-    assert said in answer.err
+    assert message in answer.err
     assert "Traceback" not in answer.err
     assert len(answer.err.splitlines()) < 25
     assert list(answer.out.glob("*")) == []
@@ -80,8 +80,8 @@ def test_an_example_that_nobody_named_is_shown_and_cannot_be_deployed(run_app, m
     templates = [json.loads(path.read_text()) for path in answer.out.glob("slipway-*.template.json")]
     assert len(templates) == 3
     for template in templates:
-        (told,) = broken_rules(template, {"BootstrapVersion": "21"})
-        assert told.endswith("is an example and cannot be deployed: cdk deploy --all -c plan=FILE")
+        (message,) = broken_rules(template, {"BootstrapVersion": "21"})
+        assert message.endswith("is an example and cannot be deployed: cdk deploy --all -c plan=FILE")
     assert run_app(ROOT / "examples/p5-spot.yaml").code == 0
     assert all(
         broken_rules(json.loads(path.read_text()), {"BootstrapVersion": "21"}) == []
@@ -110,8 +110,14 @@ class TestGate:
 
         def quote(**changes):
             gate = {"verdict": "allow", "exit_code": 0, "reason": None}
-            found = {"schema": "slipway.quote/1", "digest": plan.digest, "gate": gate, "expires_at": None, **changes}
-            (path / "quote.json").write_text(json.dumps(found))
+            quote_json = {
+                "schema": "slipway.quote/1",
+                "digest": plan.digest,
+                "gate": gate,
+                "expires_at": None,
+                **changes,
+            }
+            (path / "quote.json").write_text(json.dumps(quote_json))
             return path / "plan.json"
 
         return quote
@@ -119,7 +125,7 @@ class TestGate:
     @staticmethod
     def said(answer):
         artifacts = json.loads((answer.out / "manifest.json").read_text())["artifacts"]
-        found = {}
+        gate_entries = {}
         for name, each in artifacts.items():
             if each["type"] == "aws:cloudformation:stack":
                 metadata = each.get("metadata", {})
@@ -131,9 +137,9 @@ class TestGate:
                     for entry in entries
                     if path == f"/{name}" and entry["type"] in ("aws:cdk:info", "aws:cdk:warning")
                 ]
-                found[name] = [entry for entry in entries if "gate" in str(entry[1])]
-        (word,) = found.pop("slipway-trn2-block-training")
-        assert not any(found.values())
+                gate_entries[name] = [entry for entry in entries if "gate" in str(entry[1])]
+        (word,) = gate_entries.pop("slipway-trn2-block-training")
+        assert not any(gate_entries.values())
         return word
 
     def test_a_run_folders_plan_says_what_the_gate_said(self, run_app, folder):

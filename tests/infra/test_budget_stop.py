@@ -33,14 +33,14 @@ def guard_of(made):
 @pytest.mark.parametrize("kind", ["parallelcluster", "hyperpod-slurm", "eks"])
 def test_the_guard_gets_the_limit_and_may_notify_the_job(synthesised, kind):
     made = synthesised(plan(kind), **RATES)
-    told = guard_of(made)["Environment"]["Variables"]
-    assert (told["STOP_AT_USD"], told["NODES"], told["USD_PER_HOUR_BESIDE"]) == ("500.5", "2", "1.25")
+    variables = guard_of(made)["Environment"]["Variables"]
+    assert (variables["STOP_AT_USD"], variables["NODES"], variables["USD_PER_HOUR_BESIDE"]) == ("500.5", "2", "1.25")
     # 200 s of grace and 180 s for the upload are two of its periods.
-    assert (told["STOP_SETTLE_MINUTES"], told["STOP_RESERVE_MINUTES"]) == ("10", "20")
-    assert "STOP_TO_ZERO" not in told
-    assert made.template("training")["Outputs"]["StopUri"]["Value"] == told["STOP_URI"]
-    assert "/.budget/" in str(told["STOP_URI"])
-    assert "/500.5.json" in str(told["STOP_URI"])
+    assert (variables["STOP_SETTLE_MINUTES"], variables["STOP_RESERVE_MINUTES"]) == ("10", "20")
+    assert "STOP_TO_ZERO" not in variables
+    assert made.template("training")["Outputs"]["StopUri"]["Value"] == variables["STOP_URI"]
+    assert "/.budget/" in str(variables["STOP_URI"])
+    assert "/500.5.json" in str(variables["STOP_URI"])
     roles = made.resources("training", "AWS::IAM::Role").values()
     statements = [each for role in roles for policy in role.get("Policies", []) for each in _of(policy)]
     (tells,) = [statement for statement in statements if statement.get("Sid") == "TellJob"]

@@ -52,7 +52,7 @@ def function(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def asked(function):
+def chart_properties(function):
     """The properties of the resource, with a chart in S3."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
@@ -74,8 +74,8 @@ def asked(function):
     }
 
 
-def test_the_chart_is_installed_as_this_role_with_the_values_that_are_given(function, asked, tmp_path):
-    function.install(asked, boto3.client, lambda _: None)
+def test_the_chart_is_installed_as_this_role_with_the_values_that_are_given(function, chart_properties, tmp_path):
+    function.install(chart_properties, boto3.client, lambda _: None)
     words = (tmp_path / "told").read_text().splitlines()
     assert words[:3] == ["upgrade", "--install", "hyperpod-dependencies"]
     assert words[4:7] == ["--namespace", "kube-system", "--values"]
@@ -85,31 +85,31 @@ def test_the_chart_is_installed_as_this_role_with_the_values_that_are_given(func
     assert "Action=GetCallerIdentity" in url
     assert "x-k8s-aws-id" in url
     assert (tmp_path / "ca").read_text() == "a certificate"
-    assert (tmp_path / "values").read_text() == asked["Values"]
+    assert (tmp_path / "values").read_text() == chart_properties["Values"]
     assert (tmp_path / "Chart.yaml").read_text() == "name: hyperpod\n"
     assert token not in " ".join(words), "arguments are for everybody to see"
 
 
-def test_another_chart_than_the_pinned_one_is_not_installed(function, asked, tmp_path):
+def test_another_chart_than_the_pinned_one_is_not_installed(function, chart_properties, tmp_path):
     with pytest.raises(function.ChartError, match="pinned is 0000"):
-        function.install({**asked, "Sha256": "0" * 64}, boto3.client, lambda _: None)
+        function.install({**chart_properties, "Sha256": "0" * 64}, boto3.client, lambda _: None)
     assert not (tmp_path / "told").exists()
 
 
-def test_an_access_entry_that_is_not_known_yet_is_waited_for(function, asked, tmp_path):
+def test_an_access_entry_that_is_not_known_yet_is_waited_for(function, chart_properties, tmp_path):
     (tmp_path / "failures").write_text("2")
     (tmp_path / "words").write_text("Error: the server has asked for the client to provide credentials")
     pauses = []
-    function.install(asked, boto3.client, pauses.append)
+    function.install(chart_properties, boto3.client, pauses.append)
     assert pauses == [function.PAUSE_S] * 2
 
 
-def test_another_failure_is_none_to_wait_for(function, asked, tmp_path):
+def test_another_failure_is_none_to_wait_for(function, chart_properties, tmp_path):
     (tmp_path / "failures").write_text("9")
     (tmp_path / "words").write_text("Error: template: no such value")
     pauses = []
     with pytest.raises(function.ChartError, match="no such value"):
-        function.install(asked, boto3.client, pauses.append)
+        function.install(chart_properties, boto3.client, pauses.append)
     assert pauses == []
 
 
@@ -138,15 +138,15 @@ def answers():
     made.server.server_close()
 
 
-def event(kind, asked, url):
-    told = {"StackId": "s", "RequestId": "r", "LogicalResourceId": "l", "ResponseURL": url}
-    return {"RequestType": kind, "ResourceProperties": asked, **told}
+def event(kind, properties, url):
+    identifiers = {"StackId": "s", "RequestId": "r", "LogicalResourceId": "l", "ResponseURL": url}
+    return {"RequestType": kind, "ResourceProperties": properties, **identifiers}
 
 
-def test_cloudformation_is_answered_whatever_happens(function, asked, answers, tmp_path):
-    function.handler(event("Create", asked, answers.url), None)
+def test_cloudformation_is_answered_whatever_happens(function, chart_properties, answers, tmp_path):
+    function.handler(event("Create", chart_properties, answers.url), None)
     with pytest.raises(function.ChartError):
-        function.handler(event("Update", {**asked, "Sha256": "0" * 64}, answers.url), None)
+        function.handler(event("Update", {**chart_properties, "Sha256": "0" * 64}, answers.url), None)
     assert [each["Status"] for each in answers.got] == ["SUCCESS", "FAILED"]
     assert "pinned is" in answers.got[1]["Reason"]
     assert {each["PhysicalResourceId"] for each in answers.got} == {f"{CLUSTER}/hyperpod-dependencies"}
@@ -162,11 +162,11 @@ def test_nothing_keeps_a_stack_from_being_deleted(function, answers, tmp_path):
 
 def test_the_guard_gets_the_number_of_pods_and_cloudformation_nothing(function, monkeypatch):
     """What calls without a request of CloudFormation's is the guard."""
-    asked = []
+    requests = []
 
     class Api(QuietHandler):
         def do_GET(self):
-            asked.append((self.path, self.headers["Authorization"]))
+            requests.append((self.path, self.headers["Authorization"]))
             spec = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}
             metadata = {"name": "p", "creationTimestamp": "2026-11-23T10:00:00Z"}
             body = json.dumps({"items": [{"metadata": metadata, "spec": spec}], "metadata": {}}).encode()
@@ -179,6 +179,6 @@ def test_the_guard_gets_the_number_of_pods_and_cloudformation_nothing(function, 
         monkeypatch.setenv("CLUSTER_AUTHORITY", base64.b64encode(b"").decode())
         assert function.handler({}, None) == {"pods": 1, "others": 1, "stuck": []}
         server.shutdown()
-    ((path, token),) = asked
+    ((path, token),) = requests
     assert path.startswith("/api/v1/pods?fieldSelector=")
     assert token.startswith("Bearer k8s-aws-v1.")

@@ -182,30 +182,35 @@ class TestTypes:
         assert set(PERMISSIONS.policy("eks").types) - occurring == set()
 
     def test_no_type_is_allowed_that_nothing_makes(self, synthesised, plan_at):
-        found = {each["type"] for part in ("provider", "policies") for each in PROVIDER[part]}
+        made_types = {each["type"] for part in ("provider", "policies") for each in PROVIDER[part]}
         kinds = ("parallelcluster", "hyperpod-slurm", "hyperpod-eks")
         for path in (path for kind in kinds for path in FILES[kind].values()):
-            found |= types(synthesised(plan_at(path)))
+            made_types |= types(synthesised(plan_at(path)))
         clusters = allowed_types(TargetKind.PARALLELCLUSTER) | allowed_types(TargetKind.HYPERPOD_SLURM)
-        assert clusters - found <= {"AWS::IAM::Policy"}
+        assert clusters - made_types <= {"AWS::IAM::Policy"}
 
     def test_the_boundary_lets_every_role_do_what_its_policies_say(self, example_of_kind):
         limit = actions(policy(BOUNDARY))
-        asked = {*some(role_actions(example_of_kind[1])), *(f"{service}:x" for service in some(PROVIDER["services"]))}
-        assert {action for action in asked if not any(fnmatchcase(action, pattern) for pattern in limit)} == set()
+        needed_actions = {
+            *some(role_actions(example_of_kind[1])),
+            *(f"{service}:x" for service in some(PROVIDER["services"])),
+        }
+        assert {
+            action for action in needed_actions if not any(fnmatchcase(action, pattern) for pattern in limit)
+        } == set()
 
 
 def role_actions(assembly):
     """Every action of the policies that stacks make."""
-    found = set()
+    allowed_actions = set()
     for template in assembly.templates.values():
         for resource in template["Resources"].values():
             properties = resource.get("Properties", {})
             documents = [each["PolicyDocument"] for each in properties.get("Policies", ())]
             if resource["Type"] in ("AWS::IAM::ManagedPolicy", "AWS::IAM::Policy"):
                 documents.append(properties["PolicyDocument"])
-            found |= {action for document in documents for action in actions(document)}
-    return found
+            allowed_actions |= {action for document in documents for action in actions(document)}
+    return allowed_actions
 
 
 def test_the_page_names_every_policy():

@@ -131,23 +131,23 @@ class TestControlPlane:
 
     def test_what_is_shown_is_what_is_deployed(self, example, catalog):
         file = shown(example, catalog)
-        made, told = example.only("training", "AWS::EKS::Cluster"), file["Cluster"]
-        assert (told["Name"], told["Version"]) == (made["Name"], made["Version"])
+        made, outputs = example.only("training", "AWS::EKS::Cluster"), file["Cluster"]
+        assert (outputs["Name"], outputs["Version"]) == (made["Name"], made["Version"])
         addons = example.resources("training", "AWS::EKS::Addon").values()
         assert {(addon["AddonName"], addon["AddonVersion"]) for addon in file["Addons"]} == {
             (addon["AddonName"], addon["AddonVersion"]) for addon in addons
         }
-        for told in file["NodeGroups"]:
-            group, data = groups(example)[told["NodegroupName"]], templates_of(example)[told["NodegroupName"]]
+        for outputs in file["NodeGroups"]:
+            group, data = groups(example)[outputs["NodegroupName"]], templates_of(example)[outputs["NodegroupName"]]
             for key in ("AmiType", "CapacityType", "ScalingConfig"):
-                assert told[key] == group[key]
-            assert told["InstanceType"] == data["InstanceType"]
-            assert told["RootVolumeGib"] == data["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"]
+                assert outputs[key] == group[key]
+            assert outputs["InstanceType"] == data["InstanceType"]
+            assert outputs["RootVolumeGib"] == data["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"]
             made = [
                 {key: interface[key] for key in ("NetworkCardIndex", "DeviceIndex", "InterfaceType")}
                 for interface in data.get("NetworkInterfaces", [])
             ]
-            assert told.get("NetworkInterfaces", []) == made
+            assert outputs.get("NetworkInterfaces", []) == made
 
 
 class TestOrder:
@@ -283,23 +283,31 @@ class TestRights:
             if {"Ref": access} in resource["Roles"]
         )
         (key,) = example.resources("training", "AWS::EKS::Cluster")
-        found = {statement["Sid"]: statement for statement in lends["Statement"]}
-        assert set(found) == {"Lend", "TakeBack", "LookAtRole", "GiveRole"}
-        assert found["Lend"]["Resource"] == {"Fn::GetAtt": [key, "Arn"]}
+        statements_by_key = {statement["Sid"]: statement for statement in lends["Statement"]}
+        assert set(statements_by_key) == {"Lend", "TakeBack", "LookAtRole", "GiveRole"}
+        assert statements_by_key["Lend"]["Resource"] == {"Fn::GetAtt": [key, "Arn"]}
         name = example.resources("training", "AWS::EKS::Cluster")[key]["Name"]
-        assert found["TakeBack"]["Resource"]["Fn::Join"][1][-1] == f":podidentityassociation/{name}/*"
-        assert found["LookAtRole"]["Resource"] == found["GiveRole"]["Resource"] == outputs["PodRoleArn"]["Value"]
-        assert found["GiveRole"]["Condition"] == {"StringEquals": {"iam:PassedToService": "pods.eks.amazonaws.com"}}
+        assert statements_by_key["TakeBack"]["Resource"]["Fn::Join"][1][-1] == f":podidentityassociation/{name}/*"
+        assert (
+            statements_by_key["LookAtRole"]["Resource"]
+            == statements_by_key["GiveRole"]["Resource"]
+            == outputs["PodRoleArn"]["Value"]
+        )
+        assert statements_by_key["GiveRole"]["Condition"] == {
+            "StringEquals": {"iam:PassedToService": "pods.eks.amazonaws.com"}
+        }
 
     def test_pods_change_what_lies_in_the_folder_of_their_own_account_alone(self, example):
-        found = statements(example)
+        statements_by_sid = statements(example)
         own, words = "/jobs/${aws:PrincipalTag/kubernetes-service-account}", "/jobs/.guard/*/trouble/*"
         writing = {
             each["Sid"]: last(each["Resource"])
-            for each in found.values()
+            for each in statements_by_sid.values()
             if each["Action"] not in ("s3:GetObject", "s3:ListBucket")
         }
-        compiled = {"KeepCompiledPrograms": "/jobs/.compile-cache/*"} if "KeepCompiledPrograms" in found else {}
+        compiled = (
+            {"KeepCompiledPrograms": "/jobs/.compile-cache/*"} if "KeepCompiledPrograms" in statements_by_sid else {}
+        )
         assert writing == {
             "KeepCheckpoints": f"{own}/*",
             "MarkSuperseded": f"{own}/*",
@@ -307,33 +315,37 @@ class TestRights:
             "TellGuard": words,
             **compiled,
         }
-        assert last(found["ReadCheckpoints"]["Resource"]) == "/jobs/*"
+        assert last(statements_by_sid["ReadCheckpoints"]["Resource"]) == "/jobs/*"
         tags = {resource.get("DisableSessionTags") for resource in example.resources("training", ASSOCIATION).values()}
         assert tags == {None}, "without session tags nothing could be written"
 
     def test_where_a_plan_names_the_place_its_own_account_has_all_of_it_and_others_have_folders(self, synthesised):
         text = BASE.format(region="us-east-2", type="p5.48xlarge", nodes=1)
         made = synthesised(f"{text}checkpoint: {{uri: s3://team/runs}}\n")
-        found = statements(made)
+        statements_by_sid = statements(made)
         tag = "aws:PrincipalTag/kubernetes-service-account"
         for sid, below in (("KeepCheckpoints", ""), ("MarkSuperseded", ""), ("TidyJournal", ".runs/")):
-            assert last(found[sid]["Resource"]).endswith(f":s3:::team/runs/${{{tag}}}/{below}*")
-            whole = found[f"{sid}WherePlanned"]
+            assert last(statements_by_sid[sid]["Resource"]).endswith(f":s3:::team/runs/${{{tag}}}/{below}*")
+            whole = statements_by_sid[f"{sid}WherePlanned"]
             assert last(whole["Resource"]).endswith(f":s3:::team/runs/{below}*")
             assert whole["Condition"]["StringEquals"][tag] == made.plan.name
 
     def test_the_trainers_own_place_is_for_the_account_of_its_plan(self, synthesised):
         text = BASE.format(region="us-east-2", type="p5.48xlarge", nodes=1)
         made = synthesised(f"{text}checkpoint: {{mode: own, uri: s3://team/runs}}\n")
-        found = statements(made)
-        assert last(found["KeepOwnCheckpoints"]["Resource"]) == ":s3:::team/runs/*"
+        statements_by_sid = statements(made)
+        assert last(statements_by_sid["KeepOwnCheckpoints"]["Resource"]) == ":s3:::team/runs/*"
         tag = "aws:PrincipalTag/kubernetes-service-account"
         for sid in ("KeepOwnCheckpoints", "FindOwnCheckpoints"):
-            assert found[sid]["Condition"]["StringEquals"] == {tag: made.plan.name}
+            assert statements_by_sid[sid]["Condition"]["StringEquals"] == {tag: made.plan.name}
 
     def test_the_guard_sets_one_node_group_to_none(self, spot, block):
-        told = variables(spot)
-        assert (told["EKS"], told["PREPAID"], told["USD_PER_NODE_HOUR"]) == ("slipway-trn1-eks", "false", "2.950000")
+        guard_variables = variables(spot)
+        assert (guard_variables["EKS"], guard_variables["PREPAID"], guard_variables["USD_PER_NODE_HOUR"]) == (
+            "slipway-trn1-eks",
+            "false",
+            "2.950000",
+        )
         handlers = {resource["Handler"] for resource in spot.resources("training", "AWS::Lambda::Function").values()}
         assert handlers == {"eks.handler", "chart.handler"}
         assert set(rules(spot)) == {"Schedule", "Notices"}

@@ -55,15 +55,15 @@ class TestNodes:
 
     def test_a_notice_is_passed_on_for_its_own_alone(self, guard, monkeypatch):
         made, _ = guard
-        told = []
-        monkeypatch.setattr(made, "tell", lambda subject, _text: told.append(subject))
+        messages = []
+        monkeypatch.setattr(made, "tell", lambda subject, _text: messages.append(subject))
         for name in (NAME, "slipway-other"):
             event = {
                 "detail-type": "EC2 Spot Instance Interruption Warning",
                 "detail": {"instance-id": machine(name=name)},
             }
             made.pass_on(event)
-        assert told == ["interruption notice"]
+        assert messages == ["interruption notice"]
 
 
 class TestStop:
@@ -100,8 +100,8 @@ class TestStop:
 class TestWhatStays:
     def test_machines_that_a_group_of_none_still_has_are_reported_every_hour(self, guard, monkeypatch):
         made, stub = guard
-        told = []
-        monkeypatch.setattr(made, "tell", lambda subject, text: told.append((subject, text)))
+        messages = []
+        monkeypatch.setattr(made, "tell", lambda subject, text: messages.append((subject, text)))
         stays = machine()
         for step, count in ((0, 0), (3, 1), (5, 1), (16, 2)):
             made.now = NOW + timedelta(minutes=5 * step)
@@ -110,8 +110,8 @@ class TestWhatStays:
             state["nodegroup"] |= {"modifiedAt": NOW, "health": {"issues": [issue]}}
             stub.add_response("describe_nodegroup", state, GROUP)
             made.stop("its time is over", 1)
-            assert len(told) == count
-        subject, text = told[0]
+            assert len(messages) == count
+        subject, text = messages[0]
         assert subject == "nodes still run after the stop"
         assert stays in text
         assert "a pod cannot be evicted" in text
@@ -150,9 +150,9 @@ class TestPods:
                     datum |= {"Timestamp": NOW - timedelta(minutes=5 * step), "Value": amount}
                     made.cloudwatch.put_metric_data(Namespace="AWS/EC2", MetricData=[datum])
             if still is not None:
-                said = {"schema": "slipway.heartbeat/1", "job": "tiny", "still_s": still * 60, "over": False}
+                heartbeat = {"schema": "slipway.heartbeat/1", "job": "tiny", "still_s": still * 60, "over": False}
                 client("s3").put_object(
-                    Bucket="words", Key="f/trouble/running/run-0.json", Body=json.dumps(said).encode()
+                    Bucket="words", Key="f/trouble/running/run-0.json", Body=json.dumps(heartbeat).encode()
                 )
             if stops:
                 stub.add_response("describe_nodegroup", group(desired=4), GROUP)
@@ -161,10 +161,10 @@ class TestPods:
             nodes = [{**node, "LaunchTime": NOW - timedelta(hours=5), "CpuOptions": CPUS} for node in made.nodes()]
             with Stubber(function) as answers:
                 if counted is not None:
-                    said = json.dumps({"pods": counted[0], "others": counted[1], "stuck": stuck}).encode()
-                    asked = {"hung_minutes": 30.0, "whole": True, "hosts": [nodes[0]["PrivateIpAddress"]]}
-                    answer = {"StatusCode": 200, "Payload": StreamingBody(io.BytesIO(said), len(said))}
-                    wanted = {"FunctionName": "counter", "Payload": json.dumps(asked).encode()}
+                    heartbeat = json.dumps({"pods": counted[0], "others": counted[1], "stuck": stuck}).encode()
+                    payload = {"hung_minutes": 30.0, "whole": True, "hosts": [nodes[0]["PrivateIpAddress"]]}
+                    answer = {"StatusCode": 200, "Payload": StreamingBody(io.BytesIO(heartbeat), len(heartbeat))}
+                    wanted = {"FunctionName": "counter", "Payload": json.dumps(payload).encode()}
                     answers.add_response("invoke", answer, wanted)
                 folder = importlib.import_module("trouble").Folder(client("s3"), "s3://words/f")
                 made.watch_idle(nodes, None, folder)

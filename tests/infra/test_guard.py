@@ -68,7 +68,7 @@ class TestCounting:
         guard, hour, own = guard_of(), timedelta(hours=1), "arn:aws:cloudformation:x:1:stack/x/1"
         guard.cloudformation = boto3.client("cloudformation")
         stack = {"StackName": "x", "StackStatus": status, "CreationTime": NOW - 101 * hour, "LastUpdatedTime": NOW}
-        told = [("CREATE_COMPLETE", 0, "other"), *((status, ago, own) for status, ago in events)]
+        stack_events = [("CREATE_COMPLETE", 0, "other"), *((status, ago, own) for status, ago in events)]
         listed = [
             {
                 "StackId": own,
@@ -78,7 +78,7 @@ class TestCounting:
                 "Timestamp": NOW - ago * hour,
                 "ResourceStatus": each,
             }
-            for number, (each, ago, about) in enumerate(told)
+            for number, (each, ago, about) in enumerate(stack_events)
         ]
         with Stubber(guard.cloudformation) as stub:
             stub.add_response("describe_stacks", {"Stacks": [stack]})
@@ -117,23 +117,23 @@ class TestTime:
         assert (aws.fleet, aws.messages) == (status, [])
 
     def test_nodes_that_stay_after_the_stop_are_ended_and_reported_every_hour(self, aws, guard_of):
-        asked = NOW - timedelta(minutes=20)
-        aws.set_fleet("STOPPING", str(asked))
+        stop_requested_at = NOW - timedelta(minutes=20)
+        aws.set_fleet("STOPPING", str(stop_requested_at))
         stays = aws.nodes(2)
         aws.nodes(1, node_type="HeadNode")
-        guard_of(age_h=60, now=asked + timedelta(minutes=14), TTL_HOURS="48").watch()
+        guard_of(age_h=60, now=stop_requested_at + timedelta(minutes=14), TTL_HOURS="48").watch()
         assert aws.messages == []
         guard = guard_of(age_h=60, TTL_HOURS="48")
         guard.watch()
         ((subject, text),) = aws.messages
         assert subject == "slipway tiny: nodes still run after the stop"
-        assert f"its fleet is STOPPING since {asked} and had 2 nodes still" in text
+        assert f"its fleet is STOPPING since {stop_requested_at} and had 2 nodes still" in text
         assert all(each in text for each in stays)
         assert guard.nodes() == []
-        for step, told in ((1, 0), (11, 0), (13, 1)):
+        for step, count in ((1, 0), (11, 0), (13, 1)):
             aws.nodes(1)
             guard_of(age_h=60, now=NOW + timedelta(minutes=5 * step), TTL_HOURS="48").watch()
-            assert len(aws.messages) == told
+            assert len(aws.messages) == count
 
     def test_people_are_warned_half_an_hour_before_once(self, aws, guard_of):
         for age in (47.4, 47.52, 47.62):
@@ -171,8 +171,8 @@ class TestIdleness:
         def start(started_minutes_ago=120, **variables):
             guard = guard_of(**variables)
             began = NOW - timedelta(minutes=started_minutes_ago)
-            found = [{**node, "LaunchTime": began, "CpuOptions": CPU} for node in guard.nodes()]
-            guard.nodes = lambda: found
+            nodes = [{**node, "LaunchTime": began, "CpuOptions": CPU} for node in guard.nodes()]
+            guard.nodes = lambda: nodes
             guard.watch()
             return aws.fleet
 

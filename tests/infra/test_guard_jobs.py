@@ -28,9 +28,9 @@ def watch(aws, guard_of):
 
 
 def beat(part, still_minutes, *, over=False, body=None):
-    said = {"schema": "slipway.heartbeat/1", "job": "tiny", "still_s": still_minutes * 60, "over": over}
+    heartbeat = {"schema": "slipway.heartbeat/1", "job": "tiny", "still_s": still_minutes * 60, "over": over}
     key = f"{FOLDER}/trouble/running/run-{part}.json"
-    client("s3").put_object(Bucket=BUCKET, Key=key, Body=(json.dumps(said) if body is None else body).encode())
+    client("s3").put_object(Bucket=BUCKET, Key=key, Body=(json.dumps(heartbeat) if body is None else body).encode())
 
 
 def test_without_a_sign_of_life_idle_nodes_are_stopped(watch):

@@ -65,8 +65,8 @@ class Kept:
     def __init__(self, *points):
         self.points = points
 
-    def get_metric_statistics(self, **asked):
-        assert asked["Statistics"] == ["Average", "SampleCount"]
+    def get_metric_statistics(self, **params):
+        assert params["Statistics"] == ["Average", "SampleCount"]
         return {"Datapoints": [{"Timestamp": at, "Average": value, "SampleCount": n} for at, value, n in self.points]}
 
 

@@ -67,16 +67,16 @@ def test_it_stops_what_it_can_and_names_the_right_once_a_day(aws, look, right):
     for step in range(3):
         # A fleet that is stopped needs neither.
         look(right, step, fails=step == 0 or right != "sns:Publish")
-    told = dict(aws.messages)
+    messages = dict(aws.messages)
     assert (aws.fleet == "STOP_REQUESTED") == (right not in CANNOT_STOP)
     if right == "sns:Publish":
-        assert told == {}, "the alarm on the function's errors tells"
+        assert messages == {}, "the alarm on the function's errors tells"
         return
-    failed = told.pop("slipway tiny: the guard could not act")
+    failed = messages.pop("slipway tiny: the guard could not act")
     assert f"Missing right of the guard's role: {right}" in failed
     assert "It is tried again every 5 minutes." in failed
     assert "By hand: slipway down tiny" in failed
-    assert set(told) == (set() if right in CANNOT_STOP else {"slipway tiny: compute fleet stopped"})
+    assert set(messages) == (set() if right in CANNOT_STOP else {"slipway tiny: compute fleet stopped"})
     look(right, 3)
     assert aws.messages == []
 

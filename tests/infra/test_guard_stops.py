@@ -166,9 +166,9 @@ def test_everything_but_what_goes_by_itself_is_stopped(look, target, reason):
     for state in some(target.states):
         if target is Workers and reason == "sum" and state not in BILLED:
             continue  # nothing is billed
-        told = [subject for subject, _ in look(target, state, reason)]
+        subjects = [subject for subject, _ in look(target, state, reason)]
         stops = reason != "none" and not (reason == "idle" and target in NEVER_IDLE)
-        assert len(told) == (stops and state not in target.gone), (state, told)
+        assert len(subjects) == (stops and state not in target.gone), (state, subjects)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -176,11 +176,11 @@ def test_everything_but_what_goes_by_itself_is_stopped(look, target, reason):
 def test_a_refusal_is_reported_once_a_day_and_tried_again_at_every_look(look, target, code):
     state = next(state for state in target.states if state in {"RUNNING", "ACTIVE", "Running", "InService"})
     for step in range(3):
-        told = look(target, state, "time", refused=code, now=NOW + step * timedelta(minutes=5))
-        assert len(told) == (step == 0)
-        for subject, text in told:
+        notifications = look(target, state, "time", refused=code, now=NOW + step * timedelta(minutes=5))
+        assert len(notifications) == (step == 0)
+        for subject, text in notifications:
             assert subject == "slipway tiny: the guard could not act"
             assert f"could not stop its nodes: An error occurred ({code})" in text
-    told = look(target, state, "time", refused=code, now=NOW + timedelta(days=1, minutes=5))
-    assert len(told) == 1
+    notifications = look(target, state, "time", refused=code, now=NOW + timedelta(days=1, minutes=5))
+    assert len(notifications) == 1
     assert look(target, state, "time", now=NOW + timedelta(days=1, minutes=10))

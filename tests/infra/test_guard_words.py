@@ -49,7 +49,7 @@ def look(store, guard_of):
     return look
 
 
-def say(store, number, reason="step-30 holds 'x', a FIFO", body=None, event=None):
+def put_report(store, number, reason="step-30 holds 'x', a FIFO", body=None, event=None):
     """What a job's agent leaves (tests/sandbox/agent/test_word.py has its own hand)."""
     document = {"schema": "slipway.trouble/1", "at": "2026-11-20T10:00:00.000Z", "job": "tiny", "attempt": 1}
     about = {"event": "checkpoint-dropped", "what": "step 30"} if event is None else {"event": event, "what": None}
@@ -62,8 +62,8 @@ def left(store):
 
 
 def test_people_are_notified_once_what_was_dropped_and_why(aws, store, look):
-    say(store, 1)
-    say(store, 2, reason="the disk is on fire")
+    put_report(store, 1)
+    put_report(store, 2, reason="the disk is on fire")
     look()
     ((subject, text),) = aws.messages
     assert subject == DROPPED
@@ -146,10 +146,10 @@ def test_a_reservation_whose_machines_were_stopped_is_reported_when_none_has_run
 
 
 def test_what_comes_later_is_reported_later(aws, store, look):
-    say(store, 1)
+    put_report(store, 1)
     look()
     assert len(aws.messages) == 1
-    say(store, 2, reason="another")
+    put_report(store, 2, reason="another")
     look(1)
     ((_, text),) = aws.messages
     assert "another" in text
@@ -157,12 +157,12 @@ def test_what_comes_later_is_reported_later(aws, store, look):
 
 
 def test_each_kind_has_a_message_of_its_own(aws, store, look):
-    say(store, 1)
-    say(store, 2, reason="$120 at the end, the budget is $100", event="forecast")
+    put_report(store, 1)
+    put_report(store, 2, reason="$120 at the end, the budget is $100", event="forecast")
     look()
-    found = dict(aws.messages)
-    assert set(found) == {DROPPED, "slipway tiny: cost forecast"}
-    assert found["slipway tiny: cost forecast"].endswith(
+    messages = dict(aws.messages)
+    assert set(messages) == {DROPPED, "slipway tiny: cost forecast"}
+    assert messages["slipway tiny: cost forecast"].endswith(
         "the cost of jobs will differ from the quote:\n"
         "job tiny, attempt 1: $120 at the end, the budget is $100 (2026-11-20T10:00:00.000Z)"
     )
@@ -198,7 +198,7 @@ def test_nothing_said_is_nothing_told(aws, store, look):
 
 
 def test_a_store_that_removes_nothing_has_it_told_once_all_the_same(aws, store, look):
-    say(store, 1)
+    put_report(store, 1)
 
     def refusing(guard):
         guard.client = lambda _: DeletesNothing(store)
@@ -211,7 +211,7 @@ def test_a_store_that_removes_nothing_has_it_told_once_all_the_same(aws, store, 
 
 
 def test_what_could_not_be_told_is_reported_at_the_next_look(aws, store, look):
-    say(store, 1)
+    put_report(store, 1)
     look(0, TOPICS="arn:aws:sns:us-east-2:123456789012:no-such-topic", fails="Publish")
     look(1)
     assert [subject for subject, _ in aws.messages] == [DROPPED]
@@ -219,7 +219,7 @@ def test_what_could_not_be_told_is_reported_at_the_next_look(aws, store, look):
 
 @pytest.mark.parametrize("body", ["", "{", "[]", '{"job": "x"}', "[" * 5000, b"\xff\xfe", "9" * 100_000])
 def test_whatever_a_node_writes_there_is_reported_in_a_short_line(aws, store, look, body):
-    say(store, 1, body=body)
+    put_report(store, 1, body=body)
     look()
     ((subject, text),) = aws.messages
     assert subject == "slipway tiny: report of a job"
@@ -230,14 +230,14 @@ def test_whatever_a_node_writes_there_is_reported_in_a_short_line(aws, store, lo
 
 def test_a_flood_is_reported_in_pieces(aws, store, look):
     for number in range(50):
-        say(store, number)
+        put_report(store, number)
     for step in range(3):
         look(step)
     assert sum(text.count("a FIFO") for _, text in aws.messages) == 50
 
 
 def test_lines_and_controls_in_it_break_no_message(aws, store, look):
-    say(store, 1, reason="a\nSubject: you have won\x1b[2J" + "x" * 5000)
+    put_report(store, 1, reason="a\nSubject: you have won\x1b[2J" + "x" * 5000)
     look()
     ((_, text),) = aws.messages
     assert text.count("\n") == 1

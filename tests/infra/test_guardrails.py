@@ -27,22 +27,30 @@ def topic_of(assembly):
 
 class TestGuard:
     def test_it_gets_the_plans_limits(self, team):
-        told = variables(team)
-        assert (told["CLUSTER"], told["PARALLELCLUSTER"], told["PREPAID"]) == ("team-a", "slipway-team-a", "false")
-        assert (told["TTL_HOURS"], told["IDLE_MINUTES"], told["HUNG_MINUTES"]) == ("24", "30", "30")
-        assert told["USD_PER_NODE_HOUR"] == "25.000000"
+        guard_variables = variables(team)
+        assert (guard_variables["CLUSTER"], guard_variables["PARALLELCLUSTER"], guard_variables["PREPAID"]) == (
+            "team-a",
+            "slipway-team-a",
+            "false",
+        )
+        assert (guard_variables["TTL_HOURS"], guard_variables["IDLE_MINUTES"], guard_variables["HUNG_MINUTES"]) == (
+            "24",
+            "30",
+            "30",
+        )
+        assert guard_variables["USD_PER_NODE_HOUR"] == "25.000000"
 
     def test_what_the_plan_leaves_out_is_left_out(self, block):
-        told = variables(block)
-        assert told["PREPAID"] == "true"
-        assert not {"TTL_HOURS", "USD_PER_NODE_HOUR"} & set(told)
+        guard_variables = variables(block)
+        assert guard_variables["PREPAID"] == "true"
+        assert not {"TTL_HOURS", "USD_PER_NODE_HOUR"} & set(guard_variables)
 
     def test_it_gets_a_block_that_is_paid_for_whether_or_not_its_machines_run(self, team, block):
         assert "RESERVED_NODES" not in variables(team)
-        told = variables(block)
-        assert told["RESERVED_NODES"] == "2"
-        assert told["RESERVED_FROM"] == "2026-12-01T11:30:00+00:00"
-        assert told["RESERVED_UNTIL"] == "2026-12-03T11:00:00+00:00", "EC2 ends them half an hour before"
+        guard_variables = variables(block)
+        assert guard_variables["RESERVED_NODES"] == "2"
+        assert guard_variables["RESERVED_FROM"] == "2026-12-01T11:30:00+00:00"
+        assert guard_variables["RESERVED_UNTIL"] == "2026-12-03T11:00:00+00:00", "EC2 ends them half an hour before"
 
     def test_it_is_called_every_five_minutes_and_for_spot_notices(self, team, block):
         (function,) = team.resources("training", "AWS::Lambda::Function")

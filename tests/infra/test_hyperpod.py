@@ -47,15 +47,15 @@ class TestCluster:
         assert with_words(made, shown) == shown
 
     def test_slurm_has_one_controller_and_workers_in_the_queue_of_their_type(self, example):
-        found = groups(example)
-        parts = {name: each["SlurmConfig"]["NodeType"] for name, each in found.items()}
+        instance_groups = groups(example)
+        parts = {name: each["SlurmConfig"]["NodeType"] for name, each in instance_groups.items()}
         assert parts["controller"] == "Controller"
         assert parts["workers"] == "Compute"
-        assert found["controller"]["InstanceCount"] == 1
-        assert "PartitionNames" not in found["controller"]["SlurmConfig"]
+        assert instance_groups["controller"]["InstanceCount"] == 1
+        assert "PartitionNames" not in instance_groups["controller"]["SlurmConfig"]
         place = example.plan.place
-        assert found["workers"]["SlurmConfig"]["PartitionNames"] == [place.instance_type.replace(".", "-")]
-        assert (found["workers"]["InstanceType"], found["workers"]["InstanceCount"]) == (
+        assert instance_groups["workers"]["SlurmConfig"]["PartitionNames"] == [place.instance_type.replace(".", "-")]
+        assert (instance_groups["workers"]["InstanceType"], instance_groups["workers"]["InstanceCount"]) == (
             f"ml.{place.instance_type}",
             place.nodes,
         )
@@ -69,10 +69,10 @@ class TestCluster:
         assert cluster(example)["Orchestrator"] == {"Slurm": {"SlurmConfigStrategy": "Merge"}}
 
     def test_a_training_plan_pays_for_the_workers_alone(self, named):
-        found = groups(named("p5-training-plan"))
+        instance_groups = groups(named("p5-training-plan"))
         arn = "arn:aws:sagemaker:us-east-2:123456789012:training-plan/p5-december"
-        assert found["workers"]["TrainingPlanArn"] == arn
-        assert "TrainingPlanArn" not in found["controller"]
+        assert instance_groups["workers"]["TrainingPlanArn"] == arn
+        assert "TrainingPlanArn" not in instance_groups["controller"]
         assert "NodeProvisioningMode" not in cluster(named("p5-training-plan"))
 
     def test_login_nodes_are_a_group_of_their_own(self, named):
@@ -148,16 +148,16 @@ class TestFileSystem:
 class TestScripts:
     def test_they_lie_in_a_folder_of_their_own(self, example, catalog):
         assets = json.loads((example.folder / f"slipway-{example.plan.cluster_name}-training.assets.json").read_text())
-        found = {}
+        scripts = {}
         for file in assets["files"].values():
             (place,) = file["destinations"].values()
             folder, _, name = place["objectKey"].rpartition("/")
             if folder:
-                found[name] = (folder, (example.folder / file["source"]["path"]).read_text())
-        assert {name: text for name, (_, text) in found.items()} == lifecycle_files(
+                scripts[name] = (folder, (example.folder / file["source"]["path"]).read_text())
+        assert {name: text for name, (_, text) in scripts.items()} == lifecycle_files(
             example.plan, catalog.instance_types
         )
-        (folder,) = {folder for folder, _ in found.values()}
+        (folder,) = {folder for folder, _ in scripts.values()}
         assert re.fullmatch(r"slipway-hyperpod/[0-9a-f]{64}", folder)
         for group in groups(example).values():
             assert group["LifeCycleConfig"]["OnInitComplete"] == "on_create.sh"
@@ -174,10 +174,12 @@ class TestScripts:
 
 class TestRole:
     def test_machines_read_their_scripts_and_nothing_beside(self, example):
-        _, found = statements(example)
-        assert found["FetchScripts"]["Action"] == "s3:GetObject"
-        assert re.search(r"/slipway-hyperpod/[0-9a-f]{64}/\*$", found["FetchScripts"]["Resource"]["Fn::Join"][1][-1])
-        assert "slipway-hyperpod/" in json.dumps(found["FindScripts"]["Condition"])
+        _, statements_by_sid = statements(example)
+        assert statements_by_sid["FetchScripts"]["Action"] == "s3:GetObject"
+        assert re.search(
+            r"/slipway-hyperpod/[0-9a-f]{64}/\*$", statements_by_sid["FetchScripts"]["Resource"]["Fn::Join"][1][-1]
+        )
+        assert "slipway-hyperpod/" in json.dumps(statements_by_sid["FindScripts"]["Condition"])
 
     def test_no_action_is_a_wildcard_and_every_star_has_its_reason(self, example):
         for role in some(example.resources("training", "AWS::IAM::Role").values()):
@@ -188,14 +190,14 @@ class TestRole:
                     assert statement["Sid"] in ("Look", "LookAtNetwork", "Report")
 
     def test_interfaces_are_made_in_the_clusters_subnet_alone(self, example):
-        _, found = statements(example)
-        text = json.dumps(found["MakeInterfaces"]["Resource"])
+        _, statements_by_sid = statements(example)
+        text = json.dumps(statements_by_sid["MakeInterfaces"]["Resource"])
         assert ":subnet/*" not in text
         assert ":security-group/*" not in text
 
     def test_interfaces_of_other_subnets_are_out_of_reach(self, example):
-        _, found = statements(example)
-        for sid, statement in found.items():
+        _, statements_by_sid = statements(example)
+        for sid, statement in statements_by_sid.items():
             actions = {statement["Action"]} if isinstance(statement["Action"], str) else set(statement["Action"])
             if sid in ("MakeInterfaces", "FreeMachines", "TagInterfaces") or not [
                 action for action in actions if action.startswith("ec2:")
@@ -204,18 +206,20 @@ class TestRole:
             if statement["Resource"] == "*":
                 assert all(action.startswith("ec2:Describe") for action in actions)
                 continue
-            (subnet,) = (each for each in found["MakeInterfaces"]["Resource"] if ":subnet/" in json.dumps(each))
+            (subnet,) = (
+                each for each in statements_by_sid["MakeInterfaces"]["Resource"] if ":subnet/" in json.dumps(each)
+            )
             assert statement["Condition"] == {"ArnLike": {"ec2:Subnet": subnet}}, sid
             assert ":network-interface/*" in json.dumps(statement["Resource"])
-        assert found["FreeMachines"]["Action"] == "ec2:DetachNetworkInterface"
-        assert ":instance/*" in json.dumps(found["FreeMachines"]["Resource"])
+        assert statements_by_sid["FreeMachines"]["Action"] == "ec2:DetachNetworkInterface"
+        assert ":instance/*" in json.dumps(statements_by_sid["FreeMachines"]["Resource"])
 
     def test_sagemaker_takes_the_role_on_no_condition_that_it_may_not_meet(self, example):
-        role, found = statements(example)
+        role, statements_by_sid = statements(example)
         (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
         assert (trust["Principal"], "Condition" in trust) == ({"Service": "sagemaker.amazonaws.com"}, False)
-        assert found["TagInterfaces"]["Action"] == "ec2:CreateTags"
-        assert "Condition" not in found["TagInterfaces"]
+        assert statements_by_sid["TagInterfaces"]["Action"] == "ec2:CreateTags"
+        assert "Condition" not in statements_by_sid["TagInterfaces"]
 
     def test_aws_own_policy_and_the_jobs_are_attached(self, example):
         role, _ = statements(example)

@@ -42,23 +42,29 @@ def functions(assembly):
 
 class TestShown:
     def test_the_nodes_are_those_that_were_shown(self, example, catalog):
-        told, made = yaml.safe_load(shown(example, catalog)["hyperpod.yaml"]), example.only("training", CLUSTER)
-        tags = [{tag["Key"]: tag["Value"] for tag in side.pop("Tags")} for side in (told, made)]
+        shown_request, made = (
+            yaml.safe_load(shown(example, catalog)["hyperpod.yaml"]),
+            example.only("training", CLUSTER),
+        )
+        tags = [{tag["Key"]: tag["Value"] for tag in side.pop("Tags")} for side in (shown_request, made)]
         assert tags[0].items() <= {**tags[1], "SageMaker": "true"}.items()
         assert tags[1]["SageMaker"] == "true", "AWS's policy for the operator asks for it"
-        assert with_words(made, told) == told
+        assert with_words(made, shown_request) == shown_request
 
     def test_so_is_the_control_plane(self, example, catalog):
-        told, made = (
+        shown_request, made = (
             yaml.safe_load(shown(example, catalog)["cluster.yaml"]),
             example.only("training", "AWS::EKS::Cluster"),
         )
-        assert (told["Cluster"]["Name"], told["Cluster"]["Version"]) == (made["Name"], made["Version"])
+        assert (shown_request["Cluster"]["Name"], shown_request["Cluster"]["Version"]) == (
+            made["Name"],
+            made["Version"],
+        )
         addons = example.resources("training", "AWS::EKS::Addon").values()
-        assert {(addon["AddonName"], addon["AddonVersion"]) for addon in told["Addons"]} == {
+        assert {(addon["AddonName"], addon["AddonVersion"]) for addon in shown_request["Addons"]} == {
             (addon["AddonName"], addon["AddonVersion"]) for addon in addons
         }
-        assert "NodeGroups" not in told
+        assert "NodeGroups" not in shown_request
         assert example.resources("training", "AWS::EKS::Nodegroup") == {}
 
     def test_so_are_the_charts_values_and_the_script(self, example, catalog):
@@ -166,9 +172,9 @@ class TestChart:
         assert (made["Sha256"], made["Key"]) == (chart_pins().sha256, f"{chart_pins().sha256}.zip")
         roles = example.resources("training", "AWS::IAM::Role")
         (role,) = (each for key, each in roles.items() if key.startswith("Chart"))
-        found = {statement["Sid"]: statement for statement in role["Policies"][0]["PolicyDocument"]["Statement"]}
-        assert set(found) == {"FetchChart", "StandInSubnet", "Log"}
-        assert json.dumps(found["FetchChart"]["Resource"]).endswith(f'/{chart_pins().sha256}.zip"]]}}')
+        statements = {statement["Sid"]: statement for statement in role["Policies"][0]["PolicyDocument"]["Statement"]}
+        assert set(statements) == {"FetchChart", "StandInSubnet", "Log"}
+        assert json.dumps(statements["FetchChart"]["Resource"]).endswith(f'/{chart_pins().sha256}.zip"]]}}')
 
     def test_it_stands_in_the_nodes_subnet_where_a_private_api_answers(self, example):
         function = functions(example)["Chart"]
@@ -208,19 +214,21 @@ class TestRights:
     def test_addresses_of_pods_are_the_clusters_subnets(self, example):
         roles = example.resources("training", "AWS::IAM::Role")
         (machine,) = (each for key, each in roles.items() if key.startswith("MachineRole"))
-        found = {statement["Sid"]: statement for statement in machine["Policies"][0]["PolicyDocument"]["Statement"]}
-        (subnet,) = (each for each in found["MakeInterfaces"]["Resource"] if ":subnet/" in json.dumps(each))
-        assert found["AddressesOfPods"]["Condition"] == {"ArnLike": {"ec2:Subnet": subnet}}
-        assert found["LendRoles"]["Resource"] == {"Fn::GetAtt": [key_of(example, "AWS::EKS::Cluster"), "Arn"]}
+        statements = {
+            statement["Sid"]: statement for statement in machine["Policies"][0]["PolicyDocument"]["Statement"]
+        }
+        (subnet,) = (each for each in statements["MakeInterfaces"]["Resource"] if ":subnet/" in json.dumps(each))
+        assert statements["AddressesOfPods"]["Condition"] == {"ArnLike": {"ec2:Subnet": subnet}}
+        assert statements["LendRoles"]["Resource"] == {"Fn::GetAtt": [key_of(example, "AWS::EKS::Cluster"), "Arn"]}
         jobs = json.dumps(machine["ManagedPolicyArns"])
         assert "NodePolicy" not in jobs, "what jobs may do is granted to their pods alone"
 
     def test_the_guard_asks_what_stands_in_the_network_what_pods_there_are(self, spot):
         key = key_of(spot, "AWS::Lambda::Function", Handler="chart.handler")
         assert variables(spot)["PODS_FUNCTION"] == {"Fn::GetAtt": [key, "Arn"]}
-        told = spot.resources("training", "AWS::Lambda::Function")[key]["Environment"]["Variables"]
+        counter_variables = spot.resources("training", "AWS::Lambda::Function")[key]["Environment"]["Variables"]
         own = key_of(spot, "AWS::EKS::Cluster")
-        assert told == {
+        assert counter_variables == {
             "CLUSTER_NAME": {"Ref": own},
             "CLUSTER_ENDPOINT": {"Fn::GetAtt": [own, "Endpoint"]},
             "CLUSTER_AUTHORITY": {"Fn::GetAtt": [own, "CertificateAuthorityData"]},
@@ -231,8 +239,8 @@ class TestRights:
         assert (may["Action"], may["Resource"]) == ("lambda:InvokeFunction", {"Fn::GetAtt": [key, "Arn"]})
 
     def test_the_guard_knows_time_and_idleness(self, spot, planned):
-        told = variables(spot)
-        assert (told["HYPERPOD_EKS"], told["TTL_HOURS"]) == ("slipway-p5en-hyperpod", "48")
+        guard_variables = variables(spot)
+        assert (guard_variables["HYPERPOD_EKS"], guard_variables["TTL_HOURS"]) == ("slipway-p5en-hyperpod", "48")
         assert functions(spot)["Guardrails"]["Handler"] == "hyperpod_eks.handler"
         assert set(rules(spot)) == {"Schedule", "NodeHealth", "State"}
         assert (

@@ -30,13 +30,13 @@ def counts(aws):
     with Stubber(aws.function) as stub:
 
         def answer(pods, *stuck, asked=ANY):
-            said = json.dumps(
+            payload = json.dumps(
                 {"errorMessage": "timed out"} if pods is None else {"pods": pods, "stuck": stuck}
             ).encode()
-            found = {"StatusCode": 200, "Payload": StreamingBody(io.BytesIO(said), len(said))}
+            invocation = {"StatusCode": 200, "Payload": StreamingBody(io.BytesIO(payload), len(payload))}
             if pods is None:
-                found["FunctionError"] = "Unhandled"
-            stub.add_response("invoke", found, {"FunctionName": FUNCTION, "Payload": asked})
+                invocation["FunctionError"] = "Unhandled"
+            stub.add_response("invoke", invocation, {"FunctionName": FUNCTION, "Payload": asked})
 
         yield answer
         stub.assert_no_pending_responses()
@@ -102,8 +102,8 @@ def test_without_nodes_or_an_idle_time_nothing_is_requested(module, aws, counts)
 def test_workers_are_deleted_and_people_told_what_goes_on(module, aws):
     aws.answers(node(1), node(2))
     ids = [node(number)["InstanceId"] for number in (1, 2)]
-    asked = {"ClusterName": "slipway-tiny", "NodeIds": ids}
-    aws.stub.add_response("batch_delete_cluster_nodes", {"Successful": ids}, asked)
+    params = {"ClusterName": "slipway-tiny", "NodeIds": ids}
+    aws.stub.add_response("batch_delete_cluster_nodes", {"Successful": ids}, params)
     guard(module, aws).stop("its time is over", 2)
     ((subject, text),) = aws.messages
     assert "workers stopped" in subject

@@ -25,38 +25,44 @@ class TestGuard:
         assert variables(trn2)["USD_PER_NODE_HOUR"] == "50.000000"
 
     def test_it_is_hyperpods_and_gets_the_plans_limits(self, trn2):
-        function, told = trn2.only("training", "AWS::Lambda::Function"), variables(trn2)
+        function, guard_variables = trn2.only("training", "AWS::Lambda::Function"), variables(trn2)
         assert function["Handler"] == "hyperpod.handler"
-        assert (told["CLUSTER"], told["HYPERPOD"], told["PREPAID"]) == ("trn2-pod", "slipway-trn2-pod", "false")
-        assert (told["TTL_HOURS"], told["IDLE_MINUTES"]) == ("72", "30")
-        assert "PARALLELCLUSTER" not in told
+        assert (guard_variables["CLUSTER"], guard_variables["HYPERPOD"], guard_variables["PREPAID"]) == (
+            "trn2-pod",
+            "slipway-trn2-pod",
+            "false",
+        )
+        assert (guard_variables["TTL_HOURS"], guard_variables["IDLE_MINUTES"]) == ("72", "30")
+        assert "PARALLELCLUSTER" not in guard_variables
 
     def test_a_training_plan_is_prepaid_and_ends_an_hour_early(self, planned):
-        told = variables(planned)
-        assert (told["PREPAID"], told["ENDS_AT"]) == ("true", "2026-12-08T10:30:00+00:00")
+        guard_variables = variables(planned)
+        assert (guard_variables["PREPAID"], guard_variables["ENDS_AT"]) == ("true", "2026-12-08T10:30:00+00:00")
         words = planned.template("training")["Outputs"]["WhatGuards"]["Value"]
         assert "the training plan is prepaid: its nodes are never stopped" in words
 
     def test_it_can_delete_workers_of_its_own_cluster_alone(self, trn2):
         roles = trn2.resources("training", "AWS::IAM::Role").values()
         (guard,) = (role for role in roles if "lambda.amazonaws.com" in json.dumps(role["AssumeRolePolicyDocument"]))
-        found = {statement["Sid"]: statement for statement in guard["Policies"][0]["PolicyDocument"]["Statement"]}
-        stop = found["StopWorkers"]
+        statements = {statement["Sid"]: statement for statement in guard["Policies"][0]["PolicyDocument"]["Statement"]}
+        stop = statements["StopWorkers"]
         assert stop["Action"] == ["sagemaker:BatchDeleteClusterNodes", "sagemaker:ListClusterNodes"]
         assert stop["Condition"] == {"StringEquals": {"aws:ResourceTag/slipway:cluster": "trn2-pod"}}
-        assert found["Look"]["Action"] == "cloudwatch:GetMetricStatistics"
-        assert "StopFleet" not in found
+        assert statements["Look"]["Action"] == "cloudwatch:GetMetricStatistics"
+        assert "StopFleet" not in statements
         tags = {tag["Key"]: tag["Value"] for tag in trn2.only("training", "AWS::SageMaker::Cluster")["Tags"]}
         assert tags["slipway:cluster"] == "trn2-pod"
 
     def test_faulty_instances_and_a_cluster_that_fails_are_announced(self, example):
-        found = rules(example)
-        assert set(found) == {"Schedule", "NodeHealth", "State"}
+        event_rules = rules(example)
+        assert set(event_rules) == {"Schedule", "NodeHealth", "State"}
         name = f"slipway-{example.plan.cluster_name}"
         for rule in ("NodeHealth", "State"):
-            assert found[rule]["EventPattern"]["detail"]["ClusterName"] == [name]
-            assert [target["Id"] for target in found[rule]["Targets"]] == ["Guard"]
-        assert found["NodeHealth"]["EventPattern"]["detail-type"] == ["SageMaker HyperPod Cluster Node Health Event"]
+            assert event_rules[rule]["EventPattern"]["detail"]["ClusterName"] == [name]
+            assert [target["Id"] for target in event_rules[rule]["Targets"]] == ["Guard"]
+        assert event_rules["NodeHealth"]["EventPattern"]["detail-type"] == [
+            "SageMaker HyperPod Cluster Node Health Event"
+        ]
 
     def test_money_and_silence_have_their_alarms(self, trn2):
         assert alarms(trn2)["EstimatedSpend"]["Threshold"] == 20_000

@@ -53,9 +53,9 @@ def measured(tmp_path, monkeypatch):
 
 
 def learn(root, now=ENDED + timedelta(hours=2), environment=CREDENTIALS):
-    said = []
-    learn_tails("tiny", root, environment, now, said.append)
-    return said
+    messages = []
+    learn_tails("tiny", root, environment, now, messages.append)
+    return messages
 
 
 def test_the_guards_counts_say_how_long_nodes_stayed_and_the_next_quote_uses_it(
@@ -63,9 +63,9 @@ def test_the_guards_counts_say_how_long_nodes_stayed_and_the_next_quote_uses_it(
 ):
     folder = measured()
     looks(2, 2, 2, 2, 0, 0)
-    (said,) = learn(tmp_path)
+    (message,) = learn(tmp_path)
     # From 23:05: both nodes until 23:17, and they are taken to go evenly until 23:22.
-    assert said.startswith("the nodes of tiny/20261120T120000Z stayed 14.5 minutes: stored in measurements.jsonl")
+    assert message.startswith("the nodes of tiny/20261120T120000Z stayed 14.5 minutes: stored in measurements.jsonl")
     (one,), findings = load_measurements(tmp_path / FILE)
     assert (one.target, one.idle_tail_assumed_h, findings) == ("parallelcluster", 5 / 60, ())
     assert one.idle_tail_h == pytest.approx(14.5 / 60)
@@ -96,8 +96,8 @@ class OnEksMachines:
 
     def set(self, count):
         tags = {"eks:cluster-name": "slipway-tiny", "eks:nodegroup-name": "workers"}
-        found = self.ec2.describe_instances(Filters=[{"Name": "instance-state-name", "Values": ["running"]}])
-        there = [node["InstanceId"] for group in found["Reservations"] for node in group["Instances"]]
+        reservations = self.ec2.describe_instances(Filters=[{"Name": "instance-state-name", "Values": ["running"]}])
+        there = [node["InstanceId"] for group in reservations["Reservations"] for node in group["Instances"]]
         if len(there) > count:
             self.ec2.terminate_instances(InstanceIds=there[count:])
         if len(there) < count:
@@ -151,8 +151,8 @@ def test_nodes_that_are_still_there_are_asked_for_again(measured, looks, tmp_pat
     looks(2, 2)
     assert learn(tmp_path, now=ENDED + timedelta(minutes=7)) == []
     looks(2, 0, first=ENDED + timedelta(minutes=7))
-    (said,) = learn(tmp_path)
-    assert "stayed 9.5 minutes" in said
+    (message,) = learn(tmp_path)
+    assert "stayed 9.5 minutes" in message
 
 
 def test_nodes_that_go_one_by_one_count_in_the_mean(measured, looks, tmp_path):
@@ -191,5 +191,5 @@ def test_the_next_runs_nodes_are_none_of_this_ones(measured, looks, tmp_path):
 def test_an_account_that_cannot_be_asked_is_said(measured, tmp_path, monkeypatch):
     measured()
     monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
-    (said,) = learn(tmp_path, environment={"AWS_PROFILE": "nobody"})
-    assert "so later quotes cannot use it" in said
+    (message,) = learn(tmp_path, environment={"AWS_PROFILE": "nobody"})
+    assert "so later quotes cannot use it" in message

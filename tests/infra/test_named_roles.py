@@ -37,8 +37,8 @@ MADE_FOR = {
 }
 """Roles that stacks make where none are named, by what their logical ids begin with."""
 AWS = {
-    name: {action for each in listed(found["Document"]["Statement"]) for action in listed(each.get("Action", []))}
-    for name, found in json.loads(aws_managed_policies_data).items()
+    name: {action for each in listed(role_policy["Document"]["Statement"]) for action in listed(each.get("Action", []))}
+    for name, role_policy in json.loads(aws_managed_policies_data).items()
 }
 
 
@@ -167,9 +167,11 @@ def test_whoever_launches_may_have_hyperpods_workers_made_again():
 
 def wanted(kind, key, **more):
     """The actions that a role of a plan has to allow."""
-    asked = request_of(request(kind, **more))
-    (role,) = (named_role for named_role in named_roles(asked, TARGETS[TargetKind(kind)]) if named_role.use.key == key)
-    return {action for found, _ in needed_actions(PERMISSIONS, asked, role, FREE) for action in found}
+    plan_request = request_of(request(kind, **more))
+    (role,) = (
+        named_role for named_role in named_roles(plan_request, TARGETS[TargetKind(kind)]) if named_role.use.key == key
+    )
+    return {action for action_set, _ in needed_actions(PERMISSIONS, plan_request, role, FREE) for action in action_set}
 
 
 def granted(assembly, prefix):
@@ -203,9 +205,9 @@ def granted(assembly, prefix):
 )
 def test_a_named_role_needs_what_the_stacks_own_has_and_no_more(stacks, kind, key, prefix):
     ours, managed = granted(stacks(kind, named=False), prefix)
-    asked = wanted(kind, key)
-    assert ours <= asked
-    assert asked <= ours | managed
+    needed = wanted(kind, key)
+    assert ours <= needed
+    assert needed <= ours | managed
 
 
 PCLUSTER = ROOT / ".venv-pcluster"
@@ -227,7 +229,7 @@ CONDITIONAL = {"elasticloadbalancing", "resource-groups", "secretsmanager", "ssm
 def test_machines_of_a_parallelcluster_need_what_its_own_source_gives_them(key, file, places):
     (path,) = PCLUSTER.glob(f"lib/python3.*/site-packages/pcluster/templates/{file}")
     tree = ast.parse(Path(path).read_text(encoding="utf-8"))
-    found = {
+    values = {
         text.value
         for place in ast.walk(tree)
         if isinstance(place, ast.ClassDef | ast.FunctionDef) and place.name in places
@@ -239,7 +241,7 @@ def test_machines_of_a_parallelcluster_need_what_its_own_source_gives_them(key, 
     }
     given = {
         each
-        for each in found
+        for each in values
         if unknown_actions({"Statement": [{"Action": each}]}) == [] and not each.startswith("aws:")
     }
     assert given
@@ -269,11 +271,11 @@ def test_each_part_has_a_name_of_its_own():
 
 @pytest.mark.parametrize("kind", [*CLUSTERS, "sagemaker-endpoint"])
 def test_each_policy_is_one_that_iam_takes(kind):
-    asked = request_of(
+    plan_request = request_of(
         request(kind, run={"command": ["x"], "secrets": {"A": f"arn:aws:secretsmanager:us-east-2:{ACCOUNT}:secret:a"}})
     )
-    for role in some(named_roles(asked, TARGETS[TargetKind(kind)])):
-        made = render_role(PERMISSIONS, asked, role, FREE)
+    for role in some(named_roles(plan_request, TARGETS[TargetKind(kind)])):
+        made = render_role(PERMISSIONS, plan_request, role, FREE)
         document = json.loads(made.text)
         sids = [statement["Sid"] for statement in document["Statement"]]
         assert len(set(sids)) == len(sids)
@@ -289,11 +291,13 @@ def test_each_policy_is_one_that_iam_takes(kind):
 
 @pytest.mark.parametrize("kind", ["eks", "hyperpod-eks"])
 def test_a_named_role_for_pods_is_bound_to_folders_as_the_stacks_own_is(stacks, kind):
-    asked = request_of(request(kind))
+    plan_request = request_of(request(kind))
     (role,) = (
-        named_role for named_role in named_roles(asked, TARGETS[TargetKind(kind)]) if named_role.use.key == "pods"
+        named_role
+        for named_role in named_roles(plan_request, TARGETS[TargetKind(kind)])
+        if named_role.use.key == "pods"
     )
-    document = json.loads(render_role(PERMISSIONS, asked, role, FREE).text)
+    document = json.loads(render_role(PERMISSIONS, plan_request, role, FREE).text)
     made = stacks(kind, named=False).resources("training", "AWS::IAM::ManagedPolicy").values()
     (own,) = (each["PolicyDocument"] for each in made if "checkpoints" in each["Description"])
     for action in ("s3:PutObject", "s3:DeleteObject", "s3:PutObjectTagging"):

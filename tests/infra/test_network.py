@@ -13,9 +13,9 @@ def subnets(assembly):
 
 class TestSubnets:
     def test_every_machine_shares_one_private_subnet_in_the_pinned_zone(self, synthesised):
-        found = subnets(synthesised("trn2-capacity-block"))
-        assert {each["AvailabilityZoneId"] for each in found.values()} == {"use2-az3"}
-        assert sorted(each["CidrBlock"] for each in found.values()) == ["10.0.0.0/28", "10.0.128.0/17"]
+        made_subnets = subnets(synthesised("trn2-capacity-block"))
+        assert {each["AvailabilityZoneId"] for each in made_subnets.values()} == {"use2-az3"}
+        assert sorted(each["CidrBlock"] for each in made_subnets.values()) == ["10.0.0.0/28", "10.0.128.0/17"]
 
     def test_an_open_zone_is_the_first_that_offers_the_type(self, p5, catalog):
         (zone,) = {subnet["AvailabilityZoneId"] for subnet in subnets(p5).values()}

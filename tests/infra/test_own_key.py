@@ -31,9 +31,9 @@ def keys(made):
 
 @pytest.mark.parametrize("kind,lustre", [("parallelcluster", LUSTRE), ("hyperpod-slurm", LUSTRE), ("eks", "")])
 def test_every_log_group_and_topic_has_it(synthesised, kind, lustre):
-    found = keys(synthesised(PLAN.format(kind=kind, network="{}", key=KEY, lustre=lustre)))
-    assert {"AWS::Logs::LogGroup", "AWS::SNS::Topic"} <= {kind for _, kind, _ in found}
-    assert {key for _, _, key in found} == {KEY}
+    resource_keys = keys(synthesised(PLAN.format(kind=kind, network="{}", key=KEY, lustre=lustre)))
+    assert {"AWS::Logs::LogGroup", "AWS::SNS::Topic"} <= {kind for _, kind, _ in resource_keys}
+    assert {key for _, _, key in resource_keys} == {KEY}
 
 
 def test_the_guard_may_publish_with_it(synthesised):
@@ -54,9 +54,9 @@ def test_the_guard_may_publish_with_it(synthesised):
 
 def test_a_shared_network_is_the_same_whoever_deploys_it(synthesised):
     shared = "{name: common, az_ids: [use2-az1, use2-az2]}"
-    found = keys(synthesised(PLAN.format(kind="parallelcluster", network=shared, key=KEY, lustre=LUSTRE)))
-    assert {key for name, _, key in found if "shared-network" in name} == {None}
-    assert {key for name, _, key in found if "shared-network" not in name} == {KEY}
+    resource_keys = keys(synthesised(PLAN.format(kind="parallelcluster", network=shared, key=KEY, lustre=LUSTRE)))
+    assert {key for name, _, key in resource_keys if "shared-network" in name} == {None}
+    assert {key for name, _, key in resource_keys if "shared-network" not in name} == {KEY}
 
 
 def test_the_root_volumes_of_node_groups_have_it(synthesised):
@@ -75,9 +75,9 @@ def test_a_parallelcluster_may_start_machines_with_it(synthesised):
     """Its root volumes take no key of their own (ParallelCluster's schema): theirs is EBS's default of the region."""
     made = synthesised(PLAN.format(kind="parallelcluster", network="{}", key=KEY, lustre=""))
     policies = made.resources("training", "AWS::IAM::ManagedPolicy").items()
-    found = {key[:8]: statements(each) for key, each in policies if key.startswith(("NodePoli", "Provider"))}
-    assert len(found) == 2
-    for each in found.values():
+    node_policies = {key[:8]: statements(each) for key, each in policies if key.startswith(("NodePoli", "Provider"))}
+    assert len(node_policies) == 2
+    for each in node_policies.values():
         assert each["LendKeyToVolumes"]["Condition"]["Bool"] == {"kms:GrantIsForAWSResource": "true"}
         assert {each[sid]["Resource"] for sid in ("EncryptVolumes", "LendKeyToVolumes")} == {KEY}
     eks = synthesised(PLAN.format(kind="eks", network="{}", key=KEY, lustre=""))

@@ -59,8 +59,10 @@ def test_the_schema_takes_every_configuration(configurations):
 
 
 def test_no_validator_objects(configurations):
-    for name, said in some(zip(configurations, ask("full", configurations.values()), strict=True)):
-        objections = [each for each in said if each.split()[1].rstrip(":") not in ACCEPTED or each.startswith("ERROR")]
+    for name, messages in some(zip(configurations, ask("full", configurations.values()), strict=True)):
+        objections = [
+            each for each in messages if each.split()[1].rstrip(":") not in ACCEPTED or each.startswith("ERROR")
+        ]
         assert objections == [], name
 
 
@@ -73,8 +75,8 @@ def test_the_schema_of_images_takes_the_one_that_is_baked(tmp_path, plan_named, 
     assert ask("image", files.values()) == [[]] * len(files)
     (path, *_) = files.values()
     path.write_text(path.read_text(encoding="utf-8").replace("ParentImage", "ParentImag"), encoding="utf-8")
-    ((said,),) = ask("image", [path])
-    assert "ParentImag" in said
+    ((message,),) = ask("image", [path])
+    assert "ParentImag" in message
 
 
 SCHEMA_BREAKS = {
@@ -111,15 +113,15 @@ VALIDATOR_BREAKS = {
 
 def test_the_schema_refuses_what_is_broken(broken):
     files = [broken(name, breaking) for name, (breaking, _) in SCHEMA_BREAKS.items()]
-    for (_, expected), (said, *rest) in zip(SCHEMA_BREAKS.values(), ask("schema", files), strict=True):
-        assert expected in said
+    for (_, expected), (message, *rest) in zip(SCHEMA_BREAKS.values(), ask("schema", files), strict=True):
+        assert expected in message
         assert not rest
 
 
 def test_the_validators_refuse_what_is_broken(broken):
     files = [broken(name, breaking) for name, (breaking, _) in VALIDATOR_BREAKS.items()]
-    for (name, (_, expected)), said in zip(VALIDATOR_BREAKS.items(), ask("full", files), strict=True):
-        assert any(expected in each for each in said), (name, said)
+    for (name, (_, expected)), messages in zip(VALIDATOR_BREAKS.items(), ask("full", files), strict=True):
+        assert any(expected in each for each in messages), (name, messages)
 
 
 def test_the_catalog_counts_interfaces_as_parallelcluster_does(configurations, catalog):
@@ -133,12 +135,12 @@ def test_the_catalog_counts_interfaces_as_parallelcluster_does(configurations, c
     ]
     assert len(types) >= 10
     (answers,) = ask("interfaces", [with_types(configurations["p5-spot"], types)])
-    found = {answer["type"]: Counter(kind for kind, *_ in answer["interfaces"]) for answer in answers}
-    assert {name: counts["efa-only"] + counts["efa"] for name, counts in found.items()} == {
-        name: catalog.instance_types[name].efa_interfaces for name in found
+    kinds_by_type = {answer["type"]: Counter(kind for kind, *_ in answer["interfaces"]) for answer in answers}
+    assert {name: counts["efa-only"] + counts["efa"] for name, counts in kinds_by_type.items()} == {
+        name: catalog.instance_types[name].efa_interfaces for name in kinds_by_type
     }
     assert not any(answer["public"] for answer in answers)
-    assert set(found) == set(types)
+    assert set(kinds_by_type) == set(types)
 
 
 def test_parallelcluster_sees_the_stop_that_the_guard_asks_for():

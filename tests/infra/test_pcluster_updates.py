@@ -89,25 +89,27 @@ def test_the_same_changes_are_allowed_and_refused_as_by_the_package(tmp_path, pl
     plan = plan_named("p5-spot")
     plain = cluster_configuration(plan, instances=catalog.instance_types, names=symbolic_names(plan))
     full = {**plain, "SharedStorage": [LUSTRE], "LoginNodes": {"Pools": [POOL]}}
-    asked = []
+    requests = []
     for base in (plain, full):
         for change in CHANGES.values():
             new = deepcopy(base)
             change(new)
             for old, target in ((base, new), (new, base)):
                 logins = "LoginNodes" in old
-                asked += [{"old": old, "new": target, "fleet": up, "logins": logins} for up in (True, False)]
+                requests += [{"old": old, "new": target, "fleet": up, "logins": logins} for up in (True, False)]
     for logins in (True, False):
         ended = {**full, "LoginNodes": {"Pools": [{**POOL, "Count": 0}]}}
-        asked += [{"old": full, "new": ended, "fleet": True, "logins": logins}]
-        asked += [{"old": ended, "new": {**plain, "SharedStorage": [LUSTRE]}, "fleet": True, "logins": logins}]
+        requests += [{"old": full, "new": ended, "fleet": True, "logins": logins}]
+        requests += [{"old": ended, "new": {**plain, "SharedStorage": [LUSTRE]}, "fleet": True, "logins": logins}]
     grown = deepcopy(full)
     grown["SharedStorage"][0]["FsxLustreSettings"]["StorageCapacity"] = 2400
     grown["LoginNodes"]["Pools"][0]["Count"] = 0
-    asked.append({"old": full, "new": grown, "fleet": True, "logins": True})
-    files = [tmp_path / f"{number}.yaml" for number in range(len(asked))]
-    for path, each in zip(files, asked, strict=True):
+    requests.append({"old": full, "new": grown, "fleet": True, "logins": True})
+    files = [tmp_path / f"{number}.yaml" for number in range(len(requests))]
+    for path, each in zip(files, requests, strict=True):
         path.write_text(json.dumps(each), encoding="utf-8")
-    for each, said in some(zip(asked, ask("update", files), strict=True)):
+    for each, verdicts in some(zip(requests, ask("update", files), strict=True)):
         patch = Patch(**each)
-        assert sorted([found.spoken, patch.allows(found)] for found in patch.differences) == said, each["new"]
+        assert sorted([difference.spoken, patch.allows(difference)] for difference in patch.differences) == verdicts, (
+            each["new"]
+        )

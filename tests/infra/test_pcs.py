@@ -73,13 +73,15 @@ class TestInterfaces:
         others = {"p6-b200.48xlarge": WITH_FALLBACK, "p6-b300.48xlarge": RESERVED}
         made = {"p5.48xlarge": spot, "p5en.48xlarge": block}.get(name) or synthesised(others[name])
         _, data = groups(made)[name.replace(".", "-")]
-        found = data["NetworkInterfaces"]
-        shown = [(each["NetworkCardIndex"], each["DeviceIndex"], each.get("InterfaceType")) for each in found]
+        network_interfaces = data["NetworkInterfaces"]
+        shown = [
+            (each["NetworkCardIndex"], each["DeviceIndex"], each.get("InterfaceType")) for each in network_interfaces
+        ]
         assert shown == LAYOUTS[name]
         facts = catalog.instance_types[name]
-        assert len(found) == facts.network_cards
-        assert sum(each.get("InterfaceType") == "efa" for each in found) == facts.efa_interfaces
-        assert all(each["Groups"] and each["SubnetId"] for each in found)
+        assert len(network_interfaces) == facts.network_cards
+        assert sum(each.get("InterfaceType") == "efa" for each in network_interfaces) == facts.efa_interfaces
+        assert all(each["Groups"] and each["SubnetId"] for each in network_interfaces)
         assert "SecurityGroupIds" not in data
         assert list(stack_findings(made.template("training"), facts)) == []
 
@@ -161,9 +163,11 @@ class TestCluster:
     def test_its_settings_are_ones_that_pcs_takes(self, example):
         made = example.only("training", "AWS::PCS::Cluster")
         slurm = made["SlurmConfiguration"]
-        found = {setting["ParameterName"]: setting["ParameterValue"] for setting in slurm["SlurmCustomSettings"]}
-        assert found == dict(pcs.SETTINGS)
-        assert set(found) <= pcs.CLUSTER_SETTINGS
+        parameter_values = {
+            setting["ParameterName"]: setting["ParameterValue"] for setting in slurm["SlurmCustomSettings"]
+        }
+        assert parameter_values == dict(pcs.SETTINGS)
+        assert set(parameter_values) <= pcs.CLUSTER_SETTINGS
         assert (made["Size"], made["Scheduler"]) == ("SMALL", {"Type": "SLURM", "Version": "25.11"})
         assert len(made["Networking"]["SubnetIds"]) == 1
 

@@ -56,8 +56,8 @@ def lists(stub, *groups):
         {"clusterIdentifier": NAME},
     )
     for name, more in groups:
-        asked = {"clusterIdentifier": NAME, "computeNodeGroupIdentifier": IDS[name]}
-        stub.add_response("get_compute_node_group", described(name, **more), asked)
+        params = {"clusterIdentifier": NAME, "computeNodeGroupIdentifier": IDS[name]}
+        stub.add_response("get_compute_node_group", described(name, **more), params)
 
 
 def expects_stop(stub, name):

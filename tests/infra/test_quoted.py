@@ -18,14 +18,14 @@ def word(tmp_path, plan_named):
     """The word on a run folder's plan whose quote says something."""
     plan = plan_named("trn2-capacity-block")
 
-    def say(name="plan.json", text=None, **changes):
+    def word_of(name="plan.json", text=None, **changes):
         path = tmp_path / name
         path.write_text(json.dumps(document(plan.request)))
         quote = {"schema": "slipway.quote/1", "digest": plan.digest, "gate": ALLOWED, "expires_at": None, **changes}
         (tmp_path / "quote.json").write_text(json.dumps(quote) if text is None else text)
         return gate_word(path, plan, NOW)
 
-    return say
+    return word_of
 
 
 @pytest.fixture
@@ -33,13 +33,13 @@ def saved_word(tmp_path, plan_named):
     """The word on a saved plan."""
     plan = plan_named("trn2-capacity-block")
 
-    def say(**changes):
+    def word_of(**changes):
         path = tmp_path / "saved.json"
         quote = {"schema": "slipway.quote/1", "digest": plan.digest, "gate": ALLOWED, "expires_at": None, **changes}
         path.write_text(json.dumps({"schema": SAVED, "plan": document(plan.request), "quote": quote}))
         return gate_word(path, plan, NOW)
 
-    return say
+    return word_of
 
 
 def test_a_saved_plan_has_its_quote_in_it(saved_word):
@@ -60,7 +60,7 @@ def test_what_passed_is_said_to_have_passed(word):
 
 
 @pytest.mark.parametrize(
-    "changes, code, said",
+    "changes, code, message",
     [
         ({"name": "mine.json"}, 5, "passed no gate"),
         ({"expires_at": "2026-11-01T00:00:00+00:00"}, 4, "good until 2026-11-01"),
@@ -68,10 +68,10 @@ def test_what_passed_is_said_to_have_passed(word):
         ({"gate": {"verdict": "refuse", "exit_code": 4, "reason": "no price"}}, 4, "no price"),
     ],
 )
-def test_what_did_not_pass_is_refused_where_the_gate_is_asked_for(word, changes, code, said):
-    found = word(**changes)
-    assert found.refusal.exit_code == code
-    assert said in found.words
+def test_what_did_not_pass_is_refused_where_the_gate_is_asked_for(word, changes, code, message):
+    gate_decision = word(**changes)
+    assert gate_decision.refusal.exit_code == code
+    assert message in gate_decision.words
 
 
 @pytest.mark.parametrize(

@@ -56,14 +56,14 @@ def request_of(extra):
     return plans.request_of(data)
 
 
-@pytest.mark.parametrize("extra, code, said", BAD.values(), ids=BAD)
-def test_bad_input_is_a_finding_with_the_way_out(catalog, tmp_path, extra, code, said):
+@pytest.mark.parametrize("extra, code, message", BAD.values(), ids=BAD)
+def test_bad_input_is_a_finding_with_the_way_out(catalog, tmp_path, extra, code, message):
     with pytest.raises(ImpossibleError) as refusal:
         build_app(pinned_plan(request_of(extra), catalog), outdir=tmp_path)
-    found = {finding.code: finding for finding in refusal.value.findings}
-    assert code in found
-    assert found[code].path
-    assert said in f"{found[code].message} {found[code].hint}"
+    findings = {finding.code: finding for finding in refusal.value.findings}
+    assert code in findings
+    assert findings[code].path
+    assert message in f"{findings[code].message} {findings[code].hint}"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -78,7 +78,7 @@ def test_a_policy_that_iam_would_never_apply_is_seen(action, resource, wrong):
             "Role": {"Type": "AWS::IAM::ManagedPolicy", "Properties": {"PolicyDocument": document}},
         }
     }
-    assert [found.startswith(wrong) for _, found, _ in policy_complaints(template)] == ([True] if wrong else [])
+    assert [complaint.startswith(wrong) for _, complaint, _ in policy_complaints(template)] == ([True] if wrong else [])
 
 
 FURTHER = {
@@ -94,9 +94,9 @@ BUDGET = re.compile(r"AwsSolutions-IAM5\[Resource::[^\]]*/jobs/\.budget/\*\]")
 @pytest.mark.parametrize("name", FURTHER)
 def test_the_examples_with_a_trainer_hold_to_them_too(synthesised, plan_at, name):
     made = synthesised(plan_at(FURTHER[name]), usd_per_hour="21.960000")
-    found = [violation for violation in made.violations if accepted(CLUSTERS, *violation) is None]
-    assert [each for each in found if not BUDGET.fullmatch(each[0])] == []
-    assert bool(found) == (made.plan.request.budget.stop_at_usd is not None)
+    violations = [violation for violation in made.violations if accepted(CLUSTERS, *violation) is None]
+    assert [each for each in violations if not BUDGET.fullmatch(each[0])] == []
+    assert bool(violations) == (made.plan.request.budget.stop_at_usd is not None)
     assert complaints(made.folder, made.plan.place.region) == []
 
 

@@ -26,8 +26,8 @@ def logged(synthesised):
 
 
 def only(made, kind, prefix):
-    found = {key: each for key, each in made.resources("training", kind).items() if key.startswith(prefix)}
-    ((key, resource),) = found.items()
+    matching = {key: each for key, each in made.resources("training", kind).items() if key.startswith(prefix)}
+    ((key, resource),) = matching.items()
     return key, resource
 
 

@@ -31,8 +31,8 @@ def test_what_is_not_deployed_is_refused_with_what_is(monkeypatch):
     monkeypatch.setattr("infra.targets.target_of", kept.__getitem__)
     with pytest.raises(ImpossibleError) as refusal:
         builder_of(TargetKind.EKS)
-    (found,) = refusal.value.findings
-    assert "parallelcluster, hyperpod-slurm, sagemaker-endpoint" in found.message
+    (finding,) = refusal.value.findings
+    assert "parallelcluster, hyperpod-slurm, sagemaker-endpoint" in finding.message
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,12 @@ def statements(properties):
 
 def node_statements(assembly):
     """What nodes may; machines that people enter have a policy more, where sessions are logged."""
-    found = [
+    node_policies = [
         statements(resource)
         for resource in assembly.resources("training", "AWS::IAM::ManagedPolicy").values()
         if resource.get("Path") == "/parallelcluster/"
     ]
-    (policy,) = (each for each in found if not {"Sessions", "WriteSessions"} & each.keys())
+    (policy,) = (each for each in node_policies if not {"Sessions", "WriteSessions"} & each.keys())
     return policy
 
 
@@ -66,20 +66,23 @@ class TestSecurityGroup:
 
 class TestNodePolicy:
     def test_nodes_reach_their_part_of_the_store_and_nothing_else(self, p5):
-        found = node_statements(p5)
-        assert set(found) == {"FindCheckpoints", "KeepCheckpoints", "MarkSuperseded", "FetchSetUp"}
-        assert len(found["FetchSetUp"]["Resource"]) == 2
-        assert found["FindCheckpoints"]["Condition"] == {"StringLike": {"s3:prefix": ["jobs/*"]}}
-        assert found["KeepCheckpoints"]["Resource"]["Fn::Join"][1][-1] == "/jobs/*"
+        statements_by_sid = node_statements(p5)
+        assert set(statements_by_sid) == {"FindCheckpoints", "KeepCheckpoints", "MarkSuperseded", "FetchSetUp"}
+        assert len(statements_by_sid["FetchSetUp"]["Resource"]) == 2
+        assert statements_by_sid["FindCheckpoints"]["Condition"] == {"StringLike": {"s3:prefix": ["jobs/*"]}}
+        assert statements_by_sid["KeepCheckpoints"]["Resource"]["Fn::Join"][1][-1] == "/jobs/*"
 
     def test_a_store_of_the_users_own_is_opened_at_its_prefix(self, synthesised):
-        found = node_statements(synthesised("existing-vpc"))
-        assert found["FindCheckpoints"]["Condition"] == {"StringLike": {"s3:prefix": ["runs/vpc/*"]}}
-        assert found["KeepCheckpoints"]["Resource"]["Fn::Join"][1][-1] == ":s3:::weights-of-the-team/runs/vpc/*"
+        statements_by_sid = node_statements(synthesised("existing-vpc"))
+        assert statements_by_sid["FindCheckpoints"]["Condition"] == {"StringLike": {"s3:prefix": ["runs/vpc/*"]}}
+        assert (
+            statements_by_sid["KeepCheckpoints"]["Resource"]["Fn::Join"][1][-1]
+            == ":s3:::weights-of-the-team/runs/vpc/*"
+        )
 
     def test_the_trainers_own_place_and_data_are_opened_with_their_keys(self, synthesised):
         key = "arn:aws:kms:us-east-2:123456789012:key"
-        found = node_statements(
+        statements_by_sid = node_statements(
             synthesised(f"""
 slipway: 1
 name: own
@@ -90,27 +93,32 @@ checkpoint: {{mode: own, uri: s3://team/runs/a, kms_key_arn: {key}/own}}
 run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {key}/data}}]}}
 """)
         )
-        assert found["KeepCheckpoints"]["Resource"]["Fn::Join"][1][-1] == "/jobs/*"
-        assert "s3:DeleteObject" in found["KeepOwnCheckpoints"]["Action"]
-        assert found["ReadData"]["Action"] == "s3:GetObject"
+        assert statements_by_sid["KeepCheckpoints"]["Resource"]["Fn::Join"][1][-1] == "/jobs/*"
+        assert "s3:DeleteObject" in statements_by_sid["KeepOwnCheckpoints"]["Action"]
+        assert statements_by_sid["ReadData"]["Action"] == "s3:GetObject"
         for sid, below in (("KeepOwnCheckpoints", "team/runs/a"), ("ReadData", "corpus/tokens")):
-            assert found[sid]["Resource"]["Fn::Join"][1][-1] == f":s3:::{below}/*"
-        assert found["FindData"]["Condition"] == {"StringLike": {"s3:prefix": ["tokens", "tokens/*"]}}
-        assert (found["UseKeyOfOwnCheckpoints"]["Resource"], found["UseKeyOfData"]["Resource"]) == (
+            assert statements_by_sid[sid]["Resource"]["Fn::Join"][1][-1] == f":s3:::{below}/*"
+        assert statements_by_sid["FindData"]["Condition"] == {"StringLike": {"s3:prefix": ["tokens", "tokens/*"]}}
+        assert (
+            statements_by_sid["UseKeyOfOwnCheckpoints"]["Resource"],
+            statements_by_sid["UseKeyOfData"]["Resource"],
+        ) == (
             f"{key}/own",
             f"{key}/data",
         )
-        assert found["UseKeyOfData"]["Action"] == "kms:Decrypt"
+        assert statements_by_sid["UseKeyOfData"]["Action"] == "kms:Decrypt"
 
     def test_nodes_give_an_object_no_tag_but_the_agents_own(self, assembly):
-        found = node_statements(assembly)
-        tagging = [sid for sid, each in found.items() if "s3:PutObjectTagging" in json.dumps(each["Action"])]
+        statements_by_sid = node_statements(assembly)
+        tagging = [
+            sid for sid, each in statements_by_sid.items() if "s3:PutObjectTagging" in json.dumps(each["Action"])
+        ]
         assert tagging == ["MarkSuperseded"]
-        assert found["MarkSuperseded"]["Condition"] == {
+        assert statements_by_sid["MarkSuperseded"]["Condition"] == {
             "StringEquals": {f"s3:RequestObjectTag/{objects.TAG}": [objects.KEPT, objects.SUPERSEDED]},
             "ForAllValues:StringEquals": {"s3:RequestObjectTagKeys": [objects.TAG]},
         }
-        assert found["MarkSuperseded"]["Resource"] == found["KeepCheckpoints"]["Resource"]
+        assert statements_by_sid["MarkSuperseded"]["Resource"] == statements_by_sid["KeepCheckpoints"]["Resource"]
 
     def test_nodes_delete_no_checkpoint(self, assembly):
         for sid, statement in some(node_statements(assembly).items()):
@@ -231,9 +239,9 @@ class TestAccount:
             key for key, each in assembly.resources("training", "AWS::IAM::ManagedPolicy").items() if "Path" not in each
         )
         assert provider["Parameters"] == {"AdditionalIamPolicies": {"Ref": policy}}
-        found = statements(assembly.resources("training", "AWS::IAM::ManagedPolicy")[policy])
-        assert set(found) == {"LinkFileSystem", "LinkData", "ReadData"}
-        assert found["ReadData"]["Resource"]["Fn::Join"][1][-1] == ":s3:::corpus-of-the-team/tokens/*"
+        statements_by_sid = statements(assembly.resources("training", "AWS::IAM::ManagedPolicy")[policy])
+        assert set(statements_by_sid) == {"LinkFileSystem", "LinkData", "ReadData"}
+        assert statements_by_sid["ReadData"]["Resource"]["Fn::Join"][1][-1] == ":s3:::corpus-of-the-team/tokens/*"
 
 
 class TestOutputs:
@@ -241,7 +249,7 @@ class TestOutputs:
         outputs = set(assembly.template("training")["Outputs"])
         request = assembly.plan.request
         unasked = {"SessionLogPolicyArn": request.security.session_log, "StopUri": request.budget.stop_at_usd}
-        assert set(OUTPUTS.values()) - outputs == {name for name, asked in unasked.items() if not asked}
+        assert set(OUTPUTS.values()) - outputs == {name for name, is_needed in unasked.items() if not is_needed}
 
     def test_they_say_how_to_connect(self, p5):
         outputs = p5.template("training")["Outputs"]

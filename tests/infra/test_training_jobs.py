@@ -77,7 +77,7 @@ class SageMaker:
         self.jobs = {"own-1": ("tiny", "Training"), "other-1": ("other", "Training"), "own-2": ("tiny", "Pending")}
 
     def get_paginator(self, call):
-        return SimpleNamespace(paginate=lambda **asked: [getattr(self, call)(**asked)])
+        return SimpleNamespace(paginate=lambda **params: [getattr(self, call)(**params)])
 
     def list_training_jobs(self, StatusEquals):  # noqa: N803 - as the API has it
         assert StatusEquals == "InProgress"
@@ -120,12 +120,12 @@ def test_the_guard_counts_billed_instances_and_stops_the_jobs_of_its_own_plan():
 def test_the_guard_sets_a_retention_that_nobody_has_set_and_deletes_no_event(
     monkeypatch, example, days_later, before, after
 ):
-    told = {name: variables(example)[name] for name in ("LOG_GROUP", "LOG_RETENTION_DAYS")}
-    assert told == {"LOG_GROUP": "/aws/sagemaker/TrainingJobs", "LOG_RETENTION_DAYS": "30"}
-    for name, value in told.items():
+    guard_variables = {name: variables(example)[name] for name in ("LOG_GROUP", "LOG_RETENTION_DAYS")}
+    assert guard_variables == {"LOG_GROUP": "/aws/sagemaker/TrainingJobs", "LOG_RETENTION_DAYS": "30"}
+    for name, value in guard_variables.items():
         monkeypatch.setenv(name, value)
     with mock_aws(), guard_module("training_jobs") as module:
-        logs, group = boto3.client("logs", "us-east-2"), told["LOG_GROUP"]
+        logs, group = boto3.client("logs", "us-east-2"), guard_variables["LOG_GROUP"]
         now = datetime.now(UTC) + timedelta(days=days_later)
         guard = module.TrainingJobGuard(SimpleNamespace(), lambda _: logs, now)
         guard.set_retention()  # before the first job of the account there is no group
@@ -134,11 +134,11 @@ def test_the_guard_sets_a_retention_that_nobody_has_set_and_deletes_no_event(
         if before is not None:
             logs.put_retention_policy(logGroupName=group, retentionInDays=before)
         guard.set_retention()
-        found = {
+        retention_by_group = {
             log_group["logGroupName"]: log_group.get("retentionInDays")
             for log_group in logs.describe_log_groups()["logGroups"]
         }
-    assert found == {group: after, f"{group}-of-others": None}
+    assert retention_by_group == {group: after, f"{group}-of-others": None}
 
 
 def test_the_guard_may_set_the_retention_of_that_group_alone(example):

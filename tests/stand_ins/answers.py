@@ -30,8 +30,8 @@ def judge(service: str, name: str, answer: dict[str, Any]) -> None:
 def judge_by(model: OperationModel, answer: dict[str, Any]) -> None:
     """`judge` by the model itself."""
     shape = model.output_shape
-    said = {key: value for key, value in answer.items() if key != "ResponseMetadata"}
-    wrong = list(_wrong(shape, said, model.name)) if shape is not None else [f"{model.name}: {key}" for key in said]
+    body = {key: value for key, value in answer.items() if key != "ResponseMetadata"}
+    wrong = list(_wrong(shape, body, model.name)) if shape is not None else [f"{model.name}: {key}" for key in body]
     assert not wrong, f"no answer of {model.name}: {'; '.join(wrong)}"
 
 

@@ -173,24 +173,24 @@ class _Handler(QuietHandler):
 
     def _listed(self, items, token, fault):
         """One page; a loop hands back the token that it was given."""
-        found, after = self.state.page(items, token)
-        return found, ("1" if fault and fault.what == "loop" else after)
+        page, after = self.state.page(items, token)
+        return page, ("1" if fault and fault.what == "loop" else after)
 
     def _get_products(self, body, region, fault):
         filters = {filter_["Field"]: filter_["Value"] for filter_ in body.get("Filters", ())}
-        found = [
+        products = [
             product
             for product in self.state.products
             if product["serviceCode"] == body["ServiceCode"]
             and (not self.state.filtering or filters.items() <= _fields(product["product"]).items())
         ]
-        page, after = self._listed(found, body.get("NextToken"), fault)
+        page, after = self._listed(products, body.get("NextToken"), fault)
         answer = {"FormatVersion": "aws_v1", "PriceList": [*map(json.dumps, page), *self.state.raw_entries]}
         return json.dumps(answer | ({"NextToken": after} if after else {}))
 
     def _describe_savings_plans_offering_rates(self, body, region, fault):
         wanted = {filter_["name"]: set(filter_["values"]) for filter_ in body.get("filters", ())}
-        found = []
+        rates = []
         for rate in self.state.rates:
             stated = {item["name"]: item["value"] for item in rate["properties"]}
             plan = rate["savingsPlanOffering"]["planType"]
@@ -199,24 +199,24 @@ class _Handler(QuietHandler):
             if "usageTypes" in body and rate["usageType"] not in body["usageTypes"]:
                 continue
             if all(stated.get(name) in values for name, values in wanted.items()):
-                found.append(rate)
-        page, after = self._listed(found, body.get("nextToken"), fault)
+                rates.append(rate)
+        page, after = self._listed(rates, body.get("nextToken"), fault)
         return json.dumps({"searchResults": page, "nextToken": after or ""})
 
     def _search_training_plan_offerings(self, body, region, fault):
-        found = [
+        offerings = [
             plan["offering"]
             for plan in self.state.plans
             if plan["region"] == region
             and plan["type"] == body["InstanceType"]
             and body["TargetResources"] == plan["offering"]["TargetResources"]
         ]
-        return json.dumps({"TrainingPlanOfferings": found})
+        return json.dumps({"TrainingPlanOfferings": offerings})
 
     def _describe_spot_price_history(self, body, region, fault):
         types = {value for name, value in body.items() if name.startswith("InstanceType.")}
-        found = [each for each in self.state.spot if each["region"] == region and each["instanceType"] in types]
-        page, after = self._listed(found, body.get("NextToken"), fault)
+        spots = [each for each in self.state.spot if each["region"] == region and each["instanceType"] in types]
+        page, after = self._listed(spots, body.get("NextToken"), fault)
         rows = [_item(each, leave=("region",)) for each in page]
         return _xml("DescribeSpotPriceHistory", "spotPriceHistorySet", rows, after)
 
@@ -234,14 +234,14 @@ class _Handler(QuietHandler):
     def _describe_capacity_block_offerings(self, body, region, fault):
         whole = "UltraserverType" in body
         wanted = body["UltraserverType" if whole else "InstanceType"]
-        found = [
+        blocks = [
             block
             for block in self.state.blocks
             if block["region"] == region
             and block.get("ultraserverType" if whole else "instanceType") == wanted
             and str(block["capacityBlockDurationHours"]) == body["CapacityDurationHours"]
         ]
-        rows = [_item(each, leave=("region",)) for each in found]
+        rows = [_item(each, leave=("region",)) for each in blocks]
         return _xml("DescribeCapacityBlockOfferings", "capacityBlockOfferingSet", rows, None)
 
 

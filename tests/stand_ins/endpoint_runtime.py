@@ -68,7 +68,7 @@ class Runtime:
     @property
     def outputs(self):
         """Of the endpoint's stack."""
-        found = {
+        outputs = {
             "EndpointName": NAME,
             "EndpointConfigName": "config-new",
             "ModelName": "model-new",
@@ -77,8 +77,10 @@ class Runtime:
             **({"InferenceComponentName": NAME} if self.mode == "components" else {}),
         }
         if self.mode == "asynchronous":
-            return {**found, "RequestsUri": "s3://kept/requests"}
-        return found if self.mode == "embedding" else {**found, "OpenAiUrl": f"{self.url}/endpoints/{NAME}/openai/v1"}
+            return {**outputs, "RequestsUri": "s3://kept/requests"}
+        return (
+            outputs if self.mode == "embedding" else {**outputs, "OpenAiUrl": f"{self.url}/endpoints/{NAME}/openai/v1"}
+        )
 
 
 class Handler(QuietHandler):
@@ -111,8 +113,8 @@ class Handler(QuietHandler):
             data = [] if state.empty else [{"embedding": [0.1] * 3}]
             self.send({"data": data, "usage": {"prompt_tokens": 11}})
         elif target.endswith("DescribeEndpoint") and state.gone:
-            said = {"__type": "ValidationException", "message": f'Could not find endpoint "{NAME}".'}
-            self.answer(json.dumps(said).encode(), 400, "application/x-amz-json-1.1")
+            error = {"__type": "ValidationException", "message": f'Could not find endpoint "{NAME}".'}
+            self.answer(json.dumps(error).encode(), 400, "application/x-amz-json-1.1")
         elif target.endswith("DescribeEndpoint"):
             variants = [{"VariantName": "main", "CurrentInstanceCount": 2}]
             status = state.before.pop(0) if state.before else state.status
@@ -123,9 +125,9 @@ class Handler(QuietHandler):
         else:
             self.query(parse_qs(body.decode()), target)
 
-    def query(self, asked, target):
+    def query(self, fields, target):
         """CloudFormation and CloudWatch."""
-        state, action = self.state, asked.get("Action", [target.rpartition(".")[2]])[0]
+        state, action = self.state, fields.get("Action", [target.rpartition(".")[2]])[0]
         answers = {
             "DescribeLogStreams": {"logStreams": [{"logStreamName": "main/1"}] if state.log else []},
             "GetLogEvents": {"events": [{"timestamp": 1, "message": each} for each in state.log]},
@@ -166,10 +168,10 @@ class Handler(QuietHandler):
         )
         return self.xml("DescribeStacks", f"<Stacks><member>{stack}</member></Stacks>")
 
-    def chat(self, asked):
+    def chat(self, body):
         """An answer, token by token."""
         state = self.state
-        state.asked.append(("chat", asked, dict(self.headers)))
+        state.asked.append(("chat", body, dict(self.headers)))
         if state.refuse:
             return self.answer(b'{"error": "no"}', state.refuse)
         self.send_response(200)
@@ -180,7 +182,7 @@ class Handler(QuietHandler):
         time.sleep(state.first_s)
         if state.rubbish:
             self.wfile.write(b'data: {"choices": [<html>\n\n')
-        count = 0 if state.empty else min(state.tokens, asked["max_tokens"])
+        count = 0 if state.empty else min(state.tokens, body["max_tokens"])
         for index in range(count):
             if index == state.break_after:
                 return None
@@ -191,7 +193,7 @@ class Handler(QuietHandler):
             state.delivered.append(time.monotonic())
             time.sleep(state.token_s)
         if state.usage:
-            words = len(asked["messages"][0]["content"].split())
+            words = len(body["messages"][0]["content"].split())
             read = 12 if state.template is None else words + state.template
             self.event({"choices": [], "usage": {"prompt_tokens": read, "completion_tokens": count}})
         self.wfile.write(b"data: [DONE]\n\n")
@@ -204,8 +206,8 @@ class Handler(QuietHandler):
     def take(self, location):
         """A request of the queue, answered later in S3."""
         state = self.state
-        asked = json.loads(state.objects["/" + location.removeprefix("s3://")])
-        state.asked.append(("queue", asked, dict(self.headers)))
+        document = json.loads(state.objects["/" + location.removeprefix("s3://")])
+        state.asked.append(("queue", document, dict(self.headers)))
         usage = {"prompt_tokens": 12, "completion_tokens": 0 if state.empty else state.tokens}
         answer = {"choices": [{"message": {"content": "" if state.empty else "one two"}}], "usage": usage}
         path = "/kept/failures/1" if state.queue_fails else "/kept/answers/1"

@@ -33,14 +33,23 @@ class PublicPrices:
 
     def offer(self, service: str, region: str, *products: dict) -> None:
         """Publish an offer file out of entries of the shape that GetProducts answers with."""
-        found = {"formatVersion": "v1.0", "disclaimer": "{not a price}", "offerCode": service, "version": "20261119"}
-        found |= {"publicationDate": "2026-11-19T00:00:00Z", "products": {}, "terms": {"OnDemand": {}, "Reserved": {}}}
+        offer_file = {
+            "formatVersion": "v1.0",
+            "disclaimer": "{not a price}",
+            "offerCode": service,
+            "version": "20261119",
+        }
+        offer_file |= {
+            "publicationDate": "2026-11-19T00:00:00Z",
+            "products": {},
+            "terms": {"OnDemand": {}, "Reserved": {}},
+        }
         for number, each in enumerate(products):
             sku = f"SKU{number}"
-            found["products"][sku] = {**each["product"], "sku": sku}
+            offer_file["products"][sku] = {**each["product"], "sku": sku}
             for kind, terms in each["terms"].items():
-                found["terms"][kind][sku] = terms
-        self.files[offer_path(service, region)] = json.dumps({**found, "attributesList": {}}, indent=1).encode()
+                offer_file["terms"][kind][sku] = terms
+        self.files[offer_path(service, region)] = json.dumps({**offer_file, "attributesList": {}}, indent=1).encode()
 
     def environment(self, cache) -> dict[str, str]:
         """What Slipway needs to find it; no credentials."""
@@ -53,7 +62,7 @@ class PublicPrices:
 
     def statuses(self, path: str) -> list[int]:
         """The statuses that went for a path."""
-        return [status for asked, _, status in self.asked if asked == path]
+        return [status for requested, _, status in self.asked if requested == path]
 
 
 def offer_path(service: str, region: str) -> str:

@@ -34,23 +34,23 @@ class Machine:
         self.sent: list[dict[str, object]] = []
         self.running: list[threading.Thread] = []
 
-    def send(self, asked: dict[str, object]) -> tuple[int, dict[str, object]]:
+    def send(self, params: dict[str, object]) -> tuple[int, dict[str, object]]:
         """SendCommand."""
-        if asked["InstanceIds"] != [self.instance]:
+        if params["InstanceIds"] != [self.instance]:
             return 400, {"__type": "InvalidInstanceId", "message": "Instances not in a valid state for account"}
-        self.sent.append(asked)
+        self.sent.append(params)
         command = str(uuid.uuid4())
-        found = {"looks": 0, "Status": "InProgress", "StatusDetails": "InProgress", "ResponseCode": -1}
-        self.commands[command] = found
-        lines = asked["Parameters"]["commands"]
-        self.running.append(threading.Thread(target=self.run, args=(found, "\n".join(lines)), daemon=True))
+        state = {"looks": 0, "Status": "InProgress", "StatusDetails": "InProgress", "ResponseCode": -1}
+        self.commands[command] = state
+        lines = params["Parameters"]["commands"]
+        self.running.append(threading.Thread(target=self.run, args=(state, "\n".join(lines)), daemon=True))
         self.running[-1].start()
-        return 200, {"Command": {"CommandId": command, "Status": "Pending", "DocumentName": asked["DocumentName"]}}
+        return 200, {"Command": {"CommandId": command, "Status": "Pending", "DocumentName": params["DocumentName"]}}
 
-    def run(self, found: dict[str, object], script: str) -> None:
+    def run(self, state: dict[str, object], script: str) -> None:
         """What the agent on the machine does."""
         if self.details:
-            found |= {"Status": "TimedOut", "StatusDetails": self.details}
+            state |= {"Status": "TimedOut", "StatusDetails": self.details}
             return
         done = subprocess.run(
             ["/bin/sh", "-c", script],
@@ -61,7 +61,7 @@ class Machine:
             check=False,
         )
         status = "Success" if done.returncode == 0 else "Failed"
-        found |= {
+        state |= {
             "StandardOutputContent": done.stdout[:OUT],
             "StandardErrorContent": done.stderr[:ERR],
             "ResponseCode": done.returncode,
@@ -69,15 +69,15 @@ class Machine:
             "Status": status,
         }
 
-    def outcome(self, asked: dict[str, object]) -> tuple[int, dict[str, object]]:
+    def outcome(self, params: dict[str, object]) -> tuple[int, dict[str, object]]:
         """GetCommandInvocation."""
-        found = self.commands.get(str(asked["CommandId"]))
-        if found is None or found["looks"] < self.silent_looks:
-            if found is not None:
-                found["looks"] += 1
+        state = self.commands.get(str(params["CommandId"]))
+        if state is None or state["looks"] < self.silent_looks:
+            if state is not None:
+                state["looks"] += 1
             return 400, {"__type": "InvocationDoesNotExist", "message": ""}
-        answer = {name: value for name, value in found.items() if name != "looks"}
-        return 200, {"CommandId": asked["CommandId"], "InstanceId": self.instance, **answer}
+        answer = {name: value for name, value in state.items() if name != "looks"}
+        return 200, {"CommandId": params["CommandId"], "InstanceId": self.instance, **answer}
 
 
 @contextmanager
@@ -86,20 +86,20 @@ def served(machine: Machine, *, otherwise: str = "") -> Iterator[str]:
 
     class Handler(QuietHandler):
         def do_POST(self) -> None:
-            asked = self.rfile.read(int(self.headers["Content-Length"]))
+            request_body = self.rfile.read(int(self.headers["Content-Length"]))
             operation = self.headers["X-Amz-Target"].rpartition(".")[2]
             known = {"SendCommand": machine.send, "GetCommandInvocation": machine.outcome}
             if operation in known:
-                code, answer = known[operation](json.loads(asked))
+                code, answer = known[operation](json.loads(request_body))
                 if code == HTTPStatus.OK:
                     judge("ssm", operation, answer)
                 body = json.dumps(answer).encode()
             else:
-                code, body = self.passed_on(asked)
+                code, body = self.passed_on(request_body)
             self.reply(code, body, "application/x-amz-json-1.1")
 
-        def passed_on(self, asked: bytes) -> tuple[int, bytes]:
-            request = urllib.request.Request(otherwise, data=asked, headers=dict(self.headers), method="POST")
+        def passed_on(self, body: bytes) -> tuple[int, bytes]:
+            request = urllib.request.Request(otherwise, data=body, headers=dict(self.headers), method="POST")
             try:
                 with urllib.request.urlopen(request, timeout=30) as answer:
                     return int(answer.status), answer.read()

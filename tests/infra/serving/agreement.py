@@ -56,8 +56,8 @@ FREE = (
 
 def differences(template, quote):
     """The names of quantities that are not what was quoted."""
-    made, said = of_template(template, quote), of_quote(quote)
-    return sorted(name for name in made.keys() | said.keys() if not same(made.get(name, 0), said.get(name, 0)))
+    made, quoted = of_template(template, quote), of_quote(quote)
+    return sorted(name for name in made.keys() | quoted.keys() if not same(made.get(name, 0), quoted.get(name, 0)))
 
 
 def unknown(template):
@@ -160,20 +160,20 @@ def of_quote(quote):
     """The same quantities as the quote has them; a line that nothing is known of is one too."""
     (scaling,) = [policy["value"] for policy in quote["policies"] if policy["name"] == "autoscaling"]
     least, most = re.fullmatch(r"(\d+) to (\d+) instances", scaling).groups()
-    found: dict[str, Any] = {"instances": [int(least), int(most)]}
+    quoted: dict[str, Any] = {"instances": [int(least), int(most)]}
     hours = 0.0
     for line in quote["components"]:
         name, amount = line["name"], line["quantity"]
         plain = re.sub(r"^\d+ ", "", name)
         if machine := re.fullmatch(r"(ml\.\S+) on-demand, (busy|idle)", name):
-            found["instance type"] = machine[1]
+            quoted["instance type"] = machine[1]
             hours += amount
         elif plain in STANDING:
-            found[STANDING[plain]] = amount
+            quoted[STANDING[plain]] = amount
             if plain == "guard and its messages":
-                found["function price"] = float(line["unit_price_usd"])
+                quoted["function price"] = float(line["unit_price_usd"])
         elif name not in USAGE:
-            found[name] = amount
+            quoted[name] = amount
     if not same(hours, quote["serving"]["instances"]["mean"] * MONTH_H):
-        found["instance-hours"] = hours
-    return found
+        quoted["instance-hours"] = hours
+    return quoted

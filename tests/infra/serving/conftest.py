@@ -58,8 +58,8 @@ def only(assembly, kind):
 
 
 def variant(assembly):
-    (found,) = only(assembly, CONFIG)["ProductionVariants"]
-    return found
+    (production_variant,) = only(assembly, CONFIG)["ProductionVariants"]
+    return production_variant
 
 
 def container(assembly):
@@ -67,8 +67,8 @@ def container(assembly):
 
 
 def alarms(assembly):
-    found = assembly.resources("serving", "AWS::CloudWatch::Alarm")
-    return {re.sub(r"^Alarms(.*?)[0-9A-F]{8}$", r"\1", key): each for key, each in found.items()}
+    resources = assembly.resources("serving", "AWS::CloudWatch::Alarm")
+    return {re.sub(r"^Alarms(.*?)[0-9A-F]{8}$", r"\1", key): each for key, each in resources.items()}
 
 
 def statements(assembly, sid):

@@ -23,12 +23,12 @@ def sides(synthesised, catalog):
 
     def both(name):
         if name not in done:
-            found = price(FILES[name], NOW, PriceOptions())
-            (rank,) = [index for index, each in enumerate(found.candidates, 1) if each.place.instance_type]
-            quoted = found.quote(rank)
+            priced_plan = price(FILES[name], NOW, PriceOptions())
+            (rank,) = [index for index, each in enumerate(priced_plan.candidates, 1) if each.place.instance_type]
+            quoted = priced_plan.quote(rank)
             made = synthesised(quoted.plan, usd_per_hour=f"{quoted.price.usd:f}")
-            told = json.loads(json.dumps(quote_document(quoted, rank, catalog.instance_types)))
-            done[name] = made.template("serving"), told
+            document = json.loads(json.dumps(quote_document(quoted, rank, catalog.instance_types)))
+            done[name] = made.template("serving"), document
         return copy.deepcopy(done[name])
 
     return both
@@ -55,16 +55,16 @@ def test_every_type_of_resource_is_priced_or_known_to_cost_nothing(sides, name):
 @pytest.mark.parametrize("name", FILES)
 def test_copies_and_their_shape_are_those_of_the_estimate(sides, name):
     template, quote = sides(name)
-    told = quote["serving"]
+    serving = quote["serving"]
     for component in resources(template, "AWS::SageMaker::InferenceComponent"):
         needs = component["Specification"]["ComputeResourceRequirements"]
-        assert needs["NumberOfAcceleratorDevicesRequired"] * 2 == told["tensor_parallel"]
+        assert needs["NumberOfAcceleratorDevicesRequired"] * 2 == serving["tensor_parallel"]
     (model,) = resources(template, "AWS::SageMaker::Model")
     environment = model["PrimaryContainer"]["Environment"]
     names = [
-        ("SM_ON_TENSOR_PARALLEL_SIZE", "SM_VLLM_TENSOR_PARALLEL_SIZE", told["tensor_parallel"]),
-        ("SM_ON_BATCH_SIZE", "SM_VLLM_MAX_NUM_SEQS", told["batch_size"]),
-        ("SM_ON_SEQUENCE_LENGTH", "SM_VLLM_MAX_MODEL_LEN", told["sequence_length"]),
+        ("SM_ON_TENSOR_PARALLEL_SIZE", "SM_VLLM_TENSOR_PARALLEL_SIZE", serving["tensor_parallel"]),
+        ("SM_ON_BATCH_SIZE", "SM_VLLM_MAX_NUM_SEQS", serving["batch_size"]),
+        ("SM_ON_SEQUENCE_LENGTH", "SM_VLLM_MAX_MODEL_LEN", serving["sequence_length"]),
     ]
     for neuron, gpu, value in names:
         assert (environment.get(neuron) or environment[gpu]) == str(value)
@@ -75,8 +75,8 @@ def test_copies_and_their_shape_are_those_of_the_estimate(sides, name):
 
 def one(template, kind):
     """The properties of the one resource of a type."""
-    (found,) = resources(template, kind)
-    return found
+    (resource,) = resources(template, kind)
+    return resource
 
 
 def variant(template):
@@ -193,12 +193,12 @@ def test_a_change_of_any_quoted_line_is_noticed(sides, name):
 
 def test_a_quoted_range_type_or_price_that_is_another_is_noticed(sides):
     template, quote = sides("embedding-inf2")
-    for name, old, new, told in [
+    for name, old, new, expected in [
         ("policies", "1 to 3", "0 to 3", "instances"),
         ("components", "inf2.xlarge", "inf2.8xlarge", "instance type"),
     ]:
         changed = {**quote, name: json.loads(json.dumps(quote[name]).replace(old, new))}
-        assert differences(template, changed) == [told]
+        assert differences(template, changed) == [expected]
     (line,) = [component for component in quote["components"] if component["name"].startswith("guard")]
     line["unit_price_usd"] = str(2 * float(line["unit_price_usd"]))
     assert differences(template, quote) == ["function price"]

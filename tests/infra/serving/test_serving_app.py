@@ -17,7 +17,7 @@ NEWER = "763104351884.dkr.ecr.us-east-1.amazonaws.com/vllm-neuronx:0.16.0-neuron
 
 
 @pytest.mark.parametrize(
-    "name, changes, said",
+    "name, changes, message",
     [
         (
             "llama31-8b-inf2",
@@ -41,7 +41,7 @@ NEWER = "763104351884.dkr.ecr.us-east-1.amazonaws.com/vllm-neuronx:0.16.0-neuron
         ),
     ],
 )
-def test_what_is_wrong_is_said_in_one_screen(run_app, tmp_path, name, changes, said):
+def test_what_is_wrong_is_said_in_one_screen(run_app, tmp_path, name, changes, message):
     text = FILES[name].read_text(encoding="utf-8")
     for old, new in changes.items():
         assert old in text
@@ -50,6 +50,6 @@ def test_what_is_wrong_is_said_in_one_screen(run_app, tmp_path, name, changes, s
     path.write_text(text, encoding="utf-8")
     answer = run_app(path)
     assert answer.code == 5
-    assert said in answer.err
+    assert message in answer.err
     assert "Traceback" not in answer.err
     assert not list(answer.out.glob("*"))

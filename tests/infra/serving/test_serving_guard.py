@@ -31,7 +31,7 @@ class Account(ManagedAccount):
             self.stub.add_response("describe_endpoint", answer, {"EndpointName": NAME})
 
     def lists(self, *statuses):
-        found = [
+        components = [
             {
                 "CreationTime": NOW,
                 "InferenceComponentArn": f"{ARN}:inference-component/{NAME}",
@@ -44,7 +44,7 @@ class Account(ManagedAccount):
             }
             for status in statuses
         ]
-        answer = {"InferenceComponents": found}
+        answer = {"InferenceComponents": components}
         self.stub.add_response("list_inference_components", answer, {"EndpointNameEquals": NAME})
 
 
@@ -159,9 +159,9 @@ class TestSum:
         scaling.register_scalable_target(**target, MinCapacity=0, MaxCapacity=4)
         aws.describes(2)
         guard(**SUM, STOP_TO_ZERO="true").watch()
-        (found,) = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
-        assert (found["MinCapacity"], found["MaxCapacity"]) == (0, 0)
-        assert found["SuspendedState"]["DynamicScalingOutSuspended"] is True
+        (scalable_target,) = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+        assert (scalable_target["MinCapacity"], scalable_target["MaxCapacity"]) == (0, 0)
+        assert scalable_target["SuspendedState"]["DynamicScalingOutSuspended"] is True
         ((subject, message),) = aws.messages
         assert subject == "slipway tiny: endpoint scaled to zero"
         assert "slipway deploy" in message

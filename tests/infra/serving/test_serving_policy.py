@@ -43,10 +43,10 @@ def test_every_type_of_an_endpoints_stack_is_allowed(example):
 
 def test_whoever_runs_slipway_may_ask_it_and_read_its_log(example):
     (person,) = documents([PERSON])
-    asked = [arn for action, arn, _ in made(example) if action == "sagemaker:CreateEndpoint"]
+    endpoint_arns = [arn for action, arn, _ in made(example) if action == "sagemaker:CreateEndpoint"]
     logs = [arn for action, arn, _ in made(example) if action == "logs:CreateLogGroup" and "/aws/sagemaker/" in arn]
-    assert (len(asked), len(logs)) == (1, 1)
-    assert allows([person], "sagemaker:InvokeEndpoint", asked[0])
+    assert (len(endpoint_arns), len(logs)) == (1, 1)
+    assert allows([person], "sagemaker:InvokeEndpoint", endpoint_arns[0])
     assert allows([person], "logs:GetLogEvents", logs[0])
     assert allows([person], "sagemaker:CallWithBearerToken", "*")
 
@@ -74,7 +74,7 @@ def test_such_a_role_needs_what_the_stacks_own_has(example):
     )
     (role,) = named_roles(request, TARGETS[TargetKind.SAGEMAKER_ENDPOINT])
     account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
-    asked = {each for found, _ in needed_actions(PERMISSIONS, request, role, account) for each in found}
+    needed = {each for action_set, _ in needed_actions(PERMISSIONS, request, role, account) for each in action_set}
     (own,) = containers(example)
     for policy in some(own["Policies"]):
-        assert actions(policy["PolicyDocument"]) <= asked
+        assert actions(policy["PolicyDocument"]) <= needed

@@ -115,8 +115,8 @@ class TestAlarms:
     def test_everybody_is_notified_but_of_a_wake(self, example):
         (topic,) = example.resources("serving", "AWS::SNS::Topic")
         for name, alarm in some(alarms(example).items()):
-            told = {"Ref": topic} in alarm["AlarmActions"]
-            assert told != (name == "Wake")
+            notifies = {"Ref": topic} in alarm["AlarmActions"]
+            assert notifies != (name == "Wake")
 
     def test_a_topic_of_ones_own_is_notified_too(self, endpoint):
         arn = "arn:aws:sns:us-east-1:123456789012:ml-platform"
@@ -145,8 +145,8 @@ class TestGuardrails:
 
     def test_money_has_its_alarm_and_its_budget(self, endpoint):
         made = endpoint("llama31-8b-inf2", context={"usd_per_hour": "77.90"})
-        found = made.resources("serving", "AWS::CloudWatch::Alarm").values()
-        (spend,) = [each for each in found if each["MetricName"] == "EstimatedSpend"]
+        own_alarms = made.resources("serving", "AWS::CloudWatch::Alarm").values()
+        (spend,) = [each for each in own_alarms if each["MetricName"] == "EstimatedSpend"]
         assert spend["Threshold"] == 40_000
         assert only(made, "AWS::Budgets::Budget")["Budget"]["BudgetLimit"]["Amount"] == 40_000
 
