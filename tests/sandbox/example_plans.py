@@ -53,10 +53,10 @@ def patient_changes(root):
 def copied(path, root, changes=()):
     """A copy of an example in another folder; `changes` has pairs of old and new text."""
     text = path.read_text()
-    days = [date.fromisoformat(found[2]) for found in DAY.finditer(text)]
+    days = [date.fromisoformat(match[2]) for match in DAY.finditer(text)]
     first = datetime.now(UTC).date() + TO_COME
-    text = DAY.sub(lambda found: f"{found[1]}{first + (date.fromisoformat(found[2]) - days[0])}T", text)
-    text = WORKDIR.sub(lambda found: found[1] + json.dumps(str((path.parent / found[2]).resolve())), text)
+    text = DAY.sub(lambda match: f"{match[1]}{first + (date.fromisoformat(match[2]) - days[0])}T", text)
+    text = WORKDIR.sub(lambda match: match[1] + json.dumps(str((path.parent / match[2]).resolve())), text)
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
@@ -70,7 +70,9 @@ def launched(name, root):
     plan = copied(EXAMPLES / name, root, patient_changes(root))
     priced = price(plan, datetime.now(UTC), PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)
-    told = []
+    messages = []
     own = {"root": root, "sandbox": True, "scheduler": "local", "interrupt_after_s": 0.1}
-    folder, report = launch_quote(priced, rank, quoted, LaunchOptions(tell=told.append, progress=lambda _: None, **own))
-    return folder, report, told
+    folder, report = launch_quote(
+        priced, rank, quoted, LaunchOptions(tell=messages.append, progress=lambda _: None, **own)
+    )
+    return folder, report, messages

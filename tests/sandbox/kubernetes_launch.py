@@ -52,13 +52,13 @@ def launched(folder, plan):
     (folder / "work" / "train.py").write_text(TRAINER)
     priced = price(folder / "plan.yaml", datetime.now(UTC), PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)
-    told = []
+    messages = []
     options = LaunchOptions(
         root=folder,
         sandbox=True,
         interrupt_after_s=0.5,
-        tell=told.append,
-        progress=lambda now: told.append(str(now)),
+        tell=messages.append,
+        progress=lambda now: messages.append(str(now)),
         scheduler="local",
     )
     run, report = launch_quote(priced, rank, quoted, options)
@@ -69,9 +69,9 @@ def launched(folder, plan):
     log = (run.logs / f"attempt-{len(report.attempts)}.log").read_text()
     assert f"ends with {undisturbed()}" in log
     assert f"begins at {last.resumed_from_step}" in log
-    assert any("EC2 reclaims ip-10-0-" in line for line in told)
+    assert any("EC2 reclaims ip-10-0-" in line for line in messages)
     # The API is asked when the control plane is there, before the nodes.
     steps = ("control plane first", "requesting the API of slipway-", "read back and as planned")
-    told_at = [next(index for index, line in enumerate(told) if words in line) for words in steps]
+    told_at = [next(index for index, line in enumerate(messages) if words in line) for words in steps]
     assert told_at == sorted(told_at)
     return run, report

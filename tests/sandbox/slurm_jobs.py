@@ -49,7 +49,7 @@ class SlurmJobs:
 
     def attempts(self, job: str) -> tuple[Attempt, ...]:
         """The attempts of a job, oldest first."""
-        found: dict[int, Attempt] = {}
+        attempt_by_number: dict[int, Attempt] = {}
         for record in self._records():
             if record["job"] != job:
                 continue
@@ -57,10 +57,10 @@ class SlurmJobs:
             at = datetime.fromtimestamp(record["time"], UTC)
             code, _, number_of_signal = record["code"].partition(":")
             ended = record["event"] == "end"
-            before = found.get(number)
+            before = attempt_by_number.get(number)
             # Slurm itself has no exit code for an attempt whose node is gone, and says 0.
             lost = (job, number) in self._lost
-            found[number] = Attempt(
+            attempt_by_number[number] = Attempt(
                 number=number,
                 started_at=before.started_at if before else at,
                 ended_at=at if ended else None,
@@ -69,7 +69,7 @@ class SlurmJobs:
                 nodes=slurm_output.hosts(record["nodes"]),
                 node_lost=lost,
             )
-        return tuple(found[number] for number in sorted(found))
+        return tuple(attempt_by_number[number] for number in sorted(attempt_by_number))
 
     def nodes(self, job: str) -> tuple[str, ...]:
         """The nodes that a job runs on now."""
@@ -189,7 +189,7 @@ class LocalJobs:
 
 def jobs_on(sandbox: Sandbox, cluster: str) -> SlurmJobs | LocalJobs:
     """The jobs of a sandbox's cluster."""
-    found = sandbox._cluster(cluster)
-    if found["scheduler"] == "slurm":
-        return SlurmJobs(Path(found["slurm_conf"]), Path(found["attempts"]), sandbox._mark)
+    facts = sandbox._cluster(cluster)
+    if facts["scheduler"] == "slurm":
+        return SlurmJobs(Path(facts["slurm_conf"]), Path(facts["attempts"]), sandbox._mark)
     return LocalJobs(sandbox, cluster)

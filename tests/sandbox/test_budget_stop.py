@@ -89,13 +89,13 @@ def launch(root, sandbox, kind, usd):
     (root / "work" / "train.py").write_text(TRAINER)
     priced = price(root / "plan.yaml", datetime.now(UTC), PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)
-    told = []
+    messages = []
     options = LaunchOptions(
-        root=root, sandbox=True, tell=told.append, progress=lambda _: None, scheduler="local", box=sandbox
+        root=root, sandbox=True, tell=messages.append, progress=lambda _: None, scheduler="local", box=sandbox
     )
     with pytest.raises(DeploymentFailedError) as caught:
         launch_quote(priced, rank, quoted, options)
-    return name, told, caught.value
+    return name, messages, caught.value
 
 
 def session_of(sandbox):
@@ -111,13 +111,13 @@ def queue(sandbox):
 
 def told_people(sandbox):
     """What was announced since the last call: subjects with their words."""
-    sqs, found = session_of(sandbox).client("sqs"), {}
+    sqs, messages_by_subject = session_of(sandbox).client("sqs"), {}
     while got := sqs.receive_message(QueueUrl=queue(sandbox)["url"], MaxNumberOfMessages=10).get("Messages"):
         for each in got:
             body = json.loads(each["Body"])
-            found.setdefault(body["Subject"], []).append(body["Message"])
+            messages_by_subject.setdefault(body["Subject"], []).append(body["Message"])
             sqs.delete_message(QueueUrl=queue(sandbox)["url"], ReceiptHandle=each["ReceiptHandle"])
-    return found
+    return messages_by_subject
 
 
 def dollars(sandbox, cluster):
@@ -140,12 +140,12 @@ def dollars(sandbox, cluster):
     "kind", ["parallelcluster", *(pytest.param(target, marks=pytest.mark.slow) for target in list(TARGETS)[1:])]
 )
 def test_the_job_saves_leaves_and_its_machines_end_before_the_sum_is_spent(tmp_path, sandbox, kind):
-    name, told, ended = launch(tmp_path, sandbox, kind, 60)
+    name, messages, ended = launch(tmp_path, sandbox, kind, 60)
     assert ended.exit_code == 6
     assert "stopped at the budget: $" in ended.message
     assert " of $60, checkpoint of step " in ended.message
     assert "raise budget.stop_at_usd and launch again: it resumes from step" in ended.message
-    assert any("the guard reports that the budget is used up" in line for line in told), told
+    assert any("the guard reports that the budget is used up" in line for line in messages), messages
     folder = RunFolder(path=(tmp_path / ".slipway" / "runs" / name / "latest").resolve())
     report = parse_report(folder.read_json("report.json"))
     (attempt,) = report.attempts
@@ -162,7 +162,7 @@ def test_the_job_saves_leaves_and_its_machines_end_before_the_sum_is_spent(tmp_p
         node.partition == "system" for node in sandbox.nodes(f"slipway-{name}")
     )
     # A higher sum goes on counting, and on training.
-    _, told, ended = launch(tmp_path, sandbox, kind, 120)
+    _, messages, ended = launch(tmp_path, sandbox, kind, 120)
     again = parse_report(RunFolder(path=folder.path.parent / "latest").read_json("report.json"))
     assert again.attempts[0].resumed_from_step == saved
     assert again.stopped.checkpoint_step > saved

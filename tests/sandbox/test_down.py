@@ -136,10 +136,10 @@ class TestWhatAKubernetesClusterMade:
         shown, done = down("pods", "--dry-run", "--json"), down("pods", "--yes", "--json")
         for code, out, err in (shown, done):
             assert code == 0, err
-            found = kept(out)["volume"]
-            assert (found["name"], found["gib"]) == (volume, 40.0)
-            assert float(found["usd_per_month"]) > 0
-            assert found["reason"].endswith(f"aws ec2 delete-volume --volume-id {volume} --region {REGION}")
+            volume_entry = kept(out)["volume"]
+            assert (volume_entry["name"], volume_entry["gib"]) == (volume, 40.0)
+            assert float(volume_entry["usd_per_month"]) > 0
+            assert volume_entry["reason"].endswith(f"aws ec2 delete-volume --volume-id {volume} --region {REGION}")
         assert {volume["VolumeId"] for volume in account.client("ec2").describe_volumes()["Volumes"]} >= {volume}
 
     def test_of_a_cluster_without_pods_nobody_asks(self, account, down):
@@ -243,9 +243,9 @@ class TestWhatStays:
             logs.create_log_group(logGroupName=f"/aws/parallelcluster/{name}")
         logs.put_retention_policy(logGroupName="/aws/parallelcluster/slipway-logged-202611201200", retentionInDays=30)
         _, out, _ = down("logged", "--dry-run", "--json")
-        found = [each for each in json.loads(out)["kept"] if each["kind"] == "logs"]
-        assert [each["name"] for each in found] == ["/aws/parallelcluster/slipway-logged-202611201200"]
-        assert found[0]["reason"] == "each line is kept for 30 days"
+        retained = [each for each in json.loads(out)["kept"] if each["kind"] == "logs"]
+        assert [each["name"] for each in retained] == ["/aws/parallelcluster/slipway-logged-202611201200"]
+        assert retained[0]["reason"] == "each line is kept for 30 days"
 
     def test_a_cluster_that_its_provider_left_behind_is_named(self, account, down):
         account.make("slipway-lost-checkpoints", STORE)

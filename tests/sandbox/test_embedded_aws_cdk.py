@@ -104,9 +104,9 @@ class TestDeployment:
         assert set(statuses(client).items()) >= {(name, "CREATE_COMPLETE") for name in ("net", "store", "train")}
 
     def test_each_resource_is_reported_as_it_is_made(self, deployed):
-        told = deployed.stdout + deployed.stderr
-        assert "Custom::PclusterCluster" in told
-        assert "AWS::EC2::NatGateway" in told
+        output = deployed.stdout + deployed.stderr
+        assert "Custom::PclusterCluster" in output
+        assert "AWS::EC2::NatGateway" in output
 
     def test_the_protected_stack_is_protected(self, deployed, client):
         (stack,) = client("cloudformation").describe_stacks(StackName="store")["Stacks"]
@@ -122,16 +122,16 @@ class TestDeployment:
 
     def test_private_subnets_hand_out_no_public_addresses(self, deployed, client, sandbox):
         (vpc,) = [resource.physical_id for resource in sandbox.resources() if resource.type == "AWS::EC2::VPC"]
-        found = client("ec2").describe_subnets(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["Subnets"]
-        assert sorted(each["MapPublicIpOnLaunch"] for each in found) == [False, False, True, True]
+        subnets = client("ec2").describe_subnets(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["Subnets"]
+        assert sorted(each["MapPublicIpOnLaunch"] for each in subnets) == [False, False, True, True]
 
     def test_the_cluster_runs(self, deployed, sandbox):
         assert [node.name for node in sandbox.nodes("demo")] == ["gpu-dy-p4d-1", "gpu-dy-p4d-2"]
 
     def test_what_is_not_there_is_said(self, deployed, sandbox):
-        found = {resource.name for resource in sandbox.not_emulated({"net", "store", "train"})}
-        assert "Custom::VpcRestrictDefaultSG" in found
-        assert "cluster demo: queue gpu: CustomActions (not run)" in found
+        names = {resource.name for resource in sandbox.not_emulated({"net", "store", "train"})}
+        assert "Custom::VpcRestrictDefaultSG" in names
+        assert "cluster demo: queue gpu: CustomActions (not run)" in names
 
 
 class TestEnd:

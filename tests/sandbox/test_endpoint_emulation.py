@@ -91,10 +91,10 @@ def stack(session):
 
 def changed(**resources):
     """The template with properties of some resources replaced."""
-    found = copy.deepcopy(TEMPLATE)
+    template_copy = copy.deepcopy(TEMPLATE)
     for name, properties in resources.items():
-        found["Resources"][name]["Properties"].update(properties)
-    return found
+        template_copy["Resources"][name]["Properties"].update(properties)
+    return template_copy
 
 
 def with_image(tag):
@@ -108,12 +108,12 @@ def made(session):
     client = session.client("sagemaker")
     models = [model["ModelName"] for model in client.list_models()["Models"]]
     configs = [config["EndpointConfigName"] for config in client.list_endpoint_configs()["EndpointConfigs"]]
-    found = client.describe_endpoint(EndpointName=NAME)
-    return models, configs, found["EndpointConfigName"]
+    endpoint = client.describe_endpoint(EndpointName=NAME)
+    return models, configs, endpoint["EndpointConfigName"]
 
 
 @pytest.mark.parametrize(
-    "template, said",
+    "template, message",
     [
         (
             changed(Config={"ProductionVariants": [{**VARIANT, "InstanceType": "ml.inf2.7xlarge"}]}),
@@ -152,10 +152,10 @@ def made(session):
         ),
     ],
 )
-def test_what_sagemaker_refuses_is_refused(stack, template, said):
+def test_what_sagemaker_refuses_is_refused(stack, template, message):
     status, why = stack(template)
     assert status == "ROLLBACK_COMPLETE"
-    assert any(said in each for each in why), why
+    assert any(message in each for each in why), why
 
 
 def test_a_changed_model_is_another_one_and_the_old_goes(stack, session):

@@ -105,20 +105,24 @@ class TestChatOnInferentia:
         report = report_of(chat.first)
         assert (report["status"], report["simulated"], report["attempts"]) == ("succeeded", True, [])
         assert report["stacks"] == [{"name": "slipway-llama31-8b-inf2-serving", "status": "CREATE_COMPLETE"}]
-        found = report["endpoint"]
-        assert (found["name"], found["mode"], found["status"]) == ("slipway-llama31-8b-inf2", "components", "InService")
-        told = found["answer"]
-        assert (told["kind"], told["output_tokens"]) == ("chat", 64)
-        assert told["ttft_ms"] > 0
-        assert told["tokens_per_s"] > 0
-        assert "stand-in" in told["shown"]
+        endpoint = report["endpoint"]
+        assert (endpoint["name"], endpoint["mode"], endpoint["status"]) == (
+            "slipway-llama31-8b-inf2",
+            "components",
+            "InService",
+        )
+        answer = endpoint["answer"]
+        assert (answer["kind"], answer["output_tokens"]) == ("chat", 64)
+        assert answer["ttft_ms"] > 0
+        assert answer["tokens_per_s"] > 0
+        assert "stand-in" in answer["shown"]
         events = [json.loads(line)["event"] for line in chat.first.folder.events.read_text().splitlines()]
         assert events == ["deployed", "in-service", "answered"]
         for name in ("plan.json", "quote.json", "outputs.json", "rendered/endpoint.json"):
             assert (chat.first.folder.path / name).is_file(), name
 
     @pytest.mark.parametrize(
-        "how, said",
+        "how, message",
         [
             ({"refuse": 500}, "the endpoint answered 500"),
             ({"empty": True}, "answered without a token"),
@@ -127,14 +131,14 @@ class TestChatOnInferentia:
             ({"first_s": 30.0}, "no word of the answer for 1 s"),
         ],
     )
-    def test_a_runtime_that_does_not_answer_is_named(self, chat, slipway, how, said):
+    def test_a_runtime_that_does_not_answer_is_named(self, chat, slipway, how, message):
         chat.box.behave(Behaviour(**how))
         try:
             code, _, err = slipway(chat, "endpoint", "test", "llama31-8b-inf2", "--timeout", "1")
         finally:
             chat.box.behave(Behaviour())
         assert code == 6
-        assert said in err
+        assert message in err
 
     def test_a_slow_one_is_measured(self, chat, slipway):
         chat.box.behave(Behaviour(first_s=0.5, token_s=0.02))
@@ -187,10 +191,10 @@ class TestChatOnInferentia:
         """Ctrl-C while CloudFormation is at it, as the terminal sends it."""
         for name, value in chat.box.environment.items():
             monkeypatch.setenv(name, value)
-        told = chat.told.append
+        add_message = chat.told.append
 
         def tell(line):
-            told(line)
+            add_message(line)
             if "UPDATE_IN_PROGRESS" in line or "deployed in" in line:
                 raise KeyboardInterrupt
 
@@ -232,20 +236,20 @@ class TestQueue:
 
     def test_it_answers_through_s3(self, queue):
         assert_all_is_read_back(queue, queue.first)
-        told = report_of(queue.first)["endpoint"]["answer"]
-        assert (told["kind"], told["output_tokens"], told["ttft_ms"]) == ("asynchronous", 64, None)
+        answer = report_of(queue.first)["endpoint"]["answer"]
+        assert (answer["kind"], answer["output_tokens"], answer["ttft_ms"]) == ("asynchronous", 64, None)
         assert "an alarm scales it up from zero: yes" in report_of(queue.first)["verified_resources"]
 
     @pytest.mark.parametrize(
-        "how, said", [({"queue_fails": True}, "failed on a request"), ({"queue_s": 60.0}, "gave no answer in 3 s")]
+        "how, message", [({"queue_fails": True}, "failed on a request"), ({"queue_s": 60.0}, "gave no answer in 3 s")]
     )
-    def test_a_queue_that_fails_is_named(self, queue, slipway, how, said):
+    def test_a_queue_that_fails_is_named(self, queue, slipway, how, message):
         queue.box.behave(Behaviour(**how))
         try:
             code, _, err = slipway(queue, "endpoint", "test", "summaries-inf2", "--timeout", "3")
         finally:
             queue.box.behave(Behaviour())
-        assert (code, said in err) == (6, True), err
+        assert (code, message in err) == (6, True), err
 
     def test_an_update_that_an_alarm_takes_back_is_exit_6_with_its_words(self, queue):
         before = queue.outputs("summaries-inf2")
@@ -301,10 +305,10 @@ def test_a_recipe_whose_launch_was_interrupted_is_launched_again_to_an_answer(re
         world = World(f"recipes/{recipe}/plan.yaml", box, tmp_path)
         for name, value in box.environment.items():
             monkeypatch.setenv(name, value)
-        told, interrupted = world.told.append, []
+        add_message, interrupted = world.told.append, []
 
         def tell(line):
-            told(line)
+            add_message(line)
             if not interrupted and ("CREATE_IN_PROGRESS" in line or "deployed in" in line):
                 interrupted.append(line)
                 raise KeyboardInterrupt

@@ -23,9 +23,9 @@ pytestmark = pytest.mark.xdist_group("examples")
 
 
 def region_of(path):
-    found = re.search(r"region: ([a-z0-9-]+)", path.read_text())
-    assert found is not None
-    return found[1]
+    match = re.search(r"region: ([a-z0-9-]+)", path.read_text())
+    assert match is not None
+    return match[1]
 
 
 def assert_gone(world, document):
@@ -85,7 +85,7 @@ class TestP5Spot:
             GroupId=outputs["NodeSecurityGroupId"], IpProtocol="tcp", FromPort=22, ToPort=22, CidrIp="0.0.0.0/0"
         )
 
-        found = p5_spot.complaints() - before
+        complaints = p5_spot.complaints() - before
 
         for start in (
             "guard: planned CLUSTER p5-spot",
@@ -97,7 +97,7 @@ class TestP5Spot:
             "topic: planned slipway p5-spot, found another",
             "nodes accept no other traffic: planned yes, found no",
         ):
-            assert any(line.startswith(start) for line in found), (start, found)
+            assert any(line.startswith(start) for line in complaints), (start, complaints)
 
     def test_it_goes_away(self, p5_spot, monkeypatch, capsys):
         assert_gone(p5_spot, p5_spot.down(monkeypatch, capsys))

@@ -51,9 +51,9 @@ class Account:
         self.session = Session(environment=sandbox.process_environment({}), region=REGION)
 
     def priced(self, name, **sections):
-        found = {"slipway": 1, "name": name, "target": TARGET, "purchase": {"option": "on-demand"}, **sections}
+        document = {"slipway": 1, "name": name, "target": TARGET, "purchase": {"option": "on-demand"}, **sections}
         path = self.root / f"{name}.json"
-        path.write_text(json.dumps(found))
+        path.write_text(json.dumps(document))
         priced = price(path, datetime.now(UTC), PriceOptions(any_age=True))
         rank, quoted = pick(priced, None)
         return priced, rank, quoted
@@ -97,16 +97,16 @@ def account(tmp_path_factory):
 def test_two_runs_are_on_one_cluster_at_a_time_and_provision_nothing(account):
     before = account.events()
     marks = [str(account.root / each) for each in ("left-began", "right-began")]
-    told = {"left": [], "right": []}
+    messages = {"left": [], "right": []}
     with ThreadPoolExecutor() as pool:
         runs = [
-            pool.submit(account.launch, name, ["python3", "train.py", *order], told=told[name])
+            pool.submit(account.launch, name, ["python3", "train.py", *order], told=messages[name])
             for name, order in (("left", marks), ("right", marks[::-1]))
         ]
-        done = {name: each.result() for name, each in zip(told, runs, strict=True)}
+        done = {name: each.result() for name, each in zip(messages, runs, strict=True)}
     for name, (folder, report) in done.items():
         assert (report.status, report.scheduler, report.stacks) == (RunStatus.SUCCEEDED, "kubernetes", ())
-        assert any("cluster team exists: Slipway provisions nothing" in line for line in told[name])
+        assert any("cluster team exists: Slipway provisions nothing" in line for line in messages[name])
         assert "the other is there" in (folder.logs / "attempt-1.log").read_text()
         assert not (folder.path / "cdk.out").exists()
         kept = folder.read_json(FILE)
@@ -121,16 +121,16 @@ def test_what_one_plan_has_put_there_goes_and_the_cluster_stays(account):
     account.launch("going", ["true"])
     account.launch("staying", ["true"])
     plan = joined_plan("going", account.root, load())
-    found = survey_jobs(plan, environment)
-    ((name, state),) = found.removal.jobs
+    survey = survey_jobs(plan, environment)
+    ((name, state),) = survey.removal.jobs
     assert (name.startswith("slipway/going-"), state) == (True, "completed")
-    kept = {retained.kind for retained in found.removal.kept}
+    kept = {retained.kind for retained in survey.removal.kept}
     assert kept == {RetainedKind.CLUSTER, RetainedKind.NAMESPACE, RetainedKind.CHECKPOINTS}
     cluster = "slipway-team", "slipway"
     assert len(granted_roles(account.session, *cluster, "going")) == 1
-    told = []
-    assert [state for _, state in remove_jobs(found, environment, told.append).jobs] == ["gone"]
-    assert told[-1] == "the cluster's role is no longer granted to pods of slipway/going"
+    messages = []
+    assert [state for _, state in remove_jobs(survey, environment, messages.append).jobs] == ["gone"]
+    assert messages[-1] == "the cluster's role is no longer granted to pods of slipway/going"
     assert granted_roles(account.session, *cluster, "going") == ()
     assert len(granted_roles(account.session, *cluster, "staying")) == 1
     assert survey_jobs(plan, environment).jobs == ()
@@ -144,24 +144,24 @@ def test_the_doctor_asks_the_cluster_what_the_launch_will(account):
     plan = joined_plan("examined", account.root, load())
     environment = account.sandbox.process_environment({})
     subject = subject_of(plan, REGION, catalog=load(), environment=environment, now=datetime.now(UTC))
-    found = {check.name: check for check in existing_cluster(subject)}
-    assert found["cluster"].got.startswith("EKS cluster slipway-team, Kubernetes v1.")
-    assert {check.result for check in found.values()} == {Outcome.OK}
+    checks = {check.name: check for check in existing_cluster(subject)}
+    assert checks["cluster"].got.startswith("EKS cluster slipway-team, Kubernetes v1.")
+    assert {check.result for check in checks.values()} == {Outcome.OK}
     own = f"s3://{store_of(account)}/jobs/examined"
-    assert found["pods' role"].got == f"the role is granted, for {own} only"
+    assert checks["pods' role"].got == f"the role is granted, for {own} only"
 
 
 def store_of(account):
-    found = stacks.find(account.session, "slipway-team-training")
-    return found.outputs["StoreUri"].removeprefix("s3://").partition("/")[0]
+    stack = stacks.find(account.session, "slipway-team-training")
+    return stack.outputs["StoreUri"].removeprefix("s3://").partition("/")[0]
 
 
 def test_every_plan_has_an_account_of_its_own_whose_pods_write_to_its_folder(account):
-    told = []
-    folder, _ = account.launch("first", ["true"], told=told)
+    messages = []
+    folder, _ = account.launch("first", ["true"], told=messages)
     account.launch("first", ["true"], told=(again := []))
     granting = "granting the cluster's role to pods of slipway/first; EKS needs some seconds"
-    assert granting in told
+    assert granting in messages
     assert granting not in again, "it is granted already"
     job = yaml.safe_load((folder.path / "rendered/kubernetes/job.yaml").read_text().split("---")[-1])
     assert job["spec"]["template"]["spec"]["serviceAccountName"] == "first"
@@ -175,16 +175,16 @@ def test_a_job_for_another_plans_folder_is_refused_before_anything_is_shipped(ac
     other = f"s3://{store_of(account)}/jobs/second"
     with pytest.raises(ImpossibleError) as refused:
         account.launch("third", ["true"], uri=other)
-    (found,) = refused.value.findings
+    (finding,) = refused.value.findings
     assert (
         f"the role may write to s3://{store_of(account)}/jobs/third only, but the job writes to {other}"
-        in found.message
+        in finding.message
     )
     assert granted_roles(account.session, "slipway-team", "slipway", "third") == ()
 
 
 @pytest.mark.parametrize(
-    "target,run,said",
+    "target,run,message",
     [
         ({"instance_type": "p4d.24xlarge"}, {}, "0 found; the cluster has"),
         ({"queue": "team-a/gpus"}, {}, "the cluster has no Kueue"),
@@ -192,12 +192,12 @@ def test_a_job_for_another_plans_folder_is_refused_before_anything_is_shipped(ac
         ({"cluster": "teem"}, {}, "no cluster teem"),
     ],
 )
-def test_what_a_job_needs_and_the_cluster_lacks_is_refused_before_anything_is_shipped(account, target, run, said):
+def test_what_a_job_needs_and_the_cluster_lacks_is_refused_before_anything_is_shipped(account, target, run, message):
     with pytest.raises(ImpossibleError) as refused:
         account.launch("unfit", ["true"], run=run, **target)
-    told = [refused.value.message, *(finding.message for finding in refused.value.findings)]
-    if said == "no cluster teem":
-        assert "checkpoint.uri" in told[0]
+    messages = [refused.value.message, *(finding.message for finding in refused.value.findings)]
+    if message == "no cluster teem":
+        assert "checkpoint.uri" in messages[0]
         assert "slipway deploy FILE --sandbox of the plan of teem" in refused.value.hint
     else:
-        assert any(said in each for each in told), told
+        assert any(message in each for each in messages), messages

@@ -49,15 +49,15 @@ def launched(request, tmp_path_factory):
     plan = example("p5-training-plan", root, patient_changes(root))
     priced = price(plan, datetime.now(UTC), PriceOptions(any_age=True))
     rank, quote = pick(priced, None)
-    told, seen = [], []
+    messages, observed = [], []
     with Sandbox(region=REGION, scheduler=request.param) as box, pytest.MonkeyPatch.context() as patch:
         # The example says python3: it needs NumPy, which stands beside this interpreter.
         patch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 
         def tell(line):
-            told.append(line)
+            messages.append(line)
             if line.startswith("submitted") or "automatic recovery" in line:
-                seen.append({node.instance_id for node in box.nodes("slipway-p5-plan")})
+                observed.append({node.instance_id for node in box.nodes("slipway-p5-plan")})
 
         options = LaunchOptions(
             root=root, sandbox=True, interrupt_after_s=0.2, tell=tell, progress=lambda _: None, box=box
@@ -66,9 +66,9 @@ def launched(request, tmp_path_factory):
         document = down(plan, box, root)
         left = remains(box)
     assert report.scheduler == request.param
-    before, after = seen
+    before, after = observed
     kept = {each["kind"] for each in document["kept"]}
-    return Launched(folder=folder, report=report, told=told, before=before, after=after, kept=kept, left=left)
+    return Launched(folder=folder, report=report, told=messages, before=before, after=after, kept=kept, left=left)
 
 
 def test_the_job_outlives_one_of_its_machines(launched):

@@ -48,9 +48,9 @@ def test_it_deploys_is_read_back_and_goes_away(name, sandbox, tmp_path):
     document = down(world.path, sandbox, tmp_path)
     assert {instance["instance_type"]: instance["count"] for instance in document["instances"]} == MACHINES[name]
     assert {each["kind"] for each in document["kept"]} == {"checkpoints"}
-    found = remains(sandbox)
-    assert set(found.pop("stacks")) - set(before["stacks"]) == {f"slipway-{NAMES[name]}-checkpoints"}
-    assert set(map(len, found.values())) == {0}, found
+    remaining = remains(sandbox)
+    assert set(remaining.pop("stacks")) - set(before["stacks"]) == {f"slipway-{NAMES[name]}-checkpoints"}
+    assert set(map(len, remaining.values())) == {0}, remaining
 
 
 def assert_what_is_changed_is_found(world):
@@ -62,8 +62,8 @@ def assert_what_is_changed_is_found(world):
     workers = sagemaker.list_cluster_nodes(ClusterName="slipway-p5en-pod", InstanceGroupNameContains="workers")
     gone = [summary["InstanceId"] for summary in workers["ClusterNodeSummaries"]][:2]
     sagemaker.batch_delete_cluster_nodes(ClusterName="slipway-p5en-pod", NodeIds=gone)
-    found = world.complaints() - before
-    assert found == {"group workers: planned ml.p5en.48xlarge 8 Compute, found ml.p5en.48xlarge 6 Compute"}
+    complaints = world.complaints() - before
+    assert complaints == {"group workers: planned ml.p5en.48xlarge 8 Compute, found ml.p5en.48xlarge 6 Compute"}
 
 
 @pytest.fixture(scope="module")

@@ -65,8 +65,8 @@ class Pod:
 
     def _function(self):
         """The folder of the deployed function's code, and its environment."""
-        found = stacks.resources(self.session, TRAINING)
-        (name,) = [resource.physical_id for resource in found if resource.type == "AWS::Lambda::Function"]
+        resources = stacks.resources(self.session, TRAINING)
+        (name,) = [resource.physical_id for resource in resources if resource.type == "AWS::Lambda::Function"]
         answer = self.session.client("lambda").get_function(FunctionName=name)
         key = answer["Code"]["Location"].rpartition("/")[2]
         bucket = self.outputs["LifecycleUri"].removeprefix("s3://").partition("/")[0]
@@ -169,9 +169,9 @@ class TestInOrder:
         assert {node.instance_id for node in pod.box.nodes(CLUSTER)} == pod.workers()
 
     def test_a_call_of_the_function_counts_the_workers_and_leaves_them(self, pod):
-        said = json.loads(pod.called(HANDLE))
-        assert (said["cluster"], said["RunningNodes"]) == ("trn2-pod", 4)
-        assert said["EstimatedSpend"] == pytest.approx(25 * said["NodeHours"])
+        document = json.loads(pod.called(HANDLE))
+        assert (document["cluster"], document["RunningNodes"]) == ("trn2-pod", 4)
+        assert document["EstimatedSpend"] == pytest.approx(25 * document["NodeHours"])
         assert pod.counts()["workers"] == (4, 4)
         assert pod.messages() == []
 
@@ -249,8 +249,8 @@ class TestInOrder:
 
     def test_it_is_removed(self, pod):
         assert {each["kind"] for each in down(pod.plan, pod.box, pod.root)["kept"]} == {"checkpoints"}
-        found = remains(pod.box)
-        assert found.pop("stacks") == ["slipway-trn2-pod-checkpoints"]
-        assert found == {name: [] for name in ("schedulers", "clusters", "file systems", "links")}
+        remaining = remains(pod.box)
+        assert remaining.pop("stacks") == ["slipway-trn2-pod-checkpoints"]
+        assert remaining == {name: [] for name in ("schedulers", "clusters", "file systems", "links")}
         with pytest.raises(ClientError, match="ResourceNotFound"):
             pod.sagemaker.describe_cluster(ClusterName=CLUSTER)

@@ -41,9 +41,9 @@ def ask(service, path, method="GET", **headers):
 
 
 def token(service, ttl="60"):
-    status, found = ask(service, "/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds=ttl)
+    status, token_value = ask(service, "/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds=ttl)
     assert status == 200
-    return found
+    return token_value
 
 
 def get(service, path):

@@ -66,8 +66,8 @@ class Launch:
     def _words(self):
         """The command line of its sandbox's server; empty before there is one."""
         for pid in processes.with_descendants({self.process.pid}):
-            found = Path(f"/proc/{pid}/cmdline")
-            words = found.read_text().split("\0") if found.exists() else []
+            command_line = Path(f"/proc/{pid}/cmdline")
+            words = command_line.read_text().split("\0") if command_line.exists() else []
             if "launcher.sandbox.server" in words and "--mark" in words:
                 return words
         return []
@@ -170,10 +170,10 @@ def test_ctrl_c_ends_the_launch_and_leaves_nothing(moment, launch, tmp_path):
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(PATIENCE_S) == 130, running.log.read_text()
     gone(mark, running.temporary)
-    said = running.log.read_text()
-    assert "Traceback" not in said
+    text = running.log.read_text()
+    assert "Traceback" not in text
     # What the price was before is told before anything is deployed.
-    before, _, _ = said.partition("starting an emulated AWS")
+    before, _, _ = text.partition("starting an emulated AWS")
     assert "the price fell by 30% from 20.3632 (2026-08-06) to 14.2" in " ".join(before.split())
     folder = run_folder(tmp_path / "ended")
     assert json.loads((folder / "report.json").read_text())["status"] == "interrupted"

@@ -72,10 +72,10 @@ def undisturbed(part):
 
 def until(so):
     deadline = time.monotonic() + PATIENCE_S
-    while not (found := so()):
+    while not (value := so()):
         assert time.monotonic() < deadline, "it did not come to that"
         time.sleep(0.1)
-    return found
+    return value
 
 
 class Launch:
@@ -85,8 +85,8 @@ class Launch:
         place.launches.append(self)
         self.said = place.root / f"{plan.stem}-{time.monotonic_ns()}.err"
         words = [sys.executable, "-m", "launcher", "launch", str(plan), "--sandbox", "--yes"]
-        with self.said.open("wb") as said:
-            own = {"cwd": place.root, "env": place.environment, "stdout": subprocess.DEVNULL, "stderr": said}
+        with self.said.open("wb") as log:
+            own = {"cwd": place.root, "env": place.environment, "stdout": subprocess.DEVNULL, "stderr": log}
             self.process = subprocess.Popen(words, start_new_session=True, **own)
 
     def says(self, words):
@@ -153,12 +153,12 @@ class Place:
 
     def parts(self, name, nodes):
         """The state of every node's part of the newest checkpoint, brought here by `checkpoints restore`."""
-        found = []
+        states = []
         for part in range(nodes):
             place = self.root / f"{name}-{part}"
             self.terminal("checkpoints", "restore", name, "--node", str(part), "-o", str(place), "--sandbox")
-            found.append((place / f"step-{STEPS}" / "state").read_bytes())
-        return found
+            states.append((place / f"step-{STEPS}" / "state").read_bytes())
+        return states
 
     def pods(self, folder):
         """The client of the cluster's API, and the names and nodes of a job's pods that run."""
@@ -169,8 +169,8 @@ class Place:
         made.api_key = {"authorization": f"Bearer {eks.token(eks.assumed(session, role), self.name)}"}
         core = kubernetes.client.CoreV1Api(kubernetes.client.ApiClient(made))
         namespace, _, job = folder.partition("/")
-        found = core.list_namespaced_pod(namespace, label_selector=f"slipway/job={job}").items
-        return core, namespace, {each.metadata.name: each.spec.node_name for each in found}
+        items = core.list_namespaced_pod(namespace, label_selector=f"slipway/job={job}").items
+        return core, namespace, {each.metadata.name: each.spec.node_name for each in items}
 
 
 @pytest.fixture(scope="module", params=TARGETS)
@@ -216,11 +216,11 @@ def test_a_job_is_followed_left_cancelled_followed_again_and_removed(place):
     follow = [sys.executable, "-m", "launcher", "logs", name, "-f"]
     own = {"cwd": place.root, "env": place.environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(follow, text=True, **own) as following:
-        seen = next(line for line in following.stdout if "begins at" in line)
+        line = next(line for line in following.stdout if "begins at" in line)
         place.go(name).touch()
-        rest, said = following.communicate(timeout=PATIENCE_S)
-    assert following.returncode == 0, said
-    assert int(seen.split()[-1]) >= HOLD
+        rest, err = following.communicate(timeout=PATIENCE_S)
+    assert following.returncode == 0, err
+    assert int(line.split()[-1]) >= HOLD
     assert f"ends with {undisturbed('0').hex()}" in rest
     assert place.asked("status", name)["status"] == "succeeded"
     report = place.asked("report", name)

@@ -24,8 +24,8 @@ SLOW = [pytest.mark.slow, pytest.mark.cdk]
 
 def test_there_are_no_others():
     folders = ("eks", "hyperpod-eks", "kubernetes")
-    found = {f"{folder}/{path.name}" for folder in folders for path in (EXAMPLES / folder).glob("*.yaml")}
-    assert found == {*STAND, *MADE, *ELSEWHERE}
+    plan_files = {f"{folder}/{path.name}" for folder in folders for path in (EXAMPLES / folder).glob("*.yaml")}
+    assert plan_files == {*STAND, *MADE, *ELSEWHERE}
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_there_are_no_others():
 def test_it_is_launched_and_resumed(name, undisturbed, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("SLIPWAY_HYPERPOD_CHART", raising=False)
-    folder, report, told = launched(name, tmp_path)
+    folder, report, messages = launched(name, tmp_path)
     assert (report.status, report.scheduler) == (RunStatus.SUCCEEDED, "kubernetes")
     first, *_, last = report.attempts
     assert first.ended_by == "pod-end"
@@ -42,8 +42,8 @@ def test_it_is_launched_and_resumed(name, undisturbed, tmp_path, monkeypatch):
     assert undisturbed in (folder.logs / f"attempt-{len(report.attempts)}.log").read_text()
     if name in STAND:
         assert report.stacks == ()
-        assert any("exists: Slipway provisions nothing" in each for each in told)
+        assert any("exists: Slipway provisions nothing" in each for each in messages)
         cluster = "platform" if name == STAND[0] else "research"
         assert f"{cluster}: emulated; your own is not read" in report.not_emulated
     else:
-        assert any("read back and as planned" in each for each in told)
+        assert any("read back and as planned" in each for each in messages)

@@ -54,18 +54,18 @@ def launched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     (root / "plan.yaml").write_text(f"{PLAN}run: {json.dumps(run)}\n")
     priced = price(root / "plan.yaml", datetime.now(UTC), PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)
-    told: list[str] = []
+    messages: list[str] = []
     options = LaunchOptions(
         root=root,
         sandbox=True,
         interrupt_after_s=0.5,
-        tell=told.append,
-        progress=lambda now: told.append(str(now)),
+        tell=messages.append,
+        progress=lambda now: messages.append(str(now)),
         scheduler=request.param,
     )
     folder, report = launch_quote(priced, rank, quoted, options)
     assert report.scheduler == request.param
-    return Launched(folder=folder, report=report, told=told)
+    return Launched(folder=folder, report=report, told=messages)
 
 
 def test_the_job_is_interrupted_once_resumed_and_finished(launched: Launched) -> None:
@@ -127,8 +127,17 @@ def test_what_was_deployed_was_read_back_and_the_rest_is_named(launched: Launche
     assert any("cluster queue" in resource for resource in verified)
     assert all(status == "CREATE_COMPLETE" for _, status in launched.report.stacks)
     # Every service of a training cluster is asked; what stays open is a part that the sandbox does not have.
-    asked = ("VPC range", "NAT gateway is up", "flow log", "guard:", "event rules", "alarms on", "topic:", "boundary")
-    assert not [start for start in asked if not any(resource.startswith(start) for resource in verified)]
+    expected = (
+        "VPC range",
+        "NAT gateway is up",
+        "flow log",
+        "guard:",
+        "event rules",
+        "alarms on",
+        "topic:",
+        "boundary",
+    )
+    assert not [start for start in expected if not any(resource.startswith(start) for resource in verified)]
     assert not [resource for resource in launched.report.not_emulated if "Slipway has no check for it" in resource]
     assert any("EFA interfaces" in resource for resource in launched.report.not_emulated)
     assert not any("CDKToolkit" in resource or "ECR" in resource for resource in launched.report.not_emulated)

@@ -87,15 +87,15 @@ class TestJobs:
         assert end(scheduler, second) is JobState.COMPLETED
 
     @pytest.mark.parametrize(
-        "options, told",
+        "options, message",
         [
             (("--nodes=3",), "requests 3 nodes, available: 2"),
             (("--partition=cpu",), "available: 0"),
             (("--array=1-2",), "--array"),
         ],
     )
-    def test_one_that_cannot_run_is_refused(self, submit, options, told):
-        with pytest.raises(SchedulerError, match=told):
+    def test_one_that_cannot_run_is_refused(self, submit, options, message):
+        with pytest.raises(SchedulerError, match=message):
             submit("true", *options)
 
     def test_an_unknown_one(self, scheduler):
@@ -221,8 +221,8 @@ class TestCommands:
 
 def test_attempts_are_seen_from_other_threads(scheduler, submit):
     job = submit("sleep 0.3")
-    seen = []
-    thread = threading.Thread(target=lambda: seen.append(end(scheduler, job)))
+    states = []
+    thread = threading.Thread(target=lambda: states.append(end(scheduler, job)))
     thread.start()
     thread.join()
-    assert seen == [JobState.COMPLETED]
+    assert states == [JobState.COMPLETED]

@@ -46,7 +46,7 @@ def test_a_job_is_submitted_once_followed_and_read(slurm, folder):
 
 def test_a_job_that_runs_and_is_cancelled(slurm, folder):
     job = slurm.submit("team-2", folder("echo up; sleep 600"), "job.sbatch", partition="gpu")
-    facts = until(lambda: (found := slurm.facts(job)).state is JobState.RUNNING and found)
+    facts = until(lambda: (job_facts := slurm.facts(job)).state is JobState.RUNNING and job_facts)
     assert facts.nodes == ("gpu-dy-p5-1",)
     slurm.cancel(job, only_pending=True)
     assert slurm.facts(job).state is JobState.RUNNING
@@ -72,7 +72,7 @@ def test_what_is_not_there_is_not_found(slurm, folder):
 
 
 @pytest.mark.parametrize(
-    "command, told",
+    "command, message",
     [
         ("squeue --long", "unrecognized option '--long'"),
         ("squeue", "prints only job ids"),
@@ -82,10 +82,10 @@ def test_what_is_not_there_is_not_found(slurm, folder):
         ("sacct", "accounting storage is disabled"),
     ],
 )
-def test_it_refuses_what_it_cannot_do(slurm, command, told):
+def test_it_refuses_what_it_cannot_do(slurm, command, message):
     answer = slurm.shell.run(f"cd /tmp && {command}")
     assert answer.code == 1
-    assert told in answer.err
+    assert message in answer.err
 
 
 def test_without_its_scheduler_a_command_says_so(local_slurm, slurm):

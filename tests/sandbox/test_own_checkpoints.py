@@ -72,15 +72,20 @@ def test_a_trainer_that_keeps_its_own_goes_on_from_its_place(kind, tmp_path):
         for name in ("tokens/0.bin", "tokens/1.bin", "tokens/2.bin", "base/weights"):
             s3.put_object(Bucket="of-the-team", Key=name, Body=b"weights")
         priced = price(tmp_path / "own.json", datetime.now(UTC), PriceOptions(any_age=True))
-        told = []
+        messages = []
         options = LaunchOptions(
-            root=tmp_path, sandbox=True, box=sandbox, tell=told.append, progress=lambda _: None, interrupt_after_s=2.0
+            root=tmp_path,
+            sandbox=True,
+            box=sandbox,
+            tell=messages.append,
+            progress=lambda _: None,
+            interrupt_after_s=2.0,
         )
 
         folder, report = launch_quote(priced, *pick(priced, None), options)
 
         logs = [path.read_text() for path in sorted(folder.path.glob("logs/attempt-*.log"))]
-        sys.stdout.write("\n".join([*told, *logs]))
+        sys.stdout.write("\n".join([*messages, *logs]))
         assert report.status is RunStatus.SUCCEEDED
         assert [attempt.ended_by for attempt in report.attempts][1:] == ["completed"]
         kept = {content["Key"] for content in s3.list_objects_v2(Bucket="of-the-team", Prefix="runs/a/")["Contents"]}

@@ -171,17 +171,17 @@ class TestRefused:
         assert "log in again" in done.stderr
 
     @pytest.mark.parametrize(
-        "words, code, said",
+        "words, code, message",
         [
             (("nowhere.yaml",), 2, "nowhere.yaml"),
             (("plan.yaml", "--region", "us-eest-1"), 2, "no region us-eest-1"),
             (("--regoin", "us-east-1"), 2, "--regoin"),
         ],
     )
-    def test_what_cannot_be_understood_exits_with_two(self, slipway, aws, words, code, said):
+    def test_what_cannot_be_understood_exits_with_two(self, slipway, aws, words, code, message):
         done = slipway("prices", "refresh", *words)
         assert (done.returncode, aws.asked) == (code, [])
-        assert said in done.stderr
+        assert message in done.stderr
 
 
 class TestInterrupted:
@@ -200,10 +200,10 @@ class TestInterrupted:
         aws.faults["DescribeSpotPriceHistory"].append(HELD)
         process = self.start(environment, tmp_path)
         process.send_signal(how)
-        _, said = process.communicate(timeout=DEADLINE_S)
+        _, err = process.communicate(timeout=DEADLINE_S)
         assert process.returncode == {signal.SIGINT: 130, signal.SIGKILL: -signal.SIGKILL}[how]
-        assert how == signal.SIGKILL or "interrupted: received prices are stored" in said
-        assert "Traceback" not in said
+        assert how == signal.SIGKILL or "interrupted: received prices are stored" in err
+        assert "Traceback" not in err
         assert set(files(environment)) == WITHOUT_SPOT
         aws.asked.clear()
         again = slipway("prices", "refresh", "plan.yaml")

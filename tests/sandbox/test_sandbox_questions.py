@@ -42,11 +42,11 @@ class TestQuestions:
         assert sandbox._folder.stat().st_mode & 0o077 == 0
 
     def test_its_environment_holds_nothing_of_the_persons(self, sandbox):
-        found = sandbox.process_environment({"AWS_PROFILE": "prod", "HTTPS_PROXY": "http://p:1", "PATH": "/bin"})
-        assert "AWS_PROFILE" not in found
-        assert "HTTPS_PROXY" not in found
-        assert found["PATH"] == "/bin"
-        assert found["AWS_ENDPOINT_URL"] == sandbox.endpoint
+        environment = sandbox.process_environment({"AWS_PROFILE": "prod", "HTTPS_PROXY": "http://p:1", "PATH": "/bin"})
+        assert "AWS_PROFILE" not in environment
+        assert "HTTPS_PROXY" not in environment
+        assert environment["PATH"] == "/bin"
+        assert environment["AWS_ENDPOINT_URL"] == sandbox.endpoint
 
     def test_it_listens_on_loopback_alone(self, sandbox):
         port = int(sandbox.endpoint.rpartition(":")[2])

@@ -25,7 +25,7 @@ PURCHASE = {"option": "spot", "price_overrides": {"p5.48xlarge/spot": "20"}}
 
 def plan(name, **changed):
     """A plan with a job that ends at once, on one of two nodes."""
-    found = {
+    document = {
         "slipway": 1,
         "name": name,
         "workload": {"train": {"model": {"params_b": 0.0002}, "method": "pretrain", "hours": 0.5}},
@@ -33,7 +33,7 @@ def plan(name, **changed):
         "purchase": PURCHASE,
         "run": {"command": ["sh", "-c", f"echo this is {name}; {SAVE}"], "workdir": "."},
     }
-    return {**found, **changed}
+    return {**document, **changed}
 
 
 def job(name, **target):
@@ -148,10 +148,10 @@ def test_a_price_that_moved_deploys_nothing_and_a_guard_that_changed_does(accoun
     account.launch(plan("moved", purchase={"option": "spot", "price_overrides": {"p5.48xlarge/spot": "25"}}))
     assert account.deployments() == before
     account.launch(plan("moved", guardrails={"idle_minutes": 10}))
-    told = " ".join(" ".join(account.told).split())
-    assert "slipway-moved-network: no change" in told
-    assert "slipway-moved-training: 2 changed" in told
-    assert "changed AWS::Lambda::Function GuardrailsGuardFunction" in told
+    text = " ".join(" ".join(account.told).split())
+    assert "slipway-moved-network: no change" in text
+    assert "slipway-moved-training: 2 changed" in text
+    assert "changed AWS::Lambda::Function GuardrailsGuardFunction" in text
     assert account.deployments()["slipway-moved-training"] > before["slipway-moved-training"]
 
 
@@ -165,17 +165,17 @@ def test_a_price_that_moved_deploys_nothing_and_a_guard_that_changed_does(accoun
 )
 def test_a_cluster_that_does_not_fit_is_refused(account, changed, words, fix):
     before = account.deployments()
-    with pytest.raises(ImpossibleError) as told:
+    with pytest.raises(ImpossibleError) as caught:
         account.launch(job("misfit", **changed))
-    assert words in told.value.message
-    assert fix in told.value.hint
+    assert words in caught.value.message
+    assert fix in caught.value.hint
     assert account.deployments() == before
 
 
 def test_a_queue_bought_otherwise_does_not_fit(account):
-    asked = {**job("bought"), "purchase": {"option": "on-demand"}}
+    on_demand = {**job("bought"), "purchase": {"option": "on-demand"}}
     with pytest.raises(ImpossibleError, match="on demand; available: p5-48xlarge"):
-        account.launch(asked)
+        account.launch(on_demand)
 
 
 def test_a_sandbox_of_its_own_has_no_cluster_yet(tmp_path, monkeypatch, slipway):

@@ -80,10 +80,10 @@ def read(store, *own, now=NOW, say=lambda _: None):
 
 
 def test_what_the_folder_has_is_sent_once_and_the_sandbox_is_not(store):
-    said = []
+    messages = []
     own = (entry(), entry(run="20261120T110000Z", simulated=True), entry(run="20261120T115900Z", status="running"))
-    assert read(store, *own, say=said.append).entries == (entry(),)
-    assert said == ["sent 1 missing run of this folder"]
+    assert read(store, *own, say=messages.append).entries == (entry(),)
+    assert messages == ["sent 1 missing run of this folder"]
     assert read(store, *own, now=NOW + timedelta(hours=1)).entries == (entry(),)
     assert len(store.list_objects()) == 1
 
@@ -94,8 +94,8 @@ def test_a_later_entry_of_a_run_counts(store):
     assert read(store, billed, now=NOW + timedelta(days=9)).entries == (billed,)
     # A folder that knows less takes nothing back: each run is of one folder, and this one is of another.
     other = entry(origin="ffffffffffff", name="other")
-    found = read(store, other, now=NOW + timedelta(days=10)).entries
-    assert sorted(found, key=lambda each: each.name) == [billed, other]
+    entries = read(store, other, now=NOW + timedelta(days=10)).entries
+    assert sorted(entries, key=lambda each: each.name) == [billed, other]
 
 
 @pytest.mark.parametrize("days", [40, -40])
@@ -156,9 +156,9 @@ def test_what_is_no_entry_is_named_and_hides_no_other(store):
         store.put(f"{ENTRIES}{number}-x-0.json", b"{}")
     store.put(f"{ENTRIES}notes.txt", b"not ours")
     for after in range(3):
-        said = []
-        assert len(read(store, say=said.append).entries) == 1 + after
-        assert len([line for line in said if "left out" in line]) == (4 if after == 0 else 2)
+        messages = []
+        assert len(read(store, say=messages.append).entries) == 1 + after
+        assert len([line for line in messages if "left out" in line]) == (4 if after == 0 else 2)
         send(store, entry(name=f"later-{after}"), datetime.now(UTC))
 
 
@@ -178,6 +178,6 @@ def test_two_writers_at_once_and_one_that_is_killed(store):
     assert (one.wait(), two.wait()) == (0, 0)
     for each in (one, two, killed):
         each.stdout.close()
-    found = [each.name for each in read(store, now=datetime.now(UTC)).entries]
-    assert (found.count("one"), found.count("two")) == (20, 20)
-    assert last + 1 <= found.count("killed") <= last + 2
+    names = [each.name for each in read(store, now=datetime.now(UTC)).entries]
+    assert (names.count("one"), names.count("two")) == (20, 20)
+    assert last + 1 <= names.count("killed") <= last + 2

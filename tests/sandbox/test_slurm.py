@@ -108,13 +108,13 @@ class TestCluster:
             made.start()
 
     def test_its_settings_are_in_force(self, running):
-        found = running.run("scontrol", "show", "config")
-        assert any(line.split()[0:3] == ["RequeueExit", "=", "75"] for line in found.splitlines() if line.strip())
+        completed = running.run("scontrol", "show", "config")
+        assert any(line.split()[0:3] == ["RequeueExit", "=", "75"] for line in completed.splitlines() if line.strip())
 
     def test_it_keeps_to_its_folder(self, running, folder):
-        found = running.run("scontrol", "show", "config")
+        completed = running.run("scontrol", "show", "config")
         own = ("StateSaveLocation", "SlurmctldLogFile", "SlurmctldPidFile", "SLURM_CONF", "PlugStackConfig")
-        for line in some(found.splitlines()):
+        for line in some(completed.splitlines()):
             name, _, value = line.partition("=")
             if name.strip() in own:
                 assert value.strip().startswith(str(folder))
@@ -202,8 +202,8 @@ class TestLoss:
         running.kill_node(node)
         running.declare_down(node, "spot interruption")
         until(lambda: scheduler.state(job) is JobState.PENDING)
-        life = f"{running.places.folder.name}-{node}"
-        processes.end(lambda: processes.marked(processes.NODE_MARK, life))
+        node_mark = f"{running.places.folder.name}-{node}"
+        processes.end(lambda: processes.marked(processes.NODE_MARK, node_mark))
         assert not processes.is_running(pid)
         assert running.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T").startswith("down")
         running.start_node(node)
@@ -242,8 +242,8 @@ class TestStart:
         (tmp_path / "job.sh").write_text(f"#!/bin/bash\n#SBATCH --output={tmp_path}/out\necho ready; sleep 600\n")
         scheduler.submit(tmp_path / "job.sh", folder=tmp_path, environment={"PATH": os.environ["PATH"]})
         until(lambda: (tmp_path / "out").exists() and (tmp_path / "out").read_text())
-        found = made.run("scontrol", "show", "config")
-        port = next(line.split("=")[1] for line in found.splitlines() if line.startswith("SlurmctldPort"))
+        completed = made.run("scontrol", "show", "config")
+        port = next(line.split("=")[1] for line in completed.splitlines() if line.startswith("SlurmctldPort"))
         try:
             made.stop()
             assert processes.holding({path.resolve() for path in (folder / "log").iterdir()}) == set()
@@ -272,7 +272,7 @@ class TestStart:
 
 def as_user(user, folder):
     """In a forked process: start a Slurm as a user, run one job, stop, write down how it went, and end."""
-    told = folder / "told"
+    result_file = folder / "told"
     try:
         if user != os.getuid():
             os.setgroups([])
@@ -289,8 +289,8 @@ def as_user(user, folder):
             state = end(scheduler, job)
         finally:
             made.stop()
-        told.write_text(f"{state.value} {(folder / 'out').read_text()}")
+        result_file.write_text(f"{state.value} {(folder / 'out').read_text()}")
         os._exit(0)
     except BaseException as problem:  # noqa: BLE001  nothing of this process may come back into pytest
-        told.write_text(repr(problem))
+        result_file.write_text(repr(problem))
         os._exit(1)

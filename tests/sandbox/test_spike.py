@@ -53,9 +53,9 @@ def test_a_new_block_is_found_bought_and_launched_in(demo):
     started = slipway(demo, "sandbox", "start", "--scheduler", "local", **own)
     assert started.returncode == 0, started.stderr
     try:
-        found = slipway(demo, "capacity", "block.yaml", "--sandbox", "--json", **own)
-        assert found.returncode == 0, found.stderr
-        offer = json.loads(found.stdout)["offers"][0]
+        result = slipway(demo, "capacity", "block.yaml", "--sandbox", "--json", **own)
+        assert result.returncode == 0, result.stderr
+        offer = json.loads(result.stdout)["offers"][0]
         assert offer["purchase_command"].endswith(f"--capacity-block-offering-id {offer['id']}")
         box = staying.find(own)
         assert box is not None
@@ -90,9 +90,13 @@ def test_a_new_block_is_found_bought_and_launched_in(demo):
 def test_the_demo_is_measured(demo):
     done = slipway(demo, "spike", "tiny-gpt.yaml", "--sandbox", "--yes", "--json")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    (only,) = found["measurements"]
-    assert (found["schema"], only["schema"], found["unmeasured"]) == ("slipway.spike/1", "slipway.measurement/1", [])
+    document = json.loads(done.stdout)
+    (only,) = document["measurements"]
+    assert (document["schema"], only["schema"], document["unmeasured"]) == (
+        "slipway.spike/1",
+        "slipway.measurement/1",
+        [],
+    )
     assert 0 < only["tokens_per_s"]["low"] <= only["tokens_per_s"]["mid"] <= only["tokens_per_s"]["high"]
     assert (only["restore_s"] > 0, only["checkpoint_write_s"] > 0) == (True, True)
     assert (only["simulated"], only["global_batch_tokens"], only["step_s"] > 0) == (True, 1024.0, True)
@@ -109,9 +113,9 @@ def test_the_demo_is_measured(demo):
 def test_a_dry_run_shows_every_quote_and_launches_nothing(demo):
     done = slipway(demo, "spike", "tiny-gpt.yaml", "--sandbox", "--dry-run", "--json")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["measurements"] == []
-    assert found["unmeasured"] == [{"instance_type": "p5.48xlarge", "reason": "dry run: not launched"}]
+    document = json.loads(done.stdout)
+    assert document["measurements"] == []
+    assert document["unmeasured"] == [{"instance_type": "p5.48xlarge", "reason": "dry run: not launched"}]
     assert "Total to finish: $" in done.stderr
     assert "Nothing was deployed and nothing was measured" in done.stderr
     assert not (demo / "measurements.jsonl").exists()

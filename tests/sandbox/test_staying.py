@@ -62,15 +62,19 @@ def own(tmp_path, monkeypatch):
     staying.stop(os.environ)
 
 
-def left_of(found):
+def left_of(place_of_sandbox):
     """What there still is of a sandbox."""
-    pids = [pid for pid in (found.pid,) if processes.is_running(pid)]
-    return [*pids, *processes.marked(processes.MARK, found.mark), *(p for p in [found.folder] if Path(p).exists())]
+    pids = [pid for pid in (place_of_sandbox.pid,) if processes.is_running(pid)]
+    return [
+        *pids,
+        *processes.marked(processes.MARK, place_of_sandbox.mark),
+        *(p for p in [place_of_sandbox.folder] if Path(p).exists()),
+    ]
 
 
 def test_it_stays_between_commands_and_its_end_leaves_nothing(own, tmp_path):
-    found = staying.start(own, scheduler="local")
-    first = Sandbox.attached(found, region="us-east-1")
+    started = staying.start(own, scheduler="local")
+    first = Sandbox.attached(started, region="us-east-1")
     deploy(first)
     script = script_in(tmp_path, "echo ready; sleep 600")
     job = jobs_on(first, "demo").submit(script, folder=tmp_path, environment=first.job_environment(own))
@@ -87,7 +91,7 @@ def test_it_stays_between_commands_and_its_end_leaves_nothing(own, tmp_path):
 
     with pytest.raises(ImpossibleError, match="is already running"):
         staying.start(own)
-    assert left_of(found)
+    assert left_of(started)
 
     # Somebody who asks it by its address as if it were AWS: its prices are kept apart, and go with it.
     by_address = own | {"AWS_ENDPOINT_URL": first.endpoint}
@@ -97,10 +101,10 @@ def test_it_stays_between_commands_and_its_end_leaves_nothing(own, tmp_path):
     assert prices != cache_folder(own)
     unasked = slipway("sandbox", "stop", folder=tmp_path, environment=by_address)
     assert (unasked.returncode, "job.sh on demo" in unasked.stderr) == (2, True), unasked.stderr
-    assert left_of(found)
+    assert left_of(started)
     ended = slipway("sandbox", "stop", "--yes", folder=tmp_path, environment=by_address)
     assert ended.returncode == 0, ended.stderr
-    assert left_of(found) == []
+    assert left_of(started) == []
     assert not staying.place(own).exists()
     assert not prices.exists()
     assert slipway("sandbox", "stop", folder=tmp_path, environment=own).returncode == 5
@@ -118,15 +122,15 @@ def test_down_finds_what_stands_in_it_by_the_newest_run(own, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     assert "While it stays up" in slipway("report", "tiny", folder=tmp_path, environment=own).stdout
-    seen = slipway("down", "tiny", "--sandbox", "--dry-run", "--json", folder=other, environment=own)
-    assert seen.returncode == 0, seen.stderr
-    assert json.loads(seen.stdout)["region"] == "us-east-2"
+    dry_run = slipway("down", "tiny", "--sandbox", "--dry-run", "--json", folder=other, environment=own)
+    assert dry_run.returncode == 0, dry_run.stderr
+    assert json.loads(dry_run.stdout)["region"] == "us-east-2"
     ended = slipway("down", "tiny", "--yes", folder=tmp_path, environment=own)
     assert ended.returncode == 0, ended.stderr
     assert made.stacks() == ()
-    said = slipway("report", "tiny", folder=tmp_path, environment=own).stdout
-    assert "slipway-tiny-training  DELETE_COMPLETE" in said
-    assert "While it stays up" not in said
+    out = slipway("report", "tiny", folder=tmp_path, environment=own).stdout
+    assert "slipway-tiny-training  DELETE_COMPLETE" in out
+    assert "While it stays up" not in out
 
 
 def test_a_folder_has_its_own_where_it_names_one(own, tmp_path):
@@ -134,24 +138,24 @@ def test_a_folder_has_its_own_where_it_names_one(own, tmp_path):
     for folder in (mine, theirs, third):
         folder.mkdir()
 
-    def asked(folder):
+    def status_in(folder):
         return read_document(slipway("sandbox", "status", "--json", folder=folder, environment=own).stdout)
 
     begun = slipway("sandbox", "start", "--scheduler", "local", "--name", "mine", folder=mine, environment=own)
     assert begun.returncode == 0, begun.stderr
     try:
-        assert (asked(mine)["name"], asked(theirs)["running"]) == ("mine", False)
-        told = slipway("sandbox", "status", folder=theirs, environment=own).stdout
-        assert "also running: mine; slipway sandbox start --name mine" in told
+        assert (status_in(mine)["name"], status_in(theirs)["running"]) == ("mine", False)
+        stdout = slipway("sandbox", "status", folder=theirs, environment=own).stdout
+        assert "also running: mine; slipway sandbox start --name mine" in stdout
         shared = slipway("sandbox", "start", "--name", "mine", folder=theirs, environment=own)
         assert "this folder uses the sandbox mine" in shared.stdout
-        assert asked(theirs)["endpoint"] == asked(mine)["endpoint"]
+        assert status_in(theirs)["endpoint"] == status_in(mine)["endpoint"]
         again = slipway("sandbox", "start", "--name", "mine", folder=mine, environment=own)
         assert (again.returncode, "mine is already running" in again.stderr) == (5, True)
         # A third folder has none to end, and ends nobody else's.
         assert slipway("sandbox", "stop", folder=third, environment=own).returncode == 5
         assert slipway("sandbox", "stop", folder=theirs, environment=own).returncode == 0
-        assert asked(mine) == {"schema": "slipway.sandbox/1", "running": False}
+        assert status_in(mine) == {"schema": "slipway.sandbox/1", "running": False}
     finally:
         staying.stop(own, "mine")
 
@@ -170,18 +174,18 @@ def test_two_that_start_at_once_get_one(own):
         thread.start()
     for thread in threads:
         thread.join()
-    found = staying.find(own)
-    assert found is not None
-    assert found.mark in outcomes
+    running_sandbox = staying.find(own)
+    assert running_sandbox is not None
+    assert running_sandbox.mark in outcomes
     assert sum("is already running" in outcome for outcome in outcomes) == 1
 
 
 def test_one_whose_server_is_killed_is_not_found_and_leaves_nothing(own):
-    found = staying.start(own, scheduler="local")
-    os.kill(found.pid, signal.SIGKILL)
-    until(lambda: not left_of(found))
+    started = staying.start(own, scheduler="local")
+    os.kill(started.pid, signal.SIGKILL)
+    until(lambda: not left_of(started))
     assert staying.find(own) is None
-    assert staying.start(own, scheduler="local").mark != found.mark
+    assert staying.start(own, scheduler="local").mark != started.mark
 
 
 def test_a_file_that_is_damaged_or_of_another_day_is_no_sandbox(own):
@@ -212,14 +216,14 @@ def test_a_launch_is_followed_left_and_ended_from_other_terminals(own, tmp_path)
         text=True,
         start_new_session=True,
     )
-    said = []
+    messages = []
     for line in launch.stderr:
-        said.append(line)
+        messages.append(line)
         if "saved at step" in line:
             break
     launch.send_signal(signal.SIGINT)
     launch.communicate(timeout=PATIENCE_S)
-    assert launch.returncode == 130, "".join(said)
+    assert launch.returncode == 130, "".join(messages)
 
     state = read_document(slipway("status", "tiny-gpt", "--json", folder=tmp_path, environment=own).stdout)
     assert state["status"] == "running"

@@ -226,7 +226,7 @@ def test_it_ends_as_if_nothing_had_been(stack, nodes, tmp_path, work, variables,
     assert not stack.marked or saved[0] < saved[1]
     assert f"checkpoint-layout layout={stack.layout}" in logs[0]
     assert ("signal-not-handled" in logs[0]) != stack.caught
-    for said in ("checkpoints-not-recognised", "checkpoint-removed"):
-        assert said not in "".join(logs)
+    for event in ("checkpoints-not-recognised", "checkpoint-removed"):
+        assert event not in "".join(logs)
     assert "output-missing" not in logs[2]
     assert trained(logs[2]) == trained(undisturbed) != set()

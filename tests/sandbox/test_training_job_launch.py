@@ -86,15 +86,15 @@ def written(folder, text, script):
     return folder / "plan.yaml"
 
 
-def launching(folder, told, **more):
+def launching(folder, messages, **more):
     own = {"root": folder, "sandbox": True, "scheduler": "local", **more}
-    return LaunchOptions(tell=told.append, progress=lambda now: told.append(str(now)), **own)
+    return LaunchOptions(tell=messages.append, progress=lambda now: messages.append(str(now)), **own)
 
 
-def launched(folder, text, script, *, told, **more):
+def launched(folder, text, script, *, messages, **more):
     """A launch to its end: the run's folder and its report."""
     priced = price(written(folder, text, script), datetime.now(UTC), PriceOptions(any_age=True))
-    return launch_quote(priced, *pick(priced, None), launching(folder, told, **more))
+    return launch_quote(priced, *pick(priced, None), launching(folder, messages, **more))
 
 
 def window(name, begins, ends):
@@ -113,9 +113,9 @@ def undisturbed(part):
 
 
 def test_two_nodes_are_taken_without_notice_and_finish_as_if_nothing_had_been(tmp_path):
-    told = []
+    messages = []
     text = plan(["python3", "train.py", str(STEPS)])
-    run, report = launched(tmp_path, text, TRAINER, told=told, interrupt_after_s=0.5)
+    run, report = launched(tmp_path, text, TRAINER, messages=messages, interrupt_after_s=0.5)
     assert (report.status, report.scheduler, report.simulated) == (RunStatus.SUCCEEDED, "sagemaker", True)
     first, *_, last = report.attempts
     assert (first.ended_by, first.last_step > 0) == ("node-lost", True)
@@ -124,7 +124,7 @@ def test_two_nodes_are_taken_without_notice_and_finish_as_if_nothing_had_been(tm
     assert f"begins at {last.resumed_from_step}\n" in log
     assert f"ends with {undisturbed(0)}" in log
     assert f"[algo-2] ends with {undisturbed(1)}" in log
-    assert "SageMaker reclaims the instances without notice" in told
+    assert "SageMaker reclaims the instances without notice" in messages
     assert report.billable.seconds < report.billable.trained_seconds < report.billable.quoted_seconds
     kept = run.read_json(FILE)
     assert (kept["scheduler"], kept["target"], kept["job"]) == ("sagemaker", "sagemaker-training", kept["folder"])
@@ -153,25 +153,25 @@ class TestEndings:
     def test_torchrun_on_two_nodes_needs_no_options(self, tmp_path, sandbox):
         words = ["python3", "-m", "torch.distributed.run", "--nproc-per-node=1", "train.py"]
         text = plan(words, type_="g5.xlarge", option="on-demand", mode=", mode: none")
-        run, report = launched(tmp_path, text, GLOO, told=[], box=sandbox)
+        run, report = launched(tmp_path, text, GLOO, messages=[], box=sandbox)
         assert report.status is RunStatus.SUCCEEDED
         log = (run.logs / "attempt-1.log").read_text()
         assert "rank 0 of 2 sums to 3\n" in log
         assert "rank 1 of 2 sums to 3\n" in log
 
     def test_a_command_that_fails_for_good_fails_the_launch_with_its_reason(self, tmp_path, sandbox):
-        told = []
+        messages = []
         with pytest.raises(DeploymentFailedError) as refused:
-            launched(tmp_path, small(["python3", "train.py"]), "raise SystemExit(3)", told=told, box=sandbox)
+            launched(tmp_path, small(["python3", "train.py"]), "raise SystemExit(3)", messages=messages, box=sandbox)
         assert refused.value.exit_code == 6
-        (said,) = [each for each in told if "failed: AlgorithmError" in each]
-        assert "exit code 3" in said
+        (failure,) = [each for each in messages if "failed: AlgorithmError" in each]
+        assert "exit code 3" in failure
 
     def test_a_quota_is_refused_with_its_name(self, tmp_path, sandbox):
         sandbox.limit_training(quotas={"ml.p5.48xlarge": 1})
         try:
             with pytest.raises(DeploymentFailedError, match="is 1 Instances") as refused:
-                launched(tmp_path, plan(["true"]), "", told=[], box=sandbox)
+                launched(tmp_path, plan(["true"]), "", messages=[], box=sandbox)
         finally:
             sandbox.limit_training()
         assert (refused.value.exit_code, "spot training job usage" in refused.value.hint) == (6, True)
@@ -180,20 +180,20 @@ class TestEndings:
         sandbox.limit_training(lacking=("spot", "on-demand"))
         try:
             with pytest.raises(NoCapacityError, match="waiting for capacity") as refused:
-                launched(tmp_path, plan(["true"], wait=0.05), "", told=[], box=sandbox, give_up=lambda: True)
+                launched(tmp_path, plan(["true"], wait=0.05), "", messages=[], box=sandbox, give_up=lambda: True)
         finally:
             sandbox.limit_training()
         assert refused.value.exit_code == 6
 
     def test_the_job_goes_on_demand_where_managed_spot_has_no_capacity(self, tmp_path, sandbox):
-        told = []
+        messages = []
         text = plan(["python3", "train.py", "20"], type_="g5.xlarge", nodes=1, option="[spot, on-demand]", wait=0.05)
         path = written(tmp_path, text, TRAINER)
-        options = launching(tmp_path, told, box=sandbox)
+        options = launching(tmp_path, messages, box=sandbox)
         fallback = Fallback(
             options=options,
             candidates=lambda: price(path, datetime.now(UTC), PRICED),
-            requote=lambda digest: gated_quote(path, datetime.now(UTC), PRICED, selection=digest, say=told.append),
+            requote=lambda digest: gated_quote(path, datetime.now(UTC), PRICED, selection=digest, say=messages.append),
             options_for=lambda _: options,
             obstacle=partial(update_obstacle, base=tmp_path, environment=sandbox.process_environment({})),
         )
@@ -206,62 +206,62 @@ class TestEndings:
         finally:
             sandbox.limit_training()
         assert report.status is RunStatus.SUCCEEDED
-        assert "no capacity yet; the next candidate is 1 x g5.xlarge, on demand, in us-east-2" in told
+        assert "no capacity yet; the next candidate is 1 x g5.xlarge, on demand, in us-east-2" in messages
         assert json.loads((run.path / "plan.json").read_text())["purchase"]["option"] == "on-demand"
 
     def test_an_image_that_is_not_there_fails_the_launch_with_its_name(self, tmp_path, sandbox):
-        told = []
+        messages = []
         image = "123456789012.dkr.ecr.us-east-2.amazonaws.com/team/none:1"
         with pytest.raises(DeploymentFailedError) as refused:
-            launched(tmp_path, small(["true"], run=f", image: '{image}'"), "", told=told, box=sandbox)
+            launched(tmp_path, small(["true"], run=f", image: '{image}'"), "", messages=messages, box=sandbox)
         assert refused.value.exit_code == 6
-        assert f"Cannot pull container image {image}" in "\n".join([*told, str(refused.value)])
+        assert f"Cannot pull container image {image}" in "\n".join([*messages, str(refused.value)])
 
     def test_a_time_limit_fails_the_launch_and_says_how_to_go_on(self, tmp_path, sandbox):
-        told = []
+        messages = []
         text = small(["python3", "train.py"], run=", time_limit_h: 0.001")
         with pytest.raises(DeploymentFailedError) as refused:
-            launched(tmp_path, text, "import time; time.sleep(60)", told=told, box=sandbox)
+            launched(tmp_path, text, "import time; time.sleep(60)", messages=messages, box=sandbox)
         assert refused.value.exit_code == 6
-        assert any("the job reached its time limit (run.time_limit_h): launch it again" in each for each in told)
+        assert any("the job reached its time limit (run.time_limit_h): launch it again" in each for each in messages)
 
     def test_a_job_that_is_stopped_was_cancelled(self, tmp_path, sandbox):
-        told = []
+        messages = []
         # It says its step, and the launch cancels it then.
         script = TRAINER.replace("0.05", "0.2")
         text = plan(["python3", "train.py", "600"], nodes=1)
         with pytest.raises(DeploymentFailedError, match="was cancelled") as refused:
-            launched(tmp_path, text, script, told=told, box=sandbox, stop_when=lambda _: True)
+            launched(tmp_path, text, script, messages=messages, box=sandbox, stop_when=lambda _: True)
         assert refused.value.exit_code == 6
         (report,) = tmp_path.glob(".slipway/runs/jobbed/2*/report.json")
-        found = json.loads(report.read_text())
-        assert (found["status"], found["attempts"][-1]["ended_by"]) == ("cancelled", "cancel")
+        document = json.loads(report.read_text())
+        assert (document["status"], document["attempts"][-1]["ended_by"]) == ("cancelled", "cancel")
 
     def test_a_training_plan_that_is_over_is_refused(self, tmp_path, sandbox):
         text = plan(["true"], option="training-plan", bought=window("over", -9000, -60))
         with pytest.raises(ImpossibleError) as refused:
-            launched(tmp_path, text, "", told=[], box=sandbox)
-        said = " ".join([str(refused.value), *(finding.message for finding in refused.value.findings)])
-        assert (refused.value.exit_code, "ended at" in said) == (5, True)
+            launched(tmp_path, text, "", messages=[], box=sandbox)
+        message = " ".join([str(refused.value), *(finding.message for finding in refused.value.findings)])
+        assert (refused.value.exit_code, "ended at" in message) == (5, True)
 
     def test_a_training_plan_that_has_not_begun_is_waited_for_beyond_the_limit(self, tmp_path, sandbox):
         def stop(session, request):
             # By then a job on demand would have been given up.
             Timer(8, partial(training_jobs.stop, session, request["TrainingJobName"])).start()
 
-        told = Heard(sandbox, tmp_path, "created: training job", stop)
+        messages = Heard(sandbox, tmp_path, "created: training job", stop)
         bought = window("later", 86400, 172800)
         text = plan(["true"], option="training-plan", wait=0.05, mode=", mode: none", bought=bought)
         with pytest.raises(DeploymentFailedError, match="was cancelled") as ended:
-            launched(tmp_path, text, "", told=told, box=sandbox, give_up=lambda: True)
+            launched(tmp_path, text, "", messages=messages, box=sandbox, give_up=lambda: True)
         assert not isinstance(ended.value, NoCapacityError)
-        assert "the nodes come in 24 h, when the reservation starts: following until then" in told
+        assert "the nodes come in 24 h, when the reservation starts: following until then" in messages
 
     def test_a_name_that_another_submission_takes_is_refused(self, tmp_path, sandbox):
         def create(session, request):
             training_jobs.create(session, {**request, "Tags": []})
 
-        told = Heard(sandbox, tmp_path, "run.workdir: ", create)
+        messages = Heard(sandbox, tmp_path, "run.workdir: ", create)
         with pytest.raises(DeploymentFailedError, match="exists already and belongs to another submission") as refused:
-            launched(tmp_path, small(["true"]), "", told=told, box=sandbox)
+            launched(tmp_path, small(["true"]), "", messages=messages, box=sandbox)
         assert (refused.value.exit_code, refused.value.hint) == (6, "launch again: each launch has its own name")

@@ -37,8 +37,8 @@ class World:
 
     def ids(self, part, kind):
         """The physical ids of the resources of a type in one of its stacks."""
-        found = stacks.resources(self.session, f"slipway-{self.name}-{part}")
-        return [resource.physical_id for resource in found if resource.type == kind]
+        resources = stacks.resources(self.session, f"slipway-{self.name}-{part}")
+        return [resource.physical_id for resource in resources if resource.type == kind]
 
     def complaints(self):
         """What reading it back complains of."""
@@ -60,9 +60,9 @@ class World:
         monkeypatch.setattr("sys.argv", ["slipway", "down", str(self.path), "--yes", "--json"])
         with pytest.raises(SystemExit) as left:
             main()
-        said = capsys.readouterr()
-        assert not left.value.code, said.err
-        return read_document(said.out)
+        captured = capsys.readouterr()
+        assert not left.value.code, captured.err
+        return read_document(captured.out)
 
 
 def assert_read_back(world):

@@ -140,5 +140,5 @@ def whole(bucket, step, *, keys=(), layout="", session="r1.a1", again=False):
 
 
 def keeping(store, *, keep=1, newest=None):
-    found = None if newest is None else retention.retained(newest)
-    return Retention(store, keep=keep, judge=commit.judge(store), newest=found)
+    retained = None if newest is None else retention.retained(newest)
+    return Retention(store, keep=keep, judge=commit.judge(store), newest=retained)

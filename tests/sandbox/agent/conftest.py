@@ -107,8 +107,8 @@ class Node:
         path = self.folder / "shared" / (f"events-part{part}.jsonl" if part else "events.jsonl")
         lines = path.read_text().splitlines() if path.exists() else []
         # A full disk takes a piece of a line; what comes after it stands on its own.
-        found = [json.loads(line) for line in lines if line.endswith("}")]
-        return [e for e in found if name in (None, e["event"]) and attempt in (None, e["attempt"])]
+        documents = [json.loads(line) for line in lines if line.endswith("}")]
+        return [e for e in documents if name in (None, e["event"]) and attempt in (None, e["attempt"])]
 
     def steps(self, name, attempt=None):
         return [event["step"] for event in self.events(name, attempt)]

@@ -184,8 +184,8 @@ class Job:
         self.prepare(hold=HOLD, **words)
         self.submit()
         last = f"{HOLD - 1}-"
-        meeting = self.folder / "work" / "meeting" / "1"
-        until(lambda: len(list(meeting.glob(f"{last}[0-9]"))) == self.nodes, self.told)
+        rendezvous = self.folder / "work" / "meeting" / "1"
+        until(lambda: len(list(rendezvous.glob(f"{last}[0-9]"))) == self.nodes, self.told)
         until(lambda: self.events("checkpoint-uploaded", attempt=1), self.told)
         return self.cluster.scheduler.nodes(self.id)
 
@@ -198,8 +198,8 @@ class Job:
 
     def events(self, name, attempt=None, part=0):
         path = self.folder / ("events.jsonl" if part == 0 else f"events-part{part}.jsonl")
-        found = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        return [e for e in found if e["event"] == name and attempt in (None, e["attempt"])]
+        documents = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return [e for e in documents if e["event"] == name and attempt in (None, e["attempt"])]
 
     def back(self, attempt=2):
         """Put into the queue again, and let start without the wait that Slurm adds."""

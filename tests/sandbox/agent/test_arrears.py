@@ -27,7 +27,7 @@ class Pair:
         self.node.job(3, 0)
         assert codes(self.start(1)) == [0, 0]
         events = [self.node.events(attempt=2, part=part) for part in (0, 1)]
-        return [[each["step"] for each in found if each["event"] == "restored"] for found in events]
+        return [[each["step"] for each in attempt_events if each["event"] == "restored"] for attempt_events in events]
 
     def record(self, rank):
         (path,) = self.node.folder.glob(f"vn{rank}/*/*/finished.json")
@@ -65,8 +65,8 @@ def test_what_all_have_is_stored_and_gone_on_from(left, bucket):
     stored = bucket.manifest(2)
     assert (stored.attempt, stored.parts, len(stored.files)) == (2, 2, 6)
     for rank in (0, 1):
-        found = f"found base-0 base-1 same-name shard-0 shard-1 own {rank} step 2"
-        assert found in left.node.output(f"vn{rank}")
+        expected = f"found base-0 base-1 same-name shard-0 shard-1 own {rank} step 2"
+        assert expected in left.node.output(f"vn{rank}")
         (restored,) = left.node.events("restored", attempt=2, part=rank)
         assert restored["reused_bytes"] > 1000  # its own part it has from its disk
         assert left.node.events("checkpoint-kept", attempt=2, part=rank) == []

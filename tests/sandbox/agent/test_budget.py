@@ -33,12 +33,12 @@ def test_a_job_whose_sum_is_used_up_does_not_begin(node, bucket):
 
 
 def test_a_store_that_does_not_answer_is_reported_once_and_asked_again(store, bucket):
-    told, stopped = [], []
+    messages, stopped = [], []
     bucket.client.put_object(Bucket=BUCKET, Key=PREFIX + KEY, Body=WORD)
-    watch = StopWatch(f"s3://no-such-bucket-here/{KEY}", on_stop=stopped.append, on_trouble=told.append)
+    watch = StopWatch(f"s3://no-such-bucket-here/{KEY}", on_stop=stopped.append, on_trouble=messages.append)
     assert [watch.look(), watch.look()] == [False, False]
-    assert (len(told), stopped) == (1, [])
-    assert StopWatch(URI, on_stop=stopped.append, on_trouble=told.append).look()
+    assert (len(messages), stopped) == (1, [])
+    assert StopWatch(URI, on_stop=stopped.append, on_trouble=messages.append).look()
     assert stopped == ["$81.20 of $100"]
 
 

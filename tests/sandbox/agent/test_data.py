@@ -47,8 +47,8 @@ def two_nodes(node):
 def test_two_nodes_share_the_work_and_wait_on_a_file_system_of_both(node, bucket, tmp_path):
     for number in range(5):
         bucket.write(f"data/{number}.txt", str(number).encode())
-    seen = tmp_path / "seen-by"
-    listing = ["bash", "-c", f"ls {tmp_path / 'fsx'} | grep -c txt$ >{seen}$SLIPWAY_NODE_RANK"]
+    listing_prefix = tmp_path / "seen-by"
+    listing = ["bash", "-c", f"ls {tmp_path / 'fsx'} | grep -c txt$ >{listing_prefix}$SLIPWAY_NODE_RANK"]
     job(node, source(tmp_path / "fsx", shared=True), command=tuple(listing))
     assert [agent.wait(timeout=90) for agent in two_nodes(node)] == [0, 0]
     assert [(tmp_path / f"seen-by{rank}").read_text() for rank in (0, 1)] == ["5\n", "5\n"]

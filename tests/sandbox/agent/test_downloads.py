@@ -134,8 +134,8 @@ def uploaded(store, folder):
 
 def test_files_of_all_sizes_at_once_and_connections_that_break(store, front, tmp_path):
     contents = uploaded(store, tmp_path)
-    asked = itertools.count()
-    front.rule = lambda *_: "cut-body" if next(asked) % 3 == 0 else None
+    request_number = itertools.count()
+    front.rule = lambda *_: "cut-body" if next(request_number) % 3 == 0 else None
     with store.downloads() as downloads:
         coming = {key: downloads.download(key, tmp_path / key, len(content)) for key, content in contents.items()}
         downloads.wait()

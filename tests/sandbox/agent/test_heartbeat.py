@@ -16,13 +16,18 @@ def test_it_is_there_while_the_command_runs_and_says_that_it_is_over(node, bucke
     node.job(command=("sleep", "60"), word_uri=URI)
     agent = node.start()
     node.wait_until(lambda: beats(bucket))
-    (said,) = beats(bucket)
-    assert (said["schema"], said["job"], said["attempt"], said["part"]) == ("slipway.heartbeat/1", "tiny", 1, 0)
-    assert said["over"] is False
+    (heartbeat,) = beats(bucket)
+    assert (heartbeat["schema"], heartbeat["job"], heartbeat["attempt"], heartbeat["part"]) == (
+        "slipway.heartbeat/1",
+        "tiny",
+        1,
+        0,
+    )
+    assert heartbeat["over"] is False
     agent.terminate()
     agent.wait()
-    (said,) = beats(bucket)
-    assert said["over"] is True
+    (heartbeat,) = beats(bucket)
+    assert heartbeat["over"] is True
 
 
 def test_a_store_that_takes_none_does_not_hold_the_job_up(node, bucket, front):

@@ -90,10 +90,10 @@ def test_every_layout_is_in_a_section():
 
 @pytest.mark.parametrize("text", JOBS, ids=range(1, len(JOBS) + 1))
 def test_a_public_job_file_is_a_plan(text):
-    said, job = yaml.safe_load(text), job_of(text)
-    assert job["command"][-1].strip() == said["run"]["command"].strip()
+    written_plan, job = yaml.safe_load(text), job_of(text)
+    assert job["command"][-1].strip() == written_plan["run"]["command"].strip()
     assert [step["command"][-1] for step in job.get("before", ())] == [
-        step["command"] for step in said["run"].get("before", ())
+        step["command"] for step in written_plan["run"].get("before", ())
     ]
 
 

@@ -59,7 +59,7 @@ def shell(*words):
 
 @pytest.mark.parametrize("layout", PLAYERS)
 def test_it_comes_back_on_another_node_as_the_framework_finds_it(node, bucket, layout):
-    writes, reads, found, step = PLAYERS[layout]
+    writes, reads, expected, step = PLAYERS[layout]
     node.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', writes))
     assert node.run() == 0
     (event,) = node.events("checkpoint-uploaded")
@@ -69,11 +69,11 @@ def test_it_comes_back_on_another_node_as_the_framework_finds_it(node, bucket, l
     assert bucket.manifest(step).layout == layout
     node.job(command=shell(reads), run="r2")
     assert node.run(node="elsewhere") == 0
-    assert node.output("elsewhere") == found
+    assert node.output("elsewhere") == expected
     # On a node that has it already, of another run: the same, from what lies there.
     node.job(command=shell(reads), run="r3")
     assert node.run(attempt=2) == 0
-    assert node.output() == found
+    assert node.output() == expected
     assert not node.events("checkpoint-dropped")
 
 
@@ -87,8 +87,8 @@ def test_an_attempt_that_finds_nothing_whole_goes_by_what_an_earlier_one_has_dec
     node.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', "mkdir step-5; echo w >step-5/_DONE"))
     assert node.run(attempt=2, node="elsewhere") == 0
     assert node.events("checkpoint-uploaded", attempt=2) == []
-    (told,) = node.events("checkpoints-not-recognised", attempt=2)
-    assert "this run's are of layout megatron" in told["reason"]
+    (event,) = node.events("checkpoints-not-recognised", attempt=2)
+    assert "this run's are of layout megatron" in event["reason"]
 
 
 def test_shards_of_two_nodes_of_which_one_alone_has_the_tracker(node, bucket):
@@ -117,8 +117,8 @@ def test_one_that_never_got_its_tracker_is_reported(node, bucket):
     assert node.run() == 0
     (dropped,) = node.events("checkpoint-dropped")
     assert dropped["reason"] == "it was unfinished when the command ended: latest does not name it"
-    (told,) = node.events("checkpoints-not-recognised")
-    assert told["reason"].endswith("global_step25; global_step25: latest does not name it")
+    (event,) = node.events("checkpoints-not-recognised")
+    assert event["reason"].endswith("global_step25; global_step25: latest does not name it")
     assert bucket.whole() == []
 
 
@@ -132,8 +132,8 @@ class TestAStoreOfAnotherLayout:
     def test_the_layout_stays_and_what_the_new_framework_writes_is_reported(self, stored, bucket):
         stored.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', PLAYERS["hf"][0]), run="r2")
         assert stored.run(node="elsewhere") == 0
-        (told,) = stored.events("checkpoints-not-recognised")
-        assert told["reason"] == (
+        (event,) = stored.events("checkpoints-not-recognised")
+        assert event["reason"] == (
             "no file is recognised as a checkpoint, so none is stored: checkpoint-50; this run's are of layout "
             "deepspeed, and "
             "these look like hf: name it as checkpoint.layout, or start at step 0 with --fresh"

@@ -65,8 +65,8 @@ class TestCheckpoint:
         node.job(2, 0)
         assert codes(pair(restart=1)) == [0, 0]
         for rank in (0, 1):
-            found = f"found base-0 base-1 same-name shard-0 shard-1 own {rank} step 2"
-            assert node.output(f"vn{rank}")[-1] == found
+            expected = f"found base-0 base-1 same-name shard-0 shard-1 own {rank} step 2"
+            assert node.output(f"vn{rank}")[-1] == expected
 
     def test_what_did_not_change_is_sent_once_by_every_node(self, node, bucket, pair):
         node.job(4, 1.5, keep=1)

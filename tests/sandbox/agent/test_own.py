@@ -76,8 +76,8 @@ def test_a_notice_and_the_trainer_resumes_by_itself(trainer, place, node, bucket
     before = {*bucket.all_keys()}
     trainer(last + 2)
     assert node.run(attempt=2) == 0
-    (found,) = node.events("restored", attempt=2)
-    assert last - 1 <= found["step"] <= last
+    (event,) = node.events("restored", attempt=2)
+    assert last - 1 <= event["step"] <= last
     assert node.output()[-3:] == [f"start {last}", f"step {last + 1}", f"step {last + 2}"]
     assert node.steps("checkpoint-uploaded")[-1] == last + 2
     assert {event.get("layout") for event in node.events("checkpoint-uploaded")} == {"megatron"}

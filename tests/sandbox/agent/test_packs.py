@@ -71,9 +71,9 @@ class TestManySmallFiles:
         objects = [key for key in [*bucket.keys()] if not key.endswith("manifest.json")]
         assert len(objects) == 1 + len(known_packs(manifest.files))
         assert len(objects) < 10
-        found, skipped = restored(store, tmp_path / "down")
-        assert (found.step, found.bytes, skipped) == (3, sent, [])
-        assert content(found.resume) == content(folder)
+        restored_checkpoint, skipped = restored(store, tmp_path / "down")
+        assert (restored_checkpoint.step, restored_checkpoint.bytes, skipped) == (3, sent, [])
+        assert content(restored_checkpoint.resume) == content(folder)
         assert [path.name for path in (tmp_path / "down").iterdir()] == ["step-3"]
 
     def test_stay_objects_of_their_own_where_they_are_few(self, store, bucket, tmp_path):
@@ -95,8 +95,8 @@ class TestManySmallFiles:
         shared = {file.key for file in second.files} & {file.key for file in first.files}
         assert len(shared) == len({file.key for file in first.files}) - 1
         assert whole_checkpoint(store, 4, store.sizes())[0] == second
-        found, _ = restored(store, tmp_path / "down")
-        assert content(found.resume) == content(later)
+        restored_checkpoint, _ = restored(store, tmp_path / "down")
+        assert content(restored_checkpoint.resume) == content(later)
 
     def test_that_arrived_before_the_upload_was_cut_off_are_not_sent_again(self, store, bucket, front_store, tmp_path):
         front, store = front_store
@@ -109,8 +109,8 @@ class TestManySmallFiles:
         manifest, sent = sender.send(finished(folder))
         assert 0 < sent < manifest.bytes
         commit(store, assemble(store, manifest, session=IDENTITY.session), session=IDENTITY.session)
-        found, _ = restored(store, tmp_path / "down")
-        assert content(found.resume) == content(folder)
+        restored_checkpoint, _ = restored(store, tmp_path / "down")
+        assert content(restored_checkpoint.resume) == content(folder)
 
     def test_are_refused_when_one_changed_since_it_was_finished(self, store, tmp_path):
         folder = folder_of_many(tmp_path / "up", 3)
@@ -130,10 +130,10 @@ class TestManySmallFiles:
         bucket.write(pack, bytes(body) if damage == "flipped" else bytes(body[:-1]))
         if damage == "gone":
             bucket.delete(pack)
-        found, skipped = restored(store, tmp_path / "down")
-        assert found.step == 2
+        restored_checkpoint, skipped = restored(store, tmp_path / "down")
+        assert restored_checkpoint.step == 2
         assert [step for step, _ in skipped] == [3]
-        assert content(found.resume) == content(older)
+        assert content(restored_checkpoint.resume) == content(older)
 
 
 class TestByHand:
@@ -141,10 +141,10 @@ class TestByHand:
         folder = folder_of_many(tmp_path / "up", 3)
         stored(store, folder)
         checkpoint = chosen(survey(objects), None)
-        told = []
-        assert checkpoints_transfer.damaged(objects, checkpoint, told.append) == ()
-        assert sum(told) == sum(map(len, content(folder).values()))
-        place = checkpoints_transfer.restore(objects, checkpoint, tmp_path / "down", told.append)
+        messages = []
+        assert checkpoints_transfer.damaged(objects, checkpoint, messages.append) == ()
+        assert sum(messages) == sum(map(len, content(folder).values()))
+        place = checkpoints_transfer.restore(objects, checkpoint, tmp_path / "down", messages.append)
         assert content(place) == content(folder)
 
     def test_a_damaged_pack_is_named_by_a_file_in_it(self, store, objects, bucket, tmp_path):
@@ -184,7 +184,7 @@ class TestManifest:
 
 def test_packs_are_cut_by_size(tmp_path):
     files = local_files(folder_of_many(tmp_path, 3))
-    found = groups(files)
-    assert [file for pack in found for file in pack] == [file for file in files if file.bytes < SMALL_BYTES]
-    assert all(sum(file.bytes for file in pack) <= PACK_BYTES for pack in found)
+    packs = groups(files)
+    assert [file for pack in packs for file in pack] == [file for file in files if file.bytes < SMALL_BYTES]
+    assert all(sum(file.bytes for file in pack) <= PACK_BYTES for pack in packs)
     assert groups(files[:MANY]) == []

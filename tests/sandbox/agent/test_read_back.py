@@ -10,10 +10,10 @@ ENV = {READ_BACK: "1"}
 def test_the_first_checkpoint_is_read_back_once_and_removed(node, bucket):
     node.job(200, 0.1, 1000, env=ENV)
     process = node.start()
-    (found,) = node.wait_for("read-back")
+    (event,) = node.wait_for("read-back")
     node.wait_until(lambda: len(node.steps("checkpoint-uploaded")) > 2)
-    assert (found["step"], found["bytes"]) == (node.steps("checkpoint-uploaded")[0], 2000)
-    assert found["seconds"] > 0
+    assert (event["step"], event["bytes"]) == (node.steps("checkpoint-uploaded")[0], 2000)
+    assert event["seconds"] > 0
     process.terminate()
     process.wait(timeout=90)
     assert len(node.events("read-back")) == 1

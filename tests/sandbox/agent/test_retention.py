@@ -79,8 +79,8 @@ def test_of_two_commits_of_a_step_that_counts_which_the_store_has_had_last(bucke
         bucket.write(key, other.to_json().encode())
     newest, _ = commit.whole_checkpoint(store, 3, store.sizes())
     assert newest.run == "r2"
-    (seen,) = survey(objects)
-    assert (seen.whole, seen.run) == (True, "r2")
+    (surveyed,) = survey(objects)
+    assert (surveyed.whole, surveyed.run) == (True, "r2")
 
 
 @pytest.mark.parametrize("bad", ["cut", "missing"])
@@ -91,12 +91,12 @@ def test_of_two_commits_of_a_step_that_counts_which_is_whole(bucket, store, obje
     text = replace(first, run="r2", files=(gone,)).to_json()
     bucket.write(commit_places(3, "r2.a1")[1], (text if bad == "missing" else text[:-20]).encode())
     newest, _ = commit.whole_checkpoint(store, 3, store.sizes())
-    (seen,) = survey(objects)
-    assert newest.run == seen.run == "r1"
-    assert chosen((seen,), 3) is seen
+    (surveyed,) = survey(objects)
+    assert newest.run == surveyed.run == "r1"
+    assert chosen((surveyed,), 3) is surveyed
 
 
-def found(policy):
+def tag_superseded(policy):
     """Everything that is superseded, taken note of as tagged."""
     steps = {}
     for step, keys in policy.superseded():
@@ -113,7 +113,7 @@ class TestWhatIsSuperseded:
         bucket.write("step-2/r1.a1/0-dead/rest", b"x")  # of an upload that was cut off
         bucket.write("step-9/r1.a1/0-dead/coming", b"x")
         newest = whole(bucket, 4, keys=("step-1/r1.a1/0-beef/data",))
-        steps = found(keeping(store, keep=2, newest=newest))
+        steps = tag_superseded(keeping(store, keep=2, newest=newest))
         assert steps[1] == ["step-1/manifest.json"]
         assert len(steps[2]) == 3
         assert {*steps} == {1, 2}
@@ -124,19 +124,19 @@ class TestWhatIsSuperseded:
         whole(bucket, 3)
         bucket.delete("step-3/r1.a1/0-beef/data")
         newest = whole(bucket, 4)
-        assert {*found(keeping(store, keep=2, newest=newest))} == {1, 3}
+        assert {*tag_superseded(keeping(store, keep=2, newest=newest))} == {1, 3}
 
     def test_a_step_is_looked_at_until_nothing_is_left_and_then_not_again(self, store, bucket, front_store):
         front, store = front_store
         for step in (1, 2):
             whole(bucket, step)
         policy = keeping(store, newest=whole(bucket, 3))
-        assert {*found(policy)} == {1, 2}
-        assert {*found(policy)} == set()
+        assert {*tag_superseded(policy)} == {1, 2}
+        assert {*tag_superseded(policy)} == set()
         assert retention.read_record(store) == {1: set(), 2: set()}
         policy.committed(retention.retained(whole(bucket, 4)))
         front.begun.clear()
-        assert {*found(policy)} == {3}
+        assert {*tag_superseded(policy)} == {3}
         listed = [path for _, path in front.begun if "list-type" in path]
         assert len(listed) == 2  # the folders, and the one that was superseded
 
@@ -154,15 +154,15 @@ class TestWhatIsSuperseded:
             whole(bucket, step)
         retention.write_record(store, {1: (), 5: ()})
         policy = keeping(store, newest=whole(bucket, 3))
-        assert {*found(policy)} == {2}
+        assert {*tag_superseded(policy)} == {2}
         policy.committed(retention.retained(whole(bucket, 7)))
-        assert {*found(policy)} == {3, 5, 6}
+        assert {*tag_superseded(policy)} == {3, 5, 6}
 
     @pytest.mark.parametrize("steps", ['"12"', '{"x": []}', "[1]", None])
     def test_a_record_that_cannot_be_used_costs_requests_and_no_more(self, store, bucket, steps):
         bucket.write("superseded.json", f'{{"schema": "slipway.superseded/1", "steps": {steps}}}'.encode())
         whole(bucket, 1)
-        assert {*found(keeping(store, newest=whole(bucket, 2)))} == {1}
+        assert {*tag_superseded(keeping(store, newest=whole(bucket, 2)))} == {1}
 
 
 class TestOtherLayouts:
@@ -173,9 +173,9 @@ class TestOtherLayouts:
             whole(bucket, step, layout=layout)
         policy = keeping(store)
         policy.committed(retention.retained(whole(bucket, 500, layout="megatron")))
-        assert {*found(policy)} == {60}
+        assert {*tag_superseded(policy)} == {60}
         policy.committed(retention.retained(whole(bucket, 1000, layout="megatron")))
-        assert {*found(policy)} == {500}
+        assert {*tag_superseded(policy)} == {500}
         assert sorted(other_layout.step for other_layout in policy.of_other_layouts()) == [50, 100, 900]
         assert policy.of_other_layouts() == []
 
@@ -183,7 +183,7 @@ class TestOtherLayouts:
         for step, layout in ((50, "megatron"), (60, "megatron"), (70, "hf"), (80, "hf")):
             whole(bucket, step, layout=layout)
         newest = whole(bucket, 100, layout="megatron")
-        assert {*found(keeping(store, keep=2, newest=newest))} == {50}
+        assert {*tag_superseded(keeping(store, keep=2, newest=newest))} == {50}
 
     def test_a_step_that_holds_one_of_each_stays(self, store, bucket):
         whole(bucket, 50, layout="hf")
@@ -191,7 +191,7 @@ class TestOtherLayouts:
         for step in (50, 60):
             manifest = whole(bucket, step, layout="megatron", session="r2.a1", again=step == 50)
             policy.committed(retention.retained(manifest))
-        assert {*found(policy)} == {40}
+        assert {*tag_superseded(policy)} == {40}
 
     def test_so_does_what_one_of_them_needs_of_a_step_without_a_manifest(self, store, bucket):
         """The manifest of step 10 has expired; what a newer one of that layout shares with it has not."""
@@ -200,12 +200,12 @@ class TestOtherLayouts:
         bucket.write("step-10/r0.a1/0-beef/rest", b"x")
         whole(bucket, 900, layout="hf", keys=(shared,))
         policy = keeping(store, newest=whole(bucket, 20, layout="megatron"))
-        assert found(policy) == {10: ["step-10/r0.a1/0-beef/rest"]}
+        assert tag_superseded(policy) == {10: ["step-10/r0.a1/0-beef/rest"]}
 
     def test_one_that_names_no_layout_goes_by_its_folder(self, store, bucket):
         whole(bucket, 50)
-        assert {*found(keeping(store, newest=whole(bucket, 100, layout="dcp")))} == {50}
-        assert {*found(keeping(store, newest=whole(bucket, 200, layout="megatron")))} == set()
+        assert {*tag_superseded(keeping(store, newest=whole(bucket, 100, layout="dcp")))} == {50}
+        assert {*tag_superseded(keeping(store, newest=whole(bucket, 200, layout="megatron")))} == set()
 
     def test_what_a_later_version_wrote_is_left_alone_with_all_that_it_names(self, store, bucket, objects):
         shared = "step-10/r0.a1/0-beef/base"
@@ -215,11 +215,11 @@ class TestOtherLayouts:
         document = json.loads(later.to_json()) | {"schema": "slipway.checkpoint/9", "shards": []}
         bucket.write(commit_key(20), json.dumps(document).encode())
         policy = keeping(store, newest=whole(bucket, 30))
-        assert found(policy) == {10: ["step-10/r0.a1/0-beef/rest"]}
+        assert tag_superseded(policy) == {10: ["step-10/r0.a1/0-beef/rest"]}
         assert [layout.step for layout in policy.of_other_layouts()] == [20]
-        seen = survey(objects)
-        assert "later version" in seen[1].reason
-        assert superseded(seen, bucket.all_keys(), 1) == ("step-10/r0.a1/0-beef/rest",)
+        surveyed = survey(objects)
+        assert "later version" in surveyed[1].reason
+        assert superseded(surveyed, bucket.all_keys(), 1) == ("step-10/r0.a1/0-beef/rest",)
 
     def test_what_a_trainer_wrote_itself_is_not_superseded_by_an_agents(self, store, bucket):
         bucket.write("step-5/__0_0.distcp", bytes(100))
@@ -227,7 +227,9 @@ class TestOtherLayouts:
         bucket.write("step-5/.metadata", pickle.dumps(SimpleNamespace(storage_data={"weight": shard})))
         whole(bucket, 7)
         newest = whole(bucket, 9)
-        assert {*found(Retention(store, keep=1, judge=dcp.judge(store), newest=retention.retained(newest)))} == {7}
+        assert {
+            *tag_superseded(Retention(store, keep=1, judge=dcp.judge(store), newest=retention.retained(newest)))
+        } == {7}
 
     def test_it_is_reported(self, bucket, store, tmp_path):
         whole(bucket, 1, layout="hf")

@@ -35,8 +35,8 @@ def journal(node):
 
 def newest_known(path):
     """The newest step that the agent had finished and read: one only finished is kept, and not gone on from."""
-    found = json.loads(path.read_text())
-    return max((int(name.partition("-")[2]) for name, entry in found.items() if entry.get("hashes")), default=0)
+    document = json.loads(path.read_text())
+    return max((int(name.partition("-")[2]) for name, entry in document.items() if entry.get("hashes")), default=0)
 
 
 def fetched(front):

@@ -171,8 +171,8 @@ class TestMetadata:
         node.job(40, 0, imds=True, interval_s=0.5)
         assert node.run() == 0
         assert node.events("completed")
-        told = [event["error"] for event in node.events("metadata-trouble")]
-        assert [text.partition(":")[0] for text in told] == ([trouble] if trouble else [])
+        errors = [event["error"] for event in node.events("metadata-trouble")]
+        assert [text.partition(":")[0] for text in errors] == ([trouble] if trouble else [])
 
     def test_absent(self, trainer, bucket):
         self.run(trainer, "http://127.0.0.1:9", "the metadata service does not answer")

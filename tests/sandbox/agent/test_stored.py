@@ -30,8 +30,8 @@ class TestWhatCannotBeStored:
         script = f"{SHELL} mkdir tmp; echo weights >tmp/data; {make}; mv tmp step-3"
         node.job(command=("bash", "-c", script))
         assert node.run() == 74
-        ((step, said),) = dropped(node)
-        assert (step, said.startswith("step-3 holds"), reason in said) == (3, True, True)
+        ((step, dropped_reason),) = dropped(node)
+        assert (step, dropped_reason.startswith("step-3 holds"), reason in dropped_reason) == (3, True, True)
         assert bucket.whole() == []
         assert (
             node.events()[-1]["reason"] == "the command completed, but its last checkpoint, step 3, is not in the store"
@@ -58,8 +58,8 @@ class TestWhatCannotBeStored:
         common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
         agents = [node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), **common) for rank in (0, 1)]
         assert [agent.wait(timeout=90) for agent in agents] == [74, 74]
-        ((_, said),) = dropped(node)
-        assert "its part cannot be used: step-1 holds 'x', a FIFO" in said
+        ((_, dropped_reason),) = dropped(node)
+        assert "its part cannot be used: step-1 holds 'x', a FIFO" in dropped_reason
 
     def test_empty_folders_of_the_other_ranks_hinder_nothing(self, node, bucket):
         """Every rank makes the folder, the first one alone writes."""
@@ -107,8 +107,8 @@ class TestWholeMeansAsItWasFinished:
         agent = node.start()
         node.wait_for("upload-retry")
         assert let_go(node, front, agent) == 74
-        ((_, said),) = dropped(node)
-        assert said.startswith("step-1 changed after it was finished: ")
+        ((_, dropped_reason),) = dropped(node)
+        assert dropped_reason.startswith("step-1 changed after it was finished: ")
         assert bucket.whole() == []
 
     def test_nor_what_changed_before_the_commit(self, node, bucket, front):

@@ -21,9 +21,14 @@ def words(bucket):
 def test_a_checkpoint_that_cannot_be_stored(node, bucket):
     node.job(command=("bash", "-c", FIFO), word_uri=URI)
     assert node.run() == 74
-    (said,) = words(bucket)
-    assert (said["schema"], said["job"], said["attempt"], said["what"]) == ("slipway.trouble/1", "tiny", 1, "step 3")
-    assert said["reason"] == node.events("checkpoint-dropped")[0]["reason"]
+    (trouble,) = words(bucket)
+    assert (trouble["schema"], trouble["job"], trouble["attempt"], trouble["what"]) == (
+        "slipway.trouble/1",
+        "tiny",
+        1,
+        "step 3",
+    )
+    assert trouble["reason"] == node.events("checkpoint-dropped")[0]["reason"]
 
 
 def test_it_is_there_while_the_command_runs(node, bucket):
@@ -56,8 +61,8 @@ def test_of_two_nodes_the_first_says_it_once(node, bucket):
     common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
     agents = [node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), **common) for rank in (0, 1)]
     assert [agent.wait(timeout=90) for agent in agents] == [74, 74]
-    (said,) = words(bucket)
-    assert "its part cannot be used: step-3 holds 'x', a FIFO" in said["reason"]
+    (trouble,) = words(bucket)
+    assert "its part cannot be used: step-3 holds 'x', a FIFO" in trouble["reason"]
 
 
 class TestWhatIsSaid:
@@ -70,14 +75,14 @@ class TestWhatIsSaid:
             log.append("checkpoint-dropped", step=1, reason=NEWER)
             log.append("checkpoint-uploaded", step=2)
             log.append("checkpoint-dropped", folder="step-9", reason="half written")
-        (said,) = words(bucket)
-        assert (said["what"], said["reason"]) == ("step-9", "half written")
+        (trouble,) = words(bucket)
+        assert (trouble["what"], trouble["reason"]) == ("step-9", "half written")
 
     def test_a_forecast_is(self, store, bucket, log):
         with word.forwarding(URI, "tiny", log):
             log.append("forecast", kind="budget", reason="$120 at the end")
-        (said,) = words(bucket)
-        assert (said["event"], said["what"], said["reason"]) == ("forecast", None, "$120 at the end")
+        (trouble,) = words(bucket)
+        assert (trouble["event"], trouble["what"], trouble["reason"]) == ("forecast", None, "$120 at the end")
 
     def test_not_without_end(self, store, bucket, log):
         with word.forwarding(URI, "tiny", log):

@@ -14,10 +14,10 @@ SUBNET = {
 
 
 def events(cloudformation, name, logical_id=None):
-    found = reversed(cloudformation.describe_stack_events(StackName=name)["StackEvents"])
+    newest_first = reversed(cloudformation.describe_stack_events(StackName=name)["StackEvents"])
     return [
         (each["LogicalResourceId"], each["ResourceStatus"], each.get("ResourceStatusReason", ""))
-        for each in found
+        for each in newest_first
         if logical_id in (None, each["LogicalResourceId"])
     ]
 

@@ -60,9 +60,9 @@ def test_a_training_plan_is_offered_for_its_target(client):
         assert refused.value.response["Error"]["Code"] == "ValidationException"
 
 
-def refusal(call, **asked):
+def refusal(call, **params):
     with pytest.raises(ClientError) as refused:
-        call(**asked)
+        call(**params)
     return refused.value.response["Error"]["Code"]
 
 
@@ -82,11 +82,11 @@ def test_a_block_is_bought_once_and_is_a_reservation_from_then_on(client):
     assert refusal(ec2.purchase_capacity_block, **order) == "InvalidCapacityBlockOfferingIdExpired"
     assert not ec2.describe_capacity_block_offerings(**wanted)["CapacityBlockOfferings"]
     name = bought["CapacityReservationId"]
-    (found,) = ec2.describe_capacity_reservations(CapacityReservationIds=[name])["CapacityReservations"]
-    assert found == bought
+    (capacity_reservation,) = ec2.describe_capacity_reservations(CapacityReservationIds=[name])["CapacityReservations"]
+    assert capacity_reservation == bought
     for filters, count in (({"state": "scheduled", "instance-type": "p5.48xlarge"}, 1), ({"state": "active"}, 0)):
-        asked = [{"Name": key, "Values": [value]} for key, value in filters.items()]
-        assert len(ec2.describe_capacity_reservations(Filters=asked)["CapacityReservations"]) == count
+        request_filters = [{"Name": key, "Values": [value]} for key, value in filters.items()]
+        assert len(ec2.describe_capacity_reservations(Filters=request_filters)["CapacityReservations"]) == count
     (more,) = ec2.describe_capacity_block_extension_offerings(
         CapacityReservationId=name, CapacityBlockExtensionDurationHours=24
     )["CapacityBlockExtensionOfferings"]
@@ -97,7 +97,7 @@ def test_a_block_is_bought_once_and_is_a_reservation_from_then_on(client):
 
 
 @pytest.mark.parametrize(
-    "call,asked,code",
+    "call,params,code",
     [
         ("purchase_capacity_block", {"CapacityBlockOfferingId": "cb-0"}, "InvalidCapacityBlockOfferingIdMalformed"),
         ("purchase_capacity_block", {}, "InvalidCapacityBlockOfferingIdNotFound"),
@@ -116,7 +116,7 @@ def test_a_block_is_bought_once_and_is_a_reservation_from_then_on(client):
         ),
     ],
 )
-def test_what_was_not_offered_is_not_sold(client, call, asked, code):
+def test_what_was_not_offered_is_not_sold(client, call, params, code):
     if call == "purchase_capacity_block":
-        asked = {"CapacityBlockOfferingId": f"cb-{0:017}", "InstancePlatform": "Linux/UNIX"} | asked
-    assert refusal(getattr(client("ec2"), call), **asked) == code
+        params = {"CapacityBlockOfferingId": f"cb-{0:017}", "InstancePlatform": "Linux/UNIX"} | params
+    assert refusal(getattr(client("ec2"), call), **params) == code

@@ -59,13 +59,13 @@ class TestParallelCluster:
         assert made["StackStatus"] == "CREATE_COMPLETE"
         assert outputs(made)["Status"] == "CREATE_COMPLETE"
         filters = [{"Name": "tag:parallelcluster:cluster-name", "Values": ["demo"]}]
-        found = [
+        instances = [
             instance
             for reservation in client("ec2").describe_instances(Filters=filters)["Reservations"]
             for instance in reservation["Instances"]
         ]
-        head = [each for each in found if each["InstanceId"] == outputs(made)["Head"]]
-        nodes = [each for each in found if each["InstanceType"] == "p5.48xlarge"]
+        head = [each for each in instances if each["InstanceId"] == outputs(made)["Head"]]
+        nodes = [each for each in instances if each["InstanceType"] == "p5.48xlarge"]
         assert [each["InstanceType"] for each in head] == ["m5.large"]
         assert [node["InstanceLifecycle"] for node in nodes] == ["spot", "spot"]
         assert {"Key": "team", "Value": "ml"} in nodes[0]["Tags"]
@@ -77,11 +77,11 @@ class TestParallelCluster:
         ids = [node.instance_id for node in sandbox.nodes("demo")]
         cloudformation.delete_stack(StackName=made["StackName"])
         assert sandbox.clusters() == ()
-        found = client("ec2").describe_instances(InstanceIds=ids)["Reservations"]
-        assert {instance["State"]["Name"] for one in found for instance in one["Instances"]} == {"terminated"}
+        reservations = client("ec2").describe_instances(InstanceIds=ids)["Reservations"]
+        assert {instance["State"]["Name"] for one in reservations for instance in one["Instances"]} == {"terminated"}
 
     @pytest.mark.parametrize(
-        "change, told",
+        "change, message",
         [
             ({"configuration": {"Image": {"Os": "windows"}}}, "Image.Os: got 'windows'"),
             ({"configuration": {"HeadNodes": {}}}, "HeadNodes: unknown key, did you mean HeadNode"),
@@ -92,13 +92,13 @@ class TestParallelCluster:
         ],
         ids=["os", "key", "token", "name", "text", "property"],
     )
-    def test_a_broken_one_fails_the_deployment(self, stack, cloudformation, sandbox, change, told):
+    def test_a_broken_one_fails_the_deployment(self, stack, cloudformation, sandbox, change, message):
         made = stack(cluster_template(**change))
         assert made["StackStatus"] == "ROLLBACK_COMPLETE"
         reasons = [
             why for _, status, why in events(cloudformation, made["StackName"], "Cluster") if status == "CREATE_FAILED"
         ]
-        assert told in reasons[0]
+        assert message in reasons[0]
         assert sandbox.clusters() == ()
 
     def test_another_nested_stack_is_refused(self, stack, cloudformation):

@@ -63,16 +63,16 @@ def active(pcs, name):
 @pytest.fixture
 def pcs(client):
     """The API, emptied afterwards."""
-    found = client("pcs")
-    yield found
-    for cluster in found.list_clusters()["clusters"]:
-        active(found, cluster["id"])
+    pcs_client = client("pcs")
+    yield pcs_client
+    for cluster in pcs_client.list_clusters()["clusters"]:
+        active(pcs_client, cluster["id"])
         id_ = cluster["id"]
-        for queue in found.list_queues(clusterIdentifier=id_)["queues"]:
-            found.delete_queue(clusterIdentifier=id_, queueIdentifier=queue["id"])
-        for group in found.list_compute_node_groups(clusterIdentifier=id_)["computeNodeGroups"]:
-            found.delete_compute_node_group(clusterIdentifier=id_, computeNodeGroupIdentifier=group["id"])
-        found.delete_cluster(clusterIdentifier=id_)
+        for queue in pcs_client.list_queues(clusterIdentifier=id_)["queues"]:
+            pcs_client.delete_queue(clusterIdentifier=id_, queueIdentifier=queue["id"])
+        for group in pcs_client.list_compute_node_groups(clusterIdentifier=id_)["computeNodeGroups"]:
+            pcs_client.delete_compute_node_group(clusterIdentifier=id_, computeNodeGroupIdentifier=group["id"])
+        pcs_client.delete_cluster(clusterIdentifier=id_)
 
 
 @pytest.fixture
@@ -239,19 +239,19 @@ class TestJobs:
             "aws pcs update-compute-node-group --region us-east-2 --cluster-identifier small"
             " --compute-node-group-identifier nodes --scaling-configuration minInstanceCount=0,maxInstanceCount=2"
         )
-        said = []
-        DEPLOY.start({"ClusterName": "small", "StartFleet": start}, session, said.append)
+        messages = []
+        DEPLOY.start({"ClusterName": "small", "StartFleet": start}, session, messages.append)
         assert len(nodes()) == 2
-        assert said == ["node group nodes of small was stopped: its nodes can start again"]
-        DEPLOY.start({"ClusterName": "small", "StartFleet": start}, session, said.append)
-        assert len(said) == 1
+        assert messages == ["node group nodes of small was stopped: its nodes can start again"]
+        DEPLOY.start({"ClusterName": "small", "StartFleet": start}, session, messages.append)
+        assert len(messages) == 1
 
     def test_parts_are_removed_in_order(self, pcs, nodes, session):
-        said, paused = [], []
+        messages, paused = [], []
         id_ = calls.describe_cluster(session, "small").id
-        DEPLOY.empty(session, {"PcsClusterId": id_}, said.append, paused.append)
+        DEPLOY.empty(session, {"PcsClusterId": id_}, messages.append, paused.append)
         assert calls.queues(session, "small") == calls.groups(session, "small") == ()
-        assert said == [
+        assert messages == [
             "removing 1 queue of the PCS cluster before the stack",
             "removing 1 node group of the PCS cluster before the stack",
         ]

@@ -29,10 +29,10 @@ def recorded():
 
     def look(file, test, *place):
         texts = json.loads((Path(folder) / "snapshots" / f"{file}.snapshot.json").read_text(encoding="utf-8"))
-        (found,) = (each["recorded-content"] for name, each in texts.items() if name.endswith(f"::{test}"))
+        (content,) = (each["recorded-content"] for name, each in texts.items() if name.endswith(f"::{test}"))
         for step in place:
-            found = found[step]
-        return found
+            content = content[step]
+        return content
 
     return look
 
@@ -111,9 +111,9 @@ def test_an_error_is_awss_own(client, recorded, what):
     wanted = recorded(*place)
     with pytest.raises(ClientError) as refused:
         call(client)
-    found = refused.value.response
-    status = [each["ResponseMetadata"]["HTTPStatusCode"] for each in (found, wanted)]
-    assert (found["Error"]["Code"], status[0]) == (wanted["Error"]["Code"], status[1])
+    response = refused.value.response
+    status = [each["ResponseMetadata"]["HTTPStatusCode"] for each in (response, wanted)]
+    assert (response["Error"]["Code"], status[0]) == (wanted["Error"]["Code"], status[1])
 
 
 # ------------------------------------------------------------------------------------------------------------- shapes
@@ -209,23 +209,23 @@ def kind(value):
     return "number" if isinstance(value, int | float) else "text"
 
 
-def lacking(wanted, found, place=""):
+def lacking(wanted, present, place=""):
     """The fields of a recorded answer that another lacks, or has of another type; of a list the first item counts."""
     if isinstance(wanted, dict):
         for name, value in wanted.items():
             if name == "ResponseMetadata":
                 continue
-            if name not in found:
+            if name not in present:
                 yield f"{place}{name}"
             else:
-                yield from lacking(value, found[name], f"{place}{name}.")
+                yield from lacking(value, present[name], f"{place}{name}.")
     elif isinstance(wanted, list):
-        if not isinstance(found, list):
-            yield f"{place}: {kind(found)}"
-        elif wanted and found:
-            yield from lacking(wanted[0], found[0], place)
-    elif kind(wanted) != kind(found) and not (isinstance(wanted, str) and isinstance(found, datetime)):
-        yield f"{place.rstrip('.')}: {kind(found)}, {kind(wanted)} at AWS"
+        if not isinstance(present, list):
+            yield f"{place}: {kind(present)}"
+        elif wanted and present:
+            yield from lacking(wanted[0], present[0], place)
+    elif kind(wanted) != kind(present) and not (isinstance(wanted, str) and isinstance(present, datetime)):
+        yield f"{place.rstrip('.')}: {kind(present)}, {kind(wanted)} at AWS"
 
 
 @pytest.mark.parametrize("what", SHAPES)

@@ -171,14 +171,14 @@ class TestNetwork:
             outputs={"Group": {"Value": itself}},
         )
         group_id = outputs(made)["Group"]
-        (found,) = client("ec2").describe_security_groups(GroupIds=[group_id])["SecurityGroups"]
+        (security_group,) = client("ec2").describe_security_groups(GroupIds=[group_id])["SecurityGroups"]
 
-        for rules in (found["IpPermissions"], found["IpPermissionsEgress"]):
+        for rules in (security_group["IpPermissions"], security_group["IpPermissionsEgress"]):
             assert any(
                 rule["IpProtocol"] == "-1" and [pair["GroupId"] for pair in rule["UserIdGroupPairs"]] == [group_id]
                 for rule in rules
             )
-        assert [r for r in found["IpPermissionsEgress"] if r["IpProtocol"] == "-1" and r["IpRanges"]] == []
+        assert [r for r in security_group["IpPermissionsEgress"] if r["IpProtocol"] == "-1" and r["IpRanges"]] == []
 
     def test_a_whole_network_goes_away_again(self, stack, client, cloudformation):
         ref = {"Ref": "Vpc"}
@@ -222,8 +222,8 @@ class TestNetwork:
             },
         }
         made = stack(resources, outputs={"Table": {"Value": {"Ref": "Table"}}, "Nat": {"Value": {"Ref": "Nat"}}})
-        ec2, found = client("ec2"), outputs(made)
-        (table,) = ec2.describe_route_tables(RouteTableIds=[found["Table"]])["RouteTables"]
+        ec2, outputs_of_stack = client("ec2"), outputs(made)
+        (table,) = ec2.describe_route_tables(RouteTableIds=[outputs_of_stack["Table"]])["RouteTables"]
         assert table["Associations"][0]["SubnetId"].startswith("subnet-")
         assert any(route.get("DestinationCidrBlock") == "0.0.0.0/0" for route in table["Routes"])
 
@@ -231,7 +231,7 @@ class TestNetwork:
 
         stack_tag = [{"Name": "tag:aws:cloudformation:stack-name", "Values": [made["StackName"]]}]
         assert ec2.describe_vpcs(Filters=stack_tag)["Vpcs"] == []
-        (nat,) = ec2.describe_nat_gateways(NatGatewayIds=[found["Nat"]])["NatGateways"]
+        (nat,) = ec2.describe_nat_gateways(NatGatewayIds=[outputs_of_stack["Nat"]])["NatGateways"]
         assert nat["State"] == "deleted"
         assert ec2.describe_internet_gateways(Filters=stack_tag)["InternetGateways"] == []
         assert ec2.describe_addresses(Filters=stack_tag)["Addresses"] == []
@@ -279,8 +279,8 @@ class TestFunctions:
                 },
                 outputs={"Layer": {"Value": {"Ref": "Layer"}}},
             )
-        found = client("lambda").get_function_configuration(FunctionName="layered")
-        assert found["Environment"]["Variables"] == {"WHEN": "after"}
+        configuration = client("lambda").get_function_configuration(FunctionName="layered")
+        assert configuration["Environment"]["Variables"] == {"WHEN": "after"}
         (output,) = made["Outputs"]
         assert output["OutputValue"].startswith(f"arn:aws:lambda:{REGION}:")
 
@@ -298,11 +298,11 @@ class TestWhatIsNotEmulated:
                 "Vpc": VPC | {"Properties": VPC["Properties"] | {"Ipv4IpamPoolId": "ipam-pool-1"}},
             }
         )["StackName"]
-        found = {resource.name: resource.reason for resource in sandbox.not_emulated({name})}
-        assert "no model" in found["AWS::XRay::Group"]
-        assert "Lambda" in found["Custom::Thing"]
-        assert "not evaluated" in found["AWS::EC2::VPC.Ipv4IpamPoolId"]
-        assert "AWS::SNS::Topic" not in found
+        reasons = {resource.name: resource.reason for resource in sandbox.not_emulated({name})}
+        assert "no model" in reasons["AWS::XRay::Group"]
+        assert "Lambda" in reasons["Custom::Thing"]
+        assert "not evaluated" in reasons["AWS::EC2::VPC.Ipv4IpamPoolId"]
+        assert "AWS::SNS::Topic" not in reasons
 
     def test_an_update_that_is_not_made_is_said(self, stack, sandbox):
         stack({"Vpc": VPC})

@@ -24,8 +24,10 @@ class TestStacks:
 
     def test_every_event_has_a_time_of_its_own(self, stack, cloudformation):
         made = stack({"Vpc": VPC, "Subnet": SUBNET})
-        found = cloudformation.describe_stack_events(StackName=made["StackName"])["StackEvents"]
-        times = [each["Timestamp"].replace(microsecond=each["Timestamp"].microsecond // 1000 * 1000) for each in found]
+        stack_events = cloudformation.describe_stack_events(StackName=made["StackName"])["StackEvents"]
+        times = [
+            each["Timestamp"].replace(microsecond=each["Timestamp"].microsecond // 1000 * 1000) for each in stack_events
+        ]
         assert sorted(set(times), reverse=True) == times
 
     def test_a_resource_that_is_refused_rolls_the_stack_back(self, stack, client, cloudformation):
@@ -87,8 +89,8 @@ class TestStacks:
         for name in ("one", "two"):
             cloudformation.execute_change_set(StackName=name, ChangeSetName="same")
         for name in ("one", "two"):
-            found = cloudformation.list_stack_resources(StackName=name)["StackResourceSummaries"]
-            assert [each["LogicalResourceId"] for each in found] == [name]
+            summaries = cloudformation.list_stack_resources(StackName=name)["StackResourceSummaries"]
+            assert [each["LogicalResourceId"] for each in summaries] == [name]
             cloudformation.delete_stack(StackName=name)
 
     def test_a_stack_is_made_again_under_a_deleted_ones_name_by_a_change_set_of_the_same_name(self, cloudformation):

@@ -77,11 +77,11 @@ def until(client):
     def wait(name, *wanted):
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
-            found = client("sagemaker").describe_training_job(TrainingJobName=name)
-            if {found["TrainingJobStatus"], found["SecondaryStatus"]} & set(wanted):
-                return found
+            description = client("sagemaker").describe_training_job(TrainingJobName=name)
+            if {description["TrainingJobStatus"], description["SecondaryStatus"]} & set(wanted):
+                return description
             time.sleep(0.1)
-        raise AssertionError(f"{name} is {found['TrainingJobStatus']}, {found['SecondaryStatus']}")
+        raise AssertionError(f"{name} is {description['TrainingJobStatus']}, {description['SecondaryStatus']}")
 
     return wait
 
@@ -109,18 +109,18 @@ def codes(refused):
     return refused.value.response["Error"]["Code"], refused.value.response["Error"]["Message"]
 
 
-def secondary(found):
-    return [transition["Status"] for transition in found["SecondaryStatusTransitions"]]
+def secondary(description):
+    return [transition["Status"] for transition in description["SecondaryStatusTransitions"]]
 
 
 def test_nodes_run_with_files_of_their_own_and_the_states_come_in_their_order(create, until, printed):
     create("two-nodes", nodes=2)
-    found = until("two-nodes", "Completed", "Failed")
-    assert secondary(found) == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
-    assert found["BillableTimeInSeconds"] == found["TrainingTimeInSeconds"]
-    said = printed("two-nodes", 2)
-    assert sorted(line for _, line in said) == ["algo-1 of 2", "algo-2 of 2"]
-    assert {stream.rpartition("-")[0] for stream, _ in said} == {"two-nodes/algo-1", "two-nodes/algo-2"}
+    description = until("two-nodes", "Completed", "Failed")
+    assert secondary(description) == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
+    assert description["BillableTimeInSeconds"] == description["TrainingTimeInSeconds"]
+    log_lines = printed("two-nodes", 2)
+    assert sorted(line for _, line in log_lines) == ["algo-1 of 2", "algo-2 of 2"]
+    assert {stream.rpartition("-")[0] for stream, _ in log_lines} == {"two-nodes/algo-1", "two-nodes/algo-2"}
 
 
 def test_a_name_is_taken_once(create, client, until):
@@ -135,7 +135,7 @@ def test_a_name_is_taken_once(create, client, until):
 
 
 @pytest.mark.parametrize(
-    "changes, said",
+    "changes, expected",
     [
         ({"RoleArn": "arn:aws:iam::123456789012:role/nobody"}, "Could not assume role"),
         ({"resources": {"InstanceType": "ml.p5.47xlarge"}}, "not a valid enum value"),
@@ -148,12 +148,12 @@ def test_a_name_is_taken_once(create, client, until):
         ({"Tags": [{"Key": "a*b", "Value": ""}]}, "does not match pattern"),
     ],
 )
-def test_what_sagemaker_refuses_is_refused(create, changes, said):
+def test_what_sagemaker_refuses_is_refused(create, changes, expected):
     with pytest.raises(ClientError) as refused:
         create("refused", **changes)
     code, message = codes(refused)
     assert code == "ValidationException"
-    assert said in message
+    assert expected in message
 
 
 def test_a_quota_is_refused_by_its_name(create, sandbox):
@@ -174,10 +174,10 @@ def test_a_job_waits_for_capacity_and_can_be_stopped_meanwhile(create, client, s
         create("waiting")
         assert until("waiting", "Pending")["TrainingJobStatus"] == "InProgress"
         client("sagemaker").stop_training_job(TrainingJobName="waiting")
-        found = until("waiting", "Stopped")
+        description = until("waiting", "Stopped")
     finally:
         sandbox.limit_training()
-    assert "TrainingStartTime" not in found
+    assert "TrainingStartTime" not in description
     with pytest.raises(ClientError, match="is in status Stopped"):
         client("sagemaker").stop_training_job(TrainingJobName="waiting")
 
@@ -192,9 +192,9 @@ def test_a_stop_tells_the_containers_first(create, client, until, printed):
 
 def test_the_time_limit_stops_and_does_not_fail(create, until, printed):
     create("limited", "wait", limits={"MaxRuntimeInSeconds": 2})
-    found = until("limited", "Stopped")
-    assert found["SecondaryStatus"] == "MaxRuntimeExceeded"
-    assert "FailureReason" not in found
+    description = until("limited", "Stopped")
+    assert description["SecondaryStatus"] == "MaxRuntimeExceeded"
+    assert "FailureReason" not in description
     assert [line for _, line in printed("limited", 2)] == ["waits", "told"]
 
 
@@ -211,9 +211,9 @@ def test_managed_spot_begins_again_without_notice_and_bills_less(create, sandbox
     assert [line for _, line in printed("taken", 2)] == ["waits", "waits"]
     time.sleep(2)
     client("sagemaker").stop_training_job(TrainingJobName="taken")
-    found = until("taken", "Stopped")
-    assert secondary(found).count("Training") == 2
-    assert found["BillableTimeInSeconds"] < found["TrainingTimeInSeconds"]
+    description = until("taken", "Stopped")
+    assert secondary(description).count("Training") == 2
+    assert description["BillableTimeInSeconds"] < description["TrainingTimeInSeconds"]
 
 
 def test_on_demand_begins_again_only_as_often_as_its_retries(create, sandbox, until, printed):
@@ -222,9 +222,9 @@ def test_on_demand_begins_again_only_as_often_as_its_retries(create, sandbox, un
         printed("retried", count)
         until("retried", "Training")
         sandbox.interrupt_job("retried")
-    found = until("retried", "Failed")
-    assert found["FailureReason"].startswith("InternalServerError")
-    assert secondary(found).count("Restarting") == 1
+    description = until("retried", "Failed")
+    assert description["FailureReason"].startswith("InternalServerError")
+    assert secondary(description).count("Restarting") == 1
 
 
 def test_an_image_and_data_that_are_not_there_fail_the_job(create, until):
@@ -261,8 +261,8 @@ def test_a_training_plan_is_waited_for_and_one_that_is_over_or_for_others_is_ref
         resources = {"InstanceType": "ml.p5.48xlarge", "TrainingPlanArn": plans[name].arn}
         create(f"plan-{name}", resources=resources)
 
-    for name, said in (("over", "is Expired"), ("hyperpods", "is for hyperpod-cluster")):
-        with pytest.raises(ClientError, match=said):
+    for name, expected in (("over", "is Expired"), ("hyperpods", "is for hyperpod-cluster")):
+        with pytest.raises(ClientError, match=expected):
             planned(name)
     planned("to-come")
     until("plan-to-come", "Pending")

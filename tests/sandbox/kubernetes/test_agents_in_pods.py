@@ -84,21 +84,21 @@ class Store:
 
     def file(self, name):
         """A file of the journal, put together."""
-        found = self.client.list_objects_v2(Bucket=BUCKET, Prefix=f"runs/r1/{name}/").get("Contents", ())
-        keys = sorted(each["Key"] for each in found)
+        objects = self.client.list_objects_v2(Bucket=BUCKET, Prefix=f"runs/r1/{name}/").get("Contents", ())
+        keys = sorted(each["Key"] for each in objects)
         return b"".join(self.client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys).decode()
 
     def whole(self):
         """The checkpoints that have a manifest."""
-        found = self.client.list_objects_v2(Bucket=BUCKET, Prefix="checkpoints/step-").get("Contents", ())
-        return [each["Key"] for each in found if each["Key"].endswith("/manifest.json")]
+        objects = self.client.list_objects_v2(Bucket=BUCKET, Prefix="checkpoints/step-").get("Contents", ())
+        return [each["Key"] for each in objects if each["Key"].endswith("/manifest.json")]
 
     def events(self, kind):
         return [each for each in map(json.loads, self.file("events.jsonl").splitlines()) if each["event"] == kind]
 
     def remove(self):
-        while found := self.client.list_objects_v2(Bucket=BUCKET).get("Contents"):
-            keys = [{"Key": each["Key"]} for each in found]
+        while objects := self.client.list_objects_v2(Bucket=BUCKET).get("Contents"):
+            keys = [{"Key": each["Key"]} for each in objects]
             self.client.delete_objects(Bucket=BUCKET, Delete={"Objects": keys})
         self.client.delete_bucket(Bucket=BUCKET)
 
@@ -153,8 +153,8 @@ def launch(cluster, client, job, endpoint, store):
 @pytest.fixture
 def status(client):
     def look():
-        found = kubernetes.client.BatchV1Api(client).read_namespaced_job("train", "default").status
-        return {condition.type: condition.message for condition in found.conditions or ()}
+        job_status = kubernetes.client.BatchV1Api(client).read_namespaced_job("train", "default").status
+        return {condition.type: condition.message for condition in job_status.conditions or ()}
 
     return look
 
@@ -256,9 +256,9 @@ def test_a_launcher_is_followed_by_another_over_a_server_that_was_away(cluster, 
     hold = cluster._folder / "hold"
     hold.touch()
     launch(nodes=1, steps=100)
-    job, told = Submitted(job="train", key="r1", folder="default"), []
+    job, messages = Submitted(job="train", key="r1", folder="default"), []
     mirror = Mirror(source=source, job=job, folder=tmp_path / "job")
-    watch = RemoteWatch(mirror=mirror, look_s=0.2, tell=told.append)
+    watch = RemoteWatch(mirror=mirror, look_s=0.2, tell=messages.append)
     while not (tmp_path / "job" / "log.txt").is_file():
         assert not watch.ended()
         time.sleep(0.1)
@@ -270,9 +270,9 @@ def test_a_launcher_is_followed_by_another_over_a_server_that_was_away(cluster, 
     folder = run_folder.create("tiny", datetime.now(UTC), tmp_path)
     silent = Listeners(event=lambda _: None, progress=lambda _: None, first_checkpoint=lambda: None)
     follower = Follower(job=tmp_path / "job", folder=folder, log=tmp_path / "job" / "log.txt", listeners=silent)
-    again = RemoteWatch(mirror=mirror, look_s=0.2, tell=told.append)
+    again = RemoteWatch(mirror=mirror, look_s=0.2, tell=messages.append)
     assert follower.follow(again, tick=lambda: None) is RunStatus.SUCCEEDED
     assert (tmp_path / "job" / "log.txt").read_text() == store.file("log.txt")
     assert (folder.logs / "attempt-1.log").read_text().startswith("slipway: job r1, attempt 1")
     assert (follower.step, follower.saved_step) == (100, 100)
-    assert any("no answer" in each for each in told)
+    assert any("no answer" in each for each in messages)

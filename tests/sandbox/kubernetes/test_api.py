@@ -21,7 +21,7 @@ def _pod_spec(document):
 
 
 @pytest.mark.parametrize(
-    "spoil, told",
+    "spoil, message",
     [
         (lambda d: d["spec"].update(backoffLimits=3), 'unknown field "spec.backoffLimits"'),
         (
@@ -52,15 +52,15 @@ def _pod_spec(document):
         (lambda d: _pod_spec(d).update(tolerations=[{"operator": "Exists", "value": "x"}]), "value must be empty"),
     ],
 )
-def test_a_job_that_a_cluster_would_not_take_is_refused(job, spoil, told):
+def test_a_job_that_a_cluster_would_not_take_is_refused(job, spoil, message):
     document = job("true")
     assert refusals(document) == []
     spoil(document)
-    assert told in " ".join(refusals(document))
+    assert message in " ".join(refusals(document))
 
 
 @pytest.mark.parametrize(
-    "change, told",
+    "change, message",
     [
         ({"jobMaxRetry": 3}, 'unknown field "spec.jobMaxRetry"'),
         ({"nprocPerNode": 8}, "spec.nprocPerNode in body must be of type string"),
@@ -71,13 +71,13 @@ def test_a_job_that_a_cluster_would_not_take_is_refused(job, spoil, told):
         ),
     ],
 )
-def test_a_job_of_hyperpods_operator_is_held_against_its_fields(change, told):
+def test_a_job_of_hyperpods_operator_is_held_against_its_fields(change, message):
     container = {"name": "pytorch", "image": "x:1"}
     replicas = [{"name": "pods", "replicas": 2, "template": {"spec": {"containers": [container]}}}]
     spec = {"nprocPerNode": "auto", "replicaSpecs": replicas}
     document = {"apiVersion": "sagemaker.amazonaws.com/v1", "kind": "HyperPodPyTorchJob", "metadata": {"name": "x"}}
     assert refusals({**document, "spec": spec}) == []
-    assert told in " ".join(refusals({**document, "spec": {**spec, **change}}))
+    assert message in " ".join(refusals({**document, "spec": {**spec, **change}}))
 
 
 def test_a_pytorch_job_needs_a_container_of_that_name():
@@ -129,12 +129,12 @@ def test_a_watch_sees_what_comes_to_fit_and_what_ceases_to(cluster, core):
     core.create_namespaced_config_map("default", _map("m"))
     core.patch_namespaced_config_map("m", "default", {"metadata": {"labels": {"a": "1"}}})
     core.patch_namespaced_config_map("m", "default", {"metadata": {"labels": {"a": None}}})
-    asked = {"label_selector": "a=1", "resource_version": version, "timeout_seconds": 1}
-    found = kubernetes.watch.Watch().stream(core.list_namespaced_config_map, "default", **asked)
-    assert [each["type"] for each in found] == ["ADDED", "DELETED"]
+    options = {"label_selector": "a=1", "resource_version": version, "timeout_seconds": 1}
+    events = kubernetes.watch.Watch().stream(core.list_namespaced_config_map, "default", **options)
+    assert [each["type"] for each in events] == ["ADDED", "DELETED"]
     cluster.api.objects.compact()
     with pytest.raises(ApiException) as refused:
-        list(kubernetes.watch.Watch().stream(core.list_namespaced_config_map, "default", **asked))
+        list(kubernetes.watch.Watch().stream(core.list_namespaced_config_map, "default", **options))
     assert refused.value.status == 410
 
 

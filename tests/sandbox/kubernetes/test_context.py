@@ -53,17 +53,17 @@ def plan(catalog):
 
 
 def test_the_context_leads_to_it_and_it_is_nobodys_stack(plan, environment):
-    found = find(plan(), Session(environment=environment, region="us-east-2"))
-    assert (found.head_node.via, found.head_node.host) == (CONTEXT, "there")
-    assert (found.own, found.eks) == (False, "platform")
+    located_cluster = find(plan(), Session(environment=environment, region="us-east-2"))
+    assert (located_cluster.head_node.via, located_cluster.head_node.host) == (CONTEXT, "there")
+    assert (located_cluster.own, located_cluster.eks) == (False, "platform")
 
 
 def test_what_is_there_is_read_through_it(cluster, plan, environment):
     labels = {"node.kubernetes.io/instance-type": "p5.48xlarge"}
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"}, labels=labels)
-    asked = plan()
-    found = find(asked, Session(environment=environment, region="us-east-2"))
-    looked = inspect_cluster(asked, found, environment)
+    pinned = plan()
+    located_cluster = find(pinned, Session(environment=environment, region="us-east-2"))
+    looked = inspect_cluster(pinned, located_cluster, environment)
     assert [node.name for node in looked.cluster.nodes] == ["n1"]
     assert (looked.operator, looked.missing_rights) == (Operator.PYTORCHJOB, ())
     assert looked.granted is None, "EKS does not know the cluster here"
@@ -71,8 +71,10 @@ def test_what_is_there_is_read_through_it(cluster, plan, environment):
 
 def test_a_job_is_submitted_followed_and_cancelled_through_it(cluster, environment, job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
-    way = HeadNode(via=CONTEXT, host="there", region="us-east-2", kind="Job")
-    connection, jobs = jobs_at(way, environment, place="default/train", checkpoints="s3://team-a/checkpoints", key="k")
+    head_node = HeadNode(via=CONTEXT, host="there", region="us-east-2", kind="Job")
+    connection, jobs = jobs_at(
+        head_node, environment, place="default/train", checkpoints="s3://team-a/checkpoints", key="k"
+    )
     made = jobs.submit([job("sleep 60")], "k")
     until(lambda: jobs.facts(made).state is JobState.RUNNING)
     jobs.cancel(made)
@@ -81,7 +83,7 @@ def test_a_job_is_submitted_followed_and_cancelled_through_it(cluster, environme
 
 
 def test_a_context_that_is_not_there_is_said(plan, environment):
-    asked = plan(context="elsewhere")
-    found = find(asked, Session(environment=environment, region="us-east-2"))
+    pinned = plan(context="elsewhere")
+    located_cluster = find(pinned, Session(environment=environment, region="us-east-2"))
     with pytest.raises(ImpossibleError, match=r"target\.context: elsewhere"):
-        inspect_cluster(asked, found, environment)
+        inspect_cluster(pinned, located_cluster, environment)

@@ -91,8 +91,8 @@ class ElasticAgent:
             headers={"content-type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=30) as answer:
-            found: bytes = answer.read()
-        return found
+            content: bytes = answer.read()
+        return content
 
     def status(self) -> str:
         """Its state; empty while nobody answers."""
@@ -116,17 +116,17 @@ class ElasticAgent:
 @pytest.fixture
 def agent(request: pytest.FixtureRequest) -> Iterator[ElasticAgent]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        found = ElasticAgent(Path(folder), request.param)
+        elastic_agent = ElasticAgent(Path(folder), request.param)
         try:
-            found.until(lambda: found.status() == "ready")
-            found.ask("/start", {**START, "master_port": found.port + 1})
-            found.until(lambda: found.has("started"))
-            yield found
+            elastic_agent.until(lambda: elastic_agent.status() == "ready")
+            elastic_agent.ask("/start", {**START, "master_port": elastic_agent.port + 1})
+            elastic_agent.until(lambda: elastic_agent.has("started"))
+            yield elastic_agent
         finally:
-            subprocess.run(["pkill", "-KILL", "-f", str(found.folder / "train.py")], check=False)
-            if found.process.poll() is None:
-                os.killpg(found.process.pid, signal.SIGKILL)
-            found.process.wait()
+            subprocess.run(["pkill", "-KILL", "-f", str(elastic_agent.folder / "train.py")], check=False)
+            if elastic_agent.process.poll() is None:
+                os.killpg(elastic_agent.process.pid, signal.SIGKILL)
+            elastic_agent.process.wait()
 
 
 @pytest.mark.parametrize("agent", [{}], indirect=True)

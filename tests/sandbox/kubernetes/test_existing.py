@@ -49,9 +49,9 @@ def examined(connection, catalog):
 
     def make(*, own=False, granted=True, pod_identity=None, **sections):
         target = {**TARGET, **sections.pop("target", {})}
-        asked = {**PLAN, "purchase": {"option": "on-demand"}, "target": target, **sections}
-        plan = pinned_plan(request_of(asked), catalog)
-        found = read.describe(
+        sections_of_plan = {**PLAN, "purchase": {"option": "on-demand"}, "target": target, **sections}
+        plan = pinned_plan(request_of(sections_of_plan), catalog)
+        description = read.describe(
             connection,
             instance_type=plan.place.billed_name,
             namespace="slipway",
@@ -66,9 +66,11 @@ def examined(connection, catalog):
             eks="platform",
             pod_identity=pod_identity,
         )
-        operator = chosen(plan, found.operators)
+        operator = chosen(plan, description.operators)
         rights = read.missing_rights(connection, "slipway", operator, "slipway-jobs")
-        looked = Inspection(existing=where, cluster=found, operator=operator, missing_rights=rights, granted=granted)
+        looked = Inspection(
+            existing=where, cluster=description, operator=operator, missing_rights=rights, granted=granted
+        )
         every = checks(plan, catalog.instance_types[plan.place.instance_type], looked)
         return {check.name: (check.result, check.got) for check in every if check.result is not Outcome.OK}
 
@@ -116,8 +118,8 @@ def test_a_cluster_without_such_nodes_says_what_it_has(node, examined):
 def test_nodes_of_another_zone_or_bought_otherwise_are_none(node, examined, labels, option):
     node("n1", **labels)
     node("n2", **labels)
-    found = examined(target={"az_id": "use2-az1"}, purchase={"option": option})
-    assert found["cluster nodes"][0] is Outcome.FAILED
+    diagnosis = examined(target={"az_id": "use2-az1"}, purchase={"option": option})
+    assert diagnosis["cluster nodes"][0] is Outcome.FAILED
 
 
 def test_nodes_that_a_job_must_not_use_are_none(node, examined, cluster):

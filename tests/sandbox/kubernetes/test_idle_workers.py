@@ -107,17 +107,17 @@ def guard(pods):
         }
         cloudwatch.put_metric_data(Namespace="Slipway", MetricData=[value])
     topic = boto3.client("sns").create_topic(Name="slipway-x")["TopicArn"]
-    told = {"CLUSTER": "x", "HYPERPOD_EKS": NAME, "STACK": "s", "TOPICS": topic, "AWS_REGION": REGION}
-    told |= {"PREPAID": "false", "IDLE_MINUTES": "5"}
+    variables = {"CLUSTER": "x", "HYPERPOD_EKS": NAME, "STACK": "s", "TOPICS": topic, "AWS_REGION": REGION}
+    variables |= {"PREPAID": "false", "IDLE_MINUTES": "5"}
     with guard_module("hyperpod_eks") as module, Stubber(function) as stub:
 
         def look(count):
-            said = json.dumps({"pods": count, "stuck": []}).encode()
-            answer = {"StatusCode": 200, "Payload": StreamingBody(io.BytesIO(said), len(said))}
+            payload = json.dumps({"pods": count, "stuck": []}).encode()
+            answer = {"StatusCode": 200, "Payload": StreamingBody(io.BytesIO(payload), len(payload))}
             stub.add_response("invoke", answer, {"FunctionName": "f", "Payload": ANY})
             clients = {"lambda": function, "cloudwatch": cloudwatch}
             made = module.HyperPodEksGuard(
-                module.Settings.of(told), lambda name: clients.get(name) or boto3.client(name), later, asks="f"
+                module.Settings.of(variables), lambda name: clients.get(name) or boto3.client(name), later, asks="f"
             )
             nodes = made.nodes()
             if made.all_idle(nodes):

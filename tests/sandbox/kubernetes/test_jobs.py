@@ -86,10 +86,10 @@ def test_a_fault_of_the_sandboxs_own_ends_what_follows_a_job(cluster, jobs, job,
     assert not watch.ended()
     monkeypatch.setattr(f"launcher.sandbox.kubernetes.{part}", broken)
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
-    with pytest.raises(RefusedError, match=rf"the sandbox's {name} failed: TypeError\('a fault'\)") as told:
+    with pytest.raises(RefusedError, match=rf"the sandbox's {name} failed: TypeError\('a fault'\)") as caught:
         waiting.until(watch.ended)
-    assert "server.log, which a launch keeps as logs/sandbox.log in its run folder" in told.value.message
-    assert told.value.exit_code == 1
+    assert "server.log, which a launch keeps as logs/sandbox.log in its run folder" in caught.value.message
+    assert caught.value.exit_code == 1
 
 
 def test_a_job_that_waits_says_why_and_one_that_runs_where(cluster, jobs, job, until):
@@ -98,7 +98,7 @@ def test_a_job_that_waits_says_why_and_one_that_runs_where(cluster, jobs, job, u
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "4"})
     until(lambda: jobs.facts(done).reason == "no capacity: too few free GPUs on 1 of 1 nodes")
     cluster.add_node("n2", allocatable={"nvidia.com/gpu": "8"})
-    facts = until(lambda: (found := jobs.facts(done)).state is JobState.RUNNING and found)
+    facts = until(lambda: (job_facts := jobs.facts(done)).state is JobState.RUNNING and job_facts)
     assert (facts.nodes, facts.reason) == (("n2",), "")
     jobs.cancel(done)
     until(lambda: jobs.facts(done) is None)
@@ -110,7 +110,7 @@ def test_a_job_that_waits_says_why_and_one_that_runs_where(cluster, jobs, job, u
 def test_a_job_that_has_ended_is_not_cancelled(cluster, jobs, job, until, code):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     done = jobs.submit([job(f"exit {code}")], "k")
-    ended = until(lambda: (found := jobs.facts(done)).state.final and found)
+    ended = until(lambda: (job_facts := jobs.facts(done)).state.final and job_facts)
     assert not jobs.cancel(done)
     assert jobs.facts(done) == ended
     jobs.remove(done)
@@ -138,7 +138,7 @@ def test_a_job_that_completes_while_it_is_cancelled_stays_completed(cluster, job
 def test_a_job_that_fails_says_by_what(cluster, jobs, job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     done = jobs.submit([job("exit 3")], "k")
-    facts = until(lambda: (found := jobs.facts(done)).state is JobState.FAILED and found)
+    facts = until(lambda: (job_facts := jobs.facts(done)).state is JobState.FAILED and job_facts)
     assert "container pytorch ended with exit 3" in facts.reason
     assert facts.attempt.exit_code == 3
 
@@ -167,11 +167,13 @@ def test_who_follows_a_job_hears_of_a_pod_that_somebody_kills(cluster, jobs, job
     jobs = replace(jobs, kept=Nothing())
     done = jobs.submit([job("trap '' TERM; sleep 60; sleep 60")], "k")
     waiting.until(lambda: jobs.facts(done).state is JobState.RUNNING)
-    name, told = killed(jobs, done), []
-    watch = RemoteWatch(mirror=Mirror(source=jobs, job=done, folder=tmp_path / "mirror"), look_s=0, tell=told.append)
+    name, messages = killed(jobs, done), []
+    watch = RemoteWatch(
+        mirror=Mirror(source=jobs, job=done, folder=tmp_path / "mirror"), look_s=0, tell=messages.append
+    )
     waiting.until(watch.ended)
     why = f"Container pytorch for pod default/{name} failed with exit code 137 matching FailJob rule"
-    assert told[-1].startswith(f"job train failed: a retry would not help: {why}")
+    assert messages[-1].startswith(f"job train failed: a retry would not help: {why}")
 
 
 def test_what_operators_a_cluster_has_is_looked_at(jobs):
@@ -222,16 +224,16 @@ def test_a_person_runs_a_command_in_a_pod_and_reaches_its_ports(cluster, jobs, j
     pod = jobs.pods("train")[0]["metadata"]["name"]
     log = until(lambda: cluster.log("default", pod, {})).decode()
     port = int(log.split("port ")[1].split()[0])
-    way, refused = jobs.connection.forward("default", pod, port)
-    with closing(way):
-        way.sendall(b"GET /x HTTP/1.0\r\n\r\n")
+    tunnel, refused = jobs.connection.forward("default", pod, port)
+    with closing(tunnel):
+        tunnel.sendall(b"GET /x HTTP/1.0\r\n\r\n")
         answer = b""
         while b"from train-0" not in answer:
-            answer += way.recv(1000)
+            answer += tunnel.recv(1000)
     assert refused() == ""
-    way, refused = jobs.connection.forward("default", pod, 1)
-    with closing(way):
-        assert way.recv(1) == b""
+    tunnel, refused = jobs.connection.forward("default", pod, 1)
+    with closing(tunnel):
+        assert tunnel.recv(1) == b""
     assert "failed to connect to localhost:1" in refused()
     cluster.server.rights.denied.add(("create", "pods/exec"))
     with pytest.raises(RefusedError, match='cannot create resource "pods/exec"'):

@@ -79,7 +79,7 @@ def test_a_second_job_waits_for_the_quota_of_the_first_and_says_so(cluster, jobs
     until(lambda: jobs.facts(first).state is JobState.RUNNING)
     second = jobs.submit([queued("second")], "k")
     wanted = "quota: queue gpus has not admitted it: 4 more GPUs must become free"
-    assert until(lambda: (found := jobs.facts(second)).reason == wanted and found).state is JobState.PENDING
+    assert until(lambda: (job_facts := jobs.facts(second)).reason == wanted and job_facts).state is JobState.PENDING
     assert jobs.pods("second") == []
     jobs.cancel(first)
     until(lambda: jobs.facts(second).state is JobState.RUNNING)
@@ -109,7 +109,9 @@ def test_a_higher_priority_takes_the_place_of_a_lower_and_gives_it_back(jobs, qu
     until(lambda: jobs.facts(low).state is JobState.RUNNING)
     high = jobs.submit([queued("high", priority="high")], "k")
     until(lambda: jobs.facts(high).state is JobState.RUNNING)
-    facts = until(lambda: (found := jobs.facts(low)).state is JobState.PENDING and not jobs.pods("low") and found)
+    facts = until(
+        lambda: (job_facts := jobs.facts(low)).state is JobState.PENDING and not jobs.pods("low") and job_facts
+    )
     assert "quota: queue gpus" in facts.reason
     jobs.cancel(high)
     until(lambda: jobs.facts(low).state is JobState.RUNNING)
@@ -123,14 +125,16 @@ def test_a_queue_that_is_not_there_lets_nothing_in(cluster, jobs, queued, until)
 
 def test_queues_are_read_with_what_stops_them(connection, queue):
     queue()
-    found = read.describe(connection, instance_type="p5.48xlarge", namespace="default", priority="high", account="a")
-    assert (found.queues, found.priority) == ({"gpus": ""}, True)
+    description = read.describe(
+        connection, instance_type="p5.48xlarge", namespace="default", priority="high", account="a"
+    )
+    assert (description.queues, description.priority) == ({"gpus": ""}, True)
     stopped = {**local_queue(stopPolicy="Hold"), "metadata": {"name": "held"}}
     connection.ask("POST", f"{KUEUE}/namespaces/default/localqueues", body=stopped)
-    found = read.describe(
+    description = read.describe(
         connection, instance_type="p5.48xlarge", namespace="default", priority="none-such", account="a"
     )
-    assert (found.queues, found.priority) == ({"gpus": "", "held": "its stopPolicy is Hold"}, False)
+    assert (description.queues, description.priority) == ({"gpus": "", "held": "its stopPolicy is Hold"}, False)
 
 
 @pytest.mark.skipif("SLIPWAY_VENDOR_DATA" not in os.environ, reason="SLIPWAY_VENDOR_DATA names no folder")

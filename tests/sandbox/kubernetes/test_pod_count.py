@@ -26,11 +26,11 @@ def pods(cluster, monkeypatch):
 def look(pods, cluster):
     """What the guard is answered in half an hour, while nothing changes; it asks for half of that."""
 
-    def asked(*, whole=False):
+    def count_pods(*, whole=False):
         later = datetime.now(UTC) + timedelta(minutes=30)
         return pods.counted(pods.api(cluster.tokens.own), {"hung_minutes": 15, "whole": whole}, later)
 
-    return asked
+    return count_pods
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_pod_that_cannot_start_is_named_and_counts_for_nothing(cluster, look, 
     put("waits", labels={"slipway/job": "train"})
     put("theirs", limits={"nvidia.com/gpu": "1"})
     put("ours", labels={"slipway/job": "train"}, annotations={"slipway/retries": "1"}, **more)
-    until(lambda: (found := look())["pods"] == 1 and found["stuck"], lambda: str(look()))
+    until(lambda: (counts := look())["pods"] == 1 and counts["stuck"], lambda: str(look()))
     (words,) = look()["stuck"]
     assert words.startswith(reason), words
 
@@ -101,8 +101,8 @@ def test_an_interrupted_pod_and_one_that_may_fail_again_are_at_work(cluster, loo
         put(name, **own, command=f"exit {code}", policy="OnFailure")
 
     def restarts():
-        found = [pod.get("status", {}).get("containerStatuses", ()) for pod in cluster.pods()]
-        return [part["restartCount"] for parts in found for part in parts]
+        container_statuses = [pod.get("status", {}).get("containerStatuses", ()) for pod in cluster.pods()]
+        return [part["restartCount"] for parts in container_statuses for part in parts]
 
     until(lambda: len(restarts()) == 2 and min(restarts()) >= 2)
     assert look() == {"pods": 2, "others": 0, "stuck": []}
@@ -131,10 +131,10 @@ def test_a_pod_on_the_workers_counts_without_chips_too(pods, cluster, put, until
 def test_daemons_on_the_workers_count_for_nothing(pods, kind, count):
     metadata = {"name": "p", "namespace": "x", "ownerReferences": [{"kind": kind}]}
     pod = {"metadata": metadata, "spec": {"containers": [{"name": "c"}]}, "status": {"hostIP": "10.0.0.1"}}
-    asked = {"hosts": ["10.0.0.1"]}
-    assert pods.counted(lambda _: {"items": [pod]}, asked, datetime.now(UTC))["pods"] == count
+    event = {"hosts": ["10.0.0.1"]}
+    assert pods.counted(lambda _: {"items": [pod]}, event, datetime.now(UTC))["pods"] == count
     metadata["namespace"] = "kube-system"
-    assert pods.counted(lambda _: {"items": [pod]}, asked, datetime.now(UTC))["pods"] == 0
+    assert pods.counted(lambda _: {"items": [pod]}, event, datetime.now(UTC))["pods"] == 0
 
 
 def test_what_has_ended_counts_no_more(cluster, count, put, until):

@@ -50,8 +50,8 @@ def test_a_pod_that_no_node_takes_says_why(cluster, core, batch, job, until):
     assert pod.status.conditions[0].message.startswith(
         "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {nvidia.com/gpu: true}"
     )
-    told = until(lambda: core.list_namespaced_event("default", field_selector="reason=FailedScheduling").items)
-    assert told[0].message == pod.status.conditions[0].message
+    events = until(lambda: core.list_namespaced_event("default", field_selector="reason=FailedScheduling").items)
+    assert events[0].message == pod.status.conditions[0].message
     cluster.add_node("n3", allocatable={"nvidia.com/gpu": "8"})
     until(lambda: _pods(core)[0].status.phase == "Succeeded")
 
@@ -125,14 +125,16 @@ def test_a_pod_that_ignores_sigterm_is_killed_when_its_grace_period_is_over(clus
 def test_an_exit_code_fails_the_job_or_is_as_if_nothing_had_been(cluster, core, batch, job, until, code, reason):  # noqa: PLR0917
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     batch.create_namespaced_job("default", job(f"[ -e $HOME/again ] && exit 0; touch $HOME/again; exit {code}"))
-    found = until(
+    conditions = until(
         lambda: [
             condition
             for condition in batch.read_namespaced_job("train", "default").status.conditions or ()
             if condition.type in ("Failed", "Complete")
         ]
     )
-    assert (found[0].type, found[0].reason) == (("Failed", reason) if reason else ("Complete", "CompletionsReached"))
+    assert (conditions[0].type, conditions[0].reason) == (
+        ("Failed", reason) if reason else ("Complete", "CompletionsReached")
+    )
 
 
 def test_a_pytorch_job_gives_each_replica_its_rank_and_restarts_what_may_be_restarted(cluster, client, core, until):
@@ -147,8 +149,8 @@ def test_a_pytorch_job_gives_each_replica_its_rank_and_restarts_what_may_be_rest
     custom.create_namespaced_custom_object("kubeflow.org", "v1", "default", "pytorchjobs", body)
 
     def conditions():
-        found = custom.get_namespaced_custom_object("kubeflow.org", "v1", "default", "pytorchjobs", "pt")
-        return [condition["type"] for condition in found.get("status", {}).get("conditions", ())]
+        custom_job = custom.get_namespaced_custom_object("kubeflow.org", "v1", "default", "pytorchjobs", "pt")
+        return [condition["type"] for condition in custom_job.get("status", {}).get("conditions", ())]
 
     until(lambda: core.list_namespaced_event("default", field_selector="reason=PyTorchJobRestarting").items)
     until(lambda: "Succeeded" in conditions())
@@ -171,8 +173,10 @@ def _pytorch(client, policy, script):
     custom.create_namespaced_custom_object("kubeflow.org", "v1", "default", "pytorchjobs", body)
 
     def conditions():
-        found = custom.get_namespaced_custom_object("kubeflow.org", "v1", "default", "pytorchjobs", "pt")
-        return {condition["type"]: condition["message"] for condition in found.get("status", {}).get("conditions", ())}
+        custom_job = custom.get_namespaced_custom_object("kubeflow.org", "v1", "default", "pytorchjobs", "pt")
+        return {
+            condition["type"]: condition["message"] for condition in custom_job.get("status", {}).get("conditions", ())
+        }
 
     return conditions
 

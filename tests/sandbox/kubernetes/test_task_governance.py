@@ -153,9 +153,9 @@ def test_a_job_whose_pods_name_none_is_let_in_and_never_has_any(cluster, governe
 
 def test_what_was_made_can_be_read(governed):
     client = boto3.client("sagemaker", region_name=REGION, aws_access_key_id="a", aws_secret_access_key="b")
-    found = client.describe_compute_quota(ComputeQuotaId=governed.attributes["ComputeQuotaId"])
-    assert (found["ClusterArn"], found["Status"]) == (ARN, "Created")
-    assert found["ComputeQuotaTarget"] == {"TeamName": "research"}
+    quota = client.describe_compute_quota(ComputeQuotaId=governed.attributes["ComputeQuotaId"])
+    assert (quota["ClusterArn"], quota["Status"]) == (ARN, "Created")
+    assert quota["ComputeQuotaTarget"] == {"TeamName": "research"}
 
 
 @pytest.mark.parametrize(

@@ -89,9 +89,11 @@ def test_they_are_listed_with_what_is_not_whole(agent, slipway, s3):
     s3.delete_object(Bucket=BUCKET, Key=f"jobs/a/{data_of(s3, 2)}")
     s3.put_object(Bucket=BUCKET, Key="jobs/a/step-9/r1.a1/0-aa/data", Body=b"on its way")
     code, out, _ = slipway("list", URI, "--json")
-    found = json.loads(out)
-    assert (code, found["schema"], found["uri"]) == (0, "slipway.checkpoints/1", URI)
-    assert [(checkpoint["step"], checkpoint["whole"], checkpoint["reason"]) for checkpoint in found["checkpoints"]] == [
+    document = json.loads(out)
+    assert (code, document["schema"], document["uri"]) == (0, "slipway.checkpoints/1", URI)
+    assert [
+        (checkpoint["step"], checkpoint["whole"], checkpoint["reason"]) for checkpoint in document["checkpoints"]
+    ] == [
         (9, False, "its upload did not finish"),
         (3, True, None),
         (2, False, "data is missing"),
@@ -104,10 +106,10 @@ def test_they_are_listed_with_what_is_not_whole(agent, slipway, s3):
 def test_those_that_expire_are_marked(agent, slipway, s3):
     agent(6, keep=2)
     agent(7, keep=2)
-    found = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
+    checkpoints = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
     record = json.loads(s3.get_object(Bucket=BUCKET, Key="jobs/a/superseded.json")["Body"].read())["steps"]
-    assert {str(each["step"]) for each in found if each["superseded"]} == {*record} >= {"1", "2", "3"}
-    assert [each["superseded"] for each in found[:2]] == [False, False]
+    assert {str(each["step"]) for each in checkpoints if each["superseded"]} == {*record} >= {"1", "2", "3"}
+    assert [each["superseded"] for each in checkpoints[:2]] == [False, False]
     assert f"{len(record)} more checkpoints expire (steps {min(record)} to {max(record)}, " in slipway("list", URI)[1]
 
 
@@ -192,8 +194,8 @@ def test_files_without_a_folder_are_restored_into_one_of_their_own(slipway, s3, 
 def test_the_layout_of_each_is_listed(slipway, s3):
     manifest(s3, 50, "lightning", ["epoch=0-step=50.ckpt"])
     manifest(s3, 60, "", ["data"], folder="step-60")
-    found = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
-    assert [(each["step"], each["layout"], each["unit"]) for each in found] == [
+    checkpoints = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
+    assert [(each["step"], each["layout"], each["unit"]) for each in checkpoints] == [
         (60, "slipway", "step"),
         (50, "lightning", "step"),
     ]
@@ -229,8 +231,8 @@ def test_prune_keeps_what_the_kept_ones_point_to(agent, slipway, s3, tmp_path):
     assert [key.rpartition("/")[2] for key in left if key.startswith("step-1/")] == ["base"]
     assert not [key for key in left if key.startswith("step-2/")]
     assert {"step-9/r1.a1/0-aa/data", "notes.txt"} < left
-    found = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
-    assert [(each["step"], each["reason"]) for each in found] == [
+    checkpoints = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
+    assert [(each["step"], each["reason"]) for each in checkpoints] == [
         (9, "its upload did not finish"),
         (4, None),
         (3, None),
@@ -256,9 +258,9 @@ def test_prune_stays_away_from_a_job_that_writes(agent, slipway, s3):
 def test_a_manifest_that_names_a_path_outside_is_not_whole(agent, slipway, s3):
     agent(2)
     spoil(s3, "step-2/manifest.json", lambda body: body.replace(b'"path": "data"', b'"path": "../../data"'))
-    found = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
-    assert [each["whole"] for each in found] == [False, True]
-    assert "must be below" in found[0]["reason"]
+    checkpoints = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
+    assert [each["whole"] for each in checkpoints] == [False, True]
+    assert "must be below" in checkpoints[0]["reason"]
     code, out, _ = slipway("restore", URI)
     assert (code, "step 1" in out) == (0, True)
 
@@ -284,14 +286,14 @@ def test_checkpoints_of_pytorch_are_known_by_their_metadata(slipway, s3, tmp_pat
     shard = next(name for name in names if name.endswith(".distcp"))
     spoil(s3, f"step-008/{shard}", lambda body: body[:-1])
     s3.delete_object(Bucket=BUCKET, Key="jobs/a/step-009/.metadata")
-    found = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
-    assert [(each["step"], each["format"], each["whole"]) for each in found] == [
+    checkpoints = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
+    assert [(each["step"], each["format"], each["whole"]) for each in checkpoints] == [
         (9, None, False),
         (8, "dcp", False),
         (7, "dcp", True),
         (6, "dcp", True),
     ]
-    assert "bytes instead of" in found[1]["reason"]
+    assert "bytes instead of" in checkpoints[1]["reason"]
     code, out, _ = slipway("verify", URI)
     assert (code, "step 7: whole" in out, "PyTorch keeps no hashes" in out) == (0, True, True)
     assert slipway("restore", URI, "-o", "here")[0] == 0

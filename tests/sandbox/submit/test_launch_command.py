@@ -43,13 +43,13 @@ def test_a_job_is_launched_at_the_price_of_today(far, slipway):
     report = json.loads(out)
     assert (report["status"], report["simulated"], report["quoted"]["usd_per_hour"]) == ("succeeded", False, "1.35")
     assert prices.operations()
-    told = err.splitlines()
+    lines = err.splitlines()
     order = [
-        next(index for index, line in enumerate(told) if words in line)
+        next(index for index, line in enumerate(lines) if words in line)
         for words in ("reading current prices", "run.workdir: ", "submitted: job ", "attempt 1 started", "completed")
     ]
     assert order == sorted(order)
-    assert [line.strip() for line in told[-2:]] == ["next: slipway logs far", "next: slipway down far"]
+    assert [line.strip() for line in lines[-2:]] == ["next: slipway logs far", "next: slipway down far"]
 
 
 def test_a_price_above_the_budget_submits_nothing(far, slipway):

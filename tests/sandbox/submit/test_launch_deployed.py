@@ -149,7 +149,7 @@ def own(user):
 
 
 def test_a_cluster_is_deployed_and_its_job_runs(user, own):
-    folder, report, told = own
+    folder, report, messages = own
     assert report.status is RunStatus.SUCCEEDED
     assert {status for _, status in report.stacks} == {"CREATE_COMPLETE"}
     assert report.verified_resources
@@ -170,9 +170,9 @@ def test_a_cluster_is_deployed_and_its_job_runs(user, own):
     written = {request.path for request in user.box.s3_requests()}
     assert any(path.startswith(f"/{bucket}/") and path.endswith("/own/step-1/manifest.json") for path in written)
     steps = ("deployed", "run.workdir", "submitted")
-    order = [next(index for index, line in enumerate(told) if line.startswith(words)) for words in steps]
+    order = [next(index for index, line in enumerate(messages) if line.startswith(words)) for words in steps]
     assert order == sorted(order)
-    assert not any("starting it" in line for line in told)
+    assert not any("starting it" in line for line in messages)
     assert json.loads((folder.path / "report.json").read_text())["simulated"] is False
 
 

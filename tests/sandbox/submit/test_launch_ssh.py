@@ -102,9 +102,9 @@ def test_the_same_work_is_sent_once(far):
     folder, _ = far.launch(path)
     assert not any(line.startswith("in the store") for line in far.told)
     far.launch(path)
-    (told,) = [line for line in far.told if line.startswith("in the store")]
+    (line,) = [line for line in far.told if line.startswith("in the store")]
     run = folder.read_json("submission.json")["key"]
-    assert told == f"in the store: step 1 of run {run}"
+    assert line == f"in the store: step 1 of run {run}"
     assert f"  s3://{BUCKET}/team" in far.told
     before = {key for key in far.stored() if key.startswith("team/step-")}
     anew, _ = far.launch(path, fresh=True)
@@ -142,10 +142,10 @@ def test_following_can_be_stopped_and_the_job_goes_on(far):
     def decline():
         raise DeclinedError("no")
 
-    asked = []
+    requests = []
     with pytest.raises(DeclinedError):
-        far.launch(far.root / "plan.yaml", approve=decline, second=asked.append)
-    assert asked == ["submit a second job of far beside it"]
+        far.launch(far.root / "plan.yaml", approve=decline, second=requests.append)
+    assert requests == ["submit a second job of far beside it"]
     assert "writes to this checkpoint store now: until it ends, this job is refused" in far.told[-2]
     assert far.told[-1].startswith(f"warning: job {job} of this plan, run {folder.path.name}, is running")
 

@@ -67,22 +67,27 @@ def slipway(left, monkeypatch, capsysbinary):
 
 def test_a_run_is_found_again_followed_and_reported(left, slipway):
     code, out, _ = slipway("status", "far", "--json")
-    found = json.loads(out)
-    assert (code, found["schema"], found["status"], found["state"]) == (0, "slipway.status/1", "running", "RUNNING")
-    assert (found["step"], found["steps"], found["loss"], found["restarts"]) == (3, 3, 1.5, 0)
-    assert found["nodes"] == ["trn1-2xlarge-dy-nodes-1"]
-    assert found["checkpoint_uri"] == f"s3://{BUCKET}/team"
-    assert [attempt["ended_by"] for attempt in found["attempts"]] == [None]
+    document = json.loads(out)
+    assert (code, document["schema"], document["status"], document["state"]) == (
+        0,
+        "slipway.status/1",
+        "running",
+        "RUNNING",
+    )
+    assert (document["step"], document["steps"], document["loss"], document["restarts"]) == (3, 3, 1.5, 0)
+    assert document["nodes"] == ["trn1-2xlarge-dy-nodes-1"]
+    assert document["checkpoint_uri"] == f"s3://{BUCKET}/team"
+    assert [attempt["ended_by"] for attempt in document["attempts"]] == [None]
     code, out, _ = slipway("status", "far")
     assert code == 0
-    assert f"far: running, job {found['job']} RUNNING on trn1-2xlarge-dy-nodes-1" in out
+    assert f"far: running, job {document['job']} RUNNING on trn1-2xlarge-dy-nodes-1" in out
     assert "step 3 of 3, loss 1.500" in out
 
     so_far = json.loads(slipway("report", "far", "--json")[1])
     assert so_far["status"] == "running"
     # Both round, and the meter has cents: what matters is that they count the same clock.
-    assert so_far["actual"]["hours"] == pytest.approx(found["meter"]["hours"], abs=0.05)
-    assert float(so_far["actual"]["usd_used"]) == pytest.approx(float(found["meter"]["usd"]), abs=0.5)
+    assert so_far["actual"]["hours"] == pytest.approx(document["meter"]["hours"], abs=0.05)
+    assert float(so_far["actual"]["usd_used"]) == pytest.approx(float(document["meter"]["usd"]), abs=0.5)
     assert " so far, $" in slipway("report", "far")[1]
 
     place = latest("far", left.root).read_json("submission.json")["folder"]
@@ -178,8 +183,8 @@ class TestFallback:
             options=options,
             candidates=candidates,
             requote=lambda digest: Picked(priced := candidates(), *pick(priced, digest)),
-            options_for=lambda found: replace(
-                options, approve=lambda: far.told.append(f"approved {found[2].plan.place.instance_type}")
+            options_for=lambda picked: replace(
+                options, approve=lambda: far.told.append(f"approved {picked[2].plan.place.instance_type}")
             ),
             obstacle=lambda quoted: None,
         )

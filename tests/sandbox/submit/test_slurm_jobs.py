@@ -78,7 +78,7 @@ class TestLook:
         until(lambda: local.facts(job).state is JobState.RUNNING)
         assert local.facts(job).nodes[0].startswith("p5-48xlarge-dy-nodes-")
         head.slurm.run("scontrol", "requeue", job.job)
-        facts = until(lambda: (found := local.facts(job)).state is JobState.PENDING and found)
+        facts = until(lambda: (job_facts := local.facts(job)).state is JobState.PENDING and job_facts)
         assert (facts.restarts, facts.nodes) == (1, ())
 
     def test_a_pending_job_says_why(self, head, local):
@@ -104,8 +104,8 @@ class TestLook:
         job = local.submit("read-1", head.folder_with("printf 'a\\0b\\n'; printf 'ü\\n'"), "job.sbatch")
         ended(local, job)
         log = f"slurm-{job.job}.out"
-        found = local.read(job, {log: 0, "nothing": 0})
-        assert (found[log].data, found[log].size, found["nothing"]) == (b"a\0b\n\xc3\xbc\n", 7, None)
+        chunks = local.read(job, {log: 0, "nothing": 0})
+        assert (chunks[log].data, chunks[log].size, chunks["nothing"]) == (b"a\0b\n\xc3\xbc\n", 7, None)
         assert local.read(job, {log: 4})[log].data == b"\xc3\xbc\n"
         assert local.read(job, {log: 7})[log].data == b""
 

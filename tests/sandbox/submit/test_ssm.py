@@ -68,7 +68,7 @@ def test_a_job_is_put_submitted_followed_and_cancelled(head, shell, tmp_path):
     place = shell.put(archive_of(folder, tmp_path / "job.tar.gz"), "slipway/far-1")
     job = slurm.submit("far-ssm-1", place, "job.sbatch")
     log = f"slurm-{job.job}.out"
-    until(lambda: (found := slurm.read(job, {log: 0})[log]) is not None and found.data == b"shipped\n")
+    until(lambda: (chunk := slurm.read(job, {log: 0})[log]) is not None and chunk.data == b"shipped\n")
     slurm.cancel(job)
     until(lambda: slurm.facts(job).state.final)
     assert slurm.facts(job).state is JobState.CANCELLED

@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-submit")]
 def watch(tmp_path):
     def made(slurm, job, **more):
         mirror = Mirror(source=slurm, job=job, folder=tmp_path / "mirror")
-        told = []
-        return RemoteWatch(mirror=mirror, look_s=0.0, tell=told.append, **more), told
+        messages = []
+        return RemoteWatch(mirror=mirror, look_s=0.0, tell=messages.append, **more), messages
 
     return made
 
@@ -27,11 +27,11 @@ def watch(tmp_path):
 def test_an_interrupted_job_is_not_over_and_need_not_wait_two_minutes(head, local, watch):
     text = f'echo "{FIRST_LINE}"\n[ "${{SLURM_RESTART_COUNT:-0}}" = 1 ] || exit 75\necho done'
     job = local.submit("again-2", head.folder_with(text, "--requeue", "--open-mode=append"), "job.sbatch")
-    seen, told = watch(local, job)
-    until(seen.ended)
-    assert (seen.facts.state, seen.facts.restarts) == (JobState.COMPLETED, 1)
-    assert (seen.mirror.folder / log_name(job)).read_text() == f"{FIRST_LINE}\n{FIRST_LINE}\ndone\n"
-    assert any("waits" in line for line in told)
+    watched, messages = watch(local, job)
+    until(watched.ended)
+    assert (watched.facts.state, watched.facts.restarts) == (JobState.COMPLETED, 1)
+    assert (watched.mirror.folder / log_name(job)).read_text() == f"{FIRST_LINE}\n{FIRST_LINE}\ndone\n"
+    assert any("waits" in line for line in messages)
 
 
 class Noted:
@@ -52,35 +52,35 @@ def test_it_is_spared_the_two_minutes_by_one_order_and_not_at_every_look(head, l
     text = '[ "${SLURM_RESTART_COUNT:-0}" = 1 ] || exit 75'
     job = local.submit("again-3", head.folder_with(text, "--requeue", "--open-mode=append"), "job.sbatch")
     noted = Noted(local.shell)
-    seen, _ = watch(Slurm(shell=noted), job)
-    until(seen.ended)
-    assert seen.facts.state is JobState.COMPLETED
+    watched, _ = watch(Slurm(shell=noted), job)
+    until(watched.ended)
+    assert watched.facts.state is JobState.COMPLETED
     assert sum("StartTime=now+1" in script for script in noted.scripts) == 1
 
 
 def test_a_job_that_failed_is_over_at_once(head, local, watch):
     job = local.submit("fails-1", head.folder_with("exit 3"), "job.sbatch")
-    seen, _ = watch(local, job)
-    until(seen.ended)
-    assert seen.facts.state is JobState.FAILED
+    watched, _ = watch(local, job)
+    until(watched.ended)
+    assert watched.facts.state is JobState.FAILED
 
 
 def test_a_job_that_slurm_has_forgotten_is_over(head, local, watch):
     folder = head.folder_with("true")
-    seen, _ = watch(local, Submitted(job="999999", key="gone-1", folder=folder))
-    assert seen.ended()
-    assert seen.facts is None
+    watched, _ = watch(local, Submitted(job="999999", key="gone-1", folder=folder))
+    assert watched.ended()
+    assert watched.facts is None
 
 
 def test_a_file_that_was_begun_anew_is_copied_anew(head, local, watch):
     job = local.submit("file-1", head.folder_with("sleep 60"), "job.sbatch")
-    seen, _ = watch(local, job)
+    watched, _ = watch(local, job)
     metrics = head.home / "job" / "metrics.jsonl"
     metrics.write_text("a long first line\n")
-    seen.mirror.sync()
+    watched.mirror.sync()
     metrics.write_text("short\n")
-    seen.mirror.sync()
-    assert (seen.mirror.folder / "metrics.jsonl").read_text() == "short\n"
+    watched.mirror.sync()
+    assert (watched.mirror.folder / "metrics.jsonl").read_text() == "short\n"
 
 
 def test_silence_is_said_once_and_borne_for_an_hour(head, remote, sshd, watch):
@@ -88,8 +88,8 @@ def test_silence_is_said_once_and_borne_for_an_hour(head, remote, sshd, watch):
     sshd.stop()
     remote.shell.close()
     clock = itertools.count(0, PATIENCE_S / 8)
-    seen, told = watch(Slurm(shell=remote.shell), job, clock=lambda: float(next(clock)))
+    watched, messages = watch(Slurm(shell=remote.shell), job, clock=lambda: float(next(clock)))
     with pytest.raises(UnreachableError):
-        until(seen.ended)
+        until(watched.ended)
     assert next(clock) > 10
-    assert len([line for line in told if "checking again" in line]) == 1
+    assert len([line for line in messages if "checking again" in line]) == 1
