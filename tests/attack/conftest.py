@@ -1,4 +1,4 @@
-"""What attacks have in common: a seed that is printed and can be given again (`SLIPWAY_ATTACK_SEED`), and agents."""
+"""Shared by the attacks: a seed that is printed and can be set (`SLIPWAY_ATTACK_SEED`), and agents."""
 
 import os
 import random

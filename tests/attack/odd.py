@@ -1,4 +1,4 @@
-"""Odd values and texts, from a seed: what a damaged disk, a hostile neighbour or a tired person leaves in a file."""
+"""Invalid values and texts from a seed, as a damaged disk, a hostile neighbour or a mistake leaves them."""
 
 import copy
 import json

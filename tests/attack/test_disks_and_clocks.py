@@ -1,4 +1,4 @@
-"""A disk that is full at any moment, and a clock that is wrong: what was committed stays, and nothing torn is seen.
+"""A full disk at any moment, and a wrong clock: committed checkpoints stay, and no torn one is visible.
 
 The disk is full for one agent and all it starts: no file may grow beyond a bound (RLIMIT_FSIZE), which strikes its
 books, its log, its event file, the trainer's checkpoint and the restore alike. The clock is wrong as S3 sees it: it

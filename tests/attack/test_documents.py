@@ -1,4 +1,4 @@
-"""Odd documents, from a seed, through everything that reads one: a value or the reader's own error."""
+"""Invalid documents from a seed, through every reader: a value or the reader's own error."""
 
 import json
 import random

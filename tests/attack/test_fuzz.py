@@ -1,4 +1,4 @@
-"""Odd input from a seed, through the commands and parsers that meet it: an answer or a sentence, never a traceback.
+"""Invalid input from a seed, through commands and parsers: an answer or an error message, never a traceback.
 
 A small round runs in `make test`; `make test-all` runs 20,000. One that failed comes back with its number:
 `SLIPWAY_FUZZ=plans:1234 python -m pytest tests/attack -k plans`.

@@ -1,4 +1,4 @@
-"""What stands in a bucket or in a metrics file may be anything: it is used, or passed over with a reason, and no more.
+"""Arbitrary bytes in a bucket or a metrics file are either used, or skipped with a reason.
 
 Every document here begins as a good one and is damaged at random. Nothing but the agent's own errors may come of it, in
 bounded memory, and what is accepted must be a manifest that a node can restore.

@@ -1,4 +1,4 @@
-"""A sandbox that stays is interrupted while it starts, loses its server or its keeper: nothing of it is left behind."""
+"""A persistent sandbox is interrupted while it starts, or loses its server or its keeper: nothing remains."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""`kill -9` at random moments, again and again on one prefix: no restore sees a torn checkpoint, no whole one is lost.
+"""`kill -9` at random moments on one prefix: no restore sees a torn checkpoint, no complete one is lost.
 
 Between the agent and S3 stands a front that takes its time over every request, so that most moments fall into a
 transfer or a commit, and that knows which requests are under way when the agent is killed. After every kill the bucket

@@ -1,4 +1,4 @@
-"""A job on two nodes of a real Slurm that loses a node, a rank or its place, again and again, at random moments.
+"""A two-node job on a real Slurm that loses a node, a rank or its allocation at random moments.
 
 As in `test_kills`: after every blow the bucket is looked at without the agent's help. Nothing that was committed is
 torn or goes away, no life begins below the newest commit of the one before it, and the trainer refuses a state that is
@@ -29,7 +29,7 @@ def test_of_a_job_on_two_nodes(job, cluster, bucket, seed, blows, capsys):  # no
     job.submit()
     for attempt in range(1, blows + 1):
         for part in (0, 1):
-            until(lambda number=attempt, part=part: job.events("command-started", number, part), job.told)
+            until(lambda number=attempt, part=part: job.events("command-started", number, part), job.describe)
         begun = [max([event["step"] for event in job.events("restored", attempt, part)], default=0) for part in (0, 1)]
         assert begun[0] == begun[1] >= max(stored, default=0)
         time.sleep(rng.uniform(0.0, 5.0))
@@ -46,7 +46,7 @@ def test_of_a_job_on_two_nodes(job, cluster, bucket, seed, blows, capsys):  # no
         assert set(before) <= set(stored)
         if fault == "a rank is killed":
             failed_at = max(stored, default=0)
-    until(checkpoints.whole, job.told)  # blows may come before the first commit
+    until(checkpoints.whole, job.describe)  # blows may come before the first commit
     assert "torn" not in job.output()
     with capsys.disabled():
         print(f"\n{blows} blows under Slurm, seed {seed}: {dict(ways)}")  # noqa: T201

@@ -1,4 +1,4 @@
-"""Somebody else on the same machine: another user, and a web page in the owner's browser. A sandbox lets neither in."""
+"""Another user and a web page on the same machine: a sandbox admits neither."""
 
 import contextlib
 import json

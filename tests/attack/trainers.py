@@ -1,4 +1,4 @@
-"""A trainer that is killed, and the bucket of its checkpoints."""
+"""A trainer to kill, and the bucket of its checkpoints."""
 
 from hashlib import sha256
 

@@ -1,4 +1,4 @@
-"""How many parameters a transformer has, counted from its dimensions.
+"""The parameter count of a transformer, computed from its dimensions.
 
 The terms are those of the published architectures: projections of attention, MLP or experts with their router,
 embeddings, output head, learned positions, an encoder's pooler. Norms, biases, attention sinks and the convolutions

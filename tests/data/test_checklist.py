@@ -1,4 +1,4 @@
-"""docs/add-an-instance-type.md, held against every type in the catalog."""
+"""docs/add-an-instance-type.md, checked against every type in the catalog."""
 
 import re
 from collections.abc import Callable

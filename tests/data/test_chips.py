@@ -1,4 +1,4 @@
-"""The software of every chip: rows of the catalog, and no list of names in the code."""
+"""Chip software comes from the catalog; the code has no list of chip names."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Every way of buying is in every table that asks for one (docs/add-a-purchase-option.md)."""
+"""Every purchase option is in every table that needs one (docs/add-a-purchase-option.md)."""
 
 import pytest
 

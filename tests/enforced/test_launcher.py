@@ -1,4 +1,4 @@
-"""The launcher's own calls under the policies of `slipway policies`: each is let through, and by nothing else."""
+"""The launcher's own calls under the policies of `slipway policies`: each is allowed, and only by them."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The FSDP example on two gloo ranks: an interruption leaves no trace, in S3 and in a folder."""
+"""The FSDP example on two gloo ranks: an interruption does not change the result, in S3 and in a folder."""
 
 import importlib.util
 import json

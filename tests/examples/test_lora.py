@@ -1,4 +1,4 @@
-"""The LoRA example: an interruption leaves no trace, folders hold what they should, a kill leaves nothing torn."""
+"""The LoRA example: interruptions do not change the result, folders are complete, a kill leaves nothing torn."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""Findings of cdk-nag that stay, each on one resource of a stack and with its reason."""
+"""Accepted findings of cdk-nag, each on one resource of a stack and with its reason."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What is deployed against what is quoted: raw templates and YAML on one side, a quote's JSON on the other.
+"""Compares deployed resources with the quote: raw templates and YAML on one side, a quote's JSON on the other.
 
 No code of the project is used here, so that a mistake in it cannot agree with itself. What the templates make is turned
 into the quantities that it costs, by the hours that the quote gives; then every line must be accounted for.

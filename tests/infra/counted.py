@@ -1,4 +1,4 @@
-"""Templates of clusters without ParallelCluster, counted line by line against a quote: what their targets share.
+"""Counts templates of clusters without ParallelCluster line by line against a quote: the part all targets share.
 
 As in agreement.py no code of the project counts here, so that a mistake in it cannot agree with itself.
 """

@@ -1,4 +1,4 @@
-"""The policies of `slipway policies` for one account, and what they refuse of what stacks create."""
+"""The policies of `slipway policies` for one account, and stack resources that they do not allow."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""AWS accounts as the guards find them."""
+"""AWS accounts for the guards' tests."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""The guards' code, as Lambda has it."""
+"""The guards' code, imported as in Lambda."""
 
 import importlib
 import sys

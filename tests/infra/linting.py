@@ -1,4 +1,4 @@
-"""What is said against templates: cdk-nag with what is accepted, cfn-lint, the Service Authorization Reference."""
+"""Findings on templates: cdk-nag without the accepted ones, cfn-lint, the Service Authorization Reference."""
 
 import json
 from functools import cache

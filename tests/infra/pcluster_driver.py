@@ -1,4 +1,4 @@
-"""ParallelCluster's own opinion of files, asked in its own environment."""
+"""ParallelCluster's validation of files, run in its own environment."""
 
 import json
 import subprocess

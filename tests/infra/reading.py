@@ -1,4 +1,4 @@
-"""What tests of several targets read from an assembly: its guard, its tags, its order, its assets."""
+"""Readers of an assembly that tests of several targets share: guard, tags, order, assets."""
 
 import json
 import re

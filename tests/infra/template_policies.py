@@ -1,4 +1,4 @@
-"""The policies in a template, held against the Service Authorization Reference: every action there is, on its own kind.
+"""Policies in a template, compared with the Service Authorization Reference: every action, on its own resource type.
 
 What refers to another resource is given an ARN of that resource's kind, so that a statement on the wrong resource is
 seen; what is joined with text is a wildcard there.

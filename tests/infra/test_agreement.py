@@ -1,4 +1,4 @@
-"""Price and infrastructure agree: what every example's templates make is what its quote counts, each thing of it."""
+"""Price and infrastructure agree: the templates of every example contain what its quote counts."""
 
 import copy
 import re

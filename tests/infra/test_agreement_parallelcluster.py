@@ -1,4 +1,4 @@
-"""What ParallelCluster makes of a shown configuration, in its own template, is what the quote counts of it."""
+"""ParallelCluster's own template of a shown configuration agrees with the quote."""
 
 import json
 import subprocess

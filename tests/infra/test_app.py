@@ -123,7 +123,7 @@ class TestGate:
         return quote
 
     @staticmethod
-    def said(answer):
+    def gate_entry(answer):
         artifacts = json.loads((answer.out / "manifest.json").read_text())["artifacts"]
         gate_entries = {}
         for name, each in artifacts.items():
@@ -145,14 +145,14 @@ class TestGate:
     def test_a_run_folders_plan_says_what_the_gate_said(self, run_app, folder):
         answer = run_app(folder(expires_at="2999-01-01T00:00:00+00:00"), gate="1")
         assert answer.code == 0, answer.err
-        level, words = self.said(answer)
+        level, words = self.gate_entry(answer)
         assert level == "info"
         assert "the gate allowed this plan, on prices good until 2999-01-01" in words
 
     def test_a_bare_plan_passed_no_gate(self, run_app):
         answer = run_app(ROOT / "examples/trn2-capacity-block.yaml")
         assert answer.code == 0, answer.err
-        level, words = self.said(answer)
+        level, words = self.gate_entry(answer)
         assert level == "warning"
         assert "passed no gate" in words
 

@@ -1,4 +1,4 @@
-"""budget.stop_at_usd in the stacks: what the guard is told and may do, and what a plan by hand lacks."""
+"""budget.stop_at_usd in the stacks: settings and rights of the guard, and plans deployed without a quote."""
 
 import pytest
 

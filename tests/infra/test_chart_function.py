@@ -1,4 +1,4 @@
-"""The function that installs HyperPod's chart, as Lambda runs it: S3 and STS are moto's, helm is a script."""
+"""The function that installs HyperPod's chart, as Lambda runs it: moto emulates S3 and STS, helm is a script."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""The checkpoint store: private, encrypted, kept, and cleaned of nothing that could still be needed."""
+"""The checkpoint store: private, encrypted, retained, and never cleaned of data in use."""
 
 from fnmatch import fnmatchcase
 

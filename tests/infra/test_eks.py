@@ -1,4 +1,4 @@
-"""The stack of an EKS cluster: what is shown is deployed, EFA is counted from the catalog, and others' rules."""
+"""The stack of an EKS cluster: shown equals deployed, EFA is counted from the catalog, and external rules."""
 
 import hashlib
 import json

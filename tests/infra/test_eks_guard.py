@@ -1,4 +1,4 @@
-"""EKS's guard as Lambda runs it: EKS answers through the Stubber, the rest of AWS is played by moto."""
+"""EKS's guard as Lambda runs it: the Stubber emulates EKS, moto the rest of AWS."""
 
 import importlib
 import io

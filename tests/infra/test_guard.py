@@ -1,4 +1,4 @@
-"""The guard's code as Lambda runs it, on an AWS that moto plays: what it counts, when it stops, and who is told."""
+"""The guard's code as Lambda runs it, with moto: what it counts, when it stops nodes, and its notifications."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""budget.stop_at_usd in the guard's code, on an AWS that moto plays: when it acts, what it does, and what it leaves."""
+"""budget.stop_at_usd in the guard's code, with moto: when it acts, what it does, and what it keeps."""
 
 import json
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""The nodes of a job in the guard's eyes: what they say of themselves in the store, on an AWS that moto plays."""
+"""How the guard reads a job's nodes: their heartbeats in the store, with moto."""
 
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""How the guard counts: each look once, however often Lambda delivers its event."""
+"""The guard counts each check once, however often Lambda delivers its event."""
 
 from datetime import UTC, datetime, timedelta
 

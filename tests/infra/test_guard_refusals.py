@@ -1,4 +1,4 @@
-"""A guard that lacks a right: it does what it still can, tells people which right is missing, and its call fails."""
+"""A guard that lacks a right does the rest of its work, reports the missing right, and its call fails."""
 
 from contextlib import nullcontext
 from datetime import timedelta

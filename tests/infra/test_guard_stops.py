@@ -1,4 +1,4 @@
-"""What each target's guard stops, in every state that the vendor's API knows, for every reason that it has."""
+"""What each target's guard stops, in every state of the vendor's API, for every reason."""
 
 import json
 from contextlib import nullcontext

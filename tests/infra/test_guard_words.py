@@ -1,4 +1,4 @@
-"""What jobs want people to hear, in the guard's code, on an AWS that moto plays: told once, whatever nodes wrote."""
+"""Messages from jobs to people in the guard's code, with moto: each is sent once, whatever the nodes wrote."""
 
 import json
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""What watches a cluster in the account: who is told, what is stopped, what money is held against."""
+"""Monitoring of a cluster in the account: notifications, stops, and the budget."""
 
 import json
 

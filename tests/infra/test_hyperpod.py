@@ -1,4 +1,4 @@
-"""HyperPod with Slurm: the cluster that was shown, its rules, role, scripts and file system."""
+"""HyperPod with Slurm: the shown cluster, its rules, role, scripts and file system."""
 
 import json
 import re

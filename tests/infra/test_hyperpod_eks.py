@@ -1,4 +1,4 @@
-"""HyperPod with EKS: what is shown is deployed, in AWS's order; chart and layer by digest; others' rules."""
+"""HyperPod with EKS: shown equals deployed, in AWS's order; chart and layer by digest; external rules."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The guard of HyperPod with EKS as Lambda runs it: idle is what no pod needs, and its words are of pods."""
+"""The guard of HyperPod with EKS as Lambda runs it: nodes that no pod needs are idle."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""HyperPod's guard as Lambda runs it: SageMaker answers through the Stubber, the rest of AWS is played by moto."""
+"""HyperPod's guard as Lambda runs it: the Stubber emulates SageMaker, moto the rest of AWS."""
 
 from contextlib import nullcontext
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What watches HyperPod's stacks."""
+"""Monitoring of HyperPod's stacks."""
 
 import json
 

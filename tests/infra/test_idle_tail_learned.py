@@ -1,4 +1,4 @@
-"""How long nodes stay after a job: counted by the guard, read from CloudWatch, kept, and in the next quote."""
+"""How long nodes stay after a job: counted by the guard, read from CloudWatch, stored, used in the next quote."""
 
 import json
 from datetime import UTC, datetime, timedelta

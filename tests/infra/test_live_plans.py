@@ -1,4 +1,4 @@
-"""The plans of the live proof: what can be said of their templates and files without an account."""
+"""The plans of the live proof: checks of their templates and files without an account."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`security.roles`: what stacks make of roles that exist, and what such roles have to allow, against AWS's own."""
+"""`security.roles`: how stacks use existing roles, and the permissions such roles need."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""The network: one private subnet in the capacity's zone, ways out, no way in."""
+"""The network: one private subnet in the capacity's zone, outbound routes only."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`storage.kms_key_arn` on everything that the stacks encrypt, and the right to use it where a role needs it."""
+"""`storage.kms_key_arn` on everything that the stacks encrypt, and the right to use it in each role."""
 
 import pytest
 

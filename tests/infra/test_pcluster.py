@@ -1,4 +1,4 @@
-"""ParallelCluster's own opinion of every configuration: its schema, its validators, its network interfaces."""
+"""ParallelCluster's validation of every configuration: its schema, its validators, its network interfaces."""
 
 import json
 import subprocess

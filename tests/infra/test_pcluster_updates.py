@@ -1,4 +1,4 @@
-"""ParallelCluster's update rules as Slipway has them, against the package's own judgement of the same changes."""
+"""ParallelCluster's update rules in Slipway, compared with the package's own verdict on the same changes."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""The stack of a PCS cluster: launch templates as AWS's own have them, what is shown is deployed, and others' rules."""
+"""The stack of a PCS cluster: launch templates as AWS's own, shown equals deployed, and external rules."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""PCS's guard as Lambda runs it: PCS answers through the Stubber, the rest of AWS is played by moto."""
+"""PCS's guard as Lambda runs it: the Stubber emulates PCS, moto the rest of AWS."""
 
 from datetime import timedelta
 

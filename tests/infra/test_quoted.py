@@ -1,4 +1,4 @@
-"""What the quote of a saved plan, or beside a run folder's plan, says of its gate, and what is no such quote."""
+"""The gate's verdict in the quote of a saved plan or of a run folder, and invalid quotes."""
 
 import json
 

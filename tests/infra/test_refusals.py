@@ -1,4 +1,4 @@
-"""Bad input is answered with findings and the way out, before anything is synthesised."""
+"""Invalid input is refused with findings and fixes before synthesis."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What replaces a resource, as it is shipped, against the registry and the documentation that it was taken from."""
+"""The shipped list of replacing properties, compared with the registry and the documentation it came from."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The rules of others: CDK's own validation, cdk-nag, cfn-lint, IAM's reference, CloudFormation's limits."""
+"""External rules: CDK's own validation, cdk-nag, cfn-lint, IAM's reference, CloudFormation's limits."""
 
 import json
 import re

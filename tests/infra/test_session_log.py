@@ -1,4 +1,4 @@
-"""`security.session_log` and `network.security_group_ids`, as the templates of clusters carry them."""
+"""`security.session_log` and `network.security_group_ids` in the templates of clusters."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The templates of examples of each target as files to review; what they must hold is asserted elsewhere."""
+"""Template snapshots of examples of each target, for review."""
 
 import pytest
 

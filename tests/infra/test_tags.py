@@ -1,4 +1,4 @@
-"""The tags of a plan file, and of a bill, on everything that can carry one, by CloudFormation's own registry."""
+"""Tags of a plan file, and cost allocation tags, on every resource that supports tags."""
 
 import pytest
 

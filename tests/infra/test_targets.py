@@ -1,4 +1,4 @@
-"""The builders of the targets: one for each that is deployed, and a plan loads no other's part of the CDK."""
+"""The builders of the targets: one for each deployed target, and a plan loads only its own CDK modules."""
 
 import subprocess
 import sys

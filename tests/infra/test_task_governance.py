@@ -1,4 +1,4 @@
-"""Task governance of HyperPod with EKS: what is shown is deployed, in order, where CloudFormation has it."""
+"""Task governance of HyperPod with EKS: shown equals deployed, in order, where CloudFormation supports it."""
 
 import re
 

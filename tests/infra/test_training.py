@@ -1,4 +1,4 @@
-"""The training stack: EFA's rules, what nodes may do, and the cluster that was shown."""
+"""The training stack: EFA's rules, the nodes' permissions, and the shown cluster."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The stack of training jobs: role, guard and rules of others; no machine, and no network unless the plan names one."""
+"""The stack of training jobs: role, guard, external rules; no instances, and a network only if the plan names one."""
 
 import json
 from datetime import UTC, datetime, timedelta

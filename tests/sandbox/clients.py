@@ -1,4 +1,4 @@
-"""Clients of a sandbox that have its keys."""
+"""Clients with a sandbox's keys."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Copies of the examples: what they say begins on a day always begins on one to come, and their trainer can wait."""
+"""Copies of the examples: their start days lie in the future, and their trainer can wait."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""HyperPod's examples in the sandbox: a copy that can be priced, what `down` says of it, what is left of it."""
+"""HyperPod's examples in the sandbox: a copy that can be priced, the output of `down`, and what remains."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A launch on Kubernetes in the sandbox in which a node is taken."""
+"""A launch on Kubernetes in the sandbox that loses a node."""
 
 import hashlib
 from datetime import UTC, datetime

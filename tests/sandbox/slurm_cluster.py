@@ -1,4 +1,4 @@
-"""A small cluster with one group of nodes, as Slurm's files are written for it."""
+"""The Slurm configuration of a small cluster with one group of nodes."""
 
 import json
 

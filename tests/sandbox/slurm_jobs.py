@@ -1,4 +1,4 @@
-"""Jobs on a private Slurm, by its own commands; every attempt of them from the record of its prolog and epilog."""
+"""Jobs on a private Slurm, through its commands; attempts are read from its prolog and epilog records."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`slipway down` against the embedded AWS: what goes, what stays, what is refused."""
+"""`slipway down` against the embedded AWS: removed resources, retained resources, refusals."""
 
 import json
 from dataclasses import dataclass

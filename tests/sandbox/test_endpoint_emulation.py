@@ -1,4 +1,4 @@
-"""What the embedded AWS makes of an endpoint's template without the CDK: refusals, replacements, the way back."""
+"""An endpoint's template in the embedded AWS without the CDK: refusals, replacements, rollback."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Endpoints in the sandbox: deployed by the CDK's own CLI, read back, asked, updated, rolled back, removed."""
+"""Endpoints in the sandbox: deployed by the CDK's own CLI, read back, invoked, updated, rolled back, removed."""
 
 import json
 import re
@@ -32,8 +32,8 @@ class World:
         self.path, self.box, self.root = root / "plan.yaml", box, root
         self.path.write_text((EXAMPLES / example).read_text())
         self.session = Session(environment=box.process_environment({}), region=box.region)
-        self.told = []
-        self.tell = self.told.append
+        self.messages = []
+        self.tell = self.messages.append
         self.first = None
 
     def run(self, *, ask, changes=(), sandbox=True):
@@ -78,7 +78,7 @@ def report_of(run):
 
 def assert_all_is_read_back(world, run):
     """Every type of the template has a reader, something that it could read, and something behind it."""
-    assert any(re.search(r"read back and as planned: \d+ facts", line) for line in world.told), world.told
+    assert any(re.search(r"read back and as planned: \d+ facts", line) for line in world.messages), world.messages
     templates = [json.loads(path.read_text()) for path in run.folder.assembly.glob("*.template.json")]
     types = {resource["Type"] for template in templates for resource in template["Resources"].values()}
     assert types <= {type_ for _, types in READBACK.readers for type_ in types}
@@ -184,14 +184,14 @@ class TestChatOnInferentia:
         assert re.fullmatch(
             r"endpoint slipway-llama31-8b-inf2 runs, InService, at up to \$[\d.]+ an hour: "
             r"slipway endpoint test llama31-8b-inf2 sends a request, slipway down llama31-8b-inf2 removes it",
-            chat.told[-1],
+            chat.messages[-1],
         )
 
     def test_who_stops_an_update_is_told_what_runs(self, chat, monkeypatch):
         """Ctrl-C while CloudFormation is at it, as the terminal sends it."""
         for name, value in chat.box.environment.items():
             monkeypatch.setenv(name, value)
-        add_message = chat.told.append
+        add_message = chat.messages.append
 
         def tell(line):
             add_message(line)
@@ -201,7 +201,7 @@ class TestChatOnInferentia:
         monkeypatch.setattr(chat, "tell", tell)
         with pytest.raises(KeyboardInterrupt):
             chat.run(ask=False, sandbox=False, changes=(("max_instances: 6", "max_instances: 7"),))
-        assert "endpoint slipway-llama31-8b-inf2 runs" in chat.told[-1]
+        assert "endpoint slipway-llama31-8b-inf2 runs" in chat.messages[-1]
         report = json.loads(max(chat.root.rglob("report.json"), key=lambda path: path.stat().st_mtime).read_text())
         assert report["status"] == "interrupted"
         assert report["stacks"][0]["name"] == "slipway-llama31-8b-inf2-serving"
@@ -305,7 +305,7 @@ def test_a_recipe_whose_launch_was_interrupted_is_launched_again_to_an_answer(re
         world = World(f"recipes/{recipe}/plan.yaml", box, tmp_path)
         for name, value in box.environment.items():
             monkeypatch.setenv(name, value)
-        add_message, interrupted = world.told.append, []
+        add_message, interrupted = world.messages.append, []
 
         def tell(line):
             add_message(line)

@@ -1,4 +1,4 @@
-"""Examples of training jobs and PCS lose their first node, and end with the weights of a run that nothing disturbed."""
+"""Examples of training jobs and PCS lose their first node, and end with the weights of an undisturbed run."""
 
 import pytest
 

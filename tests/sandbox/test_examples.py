@@ -1,4 +1,4 @@
-"""Every example deploys into the sandbox, is read back whole, and goes away again but for its checkpoints."""
+"""Every example deploys into the sandbox, is read back completely, and is removed except for its checkpoints."""
 
 import re
 

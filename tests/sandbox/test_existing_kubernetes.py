@@ -1,4 +1,4 @@
-"""Jobs go to a Kubernetes cluster that exists: several at a time, with nothing provisioned for them, and back out."""
+"""Jobs on an existing Kubernetes cluster: several at a time, nothing is provisioned, and their removal."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -63,7 +63,7 @@ class Account:
         priced, rank, quoted = self.priced(name, network={"api_cidrs": ["52.94.76.0/24"]})
         deploy_quote(priced, rank, quoted, options)
 
-    def launch(self, name, command, *, root=None, told=None, run=None, uri=None, **target):
+    def launch(self, name, command, *, root=None, messages=None, run=None, uri=None, **target):
         (self.root / name).mkdir(exist_ok=True)
         (self.root / name / "train.py").write_text(MEETS)
         train = {"model": {"params_b": 0.0002}, "method": "pretrain", "hours": 0.5}
@@ -74,9 +74,9 @@ class Account:
             checkpoint={"uri": uri} if uri else {"mode": "none"},
             run={"command": command, "workdir": name, **(run or {})},
         )
-        told = [] if told is None else told
+        messages = [] if messages is None else messages
         options = LaunchOptions(
-            root=root or self.root, sandbox=True, box=self.sandbox, tell=told.append, progress=lambda _: None
+            root=root or self.root, sandbox=True, box=self.sandbox, tell=messages.append, progress=lambda _: None
         )
         return launch_quote(priced, rank, quoted, options)
 
@@ -100,7 +100,7 @@ def test_two_runs_are_on_one_cluster_at_a_time_and_provision_nothing(account):
     messages = {"left": [], "right": []}
     with ThreadPoolExecutor() as pool:
         runs = [
-            pool.submit(account.launch, name, ["python3", "train.py", *order], told=messages[name])
+            pool.submit(account.launch, name, ["python3", "train.py", *order], messages=messages[name])
             for name, order in (("left", marks), ("right", marks[::-1]))
         ]
         done = {name: each.result() for name, each in zip(messages, runs, strict=True)}
@@ -158,8 +158,8 @@ def store_of(account):
 
 def test_every_plan_has_an_account_of_its_own_whose_pods_write_to_its_folder(account):
     messages = []
-    folder, _ = account.launch("first", ["true"], told=messages)
-    account.launch("first", ["true"], told=(again := []))
+    folder, _ = account.launch("first", ["true"], messages=messages)
+    account.launch("first", ["true"], messages=(again := []))
     granting = "granting the cluster's role to pods of slipway/first; EKS needs some seconds"
     assert granting in messages
     assert granting not in again, "it is granted already"

@@ -1,4 +1,4 @@
-"""An example for HyperPod in the sandbox: deployed, run on two machines of which one fails, removed."""
+"""An example for HyperPod in the sandbox: deployed, run on two nodes of which one fails, removed."""
 
 import json
 import os
@@ -32,7 +32,7 @@ class Launched:
 
     folder: RunFolder
     report: Report
-    told: list[str]
+    messages: list[str]
     before: set[str]
     after: set[str]
     kept: set[str]
@@ -68,7 +68,7 @@ def launched(request, tmp_path_factory):
     assert report.scheduler == request.param
     before, after = observed
     kept = {each["kind"] for each in document["kept"]}
-    return Launched(folder=folder, report=report, told=messages, before=before, after=after, kept=kept, left=left)
+    return Launched(folder=folder, report=report, messages=messages, before=before, after=after, kept=kept, left=left)
 
 
 def test_the_job_outlives_one_of_its_machines(launched):
@@ -95,7 +95,7 @@ def test_nobody_gave_notice_and_another_machine_came_for_one_of_two(launched):
     assert "notice" not in events
     assert len(launched.before) == len(launched.after) == 2
     assert len(launched.before & launched.after) == 1
-    assert any("fails, with the job on it" in line for line in launched.told)
+    assert any("fails, with the job on it" in line for line in launched.messages)
 
 
 def test_what_was_deployed_was_read_back_and_the_rest_is_named(launched):

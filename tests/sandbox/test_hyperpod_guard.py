@@ -1,4 +1,4 @@
-"""A HyperPod example that runs in the sandbox: its own guard stops its workers, and SageMaker's calls change them.
+"""A HyperPod example in the sandbox: its guard stops its workers, and SageMaker's calls change them.
 
 The guard's code is the deployed function's, out of the bucket of assets, with the function's variables; the moment that
 it is called at is the test's.
@@ -51,9 +51,9 @@ class Pod:
         self.session = Session(environment=box.process_environment({}), region=box.region)
         self.sagemaker = self.session.client("sagemaker")
         self.plan = example("trn2-on-demand", root)
-        self.told = []
+        self.lines = []
         priced = price(self.plan, datetime.now(UTC), PriceOptions(any_age=True))
-        options = DeployOptions(root=root, sandbox=True, dry_run=False, tell=self.told.append, box=box)
+        options = DeployOptions(root=root, sandbox=True, dry_run=False, tell=self.lines.append, box=box)
         deploy_quote(priced, *pick(priced, None), options)
         self.outputs = stacks.describe(self.session, TRAINING).outputs
         self.guard, self.variables = self._function()
@@ -164,7 +164,7 @@ class TestInOrder:
     """One cluster, from its deployment to its end."""
 
     def test_it_is_read_back(self, pod):
-        assert any("read back and as planned" in line for line in pod.told), pod.told
+        assert any("read back and as planned" in line for line in pod.lines), pod.lines
         assert pod.counts() == {"controller": (1, 1), "login": (1, 1), "workers": (4, 4)}
         assert {node.instance_id for node in pod.box.nodes(CLUSTER)} == pod.workers()
 

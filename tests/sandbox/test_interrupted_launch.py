@@ -1,4 +1,4 @@
-"""A launch that is ended at any moment, by Ctrl-C or by SIGKILL: nothing runs on, nothing is half-written.
+"""A launch that ends at any moment, by Ctrl-C or SIGKILL: no process remains, no file is half-written.
 
 What belongs to a launch is found by its sandbox's mark, which every process of it carries, and by its folders.
 """

@@ -1,4 +1,4 @@
-"""Commands about jobs on a Kubernetes cluster that exists, as from several terminals, and jobs that are disturbed.
+"""Commands about jobs on an existing Kubernetes cluster, from several terminals, with disturbed jobs.
 
 Each job ends with the checkpoint, bit for bit, of one that nothing disturbs.
 """
@@ -83,16 +83,16 @@ class Launch:
 
     def __init__(self, plan, place):
         place.launches.append(self)
-        self.said = place.root / f"{plan.stem}-{time.monotonic_ns()}.err"
+        self.stderr_file = place.root / f"{plan.stem}-{time.monotonic_ns()}.err"
         words = [sys.executable, "-m", "launcher", "launch", str(plan), "--sandbox", "--yes"]
-        with self.said.open("wb") as log:
+        with self.stderr_file.open("wb") as log:
             own = {"cwd": place.root, "env": place.environment, "stdout": subprocess.DEVNULL, "stderr": log}
             self.process = subprocess.Popen(words, start_new_session=True, **own)
 
-    def says(self, words):
+    def wait_for_message(self, words):
         """Wait until it has said something."""
-        until(lambda: words in self.said.read_text() or self.process.poll() is not None)
-        assert words in self.said.read_text(), self.said.read_text()
+        until(lambda: words in self.stderr_file.read_text() or self.process.poll() is not None)
+        assert words in self.stderr_file.read_text(), self.stderr_file.read_text()
 
     def ended(self):
         """Its exit code."""
@@ -124,7 +124,7 @@ class Place:
         assert done.returncode == code, (words, done.stdout, done.stderr)
         return done
 
-    def asked(self, *words):
+    def json_of(self, *words):
         return json.loads(self.terminal(*words, "--json").stdout)
 
     def go(self, name):
@@ -193,26 +193,26 @@ def test_a_job_is_followed_left_cancelled_followed_again_and_removed(place):
     name = "walked"
     plan = place.job(name, 1)
     first = Launch(plan, place)
-    first.says(f"saved at step {HOLD}")
+    first.wait_for_message(f"saved at step {HOLD}")
     first.process.send_signal(signal.SIGINT)
-    assert first.ended() == 130, first.said.read_text()
-    assert f"slipway status {name}" in first.said.read_text()
+    assert first.ended() == 130, first.stderr_file.read_text()
+    assert f"slipway status {name}" in first.stderr_file.read_text()
 
-    state = place.asked("status", name)
+    state = place.json_of("status", name)
     assert (state["status"], state["saved_step"]) == ("running", HOLD)
     assert "begins at 0" in place.terminal("logs", name).stdout
-    assert place.asked("report", name)["status"] == "running"
-    assert {HOLD} <= {checkpoint["step"] for checkpoint in place.asked("checkpoints", "list", name)["checkpoints"]}
+    assert place.json_of("report", name)["status"] == "running"
+    assert {HOLD} <= {checkpoint["step"] for checkpoint in place.json_of("checkpoints", "list", name)["checkpoints"]}
     place.terminal("checkpoints", "verify", name)
     place.terminal("cancel", name, "--yes")
-    assert place.asked("status", name)["status"] == "cancelled"
+    assert place.json_of("status", name)["status"] == "cancelled"
 
     second = Launch(plan, place)
-    second.says(f"saved at step {2 * HOLD}")
+    second.wait_for_message(f"saved at step {2 * HOLD}")
     # What had the launcher is taken away, and its job goes on without it.
     second.process.kill()
     second.ended()
-    assert place.asked("status", name)["status"] == "running"
+    assert place.json_of("status", name)["status"] == "running"
     follow = [sys.executable, "-m", "launcher", "logs", name, "-f"]
     own = {"cwd": place.root, "env": place.environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(follow, text=True, **own) as following:
@@ -222,15 +222,15 @@ def test_a_job_is_followed_left_cancelled_followed_again_and_removed(place):
     assert following.returncode == 0, err
     assert int(line.split()[-1]) >= HOLD
     assert f"ends with {undisturbed('0').hex()}" in rest
-    assert place.asked("status", name)["status"] == "succeeded"
-    report = place.asked("report", name)
+    assert place.json_of("status", name)["status"] == "succeeded"
+    report = place.json_of("report", name)
     assert (report["status"], report["scheduler"]) == ("succeeded", "kubernetes")
     assert report["attempts"][-1]["last_step"] == STEPS
     assert place.parts(name, 1) == [undisturbed("0")]
     assert "has ended already" in place.terminal("cancel", name, "--yes").stderr
-    assert place.asked("status", name)["status"] == place.asked("report", name)["status"] == "succeeded"
+    assert place.json_of("status", name)["status"] == place.json_of("report", name)["status"] == "succeeded"
 
-    removed = place.asked("down", str(plan), "--sandbox", "--yes")
+    removed = place.json_of("down", str(plan), "--sandbox", "--yes")
     assert {each["kind"] for each in removed["kept"]} >= {"cluster", "namespace", "checkpoints"}
     assert {job["status"] for job in removed["jobs"]} == {"gone"}
     assert place.name in place.box.clusters()
@@ -263,13 +263,13 @@ def _lose_api(place, folder):
 def test_two_pods_that_are_disturbed_end_as_if_nothing_had_been(place, disturb):
     name = disturb.__name__.strip("_").replace("_", "-")
     launch = Launch(place.job(name, 2), place)
-    launch.says(f"saved at step {HOLD}")
+    launch.wait_for_message(f"saved at step {HOLD}")
     folder = json.loads((place.root / ".slipway" / "runs" / name / "latest" / "submission.json").read_text())["folder"]
     disturb(place, folder)
-    launch.says("resumes from step")
+    launch.wait_for_message("resumes from step")
     place.go(name).touch()
-    assert launch.ended() == 0, launch.said.read_text()
-    first, *_, last = place.asked("report", name)["attempts"]
+    assert launch.ended() == 0, launch.stderr_file.read_text()
+    first, *_, last = place.json_of("report", name)["attempts"]
     assert first["ended_by"] != "completed"
     assert (last["ended_by"], last["last_step"]) == ("completed", STEPS)
     assert last["resumed_from_step"] >= HOLD

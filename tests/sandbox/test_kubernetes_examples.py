@@ -1,4 +1,4 @@
-"""Every example of Kubernetes is launched, loses its first node, and ends as if nothing had been."""
+"""Every Kubernetes example is launched, loses its first node, and ends like an undisturbed run."""
 
 import pytest
 

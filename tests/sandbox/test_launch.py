@@ -38,7 +38,7 @@ SCHEDULERS = [
 class Launched:
     folder: RunFolder
     report: Report
-    told: list[str]
+    messages: list[str]
 
     def log(self, attempt: int) -> str:
         return (self.folder.logs / f"attempt-{attempt}.log").read_text()
@@ -65,7 +65,7 @@ def launched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     )
     folder, report = launch_quote(priced, rank, quoted, options)
     assert report.scheduler == request.param
-    return Launched(folder=folder, report=report, told=messages)
+    return Launched(folder=folder, report=report, messages=messages)
 
 
 def test_the_job_is_interrupted_once_resumed_and_finished(launched: Launched) -> None:

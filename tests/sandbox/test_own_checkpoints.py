@@ -1,4 +1,4 @@
-"""Mode `own` and `run.data` on every target: data comes first, the trainer resumes from its own place by itself."""
+"""Mode `own` and `run.data` on every target: data is fetched first, the trainer resumes by itself."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`slipway prices refresh` as a person runs it: a process of its own, real boto3, AWS's services on loopback."""
+"""`slipway prices refresh` as its own process: real boto3, AWS's services emulated on loopback."""
 
 import json
 import os
@@ -136,7 +136,7 @@ class TestRefused:
         assert "You are not authorized" in done.stdout
         assert set(files(environment)) == WITHOUT_SPOT
         aws.always.clear()
-        aws.asked.clear()
+        aws.requests.clear()
         again = slipway("prices", "refresh", "plan.yaml")
         assert again.returncode == 0
         assert aws.operations() == ["DescribeSpotPriceHistory"]
@@ -180,7 +180,7 @@ class TestRefused:
     )
     def test_what_cannot_be_understood_exits_with_two(self, slipway, aws, words, code, message):
         done = slipway("prices", "refresh", *words)
-        assert (done.returncode, aws.asked) == (code, [])
+        assert (done.returncode, aws.requests) == (code, [])
         assert message in done.stderr
 
 
@@ -205,7 +205,7 @@ class TestInterrupted:
         assert how == signal.SIGKILL or "interrupted: received prices are stored" in err
         assert "Traceback" not in err
         assert set(files(environment)) == WITHOUT_SPOT
-        aws.asked.clear()
+        aws.requests.clear()
         again = slipway("prices", "refresh", "plan.yaml")
         assert again.returncode == 0, again.stderr
         assert aws.operations() == ["DescribeSpotPriceHistory"]

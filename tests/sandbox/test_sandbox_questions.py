@@ -1,4 +1,4 @@
-"""What a sandbox answers and refuses, and what of it can be seen from outside."""
+"""Requests that a sandbox answers and refuses, and what is visible from outside."""
 
 import contextlib
 import json

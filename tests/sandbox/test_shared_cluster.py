@@ -1,4 +1,4 @@
-"""A cluster and a job are two things: jobs go to a cluster that exists, and nothing is deployed for them."""
+"""A cluster and a job are separate: jobs go to an existing cluster, and nothing is deployed for them."""
 
 import json
 from datetime import UTC, datetime
@@ -44,13 +44,13 @@ def job(name, **target):
 class Account:
     def __init__(self, sandbox, root):
         self.sandbox, self.root = sandbox, root
-        self.told = []
+        self.messages = []
 
     def priced(self, wanted):
         path = self.root / f"{wanted['name']}.json"
         path.write_text(json.dumps(wanted))
         priced = price(path, datetime.now(UTC), PriceOptions(any_age=True))
-        self.told = []
+        self.messages = []
         rank, quoted = pick(priced, None)
         return priced, rank, quoted
 
@@ -59,10 +59,12 @@ class Account:
             self.priced(wanted),
             {"root": self.root, "sandbox": True, "box": self.sandbox, **options},
         )
-        return launch_quote(priced, rank, quoted, LaunchOptions(tell=self.told.append, progress=lambda _: None, **own))
+        return launch_quote(
+            priced, rank, quoted, LaunchOptions(tell=self.messages.append, progress=lambda _: None, **own)
+        )
 
     def deploy(self, wanted):
-        options = DeployOptions(root=self.root, sandbox=True, box=self.sandbox, tell=self.told.append)
+        options = DeployOptions(root=self.root, sandbox=True, box=self.sandbox, tell=self.messages.append)
         priced, rank, quoted = self.priced(wanted)
         deploy_quote(priced, rank, quoted, options)
 
@@ -89,7 +91,7 @@ def test_two_jobs_go_to_one_cluster_and_deploy_nothing(account):
         folder, report = account.launch(job(name))
         assert report.status is RunStatus.SUCCEEDED
         assert [name for name, _ in report.stacks] == ["slipway-team-training"]
-        assert "cluster team exists: nothing is deployed" in account.told
+        assert "cluster team exists: nothing is deployed" in account.messages
         assert f"this is {name}" in (folder.logs / "attempt-1.log").read_text()
         assert not (folder.path / "cdk.out").exists()
         outputs = folder.read_json("outputs.json")["slipway-team-training"]
@@ -116,7 +118,7 @@ def test_a_job_that_stored_nothing_ends_with_6_and_says_why(account):
     report = json.loads((folder / "report.json").read_text())
     assert (report["status"], report["checkpoints_stored"], report["layout"]) == ("succeeded", 0, None)
     assert len(report["attempts"]) == 1
-    assert any("checkpoints-not-recognised" in line for line in account.told)
+    assert any("checkpoints-not-recognised" in line for line in account.messages)
 
 
 def test_a_job_gets_the_folder_by_the_rules_of_a_real_launch(account):
@@ -138,7 +140,7 @@ def test_a_job_that_changes_alone_does_not_deploy_its_own_cluster_again(account)
     _, again = account.launch(plan("solo", run={"command": ["sh", "-c", f"echo another; {SAVE}"], "workdir": "."}))
     assert again.status is RunStatus.SUCCEEDED
     assert account.deployments() == before
-    assert "cluster solo exists as planned: nothing is deployed" in account.told
+    assert "cluster solo exists as planned: nothing is deployed" in account.messages
 
 
 @pytest.mark.slow
@@ -148,7 +150,7 @@ def test_a_price_that_moved_deploys_nothing_and_a_guard_that_changed_does(accoun
     account.launch(plan("moved", purchase={"option": "spot", "price_overrides": {"p5.48xlarge/spot": "25"}}))
     assert account.deployments() == before
     account.launch(plan("moved", guardrails={"idle_minutes": 10}))
-    text = " ".join(" ".join(account.told).split())
+    text = " ".join(" ".join(account.messages).split())
     assert "slipway-moved-network: no change" in text
     assert "slipway-moved-training: 2 changed" in text
     assert "changed AWS::Lambda::Function GuardrailsGuardFunction" in text

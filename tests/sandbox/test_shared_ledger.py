@@ -1,4 +1,4 @@
-"""A ledger that several people share, in the S3 of a sandbox."""
+"""A ledger shared by several people, in the S3 of a sandbox."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""A spike and a new block in the sandbox: what is measured before a run, and what is bought for it."""
+"""A spike and a new block in the sandbox: measurements before a run, and the capacity bought for it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A sandbox that stays: one command starts it, others use it, another ends it, and nothing of it is left."""
+"""A persistent sandbox: one command starts it, others use it, another ends it, and nothing remains."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Real frameworks and the recipes: interrupted, failing on the same nodes, to the weights of an undisturbed run."""
+"""Real frameworks and the recipes: interrupted runs end with the weights of an undisturbed run."""
 
 import json
 import os

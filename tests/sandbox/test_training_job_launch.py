@@ -1,4 +1,4 @@
-"""Priced launches of training jobs in the sandbox: managed spot taken without notice and resumed, and other ends."""
+"""Priced launches of training jobs in the sandbox: managed spot interrupted and resumed, and other endings."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""An example deployed into a sandbox as `slipway deploy --sandbox` does it, and what a person then does with it."""
+"""An example deployed into a sandbox as by `slipway deploy --sandbox`, and the commands a user then runs."""
 
 import json
 import re
@@ -25,11 +25,11 @@ class World:
     def __init__(self, path, box, root):
         self.path, self.box, self.root = path, box, root
         self.session = Session(environment=box.process_environment({}), region=box.region)
-        self.told = []
+        self.messages = []
         priced = price(path, datetime.now(UTC), PriceOptions(any_age=True))
         rank, self.quoted = pick(priced, None)
         self.name = self.quoted.plan.cluster_name
-        options = DeployOptions(root=root, sandbox=True, dry_run=False, tell=self.told.append, box=box)
+        options = DeployOptions(root=root, sandbox=True, dry_run=False, tell=self.messages.append, box=box)
         deploy_quote(priced, rank, self.quoted, options)
 
     def stacks(self):
@@ -67,7 +67,7 @@ class World:
 
 def assert_read_back(world):
     """Every type of the templates has a reader, and something that it could read."""
-    assert any(re.search(r"read back and as planned: \d+ facts", line) for line in world.told), world.told
+    assert any(re.search(r"read back and as planned: \d+ facts", line) for line in world.messages), world.messages
     assembly = latest(world.quoted.plan.name, world.root).assembly
     templates = [json.loads(path.read_text()) for path in assembly.glob("*.template.json")]
     types = {resource["Type"] for template in templates for resource in template["Resources"].values()}

@@ -1,4 +1,4 @@
-"""The one judge of answers that tests make up: botocore's model of the operation, member by member.
+"""Validates the tests' canned answers against botocore's model of the operation, member by member.
 
 Stricter than botocore's own validator: a word that an enumeration does not have is wrong. What it cannot tell is
 whether AWS would give such a value: tests/sandbox/aws/test_recorded_answers.py looks at that.

@@ -46,7 +46,7 @@ class AwsAccount:
     """What the account answers beside moto, by "service.Operation", and what it was asked."""
 
     canned: dict[str, Answer] = field(default_factory=dict)
-    asked: list[tuple[str, dict]] = field(default_factory=list)
+    requests: list[tuple[str, dict]] = field(default_factory=list)
     url: str = ""
     moto: str = ""
 
@@ -80,7 +80,7 @@ def in_front_of(url: str) -> Iterator[AwsAccount]:
 def reset(state: AwsAccount) -> None:
     """Forget everything, moto's resources included."""
     state.canned.clear()
-    state.asked.clear()
+    state.requests.clear()
     request = urllib.request.Request(f"{state.moto}/moto-api/reset", method="POST")
     urllib.request.urlopen(request).close()
 
@@ -93,7 +93,7 @@ class _Handler(QuietHandler):
         service = _service(self.headers.get("Authorization", ""))
         operation, sent = _operation(self.headers, body)
         name = f"{service}.{operation}"
-        self.state.asked.append((name, sent))
+        self.state.requests.append((name, sent))
         if name not in self.state.canned:
             self._from_moto(body)
             return

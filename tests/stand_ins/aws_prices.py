@@ -49,7 +49,7 @@ HELD = Fault(what="hold")
 
 
 @dataclass
-class Asked:
+class ReceivedRequest:
     """One request as it came."""
 
     operation: str
@@ -75,7 +75,7 @@ class AwsPrices:
     page_size: int = 100
     faults: dict[str, deque] = field(default_factory=lambda: defaultdict(deque))
     always: dict[str, Fault] = field(default_factory=dict)
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[ReceivedRequest] = field(default_factory=list)
     released: threading.Event = field(default_factory=threading.Event)
     url: str = ""
 
@@ -88,7 +88,7 @@ class AwsPrices:
 
     def operations(self) -> list[str]:
         """The operations that were asked for, in order."""
-        return [each.operation for each in self.asked]
+        return [each.operation for each in self.requests]
 
     def fault(self, operation: str) -> Fault | None:
         """What is to go wrong with the next request."""
@@ -137,7 +137,7 @@ class _Handler(QuietHandler):
             body = {name: values[0] for name, values in parse_qs(raw).items()}
             operation = body["Action"]
         region = self.headers["Authorization"].partition("Credential=")[2].split("/")[2]
-        self.state.asked.append(Asked(operation, region, body))
+        self.state.requests.append(ReceivedRequest(operation, region, body))
         fault = self.state.fault(operation)
         if fault and fault.what == "hold":
             self.state.released.wait(60)

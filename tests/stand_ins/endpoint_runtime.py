@@ -1,4 +1,4 @@
-"""A stand-in on loopback for a deployed endpoint: SageMaker, its runtime, S3 and CloudFormation, as far as it is asked.
+"""An emulated endpoint on loopback: SageMaker, its runtime, S3 and CloudFormation, as far as tests need them.
 
 It speaks chat completions with streaming, embeddings and asynchronous invocations, and can be slow, refuse, stall or
 break off in the middle of an answer, or serve the old configuration.
@@ -54,7 +54,7 @@ class Runtime:
     template: int | None = None
     """Tokens that it counts beside the words of a prompt; None counts 12 whatever is asked."""
     url: str = ""
-    asked: list = field(default_factory=list)
+    requests: list = field(default_factory=list)
     objects: dict = field(default_factory=dict)
     due: dict = field(default_factory=dict)
     before: list = field(default_factory=list)
@@ -109,7 +109,7 @@ class Handler(QuietHandler):
         elif path.endswith("/async-invocations"):
             self.take(self.headers["X-Amzn-SageMaker-InputLocation"])
         elif path.endswith("/invocations"):
-            state.asked.append(("invoke", json.loads(body), dict(self.headers)))
+            state.requests.append(("invoke", json.loads(body), dict(self.headers)))
             data = [] if state.empty else [{"embedding": [0.1] * 3}]
             self.send({"data": data, "usage": {"prompt_tokens": 11}})
         elif target.endswith("DescribeEndpoint") and state.gone:
@@ -171,7 +171,7 @@ class Handler(QuietHandler):
     def chat(self, body):
         """An answer, token by token."""
         state = self.state
-        state.asked.append(("chat", body, dict(self.headers)))
+        state.requests.append(("chat", body, dict(self.headers)))
         if state.refuse:
             return self.answer(b'{"error": "no"}', state.refuse)
         self.send_response(200)
@@ -207,7 +207,7 @@ class Handler(QuietHandler):
         """A request of the queue, answered later in S3."""
         state = self.state
         document = json.loads(state.objects["/" + location.removeprefix("s3://")])
-        state.asked.append(("queue", document, dict(self.headers)))
+        state.requests.append(("queue", document, dict(self.headers)))
         usage = {"prompt_tokens": 12, "completion_tokens": 0 if state.empty else state.tokens}
         answer = {"choices": [{"message": {"content": "" if state.empty else "one two"}}], "usage": usage}
         path = "/kept/failures/1" if state.queue_fails else "/kept/answers/1"

@@ -1,4 +1,4 @@
-"""A server of HTTP on this machine, for as long as a test has need of one."""
+"""An HTTP server on this machine for the duration of a test."""
 
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""Entries of AWS's price services in their own shapes, for the stand-ins to hand out."""
+"""Entries of AWS's price services in their own shapes, for the emulators."""
 
 
 def term(usd: str | None, since: str = "2026-07-01", *, currency: str = "USD", unit: str = "Hrs") -> dict:

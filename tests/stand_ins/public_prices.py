@@ -27,7 +27,7 @@ class PublicPrices:
     cuts: dict[str, list[int]] = field(default_factory=dict)
     """Bytes after which the connection of the next answers ends."""
     tags: bool = True
-    asked: list[tuple[str, str, int]] = field(default_factory=list)
+    requests: list[tuple[str, str, int]] = field(default_factory=list)
     """Path, the `Range` or `If-None-Match` that came, the status that went."""
     url: str = ""
 
@@ -62,7 +62,7 @@ class PublicPrices:
 
     def statuses(self, path: str) -> list[int]:
         """The statuses that went for a path."""
-        return [status for requested, _, status in self.asked if requested == path]
+        return [status for requested, _, status in self.requests if requested == path]
 
 
 def offer_path(service: str, region: str) -> str:
@@ -146,7 +146,7 @@ class _Handler(QuietHandler):
         self._answer(206 if start else 200, body[start:], stated, tag)
 
     def _answer(self, status: int, body: bytes, stated: str, tag: str = "") -> None:
-        self.state.asked.append((self.path, stated, status))
+        self.state.requests.append((self.path, stated, status))
         self.send_response(status)
         if tag and self.state.tags:
             self.send_header("ETag", tag)

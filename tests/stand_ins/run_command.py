@@ -1,4 +1,4 @@
-"""Systems Manager's Run Command on loopback, for real boto3: scripts are run here, outcomes come when they are there.
+"""Systems Manager's Run Command on loopback, for real boto3: scripts run on this machine.
 
 The protocol is AWS JSON 1.1 with the shapes of botocore's service model. What stands for the machine is an environment
 and a folder of programs that come first on its PATH.

@@ -1,4 +1,4 @@
-"""A small chart of HyperPod, as its publishers would give it, and what is pinned of it."""
+"""A small HyperPod chart as its publisher would provide it, with its pins."""
 
 import hashlib
 import io

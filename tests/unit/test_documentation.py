@@ -1,4 +1,4 @@
-"""The documentation: no dead link, and every command of tutorial and guides is one that the CLI takes."""
+"""The documentation: no dead links, and every command in tutorial and guides is valid."""
 
 import json
 import os

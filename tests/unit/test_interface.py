@@ -1,4 +1,4 @@
-"""The Python interface says what the commands print, is cheap to import, and its page of examples runs."""
+"""The Python interface returns what the commands print, imports quickly, and its examples run."""
 
 import doctest
 import json

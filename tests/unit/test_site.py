@@ -1,4 +1,4 @@
-"""The documentation site in a real browser, from a disk: three widths, dark and light, a search, and no host asked."""
+"""The documentation site in a real browser, offline: three widths, dark and light, search, no requests to a host."""
 
 import subprocess
 

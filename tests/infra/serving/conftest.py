@@ -1,4 +1,4 @@
-"""The examples of endpoints and small changes of a plan, each synthesised once; and how their stacks are read."""
+"""The endpoint examples and small changes of a plan, each synthesised once; and readers of their stacks."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Endpoints: containers, copies, capacity, deployments, and what each of the five examples must hold."""
+"""Endpoints: containers, copies, capacity, deployments, and the requirements of the five examples."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What the template makes of an endpoint is what its quote bills: each quantity, and each one changed in turn."""
+"""An endpoint's template agrees with its quote: each quantity, and each one changed in turn."""
 
 import copy
 import json

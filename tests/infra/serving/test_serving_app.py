@@ -1,4 +1,4 @@
-"""Endpoints as the CDK CLI makes them: a plan file in, an assembly or one screen of text out."""
+"""Endpoints through the CDK CLI: a plan file in, an assembly or one screen of text out."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""An endpoint's guard as Lambda runs it: SageMaker answers through the Stubber, the rest of AWS is played by moto."""
+"""An endpoint's guard as Lambda runs it: the Stubber emulates SageMaker, moto the rest of AWS."""
 
 from datetime import UTC, datetime, timedelta
 

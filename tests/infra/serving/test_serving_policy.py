@@ -1,4 +1,4 @@
-"""The policies of `slipway policies` against the stacks of endpoints, and against what asks one."""
+"""The policies of `slipway policies` against the stacks of endpoints, and against a client's requests."""
 
 import json
 from dataclasses import replace

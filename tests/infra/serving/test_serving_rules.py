@@ -1,4 +1,4 @@
-"""The rules of others for endpoints: CDK's own validation, cdk-nag, cfn-lint, limits of size; and snapshots."""
+"""External rules for endpoints: CDK's own validation, cdk-nag, cfn-lint, size limits; and snapshots."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""How endpoints follow their traffic, who is told of what, and what ends them."""
+"""Scaling of endpoints with traffic, notifications, and automatic ends."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The checkpoint bucket of the tests, read and written without the agent."""
+"""The tests' checkpoint bucket, read and written without the agent."""
 
 import time
 from hashlib import sha256

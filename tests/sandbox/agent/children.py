@@ -1,4 +1,4 @@
-"""Agents that the nursery has started: what a test does with a process, as `subprocess.Popen` has it."""
+"""Agent processes that the fork server started, with the interface of `subprocess.Popen`."""
 
 import itertools
 import json

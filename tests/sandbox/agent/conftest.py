@@ -1,4 +1,4 @@
-"""The agent as a process, with a real command, against an S3 server and a metadata service on loopback."""
+"""The agent as a process, with a real command, against S3 and metadata servers on loopback."""
 
 import contextlib
 import json

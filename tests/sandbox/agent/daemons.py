@@ -1,4 +1,4 @@
-"""A private Slurm of which single daemons can be killed."""
+"""A private Slurm whose daemons can be killed one by one."""
 
 from launcher.sandbox import processes
 from launcher.sandbox.slurm.daemons import PrivateSlurm

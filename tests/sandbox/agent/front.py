@@ -1,4 +1,4 @@
-"""What is between an agent and S3 in tests: it passes requests on, or does to them what goes wrong on a network."""
+"""A proxy between agent and S3 that forwards requests or injects network faults."""
 
 import threading
 from http.client import HTTPConnection

@@ -1,4 +1,4 @@
-"""What an agent keeps of its unsent checkpoints."""
+"""The unsent checkpoints that an agent retains."""
 
 import json
 

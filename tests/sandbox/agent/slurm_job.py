@@ -1,4 +1,4 @@
-"""A job on the nodes of a real Slurm: the rendered batch script, the agent and a command that trains in step."""
+"""A job on the nodes of a real Slurm: the rendered batch script, the agent and a synchronous training command."""
 
 import contextlib
 import json
@@ -185,8 +185,8 @@ class Job:
         self.submit()
         last = f"{HOLD - 1}-"
         rendezvous = self.folder / "work" / "meeting" / "1"
-        until(lambda: len(list(rendezvous.glob(f"{last}[0-9]"))) == self.nodes, self.told)
-        until(lambda: self.events("checkpoint-uploaded", attempt=1), self.told)
+        until(lambda: len(list(rendezvous.glob(f"{last}[0-9]"))) == self.nodes, self.describe)
+        until(lambda: self.events("checkpoint-uploaded", attempt=1), self.describe)
         return self.cluster.scheduler.nodes(self.id)
 
     def submit(self):
@@ -203,7 +203,7 @@ class Job:
 
     def back(self, attempt=2):
         """Put into the queue again, and let start without the wait that Slurm adds."""
-        until(lambda: self.state() is JobState.PENDING, self.told)
+        until(lambda: self.state() is JobState.PENDING, self.describe)
 
         again_at = 0.0
 
@@ -218,7 +218,7 @@ class Job:
                     again_at = time.monotonic() + 10
             return False
 
-        until(started, self.told)
+        until(started, self.describe)
 
     def goes_on_and_ends(self):
         """From the newest whole checkpoint of the first attempt, or from a newer one on the disks of all nodes."""
@@ -230,7 +230,7 @@ class Job:
         assert self.events("restored", attempt=2)[0]["step"] >= whole > 0
         assert not self.events("attempt-started", attempt=3)
 
-    def told(self):
+    def describe(self):
         """What Slurm and the job say, for a test that fails."""
         return "\n".join((self.cluster.slurm.run("scontrol", "show", "job", self.id), self.output()))
 
@@ -238,7 +238,7 @@ class Job:
         return "".join(path.read_text() for path in self.folder.glob("slurm-*.out"))
 
     def ends_as_if_nothing_had_been(self):
-        until(lambda: self.state().final, self.told)
+        until(lambda: self.state().final, self.describe)
         assert self.state() is JobState.COMPLETED, self.output()
         for rank in range(self.nodes):
             assert f"rank {rank} ends with {expected(str(rank))}" in self.output()

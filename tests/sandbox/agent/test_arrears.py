@@ -1,4 +1,4 @@
-"""What all nodes of a job have finished and none could store is stored at the next start; in any doubt it is kept."""
+"""A checkpoint that all nodes finished but none stored is stored at the next start, or retained in case of doubt."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The guard's word that the budget is used up, as the agent finds it in the store."""
+"""The guard's message that the budget is used up, read by the agent from the store."""
 
 import json
 

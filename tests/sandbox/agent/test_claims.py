@@ -1,4 +1,4 @@
-"""Two agents on one prefix: one wins, none corrupts."""
+"""Two agents on one prefix: one wins, neither corrupts data."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""`run.data`: folders in S3 that the nodes fetch before the command, whole or each its share."""
+"""`run.data`: folders in S3 that the nodes fetch before the command, completely or one share per node."""
 
 import json
 import sys

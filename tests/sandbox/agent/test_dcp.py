@@ -1,4 +1,4 @@
-"""Mode "dcp": the trainer writes PyTorch distributed checkpoints straight to S3, the agent validates and signals.
+"""Mode "dcp": the trainer writes PyTorch distributed checkpoints to S3, the agent validates and signals.
 
 The metadata and shards are torch's own, saved once; the command here puts them into the bucket as a rank does: shards
 first, `.metadata` last.

@@ -1,4 +1,4 @@
-"""What is wrong in the agent or in what a trainer writes ends neither the command nor the uploads, and is told."""
+"""Faults of the agent or of a trainer's files end neither the command nor the uploads, and are reported."""
 
 import os
 import signal

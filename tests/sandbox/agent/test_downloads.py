@@ -1,4 +1,4 @@
-"""Objects that come back in parts, over connections that break."""
+"""Downloading objects in parts, over connections that break."""
 
 import hashlib
 import itertools

@@ -1,4 +1,4 @@
-"""The sign of life that a job's nodes leave for the guard: while the command runs, and that it is over."""
+"""The heartbeat of a job's nodes for the guard: while the command runs, and at its end."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A finished checkpoint that is not in the store is the only copy: it outlives whatever comes before its commit."""
+"""A finished checkpoint that is not in the store is the only copy: it is retained until it is committed."""
 
 import json
 import os

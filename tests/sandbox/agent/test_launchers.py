@@ -1,4 +1,4 @@
-"""The plans of docs/trainers.md rendered, and those for other launchers than torchrun run with stand-in programs.
+"""The plans of docs/trainers.md, rendered; those for launchers other than torchrun run with stand-in programs.
 
 A stand-in prints the words that it was given; mpirun's starts its workers as Open MPI does, with the rank in their
 environment.

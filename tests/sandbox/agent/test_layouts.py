@@ -1,4 +1,4 @@
-"""Frameworks by what they write: stored from one node, restored on another with what they find it by.
+"""Checkpoint layouts of frameworks: stored from one node, restored on another with their trackers.
 
 Each player writes what the framework's own source writes; `launcher/agent/checkpoint/layouts.csv` names file and line.
 """

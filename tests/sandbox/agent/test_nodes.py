@@ -1,4 +1,4 @@
-"""A job of several nodes: one agent each, one checkpoint of all, and what happens on one of them reaches the others."""
+"""A job of several nodes: one agent per node, one checkpoint of all, and events that reach every node."""
 
 import signal
 

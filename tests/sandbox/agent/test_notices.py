@@ -1,4 +1,4 @@
-"""What a notice does to trainers as they are: which signal they get, and that what they save on it counts.
+"""Effects of a notice on unmodified trainers: which signal they receive, and that what they save is stored.
 
 The trainers write as the field's do: in place, with no marker, and leave with whatever code.
 """

@@ -1,4 +1,4 @@
-"""Outputs: what the plan names comes to the store when the command ends, and from there to this machine."""
+"""Outputs: the plan's files are stored when the command ends, and downloaded to this machine."""
 
 import signal
 

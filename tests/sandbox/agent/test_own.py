@@ -1,4 +1,4 @@
-"""Mode "own": the trainer keeps its checkpoints itself, in S3 or in a folder; the agent looks and touches nothing.
+"""Mode "own": the trainer manages its checkpoints, in S3 or in a folder; the agent only observes.
 
 The command writes as Megatron does (iter_N, then the tracker) and resumes by itself, or files that no layout knows.
 """

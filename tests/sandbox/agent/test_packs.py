@@ -1,4 +1,4 @@
-"""Many small files travel in packs: the manifest lists each of them, and what comes back is what was there."""
+"""Many small files travel in packs: the manifest lists each file, and restored files equal the originals."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""A checkpoint that is read back while the command goes on, to know how long that takes."""
+"""Reading a checkpoint back while the command runs, to measure the restore time."""
 
 from pathlib import Path
 

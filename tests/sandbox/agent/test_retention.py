@@ -1,4 +1,4 @@
-"""Superseded checkpoints are tagged beside the uploads: a notice comes first, and no life does what one has done."""
+"""Superseded checkpoints are tagged beside the uploads; notices take precedence, and no attempt repeats the work."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""A job that comes back to the same node uses what is there, as far as that is proven to be whole."""
+"""A job that returns to the same node reuses local files that are verified as complete."""
 
 import dataclasses
 import json

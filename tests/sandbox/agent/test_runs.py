@@ -1,4 +1,4 @@
-"""One attempt after another: completed, interrupted, failed."""
+"""Consecutive attempts: completed, interrupted, failed."""
 
 import os
 import signal

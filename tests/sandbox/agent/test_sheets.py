@@ -1,4 +1,4 @@
-"""The nodes of a job tag what is superseded together; whatever goes wrong with one of them, all of it is tagged."""
+"""The nodes of a job tag superseded objects together; if one node fails, the others tag its share."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""The rendered batch script and the agent's single file on nodes of a real Slurm, with a command that trains.
+"""The rendered batch script and the agent's single file on nodes of a real Slurm, with a training command.
 
 The ranks go in step, as collectives make them: each waits for the others at every step, through files. What they train
 is a chain of hashes, so the end shows whether any step was lost, repeated or taken from another state. Where something
@@ -21,9 +21,9 @@ pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-job")]
 def test_a_notice_on_one_node_ends_all_and_drains_that_one(job, cluster):
     job.submit()
     job_nodes = until(lambda: cluster.scheduler.nodes(job.id))
-    until(lambda: job.events("checkpoint-uploaded"), job.told)
+    until(lambda: job.events("checkpoint-uploaded"), job.describe)
     cluster.services[job_nodes[1]].arm()
-    until(lambda: job.state() is JobState.PENDING, job.told)
+    until(lambda: job.state() is JobState.PENDING, job.describe)
     assert job.events("drained", part=1)
     assert not job.events("drained")
     assert job.events("notice")[0]["from_node"] == job_nodes[1]
@@ -43,7 +43,7 @@ def test_a_notice_on_one_node_ends_all_and_drains_that_one(job, cluster):
 def test_a_node_that_is_lost_costs_what_was_done_since_the_last_checkpoint(job, cluster, bucket, which):
     job.submit()
     job_nodes = until(lambda: cluster.scheduler.nodes(job.id))
-    until(lambda: job.events("checkpoint-uploaded"), job.told)
+    until(lambda: job.events("checkpoint-uploaded"), job.describe)
     cluster.take(job_nodes[which], job.id)
     whole = bucket.whole()[-1]
     job.back()
@@ -55,9 +55,9 @@ def test_a_node_that_is_lost_costs_what_was_done_since_the_last_checkpoint(job, 
 def test_the_signal_ahead_of_the_time_limit_has_it_saved_and_requeued(job, cluster, catches):
     job.prepare(catches=catches)
     job.submit()
-    until(lambda: job.events("checkpoint-uploaded"), job.told)
+    until(lambda: job.events("checkpoint-uploaded"), job.describe)
     cluster.slurm.run("scancel", "--batch", "--signal=USR1", job.id)  # as slurmctld does for --signal=B:USR1@n
-    until(lambda: job.state() is JobState.PENDING, job.told)
+    until(lambda: job.state() is JobState.PENDING, job.describe)
     for part in (0, 1):
         assert job.events("notice", part=part)[0]["source"] == "signal"
     assert job.events("interrupted")[0]["ended_by"] == "scheduler-signal"
@@ -78,7 +78,7 @@ def test_ranks_that_are_killed_are_tried_again_as_often_as_the_plan_says(job):
 def test_ranks_that_are_killed_once_too_often_fail_the_job(job):
     job.in_the_middle_of_a_step(grace=2)
     os.kill(job.events("command-started", part=0)[0]["pid"], signal.SIGKILL)
-    until(lambda: job.state().final, job.told)
+    until(lambda: job.state().final, job.describe)
     assert job.state() is JobState.FAILED
     assert job.cluster.scheduler.attempts(job.id)[0].exit_code == 128 + signal.SIGKILL
 
@@ -93,7 +93,7 @@ def test_one_that_is_put_back_by_hand_goes_on(job, cluster):
 def test_a_node_that_is_set_down_under_it(job, cluster):
     node = job.in_the_middle_of_a_step()[1]
     cluster.slurm.declare_down(node, "maintenance")
-    until(lambda: job.state() is JobState.PENDING, job.told)
+    until(lambda: job.state() is JobState.PENDING, job.describe)
     cluster.slurm.settle(node)
     job.goes_on_and_ends()
 
@@ -104,7 +104,7 @@ def test_the_daemon_of_a_node_is_killed(job, cluster, which):
     """Its steps outlive it; Slurm gives the node up when SlurmdTimeout is over."""
     node = job.in_the_middle_of_a_step()[which]
     cluster.slurm.kill_slurmd(node)
-    until(lambda: job.state() is JobState.PENDING, job.told)
+    until(lambda: job.state() is JobState.PENDING, job.describe)
     cluster.slurm.restart_slurmd(node)
     job.goes_on_and_ends()
 

@@ -1,4 +1,4 @@
-"""What can end an attempt or hasten a checkpoint, beside the spot notice: a date, advice, a watchdog, rubbish."""
+"""Other causes that end an attempt or trigger a checkpoint: a date, advice, a watchdog, invalid data."""
 
 import json
 import os

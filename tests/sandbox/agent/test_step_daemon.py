@@ -1,4 +1,4 @@
-"""An agent whose starter is killed, as the slurmstepd of its node may be, and a node's log that nobody reads."""
+"""An agent whose parent is killed, as slurmstepd on a node may be, and a node's log without a reader."""
 
 import io
 import os

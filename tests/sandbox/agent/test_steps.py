@@ -1,4 +1,4 @@
-"""Steps before and after the command: each done once per run, and alone again after an interruption."""
+"""Steps before and after the command: each runs once per run, and after an interruption only the unfinished ones."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""What is stored of a folder, what is said of the rest, and that whole means as it was when it was finished."""
+"""Which files of a folder are stored, the reasons for the others, and the check that stored files are unchanged."""
 
 import sys
 

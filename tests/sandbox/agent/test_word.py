@@ -1,4 +1,4 @@
-"""Word to the guard of what people must hear: what the agent leaves in the store, and what it keeps to itself."""
+"""Messages for people that the agent leaves in the store for the guard, and messages it does not send."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A small network in a template, and what CloudFormation says of a stack, in the form that tests compare."""
+"""A small network in a template, and CloudFormation's description of a stack in a comparable form."""
 
 REGION = "us-west-2"
 VPC = {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.9.0.0/16", "EnableDnsHostnames": True}}

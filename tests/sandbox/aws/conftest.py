@@ -1,4 +1,4 @@
-"""An embedded AWS for each module, clients of it, and stacks that are gone when the test is."""
+"""An embedded AWS per module, its clients, and stacks that are removed after the test."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The stand-in of AWS PCS: limits, names, versions and settings are refused as the service refuses them."""
+"""The emulator of AWS PCS refuses limits, names, versions and settings as the service does."""
 
 import base64
 import time

@@ -1,4 +1,4 @@
-"""What a template says of buckets, networks, roles and functions, read back through the APIs of the embedded AWS."""
+"""Buckets, networks, roles and functions of a template, read back through the APIs of the embedded AWS."""
 
 import io
 import json

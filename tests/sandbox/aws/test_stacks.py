@@ -1,4 +1,4 @@
-"""CloudFormation of the embedded AWS: what happens to a stack as a whole."""
+"""CloudFormation of the embedded AWS: operations on whole stacks."""
 
 import json
 import time

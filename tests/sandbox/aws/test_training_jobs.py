@@ -1,4 +1,4 @@
-"""The sandbox's training jobs: what SageMaker refuses, states over time, stop, limits, losses, and what is billed."""
+"""The sandbox's training jobs: refusals, states over time, stop, limits, node losses, and billing."""
 
 import json
 import time

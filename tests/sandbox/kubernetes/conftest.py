@@ -1,4 +1,4 @@
-"""A Kubernetes on this machine, and the official client that talks to it."""
+"""An emulated Kubernetes on this machine, and the official client for it."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""Agents in pods: two of one job, killed, drained and evicted, go on from the same checkpoint, bit for bit."""
+"""Two agents of one job in pods: killed, drained and evicted, they resume from the same checkpoint, bit for bit."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The API refuses what Kubernetes refuses, and its watches end and resume as real ones do."""
+"""The API refuses what Kubernetes refuses, and its watches end and resume like real ones."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A cluster that a context of the kubeconfig alone leads to: found, looked at, given a job, followed, cancelled."""
+"""A cluster known only by a kubeconfig context: found, inspected, and used for a job."""
 
 import pytest
 

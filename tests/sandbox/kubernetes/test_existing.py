@@ -1,4 +1,4 @@
-"""What is read of a cluster that exists, and what of it refuses a job or warns of it."""
+"""Facts read from an existing cluster, and those that refuse a job or cause a warning."""
 
 from dataclasses import replace
 

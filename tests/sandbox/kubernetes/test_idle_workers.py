@@ -1,4 +1,4 @@
-"""Workers of HyperPod with EKS that no pod asks for: the guard's own code ends them, a launch makes them again."""
+"""Idle workers of HyperPod with EKS: the guard's own code removes them, a launch creates them again."""
 
 import io
 import json

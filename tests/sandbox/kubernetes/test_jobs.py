@@ -1,4 +1,4 @@
-"""The launcher's own side: jobs submitted once, looked at in plain words, watched over breaks, and taken away."""
+"""The launcher's side: jobs are submitted once, inspected, followed across lost connections, and removed."""
 
 import base64
 import gc

@@ -1,4 +1,4 @@
-"""A job of a queue has pods only when there is quota for it, and says until then what it waits for."""
+"""A job in a queue has pods only when there is quota, and until then reports what it waits for."""
 
 import os
 from pathlib import Path

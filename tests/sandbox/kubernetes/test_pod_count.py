@@ -1,4 +1,4 @@
-"""What the guard of HyperPod with EKS hears of a cluster's pods: its function's own code against a cluster's API."""
+"""Counting pods for the guard of HyperPod with EKS: its function's own code against a cluster's API."""
 
 import base64
 import importlib.util

@@ -1,4 +1,4 @@
-"""Pods placed, run, moved and ended: the official client asks, the cluster's controllers answer."""
+"""Pods are scheduled, run, moved and ended by the emulated controllers, through the official client."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""HyperPod's task governance in the sandbox: what a team's quota makes, what its namespace and SageMaker refuse."""
+"""HyperPod's task governance in the sandbox: what a team's quota creates, and refusals of namespace and SageMaker."""
 
 from datetime import UTC, datetime
 

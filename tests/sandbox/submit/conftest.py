@@ -1,4 +1,4 @@
-"""A real Slurm on a head node that a real sshd leads to, all on loopback and below temporary folders."""
+"""A real Slurm on a head node behind a real sshd, on loopback and below temporary folders."""
 
 import json
 import os
@@ -287,7 +287,7 @@ class Far:
         self.environment = {**sshd.environment, **keys}
         self.work = root / "work"
         self.work.mkdir(parents=True)
-        self.told = []
+        self.messages = []
 
     def plan(self, command, secrets=None, where="ssh_host: gpu1", uri=f"s3://{BUCKET}/team"):
         text = PLAN.format(command=json.dumps(command), secrets=json.dumps(secrets or {}), where=where, uri=uri)
@@ -301,8 +301,8 @@ class Far:
         setting = {
             "root": self.root,
             "environment": self.environment,
-            "tell": self.told.append,
-            "progress": lambda now: self.told.append(str(now)),
+            "tell": self.messages.append,
+            "progress": lambda now: self.messages.append(str(now)),
             "look_s": 0.5,
         }
         return launch_quote(priced, rank, quoted, LaunchOptions(**setting | changes))

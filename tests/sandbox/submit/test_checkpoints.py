@@ -1,4 +1,4 @@
-"""Checkpoints that the real agent saved, listed, verified, pruned and restored by command."""
+"""Checkpoints of the real agent, listed, verified, pruned and restored by command."""
 
 import hashlib
 import json

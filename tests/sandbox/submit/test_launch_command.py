@@ -1,4 +1,4 @@
-"""`slipway launch` itself: prices read from a stand-in for AWS's price services, the job on a real Slurm over ssh."""
+"""`slipway launch`: prices from an emulator of AWS's price services, the job on a real Slurm over ssh."""
 
 import json
 import sys

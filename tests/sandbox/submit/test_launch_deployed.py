@@ -1,4 +1,4 @@
-"""A launch that deploys its own cluster: the embedded AWS, its Slurm, and a stand-in for Run Command."""
+"""A launch that deploys its own cluster: the embedded AWS, its Slurm, and an emulator of Run Command."""
 
 import json
 import os
@@ -96,7 +96,7 @@ class User:
     def __init__(self, root, machine, box, endpoint):
         self.root, self.machine, self.box = root, machine, box
         self.environment = {**box.process_environment(os.environ), "AWS_ENDPOINT_URL_SSM": endpoint}
-        self.told = []
+        self.messages = []
         key = {"AttributeName": "Id"}
         self.dynamodb = Session(environment=self.environment, region="us-east-2").client("dynamodb")
         self.dynamodb.create_table(
@@ -107,7 +107,7 @@ class User:
         )
 
     def tell(self, text):
-        self.told.append(text)
+        self.messages.append(text)
         if text.startswith("deployed in"):
             self.machine.came_up(self.box, latest("own", self.root))
         if text.startswith("its guard"):
@@ -127,7 +127,7 @@ class User:
         path.write_text(PLAN.format(name=name, where=where, python=sys.executable))
         priced = price(path, datetime.now(UTC), PriceOptions(any_age=True))
         rank, quoted = pick(priced, None)
-        self.told.clear()
+        self.messages.clear()
         of_box = DeployOptions(root=self.root, environment=self.environment, tell=self.tell)
         options = LaunchOptions(
             root=self.root,
@@ -145,7 +145,7 @@ class User:
 def own(user):
     """The first launch: its run folder, its report, and what was told."""
     user.set_fleet("RUNNING")
-    return (*user.launch("own"), [*user.told])
+    return (*user.launch("own"), [*user.messages])
 
 
 def test_a_cluster_is_deployed_and_its_job_runs(user, own):
@@ -180,9 +180,9 @@ def test_another_job_goes_to_that_cluster_whose_fleet_was_stopped_meanwhile(user
     user.set_fleet("STOPPED")
     folder, report = user.launch("second", "cluster: own, az_id: use2-az1, ")
     assert report.status is RunStatus.SUCCEEDED
-    assert "the compute fleet of slipway-own is STOPPED: starting it" in user.told
+    assert "the compute fleet of slipway-own is STOPPED: starting it" in user.messages
     assert user.fleet() == "RUNNING"
-    assert not any(line.startswith("deployed in") for line in user.told)
+    assert not any(line.startswith("deployed in") for line in user.messages)
     submission = folder.read_json("submission.json")
     assert (submission["cluster"], submission["checkpoint_uri"].rpartition("/")[2]) == ("own", "second")
 

@@ -1,4 +1,4 @@
-"""A launch on a Slurm that exists: priced, gated, shipped through S3, submitted over ssh, interrupted, finished."""
+"""A launch on an existing Slurm: priced, gated, shipped through S3, submitted over ssh, interrupted, finished."""
 
 import hashlib
 import os
@@ -64,7 +64,7 @@ def test_an_interrupted_job_comes_back_and_ends_with_the_weights_of_one_that_was
     (job,) = took_away
     (name,) = [each for each, number, _ in far.head.jobs() if number == job]
     assert [number for each, number, _ in far.head.jobs() if each == name] == [job]
-    assert any(line.startswith(f"submitted: job {job} on gpu1 over ssh") for line in far.told)
+    assert any(line.startswith(f"submitted: job {job} on gpu1 over ssh") for line in far.messages)
     submission = folder.read_json("submission.json")
     assert (submission["job"], submission["head_node"]["host"], submission["work"]["git"]) == (job, "gpu1", None)
 
@@ -100,23 +100,23 @@ def test_the_same_work_is_sent_once(far):
     (far.work / "train.py").write_text(SAVER)
     path = far.plan([sys.executable, "train.py"])
     folder, _ = far.launch(path)
-    assert not any(line.startswith("in the store") for line in far.told)
+    assert not any(line.startswith("in the store") for line in far.messages)
     far.launch(path)
-    (line,) = [line for line in far.told if line.startswith("in the store")]
+    (line,) = [line for line in far.messages if line.startswith("in the store")]
     run = folder.read_json("submission.json")["key"]
     assert line == f"in the store: step 1 of run {run}"
-    assert f"  s3://{BUCKET}/team" in far.told
+    assert f"  s3://{BUCKET}/team" in far.messages
     before = {key for key in far.stored() if key.startswith("team/step-")}
     anew, _ = far.launch(path, fresh=True)
     place = f".fresh/{anew.read_json('submission.json')['key']}"
-    assert "  it stays; this job starts at step 0, and later launches continue from this job" in far.told
+    assert "  it stays; this job starts at step 0, and later launches continue from this job" in far.messages
     assert before == {key for key in far.stored() if key.startswith("team/step-")}
     assert any(key.startswith(f"team/{place}/step-1/") for key in far.stored())
     after, _ = far.launch(path)
     assert after.read_json("submission.json")["checkpoint_uri"] == f"s3://{BUCKET}/team/{place}"
-    assert far.told.count("  this job resumes from it; --fresh starts at step 0 and deletes nothing") == 2
-    assert f"  s3://{BUCKET}/team/{place}" in far.told
-    shipped = [line for line in far.told if line.startswith("run.workdir: ")]
+    assert far.messages.count("  this job resumes from it; --fresh starts at step 0 and deletes nothing") == 2
+    assert f"  s3://{BUCKET}/team/{place}" in far.messages
+    shipped = [line for line in far.messages if line.startswith("run.workdir: ")]
     assert [line.rpartition(", ")[2] for line in shipped] == ["sent in S3", *["already in S3"] * 3]
     assert len([key for key in far.stored() if "/.work/" in key]) == 1
 
@@ -131,7 +131,7 @@ def test_following_can_be_stopped_and_the_job_goes_on(far):
         far.launch(far.plan([sys.executable, "train.py"]), progress=stop)
     folder = latest("far", far.root)
     assert folder.read_json("report.json")["status"] == "running"
-    goes_on, *ways = far.told[-3:]
+    goes_on, *ways = far.messages[-3:]
     assert goes_on.startswith("the job continues, at $")
     assert goes_on.endswith(" an hour")
     assert ways == ["next: slipway attach far", "next: slipway cancel far"]
@@ -146,8 +146,8 @@ def test_following_can_be_stopped_and_the_job_goes_on(far):
     with pytest.raises(DeclinedError):
         far.launch(far.root / "plan.yaml", approve=decline, second=requests.append)
     assert requests == ["submit a second job of far beside it"]
-    assert "writes to this checkpoint store now: until it ends, this job is refused" in far.told[-2]
-    assert far.told[-1].startswith(f"warning: job {job} of this plan, run {folder.path.name}, is running")
+    assert "writes to this checkpoint store now: until it ends, this job is refused" in far.messages[-2]
+    assert far.messages[-1].startswith(f"warning: job {job} of this plan, run {folder.path.name}, is running")
 
 
 def test_a_server_that_goes_away_while_the_job_runs_is_waited_for(far):

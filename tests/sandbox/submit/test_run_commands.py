@@ -1,4 +1,4 @@
-"""status, logs -f, cancel and the fallback, on jobs that went to a real Slurm over a real sshd."""
+"""status, logs -f, cancel and the fallback, for jobs on a real Slurm over a real sshd."""
 
 import json
 import sys
@@ -175,7 +175,11 @@ class TestFallback:
         path.write_text(PLAN.format(bucket=BUCKET, python=sys.executable))
         candidates = lambda: price(path, datetime.now(UTC), PriceOptions(everything=True))  # noqa: E731
         options = LaunchOptions(
-            root=far.root, environment=far.environment, tell=far.told.append, progress=far.told.append, look_s=0.5
+            root=far.root,
+            environment=far.environment,
+            tell=far.messages.append,
+            progress=far.messages.append,
+            look_s=0.5,
         )
         node = "trn1-2xlarge-dy-nodes-1"
         far.head.slurm.run("scontrol", "update", f"nodename={node}", "state=drain", "reason=no capacity")
@@ -184,7 +188,7 @@ class TestFallback:
             candidates=candidates,
             requote=lambda digest: Picked(priced := candidates(), *pick(priced, digest)),
             options_for=lambda picked: replace(
-                options, approve=lambda: far.told.append(f"approved {picked[2].plan.place.instance_type}")
+                options, approve=lambda: far.messages.append(f"approved {picked[2].plan.place.instance_type}")
             ),
             obstacle=lambda quoted: None,
         )
@@ -199,7 +203,7 @@ class TestFallback:
         folder, report = story.launch(Picked(priced, rank, quoted))
         assert report.status is RunStatus.SUCCEEDED
         assert folder.read_json("quote.json")["instance_type"] == "p4d.24xlarge"
-        assert "approved p4d.24xlarge" in far.told
+        assert "approved p4d.24xlarge" in far.messages
         first, second = sorted(path for path in folder.path.parent.iterdir() if not path.is_symlink())
         keys = [json.loads((each / "submission.json").read_text())["key"] for each in (first, second)]
         states = {name: state for name, _, state in far.head.jobs()}
@@ -218,15 +222,15 @@ class TestFallback:
         story.candidates = only
 
         def tell(text):
-            far.told.append(str(text))
+            far.messages.append(str(text))
             if "continues to wait" in str(text):
                 far.head.slurm.run("scontrol", "update", "nodename=trn1-2xlarge-dy-nodes-1", "state=resume")
 
         story.options = LaunchOptions(
-            root=far.root, environment=far.environment, tell=tell, progress=far.told.append, look_s=0.5
+            root=far.root, environment=far.environment, tell=tell, progress=far.messages.append, look_s=0.5
         )
         rank, quoted = pick(priced, None)
         _, report = story.launch(Picked(priced, rank, quoted))
         assert report.status is RunStatus.SUCCEEDED
-        assert any("continues to wait" in str(line) for line in far.told)
+        assert any("continues to wait" in str(line) for line in far.messages)
         until(lambda: not far.head.slurm.run("squeue", "--noheader", "--format=%i").strip())

@@ -1,4 +1,4 @@
-"""Submitting to a real Slurm on this machine: once, whatever happens on the way."""
+"""Submitting to a real Slurm on this machine exactly once, despite failures."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Submitting over a real sshd on loopback, with keys that were made for the test."""
+"""Submitting over a real sshd on loopback, with keys made for the test."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Submitting over Systems Manager: real boto3, scripts really run, a real Slurm; the service itself is a stand-in."""
+"""Submitting over Systems Manager: real boto3, real scripts, a real Slurm; only the service is emulated."""
 
 import time
 

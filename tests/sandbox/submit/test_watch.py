@@ -1,4 +1,4 @@
-"""When a followed job counts as ended, seen on jobs of a real Slurm."""
+"""When a followed job counts as ended, with jobs of a real Slurm."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Nodes whose agents talk through files."""
+"""Nodes whose agents exchange messages through files."""
 
 import pytest
 

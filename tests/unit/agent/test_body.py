@@ -1,4 +1,4 @@
-"""Bodies of answers over real connections: whole, torn off, and what becomes of the connection."""
+"""Response bodies over real connections: complete, truncated, and whether the connection is reused."""
 
 from contextlib import closing
 

@@ -39,7 +39,7 @@ class TestTakeOver:
     """Who may take over from whom; what `found.age_s` says is the store's word."""
 
     @staticmethod
-    def found(age_s):
+    def stored_text(age_s):
         return StoredText(text="", etag="x", age_s=age_s)
 
     @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ class TestTakeOver:
         ids=["earlier attempt", "same attempt", "later, done", "other run", "other run, silent", "other run, done"],
     )
     def test_rules(self, claim, there, age_s, free):
-        assert claim._is_free(there, self.found(age_s)) is free
+        assert claim._is_free(there, self.stored_text(age_s)) is free
 
     def test_a_later_attempt_is_not_disturbed(self, claim):
         with pytest.raises(TakenOverError, match="attempt 3 on p5-1"):
-            claim._is_free(owner(attempt=3), self.found(9999.0))
+            claim._is_free(owner(attempt=3), self.stored_text(9999.0))

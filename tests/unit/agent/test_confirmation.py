@@ -1,4 +1,4 @@
-"""The last look before a commit: what the first node asks and the others answer, through real files."""
+"""The check before a commit: the first node asks, the other nodes answer, through real files."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The drivers of a node's accelerators, read from files like those of real kernels."""
+"""Driver versions of a node's accelerators, read from files in the format of real kernels."""
 
 import pytest
 

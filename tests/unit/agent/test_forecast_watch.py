@@ -1,4 +1,4 @@
-"""What a node says of a job that is about to cost more than its budget or other than it was quoted: once, and late."""
+"""Warnings of a node that a job will exceed its budget or its quote: each is sent once, after a delay."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is gathered up the tree is what every node has said, whoever hears whom; and nobody hears more than a few."""
+"""Aggregation up the tree includes every node in any order, and no node reads more than a few others."""
 
 import json
 import random

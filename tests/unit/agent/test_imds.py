@@ -1,4 +1,4 @@
-"""The watch for a spot notice, against a metadata service that misbehaves in every way it can."""
+"""The watch for a spot notice, against a metadata service that fails in every way."""
 
 import json
 import queue

@@ -1,4 +1,4 @@
-"""Files whose parts arrive in any order, with a hash that follows them."""
+"""Files whose parts arrive in any order, hashed as they arrive."""
 
 import hashlib
 import threading

@@ -1,4 +1,4 @@
-"""What each framework writes, in the order of its own source, and what the agent makes of it."""
+"""Checkpoint layouts: what each framework writes, in the order of its own source, and how the agent recognizes it."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a trainer may say of how it was set up, and what is made of anything else."""
+"""Set-up values that a trainer may report, and how the agent treats invalid ones."""
 
 import json
 import string

@@ -1,4 +1,4 @@
-"""The files through which the agents of one job talk, and what they agree upon."""
+"""The files through which the agents of one job communicate and agree."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""What is particular to an agent in a pod: its notices, its journal, and the life of the job that it belongs to."""
+"""Parts of the agent that only pods use: notices, journal, and the state of the job's attempts."""
 
 import os
 import signal

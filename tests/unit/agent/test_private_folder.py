@@ -1,4 +1,4 @@
-"""A folder on a machine with hostile neighbours: what they have made, or can reach, is refused."""
+"""A private folder on a shared machine: Slipway refuses what other users created or can reach."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Which processes of a command train: real process trees, and what launchers make of theirs."""
+"""Finding the ranks of a command: real process trees of several launchers."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A node without the room for a second copy of a checkpoint does not try to read one back."""
+"""A node without room for a second copy of a checkpoint does not read one back."""
 
 import shutil
 

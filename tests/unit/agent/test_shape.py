@@ -1,4 +1,4 @@
-"""The one reader of JSON that somebody else may have written."""
+"""The validating reader of JSON from untrusted sources."""
 
 from datetime import UTC, datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""For how long a node has done nothing, by counters as the kernel writes them."""
+"""How long a node has been idle, from counters in the format of the kernel."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Transfers that are cut off while they begin."""
+"""Transfers that are interrupted while they start."""
 
 from concurrent.futures import Future
 

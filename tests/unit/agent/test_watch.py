@@ -303,61 +303,63 @@ def test_renames_that_the_kernel_does_not_report_are_reported(tmp_path):
 
 class TestNothingPassesInSilence:
     @pytest.fixture
-    def told(self):
+    def messages(self):
         return []
 
     @pytest.fixture
-    def watch(self, tmp_path, told):
+    def watch(self, tmp_path, messages):
         (tmp_path / "left-by-an-earlier-attempt").write_text("x")
-        return CheckpointWatch(tmp_path, interval_s=30, on_trouble=lambda event, reason: told.append((event, reason)))
+        return CheckpointWatch(
+            tmp_path, interval_s=30, on_trouble=lambda event, reason: messages.append((event, reason))
+        )
 
-    def test_files_that_nobody_knows_are_reported_after_two_intervals(self, tmp_path, watch, told):
+    def test_files_that_nobody_knows_are_reported_after_two_intervals(self, tmp_path, watch, messages):
         watch.poll(0)
         fill(tmp_path / "weights-of-step-50")
         assert watch.poll(30) + watch.poll(89) == []
-        assert told == []
+        assert messages == []
         watch.poll(90)
         watch.poll(200)
-        assert told == [
+        assert messages == [
             (
                 "checkpoints-not-recognised",
                 "no file is recognised as a checkpoint, so none is stored: weights-of-step-50",
             )
         ]
 
-    def test_ten_minutes_are_the_longest(self, tmp_path, told):
-        watch = CheckpointWatch(tmp_path, interval_s=3600, on_trouble=lambda event, _: told.append(event))
+    def test_ten_minutes_are_the_longest(self, tmp_path, messages):
+        watch = CheckpointWatch(tmp_path, interval_s=3600, on_trouble=lambda event, _: messages.append(event))
         fill(tmp_path / "weights")
         watch.poll(0)
         watch.poll(599)
-        assert told == []
+        assert messages == []
         watch.poll(600)
-        assert told == ["checkpoints-not-recognised"]
+        assert messages == ["checkpoints-not-recognised"]
 
-    def test_a_short_job_is_told_at_its_end(self, tmp_path, watch, told):
+    def test_a_short_job_is_told_at_its_end(self, tmp_path, watch, messages):
         for number in range(7):
             (tmp_path / f"w{number}").write_text("x")
         watch.settle(1, clean=True)
         reason = "no file is recognised as a checkpoint, so none is stored: w0, w1, w2, w3, w4, ..."
-        assert told == [("checkpoints-not-recognised", reason)]
+        assert messages == [("checkpoints-not-recognised", reason)]
 
-    def test_no_file_at_all(self, tmp_path, watch, told):
+    def test_no_file_at_all(self, tmp_path, watch, messages):
         watch.poll(0)
         watch.poll(59)
-        assert (told, watch.wrote) == ([], False)
+        assert (messages, watch.wrote) == ([], False)
         watch.poll(60)
         watch.settle(61, clean=True)
-        assert told == [("no-checkpoint-yet", f"nothing was written to {tmp_path} for 60 s")]
+        assert messages == [("no-checkpoint-yet", f"nothing was written to {tmp_path} for 60 s")]
 
-    def test_what_an_earlier_attempt_left_counts_once_it_changes(self, tmp_path, watch, told):
+    def test_what_an_earlier_attempt_left_counts_once_it_changes(self, tmp_path, watch, messages):
         (tmp_path / "left-by-an-earlier-attempt").write_text("longer")
         watch.settle(1, clean=True)
-        assert ([event for event, _ in told], watch.wrote) == (["checkpoints-not-recognised"], True)
+        assert ([event for event, _ in messages], watch.wrote) == (["checkpoints-not-recognised"], True)
 
-    def test_a_checkpoint_that_is_not_finished_is_recognised(self, tmp_path, watch, told):
+    def test_a_checkpoint_that_is_not_finished_is_recognised(self, tmp_path, watch, messages):
         fill(tmp_path / "step-1")
         (tmp_path / "log.txt").write_text("x")
         watch.poll(0)
         watch.poll(100)
         watch.settle(101, clean=False)
-        assert told == []
+        assert messages == []

@@ -1,4 +1,4 @@
-"""Real boto3 against a stand-in for AWS's price services; server and clients are made once, the state for each test."""
+"""Real boto3 against an emulator of AWS's price services; server and clients are shared, the state is per test."""
 
 import dataclasses
 

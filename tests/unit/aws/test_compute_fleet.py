@@ -1,4 +1,4 @@
-"""Starting a stopped fleet, on a DynamoDB that moto plays."""
+"""Starting a stopped fleet, with DynamoDB emulated by moto."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""What a Kubernetes cluster has made in the account, against moto."""
+"""Resources that a Kubernetes cluster created in the account, against moto."""
 
 import boto3
 import pytest

@@ -1,4 +1,4 @@
-"""A public file through the proxy of a company's network, and what is said of a host that is out of reach."""
+"""Downloading a public file through a proxy, and the message when a host is unreachable."""
 
 import base64
 import gzip

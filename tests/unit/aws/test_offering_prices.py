@@ -1,4 +1,4 @@
-"""Rates of Capacity Blocks and training plans out of their offerings, through real boto3."""
+"""Rates of Capacity Blocks and training plans from their offerings, through real boto3."""
 
 import pytest
 
@@ -22,7 +22,7 @@ class TestCapacityBlocks:
         (rate,) = capacity_blocks(session_of("us-east-2"), TRN2, 4, NOW).rates
         assert str(rate.usd) == "35.760800"
         assert rate.note == "offered from 2026-11-25 11:30 UTC"
-        (request,) = aws.asked
+        (request,) = aws.requests
         assert (request.body["InstanceCount"], request.body["CapacityDurationHours"]) == ("4", "24")
         assert request.body["EndDateRange"].startswith("2027-01-16T12:00:00")
 
@@ -43,7 +43,7 @@ class TestCapacityBlocks:
     def test_a_week_is_asked_for_where_no_day_is_to_be_had(self, aws, session_of):
         aws.blocks = [block(P5, "us-east-2", "1680", hours=168)]
         assert rates(capacity_blocks(session_of("us-east-2"), P5, 1, NOW)) == {"": "10.000000"}
-        assert [each.body["CapacityDurationHours"] for each in aws.asked] == ["24", "168"]
+        assert [each.body["CapacityDurationHours"] for each in aws.requests] == ["24", "168"]
 
     def test_segments_add_up(self, aws, session_of):
         segments = [
@@ -59,7 +59,7 @@ class TestCapacityBlocks:
             block("p6e-gb200.36xlarge", "us-east-1", "9142.848", count=9, ultraserverType=name, ultraserverCount=1)
         ]
         assert rates(capacity_blocks(session_of("us-east-1"), name, 1, NOW)) == {"": "380.952000"}
-        assert "InstanceType" not in aws.asked[0].body
+        assert "InstanceType" not in aws.requests[0].body
 
     @pytest.mark.parametrize(
         "fields, reason",
@@ -89,7 +89,7 @@ class TestTrainingPlans:
         (rate,) = training_plans(session_of("us-east-2"), P5, 1, NOW).rates
         assert str(rate.usd) == "60.000000"
         assert rate.key.name == P5
-        (request,) = aws.asked
+        (request,) = aws.requests
         assert (request.body["InstanceType"], request.body["TargetResources"]) == (f"ml.{P5}", ["hyperpod-cluster"])
 
     def test_another_currency_is_refused(self, aws, session_of):

@@ -1,4 +1,4 @@
-"""Page by page: the tokens are botocore's, the last page ends it, and no page is asked for before it is wanted."""
+"""Pagination: the tokens are botocore's, the last page ends it, and pages are requested only when needed."""
 
 import re
 from itertools import islice

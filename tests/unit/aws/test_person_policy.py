@@ -1,4 +1,4 @@
-"""The policy of whoever runs slipway, against every call that the launcher's modules of AWS can make."""
+"""The policy of the slipway user, compared with every AWS call that the launcher can make."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""What goes wrong between here and AWS: retried, refused whole, or told with a way out."""
+"""Failed price requests: retried, rejected as a whole, or reported with a fix."""
 
 import pytest
 
@@ -31,7 +31,7 @@ class TestAnswers:
             products(session_of())
         assert caught.value.exit_code == 1
         assert not isinstance(caught.value, CredentialsError)
-        assert len(aws.asked) == 1 + ATTEMPTS
+        assert len(aws.requests) == 1 + ATTEMPTS
 
     def test_a_page_that_is_cut_short_fails_the_whole(self, aws, session_of):
         aws.products, aws.page_size = PRODUCTS, 1
@@ -71,7 +71,7 @@ class TestCredentials:
             products(session_of())
         assert caught.value.exit_code == 1
         assert "aws sso login" in caught.value.hint
-        assert len(aws.asked) == 1
+        assert len(aws.requests) == 1
 
     @pytest.mark.parametrize("value", [None, ""])
     @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ class TestCredentials:
         with pytest.raises(CredentialsError, match=message) as caught:
             Sessions(environment)
         assert "AWS_PROFILE" in caught.value.hint
-        assert aws.asked == []
+        assert aws.requests == []
 
     def test_a_profile_that_is_not_there_is_reported_too(self, aws, tmp_path):
         environment = {"AWS_PROFILE": "nobody", "XDG_CACHE_HOME": str(tmp_path)}
@@ -113,5 +113,5 @@ class TestSessions:
         assert sessions.session("us-east-1", "ec2").client("ec2") is not first.client("ec2")
         assert sessions.home == "us-east-1"
         assert enabled(first) == {"us-east-1", "us-east-2", "us-west-2"}
-        assert aws.asked[0].region == "us-west-2"
+        assert aws.requests[0].region == "us-west-2"
         sessions.close()

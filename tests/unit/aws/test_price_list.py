@@ -1,4 +1,4 @@
-"""On-demand, reserved and SageMaker rates out of the Price List, through real boto3."""
+"""On-demand, reserved and SageMaker rates from the Price List, through real boto3."""
 
 from decimal import Decimal
 
@@ -24,7 +24,7 @@ class TestOnDemand:
     def test_one_region_is_asked_for_alone(self, aws, session_of):
         aws.products = [ec2_product(P5, region, term("55.0400000000")) for region in ("us-east-1", "us-west-2")]
         assert rates(read(session_of(), "us-west-2")) == {("us-west-2", ""): "55.0400000000"}
-        (request,) = aws.asked
+        (request,) = aws.requests
         filters = {filter_["Field"]: (filter_["Type"], filter_["Value"]) for filter_ in request.body["Filters"]}
         assert filters == {
             "instanceType": ("TERM_MATCH", P5),

@@ -1,4 +1,4 @@
-"""Run Command's calls, in the shapes of the service's own model."""
+"""Run Command's calls, checked against the service's own model."""
 
 import boto3
 import pytest

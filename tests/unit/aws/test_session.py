@@ -1,4 +1,4 @@
-"""What goes wrong in any call to AWS is one of our errors, and says what to do about credentials."""
+"""Every failed AWS call raises one of our errors; credential errors name the fix."""
 
 import pytest
 from botocore.exceptions import (

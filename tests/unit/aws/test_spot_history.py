@@ -1,4 +1,4 @@
-"""Spot prices per zone out of EC2's price history, through real boto3."""
+"""Spot prices per zone from EC2's price history, through real boto3."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_names_of_zones_become_ids(aws, session_of):
 def test_ids_in_the_answer_save_the_second_question(aws, session_of):
     aws.spot = [entry(P5, "a", "18.5", zone_id="use2-az3")]
     assert prices(spot(session_of("us-east-2"), (P5,), NOW)) == {(P5, "use2-az3"): "18.5"}
-    (request,) = aws.asked
+    (request,) = aws.requests
     assert request.body["ProductDescription.1"] == "Linux/UNIX"
     assert request.body["StartTime"].startswith("2026-11-20T12:00:00")
     assert request.region == "us-east-2"

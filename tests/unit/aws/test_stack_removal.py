@@ -1,4 +1,4 @@
-"""A stack's removal followed to its end, through real boto3 with answers in botocore's shapes."""
+"""Following the deletion of a stack to its end, through real boto3 with answers in botocore's shapes."""
 
 from datetime import UTC, datetime, timedelta
 

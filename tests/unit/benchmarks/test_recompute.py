@@ -1,4 +1,4 @@
-"""Twelve quotes against an independent program, which knows the plan files and the price files alone."""
+"""Twelve quotes compared with an independent program that reads only the plan and price files."""
 
 import ast
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The serving estimate held against published measurements, and rows it has never seen."""
+"""The serving estimate compared with published measurements, including rows outside the fit."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""New rows for the shipped prices: what changed is added, what did not is left alone, and the text says it."""
+"""New rows for the shipped prices: changes are added, unchanged rows stay, and the proposal lists the changes."""
 
 import shutil
 from datetime import date

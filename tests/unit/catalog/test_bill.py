@@ -1,4 +1,4 @@
-"""The rest of the bill: tiers, what is free, what rests on memory, what has no price."""
+"""Prices of bill items: tiers, free items, unverified prices, and items without a price."""
 
 from datetime import date
 from decimal import Decimal

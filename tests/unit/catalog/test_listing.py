@@ -1,4 +1,4 @@
-"""Rows for a person to read, and what changed between two days."""
+"""Price rows as `slipway prices` lists them, and the changes between two days."""
 
 from datetime import date
 from decimal import Decimal

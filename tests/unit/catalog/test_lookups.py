@@ -1,4 +1,4 @@
-"""What a catalog answers, with a price and without one."""
+"""Catalog lookups, with and without a price."""
 
 from datetime import date
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Which of several dated rows is the price."""
+"""Selecting the price from several dated rows."""
 
 import pytest
 from hypothesis import given

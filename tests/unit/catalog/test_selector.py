@@ -1,4 +1,4 @@
-"""One selector of rows: what was read and what is derived are held against each other by one rule."""
+"""One selector compares published and derived rows by a single rule."""
 
 from datetime import date
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The CDK CLI by hand, with Slipway's own app."""
+"""Running the CDK CLI directly with Slipway's app."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Deploying: only what was quoted, rendered and synthesised of one plan, and only while the quote is good."""
+"""Deploying: quote, rendered files and templates must belong to one plan, and the quote must be valid."""
 
 import json
 import os

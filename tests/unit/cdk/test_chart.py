@@ -1,4 +1,4 @@
-"""HyperPod's chart and the layer with helm: packed the same everywhere, and nothing but what is pinned."""
+"""HyperPod's chart and the helm layer: reproducible archives with pinned contents only."""
 
 import io
 import tarfile

@@ -1,4 +1,4 @@
-"""Two templates of a stack held against each other: what is new, changed, replaced, removed, and what cannot be."""
+"""Comparing two templates of a stack: new, changed, replaced and removed resources, and impossible changes."""
 
 import copy
 import json

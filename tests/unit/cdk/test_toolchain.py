@@ -1,4 +1,4 @@
-"""Node and the CDK CLI: which are taken, and what is said when there are none."""
+"""Node and the CDK CLI: accepted versions, and the error when they are missing."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""What a shell is told while a person types: in real shells with their Tab key, after `--install-completion`."""
+"""Shell completion in real shells with the Tab key, after `--install-completion`."""
 
 import json
 import os

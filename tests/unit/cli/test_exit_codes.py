@@ -1,4 +1,4 @@
-"""What a user gets for bad input: the exit code of the contract, a sentence with the fix, and never a traceback."""
+"""Bad input on the command line: the documented exit code, a message with the fix, and never a traceback."""
 
 import json
 from pathlib import Path

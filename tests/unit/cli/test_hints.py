@@ -1,4 +1,4 @@
-"""Commands that messages name: each exists, takes what it is given, and can be pasted."""
+"""Commands that messages name: each exists, has valid arguments, and can be pasted."""
 
 import ast
 import re

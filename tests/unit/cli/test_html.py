@@ -1,4 +1,4 @@
-"""Every page in a real browser: no error, no request to a host, plots that hold the JSON's numbers, three widths."""
+"""Every page in a real browser: no errors, no requests to a host, plots match the JSON, three widths."""
 
 import itertools
 import json
@@ -165,8 +165,8 @@ def opened(browser, pages):
         context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         page = context.new_page()
-        page.asked, page.wrong = [], []
-        page.on("request", lambda request: page.asked.append(request.url))
+        page.requests, page.wrong = [], []
+        page.on("request", lambda request: page.requests.append(request.url))
         page.on("console", lambda entry: page.wrong.append(entry.text) if entry.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: page.wrong.append(str(error)))
         page.goto(pages[name].as_uri())
@@ -187,7 +187,7 @@ def across(dot):
 @pytest.mark.parametrize("width", [360, *(pytest.param(wider, marks=pytest.mark.slow) for wider in (480, 800, 1200))])
 def test_a_page_asks_nobody_complains_of_nothing_and_fits(opened, name, width):
     page = opened(name, width, color_scheme="dark" if width == 360 else "light")
-    assert [url for url in page.asked if not url.startswith(("file:", "data:"))] == []
+    assert [url for url in page.requests if not url.startswith(("file:", "data:"))] == []
     assert page.wrong == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     # Nothing is cut: no box scrolls, no mark or word of a plot is beyond the edges of the page.

@@ -1,4 +1,4 @@
-"""The JSON Schemas of `--json`: as they lie in docs/schemas, and as what commands print."""
+"""The JSON Schemas of `--json`: docs/schemas is current, and commands print valid documents."""
 
 import json
 from pathlib import Path

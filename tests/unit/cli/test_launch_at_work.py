@@ -1,4 +1,4 @@
-"""`status` and `logs -f` beside a launch whose sandbox is its own: what it brings into its folder is what they know."""
+"""`status` and `logs -f` while a launch with its own sandbox runs: they read its run folder."""
 
 import json
 import os

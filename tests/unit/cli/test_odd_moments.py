@@ -1,4 +1,4 @@
-"""What happens where a disk is full, a reader goes away, a command is killed or a folder holds other things."""
+"""Commands on a full disk, with a closed pipe, killed, or in a folder with unrelated files."""
 
 import json
 import os

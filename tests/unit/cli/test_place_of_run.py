@@ -1,4 +1,4 @@
-"""Where the newest run went, sandbox or account and region: every command that takes a name looks there."""
+"""Commands that take a run name use the sandbox, or the account and region, of its newest run."""
 
 from datetime import UTC, datetime
 

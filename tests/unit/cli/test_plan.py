@@ -1,4 +1,4 @@
-"""`slipway plan` and `slipway quote`: the page a person sees and the JSON a script reads."""
+"""`slipway plan` and `slipway quote`: the page and the JSON."""
 
 import json
 import re

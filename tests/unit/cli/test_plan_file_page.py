@@ -1,4 +1,4 @@
-"""The reference pages that are written from the schemas: every key of the plan file, every document of --json."""
+"""Generated reference pages: every key of the plan file, every document of --json."""
 
 import json
 from functools import reduce

@@ -1,4 +1,4 @@
-"""Rows are quotes without what a table does not show: what it does show is the same."""
+"""Rows of a plan's table have the same values as the full quotes."""
 
 import json
 

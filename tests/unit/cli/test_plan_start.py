@@ -1,4 +1,4 @@
-"""One command loads what it needs and no more, and its words are read without Pydantic."""
+"""A command imports only what it needs, and parses its arguments without Pydantic."""
 
 import json
 import os

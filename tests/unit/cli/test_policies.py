@@ -1,4 +1,4 @@
-"""`slipway policies`: the files, the commands that can be pasted, and what is refused."""
+"""`slipway policies`: the files, the commands to paste, and the refusals."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""The pages of `slipway prices`, as a person sees them at 80 and at 120 columns, and their JSON."""
+"""The pages of `slipway prices` at 80 and at 120 columns, and their JSON."""
 
 import json
 import re

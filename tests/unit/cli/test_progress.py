@@ -1,4 +1,4 @@
-"""What a person sees of what takes a while: drawn below the story in a terminal, and gone after it; quiet in a pipe."""
+"""Progress of long operations: drawn in a terminal and removed at the end, quiet in a pipe."""
 
 import io
 import re

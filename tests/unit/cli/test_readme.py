@@ -1,4 +1,4 @@
-"""README.md shows the screen that the command prints (`make golden` puts it there), and a plan that is not refused."""
+"""README.md shows the real output of the command (`make golden` updates it), of a valid plan."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""examples/recipes: each has a page that shows what it costs; `make golden` puts it there."""
+"""examples/recipes: each page shows the recipe's cost; `make golden` updates it."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The CLI reference is what the commands say of themselves."""
+"""The CLI reference equals the help texts of the commands."""
 
 from collections.abc import Callable
 

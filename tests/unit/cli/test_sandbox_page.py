@@ -1,4 +1,4 @@
-"""What `slipway sandbox status` says: of each cluster what schedules its jobs, and which there are."""
+"""`slipway sandbox status` lists each cluster with its scheduler."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""status, cancel, logs and checkpoints on run folders that no cluster needs to be asked about."""
+"""status, cancel, logs and checkpoints on run folders, without a request to a cluster."""
 
 import json
 from datetime import UTC, datetime

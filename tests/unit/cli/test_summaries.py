@@ -1,4 +1,4 @@
-"""The front of the command line: what --help says without the commands, and what it loads."""
+"""The front page of the command line: the text of --help, and what it imports."""
 
 import json
 import os

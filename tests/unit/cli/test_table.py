@@ -1,4 +1,4 @@
-"""Tables give way to the terminal: notes first, numbers never."""
+"""Tables on narrow terminals: notes are shortened first, numbers never."""
 
 from operator import itemgetter
 

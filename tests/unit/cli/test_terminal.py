@@ -1,4 +1,4 @@
-"""What only a person at a terminal sees: colour, a pager, and few words before a question."""
+"""Features of an interactive terminal: colour, pager, and short pages before a question."""
 
 import os
 import pty

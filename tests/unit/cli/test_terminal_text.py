@@ -1,4 +1,4 @@
-"""Output of a job on a terminal: no sequence steers it, in whole or in pieces."""
+"""Terminal escape sequences in a job's output are removed, even when they are split."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""Digests: the same plan has the same one, a different plan a different one, and machines do not matter."""
+"""Digests: equal plans have equal digests, different plans differ, and the machine does not matter."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""A record is what a frozen dataclass is to whoever uses it."""
+"""A record behaves like a frozen dataclass."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Scheduled scaling: what Application Auto Scaling takes, and which range holds in which hour of the day."""
+"""Scheduled scaling: expressions that Application Auto Scaling accepts, and the range for each hour of the day."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A target is a folder: its facts hold together, it has every part, and nothing outside asks which kind it is."""
+"""A target is a folder: its facts are consistent, it has every part, and no other code checks the target's kind."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Addresses: how a VPC is cut, and how many a cluster takes in either EFA layout."""
+"""Addresses: how Slipway divides a VPC, and how many a cluster needs in either EFA layout."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What EKS takes of a plan: its ways of buying, and the keys that it has no use for."""
+"""Plans for EKS: purchase options, and keys that do not apply."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What keeps a plan from becoming an endpoint: each with the path in the plan file and the fix."""
+"""Reasons why a plan cannot become an endpoint: each has the path in the plan file and the fix."""
 
 import re
 

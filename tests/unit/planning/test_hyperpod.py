@@ -1,4 +1,4 @@
-"""What HyperPod takes of a subnet, and which of its remarks a plan gets to hear."""
+"""HyperPod's subnet requirements, and the remarks for a plan."""
 
 from launcher.catalog.training import load_training
 from launcher.model.enums import Level, TargetKind

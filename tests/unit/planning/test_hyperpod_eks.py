@@ -1,4 +1,4 @@
-"""What HyperPod with EKS refuses and remarks: of clusters that are made, and of jobs for those that exist."""
+"""Refusals and remarks of HyperPod with EKS, for new clusters and for jobs on existing ones."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Keys of Kubernetes are refused where nothing would read them."""
+"""Kubernetes keys are refused on targets that do not use them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Boot and restart hours of one's own runs: they narrow what is assumed, a contradiction widens it and is named."""
+"""Boot and restart hours of own runs: they narrow the assumption; contradictions widen it and are named."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime

@@ -1,4 +1,4 @@
-"""Methods of the field: what each costs beside full training, and what tokens do not price."""
+"""Training methods: the cost of each relative to full training, and methods that tokens cannot price."""
 
 import pytest
 

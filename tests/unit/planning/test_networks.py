@@ -1,4 +1,4 @@
-"""What keeps a cluster from its network: each finding with what, got and the way out."""
+"""Why a cluster cannot use a network: each finding has the expected value, the actual value and the fix."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What AWS PCS takes of a plan: each refusal with its path, and what a plan gets to hear."""
+"""Plans for AWS PCS: each refusal has its path, and remarks."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The one plan of a request: what has to be pinned, what is filled in, and that a resolved plan stays itself."""
+"""Pinning a request to one plan: required keys, filled defaults, and stable resolved plans."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Own measurements in the estimate: they narrow it, a contradiction widens it and is named, far jobs say less."""
+"""Own measurements in the estimate: they narrow it, contradictions widen it, and distant jobs weigh less."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Secrets in `run.env`: told by form or name, never shown, let through where the plan says that they are none."""
+"""Secrets in `run.env`: recognized by form or name, never shown, accepted where the plan declares them plain."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What an account demands of machines: what each target can give, and what it refuses with the way out."""
+"""Security requirements of an account: what each target supports, and refusals with a fix."""
 
 from dataclasses import replace
 

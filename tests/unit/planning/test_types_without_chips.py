@@ -1,4 +1,4 @@
-"""Types without accelerators: pinned for a job of given hours or a cluster alone, and never searched."""
+"""Types without accelerators: only pinned, for a job with given hours or a cluster, never searched."""
 
 from datetime import UTC, datetime
 

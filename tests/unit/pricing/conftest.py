@@ -1,4 +1,4 @@
-"""Plans priced from text, on a day that does not move."""
+"""Plans priced from text, on a fixed day."""
 
 from collections.abc import Callable
 from datetime import date, datetime

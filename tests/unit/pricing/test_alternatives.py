@@ -1,4 +1,4 @@
-"""What the job could run on beside the candidates: priced where there is a price, and never deployed."""
+"""Alternatives beside the candidates: priced where a price exists, and never deployed."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""Announced ends of what plans with machines rest on; those of Bedrock's models are in test_bedrock_terms.py."""
+"""Announced ends of support that a plan depends on; those of Bedrock's models are in test_bedrock_terms.py."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime

@@ -1,4 +1,4 @@
-"""The rest of the bill: tiers by the month, data between regions, what a kind of cluster has and has not."""
+"""Other costs of the bill: monthly tiers, data between regions, and the lines of each kind of cluster."""
 
 import re
 from datetime import date

@@ -1,4 +1,4 @@
-"""Capacity Blocks come in whole offerings."""
+"""Capacity Blocks are billed as whole offerings."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""What to commit to: the closed form against brute force, the guides' floor, and what is never committed to."""
+"""Which commitment to buy: the closed form against brute force, the guides' floor, and refused commitments."""
 
 import math
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""A commitment that is not owned is judged by all that it takes."""
+"""A commitment that is not owned yet is ranked by its full cost."""
 
 import math
 from decimal import Decimal

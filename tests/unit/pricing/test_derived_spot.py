@@ -1,4 +1,4 @@
-"""Spot in HyperPod has no published rate: what it is priced at, at most, and behind whom."""
+"""Spot in HyperPod has no published rate: its derived price, upper bound and rank."""
 
 from dataclasses import replace
 from datetime import date

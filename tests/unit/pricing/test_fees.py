@@ -1,4 +1,4 @@
-"""Fees of a service that have no published amount: unpriced, ranked last, refused at a launch until they are priced."""
+"""Service fees without a published amount: unpriced, ranked last, and refused at a launch until priced."""
 
 from datetime import UTC, datetime
 from decimal import Decimal

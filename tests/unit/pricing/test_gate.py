@@ -1,4 +1,4 @@
-"""What the gate refuses, in which order, and how old prices may be."""
+"""The gate: what it refuses, in which order, and the maximum age of prices."""
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""HyperPod with Slurm: its candidates, their prices and bill, and what its surcharge has to bring in."""
+"""HyperPod with Slurm: candidates, prices, bill, and the savings that would justify its surcharge."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""What machines cost after the job is counted, on every target, as the templates have it."""
+"""The cost of nodes after the job, on every target, as the templates define it."""
 
 from decimal import Decimal
 

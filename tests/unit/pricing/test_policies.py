@@ -1,4 +1,4 @@
-"""What a quote says of the guard: of a cluster that a plan makes, and of one that is there."""
+"""The guard's policies in a quote, for a new cluster and an existing one."""
 
 import pytest
 

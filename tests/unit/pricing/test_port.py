@@ -1,4 +1,4 @@
-"""The arithmetic of a port, whatever is asked for."""
+"""Properties of the porting cost."""
 
 from datetime import date
 from decimal import Decimal

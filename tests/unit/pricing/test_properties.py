@@ -1,4 +1,4 @@
-"""What holds of every quote, whatever is asked for."""
+"""Properties of every quote."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""The lines beside the compute: what plain numbers say of their sum."""
+"""Other costs beside the compute: the fast sum equals the sum of the lines."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Scaling has a cost: the batch is bounded by what was published, and a deadline is met at the fewest nodes that do."""
+"""Scaling limits: published batch sizes bound the batch, and a deadline is met with the fewest nodes."""
 
 import pytest
 from hypothesis import given, settings

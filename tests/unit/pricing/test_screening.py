@@ -1,4 +1,4 @@
-"""Plain numbers and objects agree: the same rates, and the same best place as looking at every one."""
+"""Screening with plain numbers: the same rates and the same best place as the full calculation."""
 
 from dataclasses import replace
 from datetime import date

@@ -1,4 +1,4 @@
-"""Interruptions that one's own runs met: counts narrow the assumed rate, runs that contradict each other widen it."""
+"""Interruptions of own runs: counts narrow the assumed rate, contradictory runs widen it."""
 
 from datetime import date
 

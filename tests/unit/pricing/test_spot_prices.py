@@ -1,4 +1,4 @@
-"""Spot prices move: a total carries a range of prices, the older the wider, and the gate holds its high end."""
+"""Spot prices change: a total has a price range that widens with age, and the gate uses its high end."""
 
 from collections import defaultdict
 from dataclasses import replace

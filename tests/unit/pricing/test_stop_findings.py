@@ -1,4 +1,4 @@
-"""What is said of budget.stop_at_usd before anything is launched."""
+"""Findings on budget.stop_at_usd before a launch."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""Guardrails that end a job before it is done are told, with the chance; retries follow the failures expected."""
+"""Guardrails that may end a job early are reported with the probability; retries follow the expected failures."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The money of training jobs: an ml. rate for the job's own hours, managed spot as a range, nothing that stays."""
+"""Cost of training jobs: an ml. rate for the job's hours, managed spot as a range, nothing that stays."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""What makes numbers doubtful is said: old lines of the bill, an old band, a newer row that could not be confirmed."""
+"""Doubtful prices are reported: old bill lines, an old interruption band, an unconfirmed newer row."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime

@@ -1,4 +1,4 @@
-"""What a quote leaves out is said with it."""
+"""A quote lists the costs that it does not count."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""Each way of buying: what is billed, what is tied up, and what a reservation that exists costs."""
+"""Each purchase option: what is billed, what is committed, and the cost of an existing reservation."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Values become JSON by one rule: by their fields, or by the keys that a document names."""
+"""One rule converts values to JSON: by their fields, or by the keys that a document names."""
 
 from datetime import UTC, datetime
 from decimal import Decimal

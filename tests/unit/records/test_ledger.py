@@ -1,4 +1,4 @@
-"""Entries of the ledger: as JSON, as lines of the index, added up, and in FOCUS columns."""
+"""Ledger entries: as JSON, as lines of the index, as totals, and in FOCUS columns."""
 
 import csv
 import io

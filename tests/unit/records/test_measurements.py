@@ -1,4 +1,4 @@
-"""The file of measurements: back and forth, from before there was a key, and what is none."""
+"""The file of measurements: round trip, older files without a key, and invalid lines."""
 
 import json
 from dataclasses import replace

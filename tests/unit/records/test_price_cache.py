@@ -1,4 +1,4 @@
-"""The user's price cache: whole files, history without repetition, and where an unfinished refresh goes on."""
+"""The user's price cache: complete files, history without duplicates, and resuming an unfinished refresh."""
 
 from datetime import date, timedelta
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Reports: quoted against used, and back from JSON unchanged."""
+"""Reports: quoted against used, and an unchanged round trip through JSON."""
 
 import json
 from dataclasses import replace

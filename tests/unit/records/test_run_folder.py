@@ -1,4 +1,4 @@
-"""Run folders: whole files, one folder a run, `latest` always leads somewhere."""
+"""Run folders: files are written completely, one folder per run, and `latest` is always valid."""
 
 import os
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""A submission is found again by its record, whatever took the job."""
+"""A submission is found by its record on every target."""
 
 from datetime import UTC, datetime
 

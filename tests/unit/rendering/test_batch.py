@@ -1,4 +1,4 @@
-"""The batch script: read by bash, shellcheck and sbatch's rules, then run with stand-ins for Slurm and the agent."""
+"""The batch script: checked by bash, shellcheck and sbatch's rules, then run with stand-ins for Slurm and the agent."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What a plan's command gets, run through all of it: its words and variables byte for byte, bare and in a container.
+"""The plan's command: its arguments and variables arrive byte for byte, bare and in a container.
 
 The batch script, the agent and the container's script are the real ones. What they start is a stand-in: srun, Docker
 and enroot, which begin with an empty environment as the real ones do, and a trainer that writes down what it was given.

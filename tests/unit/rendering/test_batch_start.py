@@ -1,4 +1,4 @@
-"""How a batch script starts its job: the check for EFA, where torchrun meets, what the environment is then."""
+"""How a batch script starts its job: the EFA check, torchrun's rendezvous, and the environment."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Batch scripts of every kind, and of the plans that stand beside a trainer: read by bash and by shellcheck."""
+"""Batch scripts of every kind, and of the plans for trainers: checked by bash and shellcheck."""
 
 import shutil
 import subprocess

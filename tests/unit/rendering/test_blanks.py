@@ -1,4 +1,4 @@
-"""Files with blanks, filled in: the very text that the templates make of the values."""
+"""File templates with placeholders, filled in: the same text as the CDK templates produce."""
 
 import json
 from dataclasses import fields, replace

@@ -1,4 +1,4 @@
-"""Which files a plan has, and that they are the ones people reviewed."""
+"""The files of a plan, compared with the reviewed ones."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The decisions of a cluster configuration, each as the service has to be told."""
+"""The settings of a cluster configuration, in the form that the service requires."""
 
 import pytest
 import yaml

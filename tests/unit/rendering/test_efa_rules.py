@@ -1,4 +1,4 @@
-"""Each of the five ways to get no EFA is seen where it is, and no example goes any of them."""
+"""Each of the five mistakes that disable EFA is detected, and no example makes one."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""The files of an EKS plan: read, held against strict schemas, and looked at once."""
+"""The files of an EKS plan: parsed, validated against strict schemas, and reviewed."""
 
 import kubernetes_validate
 import pytest

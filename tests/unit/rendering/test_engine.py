@@ -1,4 +1,4 @@
-"""The quoting filters hold for every text there is, and templates cannot name what is not given."""
+"""The quoting filters are safe for every text, and templates cannot use undefined names."""
 
 import importlib
 import re

@@ -1,4 +1,4 @@
-"""HyperPod with Slurm: what is refused, what is rendered, and its lifecycle script run to the end below a folder."""
+"""HyperPod with Slurm: refusals, rendered files, and its lifecycle script run below a folder."""
 
 import json
 import shutil

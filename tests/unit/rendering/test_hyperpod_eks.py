@@ -1,4 +1,4 @@
-"""The files of a HyperPod cluster with EKS, as they are shown."""
+"""The rendered files of a HyperPod cluster with EKS."""
 
 import shutil
 import subprocess

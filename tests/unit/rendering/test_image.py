@@ -1,4 +1,4 @@
-"""The image for compute nodes: what is baked is what nodes would install."""
+"""The image for compute nodes contains what nodes would otherwise install."""
 
 import subprocess
 

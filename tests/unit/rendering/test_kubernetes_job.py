@@ -1,4 +1,4 @@
-"""A job's objects hold to the strict schemas of what takes them, and what they start in a pod runs."""
+"""A job's objects are valid under strict schemas, and the command in the pod runs."""
 
 import json
 import os

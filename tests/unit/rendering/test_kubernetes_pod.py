@@ -196,7 +196,7 @@ class TestStart:
             [sys.executable, str(asset(START_SCRIPT))], env=environment, capture_output=True, text=True, check=False
         )
 
-    def found(self, root, **more):
+    def environment_of(self, root, **more):
         done = self.run(root, **more)
         assert done.returncode == 0, done.stderr
         arguments, environment = json.loads(done.stdout)
@@ -224,7 +224,7 @@ class TestStart:
             "SLIPWAY_MEETING": "j-0.j",
             "SLIPWAY_CHIPS": "neuron",
         }
-        environment = self.found(tmp_path, JOB_COMPLETION_INDEX="1", **variables)
+        environment = self.environment_of(tmp_path, JOB_COMPLETION_INDEX="1", **variables)
         assert (environment["SLIPWAY_PART"], environment["PET_RDZV_ENDPOINT"]) == ("1", "j-0.j:29500")
         assert (environment["MASTER_ADDR"], environment["MASTER_PORT"], environment["PET_RDZV_ID"]) == (
             "j-0.j",
@@ -236,11 +236,11 @@ class TestStart:
 
     def test_a_pod_of_kubeflows(self, tmp_path):
         own = {"MASTER_ADDR": "j-master-0", "MASTER_PORT": "23456", "PET_NODE_RANK": "1", "RANK": "8"}
-        environment = self.found(tmp_path, SLIPWAY_OPERATOR="pytorchjob", SLIPWAY_PARTS="2", **own)
+        environment = self.environment_of(tmp_path, SLIPWAY_OPERATOR="pytorchjob", SLIPWAY_PARTS="2", **own)
         assert (environment["SLIPWAY_PART"], environment["PET_RDZV_ENDPOINT"]) == ("1", "j-master-0:23456")
 
     def test_hyperpods_agent_arranges_the_meeting_itself(self, tmp_path):
-        environment = self.found(tmp_path, SLIPWAY_OPERATOR="hyperpod-pytorchjob", SLIPWAY_PARTS="2")
+        environment = self.environment_of(tmp_path, SLIPWAY_OPERATOR="hyperpod-pytorchjob", SLIPWAY_PARTS="2")
         assert "PET_RDZV_ENDPOINT" not in environment
 
     def test_a_pod_without_its_interfaces_tells_the_agent_not_to_start(self, tmp_path):
@@ -253,6 +253,10 @@ class TestStart:
             "SLIPWAY_MEETING": "j",
             "JOB_COMPLETION_INDEX": "0",
         }
-        unfit = self.found(tmp_path, SLIPWAY_EFA="2", SLIPWAY_DEVICES=str(devices), **variables)["SLIPWAY_UNFIT"]
+        unfit = self.environment_of(tmp_path, SLIPWAY_EFA="2", SLIPWAY_DEVICES=str(devices), **variables)[
+            "SLIPWAY_UNFIT"
+        ]
         assert "needs 2 EFA interfaces and has 1" in unfit
-        assert "SLIPWAY_UNFIT" not in self.found(tmp_path, SLIPWAY_EFA="1", SLIPWAY_DEVICES=str(devices), **variables)
+        assert "SLIPWAY_UNFIT" not in self.environment_of(
+            tmp_path, SLIPWAY_EFA="1", SLIPWAY_DEVICES=str(devices), **variables
+        )

@@ -1,4 +1,4 @@
-"""The reporter on the nodes, run as it is, on programs that answer as those of chips, Slurm and AWS do."""
+"""The metrics reporter of the nodes, with stand-ins for the tools of chips, Slurm and AWS."""
 
 import functools
 import json

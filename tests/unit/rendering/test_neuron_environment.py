@@ -1,4 +1,4 @@
-"""The script of Neuron's Python environment, with pip over two local indexes: what it takes whence, and its lock."""
+"""The script for Neuron's Python environment, with pip over two local indexes: package sources and lock."""
 
 import base64
 import hashlib

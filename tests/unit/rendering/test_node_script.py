@@ -1,4 +1,4 @@
-"""The nodes' set-up script, in a dry run below a folder that looks like a machine's root."""
+"""The nodes' set-up script, in a dry run below a folder that imitates a machine's root."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""What PCS's machines run at their boot, without being one: commands are printed, files are below a folder."""
+"""The boot scripts of PCS nodes, in a dry run: commands are printed, files are written below a folder."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The preflight: a batch script for every type, and the collective that it runs, on this machine's processors."""
+"""The preflight: a batch script for every instance type, and its collective, on this machine's processors."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Serving plans as files: the endpoint, the compile job on stand-ins of its programs, and the manifests."""
+"""Rendered serving plans: the endpoint, the compile job with stand-ins, and the manifests."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The request of CreateTrainingJob holds to the API's own model; the entry script finds its place among the nodes."""
+"""The CreateTrainingJob request is valid under the API's model; the entry script finds its rank among the nodes."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""Custom kinds are judged by their definitions: structure first, then the rules in CEL, as the API server does it."""
+"""Custom resources are validated as by the API server: structure first, then the CEL rules."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""EKS's calls that moto lacks answer over HTTP as EKS does, and a group's size is that of its machines."""
+"""EKS calls that moto lacks answer over HTTP as EKS does, and a group's size equals its number of instances."""
 
 import boto3
 import pytest

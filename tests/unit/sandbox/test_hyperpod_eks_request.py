@@ -1,4 +1,4 @@
-"""What the sandbox refuses of a request for a HyperPod cluster with EKS, and what its chart is."""
+"""Requests for a HyperPod cluster with EKS that the sandbox refuses, and its chart."""
 
 import copy
 

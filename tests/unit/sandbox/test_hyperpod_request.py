@@ -1,4 +1,4 @@
-"""What a request for a HyperPod cluster becomes in the sandbox, and what is refused of it."""
+"""Requests for a HyperPod cluster in the sandbox: the resulting cluster, and refusals."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A sandbox is refused in a sentence where it cannot run: macOS, or an installation for AWS alone."""
+"""The sandbox refuses to start where it cannot run: on macOS, or in an installation without its extra."""
 
 import importlib.util
 import os

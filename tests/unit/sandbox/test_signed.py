@@ -1,4 +1,4 @@
-"""Requests that the SDK signs are taken; one that differs in anything that is signed is not."""
+"""Requests that the SDK signed are accepted; a request changed after signing is not."""
 
 import base64
 import os

@@ -1,4 +1,4 @@
-"""What is read of a job on Kubernetes: its pods' words, and what they kept in the store."""
+"""Reading a job on Kubernetes: the state of its pods, and their files in the store."""
 
 from dataclasses import dataclass
 

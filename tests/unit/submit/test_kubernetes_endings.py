@@ -1,4 +1,4 @@
-"""Why a job on Kubernetes has failed, in plain words."""
+"""Messages about why a job on Kubernetes failed."""
 
 import pytest
 

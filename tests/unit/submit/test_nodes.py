@@ -1,4 +1,4 @@
-"""A tunnel to a node: what a connection that leads nowhere says."""
+"""A tunnel to a node: the message when a connection fails."""
 
 import socket
 import threading

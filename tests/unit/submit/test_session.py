@@ -1,4 +1,4 @@
-"""A session of Systems Manager, carried by a stand-in for the AWS CLI that runs the command on this machine."""
+"""A session of Systems Manager, through a stand-in for the AWS CLI that runs the command on this machine."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The job folder as it comes to a head node: whole and as it was sent, or not at all."""
+"""Shipping the job folder to a head node: complete and unchanged, or not at all."""
 
 import os
 import tarfile

@@ -1,4 +1,4 @@
-"""Patterns of a `.slipwayignore`, held against git's own reading of a `.gitignore`."""
+"""Patterns of a `.slipwayignore`, compared with git's reading of a `.gitignore`."""
 
 import os
 import subprocess

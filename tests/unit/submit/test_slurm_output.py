@@ -1,4 +1,4 @@
-"""What Slurm prints, read: the forms that a machine without accounting or with other versions does not show."""
+"""Parsing Slurm's output, including forms of other versions and of machines without accounting."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Packing the user's folder with a real git, and unpacking it as the node does."""
+"""Packing the user's folder with a real git, and unpacking it as on the node."""
 
 import hashlib
 import importlib.util

@@ -1,4 +1,4 @@
-"""An account that every room of the stories examines."""
+"""An account that the workflow tests examine."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What every test of the serving estimate is made from."""
+"""Shared fixtures of the serving estimate's tests."""
 
 from collections.abc import Callable
 from typing import Any

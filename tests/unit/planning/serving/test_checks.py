@@ -1,4 +1,4 @@
-"""Bad serving plans: what, got, allowed, and the fix, all at once."""
+"""Invalid serving plans: all findings at once, each with value, allowed values and fix."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What fits where: memory, heads, hosts, and the degrees of tensor parallelism that the software takes."""
+"""Which models fit which instances: memory, heads, hosts, and supported degrees of tensor parallelism."""
 
 from dataclasses import replace
 

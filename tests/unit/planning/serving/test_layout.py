@@ -1,4 +1,4 @@
-"""The best layout under latency limits, and the measured row that goes before the estimate."""
+"""The best layout under latency limits; a measured row takes precedence over the estimate."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""The times of a step and the rate they make, and the ranges of what the fit may say."""
+"""Step times, the resulting rate, and the allowed ranges of the fit."""
 
 from dataclasses import replace
 

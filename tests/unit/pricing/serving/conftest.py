@@ -1,4 +1,4 @@
-"""Serving plans priced from a mapping, on a day that does not move."""
+"""Serving plans priced from a mapping, on a fixed day."""
 
 from collections.abc import Callable
 from pathlib import Path

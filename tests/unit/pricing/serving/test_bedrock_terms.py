@@ -1,4 +1,4 @@
-"""Bedrock by region and profile, with a prompt cache, in a batch, and with weights of one's own."""
+"""Bedrock by region and profile, with a prompt cache, in a batch, and with custom weights."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal

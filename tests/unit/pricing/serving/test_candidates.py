@@ -1,4 +1,4 @@
-"""Which layout and which place a candidate has: the cheapest month that can be deployed."""
+"""Layout and place of a candidate: the cheapest month that can be deployed."""
 
 from decimal import Decimal
 

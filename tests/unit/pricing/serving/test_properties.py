@@ -1,4 +1,4 @@
-"""What holds of every serving plan, whatever is asked for."""
+"""Properties of every serving plan."""
 
 from dataclasses import replace
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Scheduled scaling in the bill: what runs by the clock is paid for by the clock."""
+"""Scheduled scaling in the bill: scheduled hours are billed by the schedule."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is refused of jobs for Kubernetes before anything is deployed, with the way to do it by hand."""
+"""Refusals of Kubernetes jobs before anything is deployed, with the manual alternative."""
 
 from datetime import UTC, datetime, timedelta
 

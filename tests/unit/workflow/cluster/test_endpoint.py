@@ -1,4 +1,4 @@
-"""The stories of `endpoint` against a stand-in of a deployed one: an answer, every way it can fail, and a load test."""
+"""The `endpoint` commands against an emulated endpoint: an answer, every failure, and a load test."""
 
 import base64
 import json
@@ -50,7 +50,7 @@ class TestChat:
 
     def test_it_is_asked_as_openai_clients_ask(self, runtime, ask):
         ask(most_tokens=5)
-        ((_, body, headers),) = runtime.asked
+        ((_, body, headers),) = runtime.requests
         assert (body["model"], body["stream"], body["max_tokens"]) == ("", True, 5)
         assert headers["Authorization"].startswith("Bearer sagemaker-api-key-")
 
@@ -97,13 +97,13 @@ class TestOtherKinds:
         endpoint = served("small", session)
         reply = asker(type(endpoint)(**{**values(endpoint), "base_url": None}), session)()
         assert (reply.kind, reply.input_tokens, reply.shown) == ("embedding", 11, "a vector of 3 dimensions")
-        assert runtime.asked[0][1]["input"]
+        assert runtime.requests[0][1]["input"]
 
     def test_a_component_is_named(self, runtime, session):
         runtime.mode = "components"
         endpoint = served("small", session)
         asker(type(endpoint)(**{**values(endpoint), "base_url": None}), session)()
-        headers = {key.lower(): value for key, value in runtime.asked[0][2].items()}
+        headers = {key.lower(): value for key, value in runtime.requests[0][2].items()}
         assert headers["x-amzn-sagemaker-inference-component"] == NAME
 
     def test_an_empty_embedding_is_a_failure(self, runtime, session):
@@ -172,7 +172,7 @@ class TestState:
         endpoint = served("small", session)
         with pytest.raises(DeploymentFailedError, match=f"is {status}"):
             probe(endpoint, session, asker(endpoint, session))
-        assert runtime.asked == []
+        assert runtime.requests == []
 
     def test_one_that_its_guard_has_deleted_is_reported(self, runtime, session):
         runtime.gone = True

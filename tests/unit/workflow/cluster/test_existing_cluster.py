@@ -1,4 +1,4 @@
-"""What makes two deployments the same cluster, what a plan needs of one that exists, and how to get in."""
+"""When two deployments are the same cluster, what a plan needs of an existing one, and how to connect."""
 
 import json
 from datetime import UTC, datetime

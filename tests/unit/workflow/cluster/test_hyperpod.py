@@ -1,4 +1,4 @@
-"""HyperPod in the workflow: training plans are looked at first, jobs are refused, and what was made is read back."""
+"""HyperPod in the workflow: training plan checks, refused jobs, and reading back the created cluster."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Training jobs as every other job is asked for: states in plain words, merged logs, a job that is created once."""
+"""Training jobs behind the common job interface: states, merged logs, and a job that is created only once."""
 
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -81,11 +81,11 @@ class Api:
     """A client that answers with what it was given, one answer a call, and keeps what was asked."""
 
     def __init__(self, **answers):
-        self.answers, self.asked = answers, []
+        self.answers, self.requests = answers, []
 
     def __getattr__(self, name):
         def call(**arguments):
-            self.asked.append((name, arguments))
+            self.requests.append((name, arguments))
             answer = self.answers[name]
             answer = answer.pop(0) if isinstance(answer, list) else answer
             if isinstance(answer, str):
@@ -111,7 +111,7 @@ def tags(key):
 def test_a_job_of_the_same_submission_is_the_one_that_an_earlier_call_created():
     api = Api(create_training_job="ResourceInUse: taken", describe_training_job=described(), list_tags=tags(JOB.key))
     _create(session(sagemaker=api), REQUEST, JOB.key)
-    assert [name for name, _ in api.asked] == ["create_training_job", "describe_training_job", "list_tags"]
+    assert [name for name, _ in api.requests] == ["create_training_job", "describe_training_job", "list_tags"]
 
 
 def test_a_name_that_another_submission_has_is_refused():
@@ -140,7 +140,7 @@ def test_a_job_that_is_over_is_not_stopped_and_one_that_runs_is_not_taken_back()
     over, runs = Api(describe_training_job=described("Completed", "Completed")), Api(describe_training_job=described())
     assert not source(over).cancel(JOB)
     assert not source(runs).cancel(JOB, only_pending=True)
-    assert {name for name, _ in (*over.asked, *runs.asked)} == {"describe_training_job"}
+    assert {name for name, _ in (*over.requests, *runs.requests)} == {"describe_training_job"}
 
 
 def test_a_waiting_job_that_is_taken_back_is_waited_for_until_it_has_stopped():
@@ -149,7 +149,7 @@ def test_a_waiting_job_that_is_taken_back_is_waited_for_until_it_has_stopped():
     job_source = source(api)
     job_source.sleep = lambda _: None
     assert job_source.cancel(JOB, only_pending=True)
-    assert [name for name, _ in api.asked].count("stop_training_job") == 1
+    assert [name for name, _ in api.requests].count("stop_training_job") == 1
     assert not states
 
 
@@ -172,7 +172,7 @@ def test_lines_of_all_nodes_are_merged_by_time_and_those_of_the_others_say_whose
     read = NodeLogs(session=session(logs=logs), job=JOB.job, settle_s=0.0)
     assert read.read(NOW, whole=False) == b"[algo-10] a\n[algo-2] b\nc\n"
     assert read.read(NOW, whole=True) == b"[algo-10] a\n[algo-2] b\nc\nd\n"
-    first, _, later = (arguments for _, arguments in logs.asked)
+    first, _, later = (arguments for _, arguments in logs.requests)
     assert later["startTime"] == first["endTime"] + 1
 
 

@@ -1,4 +1,4 @@
-"""What is read back, what may not be read, and what nothing reads."""
+"""Reading back a deployment: verified, unreadable and unverified resources."""
 
 from datetime import UTC, datetime
 from pathlib import Path

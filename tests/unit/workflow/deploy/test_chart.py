@@ -1,4 +1,4 @@
-"""Where HyperPod's chart comes from: a folder that is named, the cache, its publishers; what a failure says."""
+"""Sources of HyperPod's chart: a named folder, the cache, its publishers; messages of failures."""
 
 import json
 from dataclasses import replace

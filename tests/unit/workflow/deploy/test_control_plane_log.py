@@ -1,4 +1,4 @@
-"""A control plane's log group that EKS made anew after its cluster was gone: it is in the way of the next one."""
+"""A control plane's log group that EKS recreated after its cluster was deleted blocks the next cluster."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is shown before the question: what changes in the account, what it costs an hour, and what refuses it."""
+"""The page before the confirmation: changes in the account, cost per hour, and refusals."""
 
 import json
 import subprocess

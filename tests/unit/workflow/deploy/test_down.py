@@ -1,4 +1,4 @@
-"""Whose end a name or a file means, and a removal that its user does not wait for."""
+"""Which cluster a name or a file selects for removal, and a removal without waiting."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the story of an endpoint leaves running is looked up."""
+"""Listing what an endpoint's deployment leaves running."""
 
 from datetime import UTC, datetime
 from pathlib import Path

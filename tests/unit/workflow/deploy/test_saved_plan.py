@@ -1,4 +1,4 @@
-"""A saved plan: what was shown is carried out as it was, or refused because something moved."""
+"""A saved plan is executed as shown, or refused because something changed."""
 
 import json
 import os

@@ -15,10 +15,10 @@ class Person:
     """A listener that keeps what it is shown."""
 
     def __init__(self):
-        self.told, self.shown, self.open = [], [], 0
+        self.messages, self.shown, self.open = [], [], 0
 
     def __call__(self, text):
-        self.told.append(text)
+        self.messages.append(text)
 
     def stage(self, words):
         self(words)
@@ -74,7 +74,7 @@ def test_a_stack_is_a_line_and_its_resources_are_shown_while_they_are_made(perso
     ]
     for _ in follow(person, lines, range(10)):
         pass
-    assert person.told == ["stack slipway-x-network: 2 resources", f"stack {TRAINING}: 1 resources"]
+    assert person.messages == ["stack slipway-x-network: 2 resources", f"stack {TRAINING}: 1 resources"]
     assert [parts for _, _, parts in person.shown] == [
         [],
         ["Network/Nat  AWS::EC2::NatGateway"],
@@ -108,7 +108,7 @@ def test_what_failed_is_reported_whatever_is_shown(person):
     ]
     for _ in follow(person, lines, [0, 1]):
         pass
-    assert person.told[1].split() == ["CREATE_FAILED", "Custom::PclusterCluster", "ParallelCluster/Cluster/Default"]
+    assert person.messages[1].split() == ["CREATE_FAILED", "Custom::PclusterCluster", "ParallelCluster/Cluster/Default"]
     assert person.shown[-1][2] == []
 
 

@@ -1,4 +1,4 @@
-"""The doctor on machines, networks, reservations, images, data and names."""
+"""The doctor on instances, networks, reservations, images, data and names."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The doctor on what a plan names of the account's own: security groups and roles."""
+"""The doctor on existing resources that a plan names: security groups and roles."""
 
 import json
 

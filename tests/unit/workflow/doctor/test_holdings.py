@@ -1,4 +1,4 @@
-"""A second launch: what the plan's own stacks hold counts as room, and what another cluster holds does not."""
+"""A second launch: resources of the plan's own stacks count as available, those of other clusters do not."""
 
 import json
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The doctor on the plan's key: its state, its kind, whom its policy lets in, and the key of root volumes."""
+"""The doctor on the plan's key: its state, its kind, its policy, and the key of root volumes."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What is said to exist, and to cost, when a launch ends early."""
+"""The report of remaining resources, and their cost, when a launch ends early."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""The offers of this moment as rows of a plan: at their own fee, with their own id and source, among the others."""
+"""Current offers as rows of a plan: with their own fee, id and source, among the other rows."""
 
 from datetime import timedelta
 from decimal import Decimal

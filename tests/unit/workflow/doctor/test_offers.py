@@ -1,4 +1,4 @@
-"""What AWS has for a plan at this moment, with the total of each and the command that buys it."""
+"""Current offers of AWS for a plan, with the total of each and the command that buys it."""
 
 from datetime import timedelta
 
@@ -102,7 +102,7 @@ def test_a_block_of_the_account_costs_nothing_more_and_can_be_extended(offering,
 def test_spot_is_scored_in_a_pool_of_three_types(offering, find_offers):
     (spot,) = of(find_offers(), OfferKind.SPOT)
     assert (spot.offer.score, spot.offer.az_id) == (3, "use2-az1")
-    sent = next(sent for name, sent in offering.asked if name == "ec2.GetSpotPlacementScores")
+    sent = next(sent for name, sent in offering.requests if name == "ec2.GetSpotPlacementScores")
     assert sent["TargetCapacity"] == "384"
     assert sum(name.startswith("InstanceType.") for name in sent) == 3
 

@@ -1,4 +1,4 @@
-"""The doctor on quotas: by name, with what is used, and never a tick where the answer is not known."""
+"""The doctor on quotas: by name, with the current use, and never ok when the answer is unknown."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""When the run of these tests ran, and answers of Cost Explorer's for it."""
+"""The period of the test run, and Cost Explorer's answers for it."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Runs that were billed: a run folder with a real quote, and an account that answers what was billed for it."""
+"""Billed runs: a run folder with a real quote, and an account with the bill for it."""
 
 import pytest
 

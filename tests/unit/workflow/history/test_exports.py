@@ -1,4 +1,4 @@
-"""Exports of a bill: those of a generator and of the FinOps Foundation to the cent, every form of a file, damage."""
+"""Bill exports: generated and FinOps Foundation files to the cent, every file format, and damaged files."""
 
 import csv
 import gzip

@@ -1,4 +1,4 @@
-"""The ledger of a folder: what is read of run folders, what the index spares, and the command."""
+"""The ledger of a folder: what is read from run folders, what the index saves, and the command."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""What runs are measured at, where that is kept, what quotes make of it, and `slipway accuracy`."""
+"""Measurements of runs: how they are taken and stored, their effect on quotes, and `slipway accuracy`."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""A quote beside a bill: every dollar in one place, and differences that add up."""
+"""Reconciling a quote with a bill: every dollar in one place, and differences that add up."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal

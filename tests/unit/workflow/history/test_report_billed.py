@@ -41,7 +41,7 @@ def test_cost_explorer_is_asked_by_the_clusters_tag_for_the_days_of_the_run(acco
         [day("2026-11-10", ("Credit", "NoUsageType", cost("-100")), ("Tax", "NoUsageType", cost("90")))],
     )
     bill = billed(slipway)["billed"]
-    (_, first), (_, second) = account.asked
+    (_, first), (_, second) = account.requests
     assert first["TimePeriod"] == {"Start": "2026-11-10", "End": "2026-11-25"}
     tagged = {"Tags": {"Key": "slipway:cluster", "Values": ["billed"], "MatchOptions": ["EQUALS"]}}
     assert first["Filter"]["And"][0] == second["Filter"]["And"][0] == tagged

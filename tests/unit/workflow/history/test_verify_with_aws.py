@@ -1,4 +1,4 @@
-"""`slipway quote --verify-with-aws` and `--credits`: answers walked against botocore's shapes, refusals, none."""
+"""`slipway quote --verify-with-aws` and `--credits`: answers in botocore's shapes, refusals, no answer."""
 
 import json
 from datetime import UTC, datetime
@@ -237,7 +237,7 @@ def test_credits_of_the_account_pay_before_cash(account, plan, slipway):
         assumption["source"] for assumption in after["assumptions"] if assumption["name"] == "credit not counted"
     ]
     assert [each.split(": ")[0] for each in left_out] == [f"Promotion {number}" for number in (3, 4, 5, 6)]
-    (_, sent) = account.asked[-1]
+    (_, sent) = account.requests[-1]
     assert (sent["accountId"], sent["payerAccountFlag"]) == ("123456789012", True)
 
 

@@ -1,4 +1,4 @@
-"""What a change of plans does to their totals: of files, folders and git revisions, with the reasons and a policy."""
+"""How changed plans change their totals: of files, folders and git revisions, with reasons and a policy."""
 
 import json
 import subprocess

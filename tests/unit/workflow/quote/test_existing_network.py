@@ -1,4 +1,4 @@
-"""The facts of an existing network, read from EC2 into the plan; botocore checks both shapes."""
+"""Facts of an existing network, read from EC2; botocore checks requests and answers."""
 
 import boto3
 import pytest

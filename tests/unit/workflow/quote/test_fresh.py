@@ -1,4 +1,4 @@
-"""Prices before a deployment: refreshed where there are credentials, and gated twice."""
+"""Prices before a deployment: refreshed when credentials exist, and gated twice."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""What a load test of one's own endpoint does to later quotes: written to a folder, and read by the commands."""
+"""How a load test of a deployed endpoint changes later quotes."""
 
 import json
 from datetime import UTC, datetime

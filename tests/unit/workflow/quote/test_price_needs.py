@@ -1,4 +1,4 @@
-"""What is asked of AWS: only what a plan needs, and everything when everything is wanted."""
+"""Price requests for a plan: only what it needs, or everything on request."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Fresh prices into the cache: what fails, what is refused, what moved, and where the next refresh goes on."""
+"""Refreshing prices into the cache: failures, refusals, changed prices, and resuming."""
 
 import json
 import re
@@ -96,10 +96,10 @@ class TestKept:
 
     def test_the_next_refresh_asks_everything_again(self, aws, run):
         run(ON_DEMAND, SPOT)
-        before = len(aws.asked)
+        before = len(aws.requests)
         report, _ = run(ON_DEMAND, SPOT, now=NOW + timedelta(minutes=1))
         assert report.resumed == 0
-        assert len(aws.asked) == 2 * before
+        assert len(aws.requests) == 2 * before
 
     def test_what_a_day_brought_shows_as_a_difference(self, aws, run, catalog):
         run(SPOT, now=NOW - timedelta(days=1))
@@ -168,7 +168,7 @@ class TestFailures:
         aws.always["DescribeSavingsPlansOfferingRates"] = THROTTLED
         run(*ALL)
         aws.always.clear()
-        aws.asked.clear()
+        aws.requests.clear()
         report, messages = run(*ALL, now=NOW + timedelta(minutes=5))
         assert aws.operations() == ["DescribeSavingsPlansOfferingRates"]
         assert (report.whole, report.asked, report.answered, report.resumed) == (True, 5, 5, 4)
@@ -259,7 +259,7 @@ class TestRegions:
     def test_regions_that_the_account_may_not_use_are_left_out_and_reported(self, aws, run):
         report, _ = run(*self.questions())
         assert report.skipped_regions == ("af-south-1",)
-        assert {each.region for each in aws.asked if each.operation == "DescribeSpotPriceHistory"} == {
+        assert {each.region for each in aws.requests if each.operation == "DescribeSpotPriceHistory"} == {
             "us-east-2",
             "us-west-2",
         }
@@ -288,7 +288,7 @@ class TestForPlans:
         report = refresh_file(path, (), environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
         assert (report.whole, report.asked, report.prices) == (True, 20, 6)
         assert set(aws.operations()) == {"DescribeSpotPriceHistory", "GetProducts"}
-        services = {each.body["ServiceCode"] for each in aws.asked if each.operation == "GetProducts"}
+        services = {each.body["ServiceCode"] for each in aws.requests if each.operation == "GetProducts"}
         assert services >= {"AmazonEC2", "AmazonS3", "AmazonVPC", "AmazonCloudWatch", "AmazonEKS"}
         assert isinstance(catalog().on_demand("m6i.xlarge", "us-east-2"), Price)
 
@@ -344,12 +344,12 @@ class TestForPlans:
     def test_a_named_region_replaces_the_plans(self, aws, path, tmp_path):
         environment = aws.environment(tmp_path)
         refresh_file(path, ["us-west-2"], environment=environment, now=NOW, say=lambda line: None)
-        assert {each.region for each in aws.asked if each.operation == "DescribeSpotPriceHistory"} == {"us-west-2"}
+        assert {each.region for each in aws.requests if each.operation == "DescribeSpotPriceHistory"} == {"us-west-2"}
 
     def test_a_region_that_nobody_knows_is_unreadable(self, aws, path, tmp_path):
         with pytest.raises(UnreadableInputError, match="no region us-eest-1"):
             refresh_file(path, ["us-eest-1"], environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
-        assert aws.asked == []
+        assert aws.requests == []
 
     def test_nothing_left_to_ask_for_is_reported(self, aws, path, tmp_path):
         path.write_text(path.read_text().replace("nodes: 1", "nodes: 1, az_id: use2-az1"))
@@ -371,7 +371,7 @@ class TestForPlans:
         environment = aws.environment(tmp_path)
         report = refresh_file(None, ["us-east-2"], environment=environment, now=NOW, say=messages.append)
         assert report.asked == report.answered > 200
-        assert {each.region for each in aws.asked if each.operation.startswith("Describe")} <= {
+        assert {each.region for each in aws.requests if each.operation.startswith("Describe")} <= {
             "us-east-1",
             "us-east-2",
         }
@@ -390,7 +390,7 @@ class TestCache:
         environment = aws.environment(tmp_path)
         with pytest.raises(ImpossibleError, match="cannot write the price cache"):
             refresh((SPOT,), catalog=known_catalog(environment, NOW), environment=environment, now=NOW, say=print)
-        assert aws.asked == []
+        assert aws.requests == []
 
     def test_every_file_can_be_read_back(self, aws, run, tmp_path):
         run(*ALL)

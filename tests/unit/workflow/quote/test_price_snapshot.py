@@ -1,4 +1,4 @@
-"""A snapshot of prices: packed, checked by its digest, taken whole or not at all."""
+"""A snapshot of prices: packed, checked by its digest, imported completely or not at all."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Prices without an account: AWS's public files from a server on loopback, into the cache, with their real shapes."""
+"""Prices without an account: AWS's public files from a loopback server, into the cache, in their real shapes."""
 
 import json
 from datetime import date, timedelta
@@ -291,7 +291,7 @@ def test_a_cut_file_is_gone_on_with_from_where_it_ended(site, run, catalog):
     site.cuts[EC2] = [1000, 700]
     report, _ = run()
     assert report.whole
-    ranges = [(stated, status) for path, stated, status in site.asked if path == EC2]
+    ranges = [(stated, status) for path, stated, status in site.requests if path == EC2]
     assert ranges == [("", 200), ("bytes=1000-", 206), ("bytes=1700-", 206)]
     assert size > 1700
     assert catalog().on_demand(P5, REGION).as_of == NOW.date()
@@ -345,7 +345,7 @@ def test_without_a_region_only_the_first_price_files_are_read_and_that_is_said(s
     messages = []
     report = refresh_file(None, (), environment=site.environment(tmp_path), now=NOW, say=messages.append)
     assert any("price files of us-east-1, us-east-2, us-west-2 only" in line for line in messages)
-    regions = {path.split("/")[6] for path, _, _ in site.asked if path.startswith("/offers")}
+    regions = {path.split("/")[6] for path, _, _ in site.requests if path.startswith("/offers")}
     assert regions == {"us-east-1", "us-east-2", "us-west-2", "index.json"}
     assert report.failures
 
@@ -354,7 +354,7 @@ def test_keys_that_are_half_there_are_an_error_and_no_reason_to_go_without(site,
     environment = {**site.environment(tmp_path), "AWS_ACCESS_KEY_ID": "AKID"}
     with pytest.raises(CredentialsError):
         refresh_file(None, (REGION,), environment=environment, now=NOW, say=lambda _: None)
-    assert site.asked == []
+    assert site.requests == []
 
 
 def test_what_is_kept_of_a_large_file_is_small_and_the_file_goes(site, run, tmp_path):

@@ -1,4 +1,4 @@
-"""A plan at several values of its keys, each point as the plan with those values would be priced by itself."""
+"""A plan priced at several values of its keys: each point equals the plan with those values."""
 
 import json
 import sys

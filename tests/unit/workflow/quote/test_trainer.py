@@ -1,4 +1,4 @@
-"""A job's folder and its command's script are looked at before anything is priced."""
+"""A job's folder and its command's script are checked before pricing."""
 
 import subprocess
 from dataclasses import replace

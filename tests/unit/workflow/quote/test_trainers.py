@@ -1,4 +1,4 @@
-"""A trainer that cannot resume, by the script that the command names."""
+"""Detecting a trainer that cannot resume, from the command's script."""
 
 import pytest
 

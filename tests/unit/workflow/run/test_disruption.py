@@ -1,4 +1,4 @@
-"""When the sandbox plays the loss of a node, and what is said where it could not."""
+"""When the sandbox simulates the loss of a node, and the message when it could not."""
 
 import threading
 from dataclasses import dataclass, field

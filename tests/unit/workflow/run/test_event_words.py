@@ -1,4 +1,4 @@
-"""What a person who follows a job is told of the agent's events."""
+"""Messages about the agent's events for the user who follows a job."""
 
 import pytest
 

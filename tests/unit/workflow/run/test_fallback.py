@@ -1,4 +1,4 @@
-"""Where a job goes when no machines come: the next candidate of a real plan, judged by its own quote."""
+"""The fallback when no capacity arrives: the next candidate of a real plan, gated by its own quote."""
 
 from dataclasses import replace
 from datetime import date

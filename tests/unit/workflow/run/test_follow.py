@@ -1,4 +1,4 @@
-"""Following a job: what it writes is taken in as it grows, and told once."""
+"""Following a job: new output is read as it grows, and reported once."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A run whose cluster was taken down: `status`, `logs` and `report` answer from the run folder."""
+"""A run whose cluster was removed: `status`, `logs` and `report` read the run folder."""
 
 import json
 from dataclasses import replace

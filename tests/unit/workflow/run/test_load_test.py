@@ -1,4 +1,4 @@
-"""A load test against a stand-in of a deployed endpoint, and what it leaves for later quotes."""
+"""A load test against an emulated endpoint, and its result for later quotes."""
 
 import json
 from dataclasses import replace
@@ -109,7 +109,7 @@ class TestRequests:
         """The stand-in counts 30 tokens of a template beside the words."""
         wanted = LoadPlan(input_tokens=300, output_tokens=20, setting=None, full=None)
         assert loader(served("small", session), session, wanted)().input_tokens == pytest.approx(300, rel=0.02)
-        body = runtime.asked[-1][1]
+        body = runtime.requests[-1][1]
         assert (body["max_tokens"], body["ignore_eos"]) == (20, True)
 
     def test_no_two_begin_alike(self):
@@ -121,7 +121,7 @@ class TestRequests:
         runtime.usage = False
         wanted = LoadPlan(input_tokens=50, output_tokens=4, setting=None, full=None)
         loader(served("small", session), session, wanted)()
-        assert len(runtime.asked[-1][1]["messages"][0]["content"].split()) == 51
+        assert len(runtime.requests[-1][1]["messages"][0]["content"].split()) == 51
 
 
 class TestPlan:

@@ -1,4 +1,4 @@
-"""The meter of a running job: how far, how fast, and what it will have cost beside its quote."""
+"""The meter of a running job: progress, speed, and the forecast cost beside its quote."""
 
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Copies of a job's files that `launch` and `status` bring up to date at the same moment, by the real Slurm's shell."""
+"""Copies of a job's files that `launch` and `status` update at the same time, through the real Slurm's shell."""
 
 import json
 import os

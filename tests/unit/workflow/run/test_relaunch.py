@@ -1,4 +1,4 @@
-"""What a launch meets of earlier launches: whose checkpoints they are, and a job that may not begin anew."""
+"""Launching over earlier launches: the owner of the checkpoints, and a job that must not start again."""
 
 from types import SimpleNamespace
 

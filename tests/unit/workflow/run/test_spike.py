@@ -1,4 +1,4 @@
-"""The plans that a spike launches, when it ends its job, and what compare says before and after it."""
+"""Spikes: the plans they launch, when the job ends, and compare before and after."""
 
 import json
 import sys
@@ -83,11 +83,11 @@ class Slurm:
     """The scheduler's side, which is a process elsewhere; it does not answer the first time."""
 
     def __init__(self):
-        self.asked = []
+        self.requests = []
 
     def cancel(self, job):
-        self.asked.append(job)
-        if len(self.asked) == 1:
+        self.requests.append(job)
+        if len(self.requests) == 1:
             raise UnreachableError("the head node is silent")
 
 
@@ -114,7 +114,7 @@ class TestEnough:
             follower.step = step
             sated.check(follower)
         assert looked == [10, 20, 20]
-        assert watch.source.asked == ["job 7", "job 7"]
+        assert watch.source.requests == ["job 7", "job 7"]
         assert messages == [
             "the head node is silent; trying again",
             "step 20: the measurement is complete, cancelling the job",
@@ -125,7 +125,7 @@ class TestEnough:
         follower.step = 20
         sated = StopCondition(is_met=None, watch=watch, folder=None, tell=None)
         sated.check(follower)
-        assert (sated.checked_step, sated.over, watch.source.asked) == (None, False, [])
+        assert (sated.checked_step, sated.over, watch.source.requests) == (None, False, [])
 
 
 class TestShown:
