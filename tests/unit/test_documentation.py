@@ -110,3 +110,12 @@ def test_every_page_of_the_docs_is_in_the_site():
     }
     assert settings["theme"]["font"] == "false"
     assert settings["strict"] == "true"
+
+
+@pytest.mark.parametrize("page", sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")))
+def test_what_belongs_to_an_item_of_a_list_is_indented_as_the_site_reads_it(page):
+    """Python-Markdown counts in steps of 4 columns, and reads no new item in the lines of a further paragraph."""
+    text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert re.findall(r"^ {1,3}(?:[-*] |\d+\. |\|).*|(?<=\n\n)(?: {1,3}| {5,7})\S.*", text, re.MULTILINE) == []
+    further = [block for block in text.split("\n\n") if re.match(r" {4}(?![-*] |\d+\. )\S", block)]
+    assert [block for block in further if re.search(r"^(?:[-*]|\d+\.) ", block, re.MULTILINE)] == []
