@@ -175,8 +175,9 @@ def test_one_step_and_all_of_them_are_not_asked_for_at_once(folder, slipway):
     assert (code, "--step and --all" in err) == (2, True)
 
 
+@pytest.mark.parametrize("superseded", [False, True])
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_the_table_of_checkpoints_fits(width):
+def test_the_table_of_checkpoints_fits_and_names_the_run_from_80_columns(width, superseded):
     run = "llama31-8b-sft-20261120t203048z-089799cd"
     made = [
         Checkpoint(
@@ -189,13 +190,16 @@ def test_the_table_of_checkpoints_fits(width):
             run=run,
             attempt=2,
             written_at="2026-11-20T20:29:38+00:00",
+            layout="huggingface",
+            superseded=superseded and step == 90_000,
         )
         for step in (120_000, 90_000)
     ]
     lines = page("s3://bucket/runs", tuple(made), width)
     assert max(map(len, lines)) <= width
     assert [("120000" in line, "41.0 MiB" in line, "20:29:38" in line) for line in lines].count((True, True, True)) == 1
-    assert (run.removeprefix("llama31-8b-sft-") in "".join(lines)) == (width == 120)
+    assert (run.removeprefix("llama31-8b-sft-") in "".join(lines)) == (width >= 80)
+    assert ("expires" in lines[3].split()) == superseded
 
 
 @pytest.mark.parametrize("width", [80, 120])
