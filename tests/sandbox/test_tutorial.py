@@ -27,12 +27,17 @@ STEPS = "100000"
 
 
 class Terminal:
-    """A folder with the examples, a sandbox of its own, and programs that a node of AWS has."""
+    """An empty folder, a sandbox of its own, and programs that a node of AWS has."""
 
-    def __init__(self, folder):
-        self.folder, self.programs = folder, folder / "bin"
+    def __init__(self, folder, programs):
+        self.folder, self.programs = folder, programs
+        self.folder.mkdir()
         self.programs.mkdir()
-        (folder / "examples").symlink_to(ROOT / "examples")
+        self.started = []
+
+    def link_examples(self):
+        """Put the examples into the folder."""
+        (self.folder / "examples").symlink_to(ROOT / "examples")
 
     def program(self, name, line):
         """Add a program to PATH."""
@@ -49,7 +54,16 @@ class Terminal:
         """Start a command, with its output in a file."""
         log = self.folder / f"{line.split()[1]}.log"
         with log.open("w") as file:
-            return subprocess.Popen(shlex.split(line), cwd=self.folder, stdout=file, stderr=subprocess.STDOUT), log
+            process = subprocess.Popen(shlex.split(line), cwd=self.folder, stdout=file, stderr=subprocess.STDOUT)
+        self.started.append(process)
+        return process, log
+
+    def stop(self):
+        """End what a failed test has left running."""
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+                process.wait(PATIENCE_S)
 
     def start_and_interrupt(self, line, sign):
         """Start a command that stays, and press Ctrl-C when its output contains `sign`."""
@@ -65,7 +79,9 @@ def terminal(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     places = [str(tmp_path / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
     monkeypatch.setenv("PATH", os.pathsep.join(places))
-    yield Terminal(tmp_path)
+    made = Terminal(tmp_path / "work", tmp_path / "bin")
+    yield made
+    made.stop()
     staying.stop(os.environ)
 
 
@@ -76,6 +92,7 @@ def test_the_tutorial_and_the_guides_work_as_they_are_written(terminal):
     guides = marked("sandbox")
     assert first
     assert guides
+    terminal.link_examples()
     output = "".join(terminal.run(line) for block in first for line in lines(block))
     assert "attempt 2 resumes from step" in output
     for block in guides:
@@ -88,6 +105,7 @@ def test_the_tutorial_and_the_guides_work_as_they_are_written(terminal):
 def test_the_readme_launches_interrupts_and_resumes(terminal):
     commands = [line for block in marked("own sandbox") for line in lines(block)]
     assert commands
+    terminal.link_examples()
     for line in commands:
         assert "attempt 2 resumes from step" in terminal.run(line)
 
@@ -104,16 +122,16 @@ def test_the_guide_to_a_running_job_works_as_it_is_written(terminal):
     assert list(by_command) == ["attach", "ssh", "exec", "tunnel", "cancel"]
     terminal.run("slipway sandbox start")
     launch, log = terminal.start("slipway launch plan.yaml --sandbox --yes")
-    until(lambda: "step 20/" in log.read_text(encoding="utf-8"), lambda: log.read_text(encoding="utf-8"))
+    until(lambda: "step 20 of 100,000" in log.read_text(encoding="utf-8"), lambda: log.read_text(encoding="utf-8"))
     launch.send_signal(signal.SIGINT)
     launch.wait(PATIENCE_S)
 
-    assert "the job continues" in terminal.start_and_interrupt(by_command["attach"], "step ")
+    assert "the job of tiny-gpt continues" in terminal.start_and_interrupt(by_command["attach"], "step ")
     assert re.search(r"^job=\d+$", terminal.run(by_command["ssh"], stdin="echo job=$SLURM_JOB_ID\n"), re.MULTILINE)
     assert "NVIDIA H100" in terminal.run(by_command["exec"])
     with socket.create_server(("127.0.0.1", int(by_command["tunnel"].split()[-1]))):
         assert "leads to port 6006" in terminal.start_and_interrupt(by_command["tunnel"], "Ctrl-C")
-    terminal.run(by_command["cancel"])
+    terminal.run(f"{by_command['cancel']} --yes")
     assert "cancelled" in terminal.run("slipway status tiny-gpt")
     terminal.run("slipway sandbox stop --yes")
 
@@ -128,7 +146,7 @@ def test_the_guide_to_frameworks_works_with_a_hugging_face_trainer(terminal):
         "slipway": 1,
         "name": "own",
         "workload": {"train": {"model": {"params_b": 0.0002}, "method": "pretrain", "hours": 0.5}},
-        "target": {"kind": "parallelcluster", "region": "us-east-2", "instance_type": "p5.48xlarge"},
+        "target": {"kind": "parallelcluster", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 1},
         "purchase": {"option": "spot"},
         "checkpoint": {"interval": 30},
         "run": {"env": {"PACE_HOLD": "55"}},

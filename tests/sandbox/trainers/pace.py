@@ -1,7 +1,7 @@
 """Runs a training script unchanged, and disturbs it by optimizer steps, not by seconds: `pace.py SCRIPT WORDS...`.
 
 In attempt 1 it waits after `PACE_HOLD` steps until a signal has been handled, and goes on slowly; in attempt 2, at full
-speed, it fails after `PACE_CRASH` steps. At the end it prints a digest of what was trained.
+speed, it fails after `PACE_CRASH` steps (unset: never). At the end it prints a digest of what was trained.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 ATTEMPT = os.environ.get("SLIPWAY_ATTEMPT", "0")
-HOLD, CRASH = int(os.environ.get("PACE_HOLD", "0")), int(os.environ.get("PACE_CRASH", "0"))
+HOLD, CRASH = int(os.environ.get("PACE_HOLD", "0")), int(os.environ.get("PACE_CRASH", "-1"))
 reads, writes = os.pipe2(os.O_NONBLOCK)
 counter, begun, optimizers = itertools.count(1), itertools.count(), {}
 groups = set()  # held: gloo's threads and DDP, the last to let go of it, wait for each other (pytorch/pytorch#56297)
