@@ -1,6 +1,5 @@
 """What decides of a quote, in the few lines before a question: the pick, its total, what guards it, what is wrong."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
@@ -54,20 +53,12 @@ def _groups(components: Sequence[CostComponent]) -> Iterator[str]:
         yield f"{group} ${words.dollars(usd)}" + (" and more" if any(line.usd is None for line in lines) else "")
 
 
-def _short(lines: Sequence[str], width: int) -> list[str]:
-    """Lines in a terminal each on one of it; whole where nobody types -v to see the rest."""
-    if not sys.stderr.isatty():
-        return [piece for line in lines for piece in wrapped(line, width)]
-    return [line if len(line) <= width else f"{line[: width - 1].rpartition(' ')[0].rstrip()} …" for line in lines]
-
-
 def _findings(findings: Sequence[Finding], width: int) -> list[str]:
-    """The gravest findings, what makes the price doubtful first, with warnings whole; and how many more there are."""
+    """The gravest findings, what makes the price doubtful first, each whole; and how many more there are."""
     order = list(Level)
     ranked = sorted(findings, key=lambda finding: (-order.index(finding.level), finding.code not in DOUBTFUL_PRICE))
     more = len(ranked) - MOST_FINDINGS
     lines: list[str] = []
     for finding in ranked[:MOST_FINDINGS]:
-        line = f"  {finding_line(finding)}"
-        lines += _short([line], width) if finding.level is Level.INFO else wrapped(line, width)
+        lines += wrapped(f"  {finding_line(finding)}", width)
     return lines + ([f"  and {more} more remark{'s' if more > 1 else ''}"] if more > 0 else [])

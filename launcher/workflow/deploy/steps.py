@@ -342,10 +342,10 @@ def plan_words(plan: Plan) -> list[str]:
     if request.network.vpc_id is None and target_of(place.target).per_job:
         lines.append("network: the service's own")
     elif request.network.vpc_id is None:
-        lines.append(f"network {request.network.cidr}: one private subnet, a NAT gateway, an S3 endpoint")
+        lines.append(f"network {request.network.cidr}: a private subnet, NAT gateway, S3 endpoint")
     else:
         lines.append(f"network {request.network.vpc_id}, unchanged")
-    location = request.checkpoint.store_uri or f"a bucket of the cluster, which stays after slipway down {request.name}"
+    location = request.checkpoint.store_uri or f"the cluster's bucket, which slipway down {request.name} keeps"
     lines.append(f"checkpoints: {location}")
     return lines
 

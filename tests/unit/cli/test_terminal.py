@@ -10,7 +10,7 @@ import pytest
 
 from launcher.answers.quote_brief import page
 from launcher.cli.output import say
-from launcher.model.finding import warning
+from launcher.model.finding import info, warning
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from tests.plans import NOW, ROOT
@@ -105,6 +105,17 @@ def test_what_is_shown_of_a_quote_leaves_room_for_the_changes_and_a_pipe_has_all
     assert "…" not in text
     for policy in quoted.policies:
         assert policy.name in text
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_remark_before_the_question_is_wrapped_at_words(width):
+    priced = price(ROOT / "examples" / "tiny-gpt.yaml", NOW, PriceOptions(any_age=True))
+    remark = info("a", "workload.train.stack", "word " * 40 + "last", "fix " * 20 + "end")
+    shown = page(replace(priced.quote(1), findings=(remark,)), 1, width, priced)
+    assert max(map(len, shown)) <= width
+    text = " ".join(" ".join(shown).split())
+    assert f"info: workload.train.stack: {'word ' * 40}last ({'fix ' * 20}end)" in text
+    assert "…" not in text
 
 
 @pytest.mark.long
