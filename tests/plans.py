@@ -19,7 +19,7 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def request_of(data: Mapping[str, Any]) -> PlanRequest:
-    """The request of a plan file that says the same as a mapping."""
+    """The request of a plan file with the contents of a mapping."""
     return plan_file.loads(yaml.safe_dump(data))
 
 

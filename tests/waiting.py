@@ -7,7 +7,7 @@ PATIENCE_S = 240.0
 
 
 def until(condition, describe=str, seconds=PATIENCE_S):
-    """Wait until something holds, and give it; when it never does, the test fails with what `told()` says."""
+    """Wait until a condition holds, and return its value; after the timeout the test fails with `describe()`."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, f"waited in vain: {describe()}"

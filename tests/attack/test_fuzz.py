@@ -40,7 +40,7 @@ ALLOWED = frozenset((0, 2, 3, 4, 5, 6, 7))
 
 
 def rounds(kind):
-    """The numbers of a round: a few, all of them, or the one that is asked for."""
+    """The numbers of the rounds to run: a few, all, or the selected one."""
     setting = os.environ.get("SLIPWAY_FUZZ", "")
     if setting.startswith(f"{kind}:"):
         number = int(setting.partition(":")[2])
@@ -70,7 +70,7 @@ def check_readable(refusal):
 
 
 def run(*words):
-    """A command as it is run, with strict UTF-8 on both streams; its exit code and what it said."""
+    """Run a command with strict UTF-8 on both streams; return its exit code and its output."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     before, sys.argv = sys.argv, ["slipway", *map(str, words)]
     try:

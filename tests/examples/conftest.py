@@ -127,8 +127,8 @@ def code_of(process):
 
 
 @pytest.fixture(scope="module")
-def life(tmp_path_factory):
-    """Makes lives; whatever still runs at the end is killed."""
+def start_trainer(tmp_path_factory):
+    """Starts trainer processes; those still running at the end are killed."""
     lives = []
 
     def make(*command, **environment):

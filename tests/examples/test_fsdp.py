@@ -23,9 +23,9 @@ SMALL = ["--steps", str(STEPS), "--batch", "4", "--context", "16", "--log-every"
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(life):
+def uninterrupted(start_trainer):
     """The losses and the weights' hash of a run that nothing disturbs and that saves nothing."""
-    run = life(*COMMAND, **TORCHRUN)
+    run = start_trainer(*COMMAND, **TORCHRUN)
     assert code_of(run.alone(*SMALL)) == 0, run.output()
     assert "2 ranks on cpu, checkpoints: none\n" in run.output()
     losses = run.losses()
@@ -35,10 +35,10 @@ def uninterrupted(life):
 
 
 @pytest.mark.slow
-def test_a_notice_and_a_resume_leave_no_trace(life, store, s3torchconnector, uninterrupted):
+def test_a_notice_and_a_resume_leave_no_trace(start_trainer, store, s3torchconnector, uninterrupted):
     """The agent in mode dcp, s3torchconnector, torchrun; a notice in the middle reaches both ranks."""
     environment, keys = store
-    run = life(*COMMAND, **TORCHRUN, **environment)
+    run = start_trainer(*COMMAND, **TORCHRUN, **environment)
     first = run.supervised(*SMALL, "--every", "4", "--pause-s", "0.3", mode="dcp")
     run.wait_for_step(6)
     first.send_signal(signal.SIGUSR1)
@@ -55,9 +55,9 @@ def test_a_notice_and_a_resume_leave_no_trace(life, store, s3torchconnector, uni
 
 
 @pytest.mark.slow
-def test_a_kill_and_a_resume_from_an_older_checkpoint_leave_no_trace(life, uninterrupted):
+def test_a_kill_and_a_resume_from_an_older_checkpoint_leave_no_trace(start_trainer, uninterrupted):
     """Without the agent, in a folder: what was written while training went on is that step's state and no later one."""
-    run = life(*COMMAND, **TORCHRUN)
+    run = start_trainer(*COMMAND, **TORCHRUN)
     folder = run.folder / "checkpoints"
     run.alone(*SMALL, "--every", "8", "--pause-s", "0.3", "--checkpoints", str(folder))
     run.wait_for_step(11)
@@ -123,8 +123,8 @@ def test_two_nodes_of_slurm_meet_again_after_one_was_taken_back(tmp_path, s3torc
 
 
 @pytest.mark.slow
-def test_a_checkpoint_that_cannot_be_written_stops_no_training_and_is_not_called_a_success(life):
-    run = life(*COMMAND, **TORCHRUN)
+def test_a_checkpoint_that_cannot_be_written_stops_no_training_and_is_not_called_a_success(start_trainer):
+    run = start_trainer(*COMMAND, **TORCHRUN)
     place = run.folder / "checkpoints"
     place.mkdir()
     (place / "tmp-step-4").mkdir()

@@ -50,9 +50,9 @@ print("weights", torch.cat([each.detach().flatten() for each in trainer.model.pa
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(life):
+def uninterrupted(start_trainer):
     """A run that nothing disturbs; its checkpoints are in the folder out."""
-    run = life(*COMMAND)
+    run = start_trainer(*COMMAND)
     assert code_of(run.alone(*SMALL, "--save-steps", "12", "--output-dir", str(run.folder / "out"))) == 0, run.output()
     losses = run.losses()
     assert sorted(losses) == list(range(1, STEPS + 1))
@@ -60,10 +60,10 @@ def uninterrupted(life):
     return run
 
 
-def test_a_notice_and_a_resume_leave_no_trace(life, store, uninterrupted):
+def test_a_notice_and_a_resume_leave_no_trace(start_trainer, store, uninterrupted):
     """The agent in mode agent: a notice in the middle, then another node with nothing but the store."""
     environment, keys = store
-    run = life(*COMMAND, **environment)
+    run = start_trainer(*COMMAND, **environment)
     first = run.supervised(*SMALL, "--save-steps", "5", "--pause-s", "0.1", mode="agent")
     run.wait_for_step(12)
     first.send_signal(signal.SIGUSR1)
@@ -78,7 +78,7 @@ def test_a_notice_and_a_resume_leave_no_trace(life, store, uninterrupted):
     assert run.events("checkpoint-uploaded")[-1]["step"] == STEPS
 
 
-def test_its_folders_are_those_of_hugging_face_and_the_newest_are_kept(life, uninterrupted):
+def test_its_folders_are_those_of_hugging_face_and_the_newest_are_kept(start_trainer, uninterrupted):
     folder = uninterrupted.folder / "out"
     assert sorted(path.name for path in folder.iterdir()) == ["checkpoint-36", "checkpoint-48", "checkpoint-60"]
     for path in folder.iterdir():
@@ -90,8 +90,8 @@ def test_its_folders_are_those_of_hugging_face_and_the_newest_are_kept(life, uni
 
 
 @pytest.mark.slow
-def test_what_came_after_an_older_checkpoint_is_done_again_and_comes_out_the_same(life, uninterrupted):
-    run = life(*COMMAND)
+def test_what_came_after_an_older_checkpoint_is_done_again_and_comes_out_the_same(start_trainer, uninterrupted):
+    run = start_trainer(*COMMAND)
     folder = uninterrupted.folder / "out"
     assert code_of(run.alone(*SMALL, "--resume-from-checkpoint", str(folder / "checkpoint-36"))) == 0, run.output()
     later = {step: loss for step, loss in uninterrupted.losses().items() if step > 36}
@@ -101,12 +101,12 @@ def test_what_came_after_an_older_checkpoint_is_done_again_and_comes_out_the_sam
 
 
 @pytest.mark.slow
-def test_the_callback_has_hugging_faces_own_trainer_keep_the_contract(life):
+def test_the_callback_has_hugging_faces_own_trainer_keep_the_contract(start_trainer):
     if importlib.util.find_spec("transformers") is None or importlib.util.find_spec("accelerate") is None:
         pytest.skip("not installed: transformers and accelerate (pip install transformers accelerate)")
     results = {}
     for name, notices in (("never", [-1]), ("once", [5, -1])):
-        run = life(sys.executable, "-c", WITH_TRAINER)
+        run = start_trainer(sys.executable, "-c", WITH_TRAINER)
         folder = run.folder / "out"
         places = {"PYTHONPATH": str(FOLDER), "SLIPWAY_CHECKPOINT_DIR": str(folder)}
         for notice in notices:

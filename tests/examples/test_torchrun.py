@@ -31,10 +31,12 @@ sys.exit(1)
 """
 
 
-def test_ranks_that_save_on_sigterm_in_place_lose_nothing(life, store):
+def test_ranks_that_save_on_sigterm_in_place_lose_nothing(start_trainer, store):
     """As Megatron's --exit-signal-handler; its torchrun ends with 1."""
     environment, keys = store
-    run = life("bash", "-c", f"{sys.executable} -m torch.distributed.run rank.py; exit $?", **TORCHRUN, **environment)
+    run = start_trainer(
+        "bash", "-c", f"{sys.executable} -m torch.distributed.run rank.py; exit $?", **TORCHRUN, **environment
+    )
     (run.folder / "rank.py").write_text(RANK)
     (run.folder / "left").mkdir()
     agent = run.supervised(mode="agent")

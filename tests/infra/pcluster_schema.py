@@ -35,7 +35,7 @@ ENVIRONMENT = {
 
 
 def schema(configuration):
-    """What the schema says: nothing when it is content."""
+    """The schema's messages; empty when the file is valid."""
     from pcluster.schemas.cluster_schema import ClusterSchema
 
     return said_by(ClusterSchema(cluster_name="slipway"), configuration)
@@ -198,7 +198,7 @@ def loaded(configuration, then):
 
 
 def full(configuration):
-    """What every validator says, information left out."""
+    """The messages of every validator, without informational ones."""
 
     def judge(cluster):
         results = cluster.validate()

@@ -74,7 +74,7 @@ def built(change):
 
 
 def in_shown(change):
-    """The same change of what is shown alone."""
+    """The same change in the shown files only."""
     return lambda templates, shown, quote: change(shown)
 
 

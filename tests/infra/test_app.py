@@ -98,7 +98,7 @@ def test_a_cluster_that_exists_is_not_built_again(run_app, tmp_path):
 
 
 class TestGate:
-    """What `cdk deploy -c plan=FILE` says of a gate that it does not ask."""
+    """The message of `cdk deploy -c plan=FILE` about the gate that it does not check."""
 
     @pytest.fixture
     def folder(self, tmp_path, catalog):

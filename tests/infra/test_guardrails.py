@@ -11,7 +11,7 @@ from tests.infra.reading import alarms, rules, variables
 
 @pytest.fixture
 def team(synthesised):
-    """Spot, a budget, three who are told, and the quoted rate of both nodes."""
+    """Spot, a budget, three recipients, and the quoted rate of both nodes."""
     return synthesised("shared-network", usd_per_hour="50.00")
 
 

@@ -15,7 +15,7 @@ ALLOWED = {"verdict": "allow", "exit_code": 0, "reason": None}
 
 @pytest.fixture
 def word(tmp_path, plan_named):
-    """The word on a run folder's plan whose quote says something."""
+    """The gate's verdict on a run folder's plan with a given quote."""
     plan = plan_named("trn2-capacity-block")
 
     def word_of(name="plan.json", text=None, **changes):

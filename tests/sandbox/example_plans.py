@@ -66,7 +66,7 @@ def copied(path, root, changes=()):
 
 
 def launched(name, root):
-    """An example launched into a sandbox of its own: its folder, its report, and what was told."""
+    """An example launched into a sandbox of its own: its folder, its report, and its messages."""
     plan = copied(EXAMPLES / name, root, patient_changes(root))
     priced = price(plan, datetime.now(UTC), PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)

@@ -14,7 +14,7 @@ RATE = "option: on-demand\n  price_overrides: {ml.trn2.48xlarge/on-demand: 25}"
 
 
 def example(name, root, changes=()):
-    """A copy of an example, with a rate where nobody knows one."""
+    """A copy of an example, with a rate where no price is published."""
     rate = [("option: on-demand", RATE)] if name == "trn2-on-demand" else []
     return copied(EXAMPLES / "hyperpod" / f"{name}.yaml", root, [*rate, *changes])
 

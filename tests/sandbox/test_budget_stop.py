@@ -78,7 +78,7 @@ TARGETS = {
 
 
 def launch(root, sandbox, kind, usd):
-    """One launch; what it told, and its error."""
+    """One launch; its messages, and its error."""
     target, billed, more = TARGETS[kind]
     python = "python3" if kind.endswith("eks") else json.dumps(sys.executable)
     name = f"stop-{kind}"

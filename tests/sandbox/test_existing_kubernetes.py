@@ -44,7 +44,7 @@ print("the other is", "there" if other.exists() else "not there", flush=True)
 
 
 class Account:
-    """A sandbox, and what is said there."""
+    """A sandbox, and the messages of its launches."""
 
     def __init__(self, sandbox, root):
         self.sandbox, self.root = sandbox, root

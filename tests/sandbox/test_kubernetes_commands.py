@@ -90,7 +90,7 @@ class Launch:
             self.process = subprocess.Popen(words, start_new_session=True, **own)
 
     def wait_for_message(self, words):
-        """Wait until it has said something."""
+        """Wait until stderr contains a text."""
         until(lambda: words in self.stderr_file.read_text() or self.process.poll() is not None)
         assert words in self.stderr_file.read_text(), self.stderr_file.read_text()
 

@@ -43,7 +43,7 @@ Answer = dict | Refused | Callable[[dict], "dict | Refused"]
 
 @dataclass
 class AwsAccount:
-    """What the account answers beside moto, by "service.Operation", and what it was asked."""
+    """Canned answers of the account beside moto, by "service.Operation", and the received requests."""
 
     canned: dict[str, Answer] = field(default_factory=dict)
     requests: list[tuple[str, dict]] = field(default_factory=list)

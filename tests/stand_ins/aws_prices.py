@@ -59,7 +59,7 @@ class ReceivedRequest:
 
 @dataclass
 class AwsPrices:
-    """What the services know, what they are to do wrong, and what they were asked."""
+    """The services' data, the faults to inject, and the received requests."""
 
     products: list[dict] = field(default_factory=list)
     filtering: bool = True
@@ -87,7 +87,7 @@ class AwsPrices:
         return {**keys, **endpoints, **public, "XDG_CACHE_HOME": str(cache)}
 
     def operations(self) -> list[str]:
-        """The operations that were asked for, in order."""
+        """The requested operations, in order."""
         return [each.operation for each in self.requests]
 
     def fault(self, operation: str) -> Fault | None:

@@ -28,7 +28,7 @@ MADE = {"CreationTime": 1763600000, "LastModifiedTime": 1763600000}
 
 @dataclass
 class Runtime:
-    """What it does, and what it was asked."""
+    """The behaviour of the endpoint, and the received requests."""
 
     tokens: int = 8
     first_s: float = 0.0

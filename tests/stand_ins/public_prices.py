@@ -20,7 +20,7 @@ SPOT_DAY, ADVISOR_DAY = "Fri, 20 Nov 2026 06:00:00 GMT", "Fri, 20 Mar 2026 10:00
 
 @dataclass
 class PublicPrices:
-    """The files by path, when each changed, what is to go wrong, and what was asked."""
+    """The files by path, when each changed, the faults to inject, and the received requests."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     changed: dict[str, str] = field(default_factory=dict)

@@ -30,7 +30,7 @@ def trainer(node, bucket, sample):
 
 @pytest.fixture
 def stored(bucket, sample):
-    """Puts a step's checkpoint into the bucket, as far as it is asked for."""
+    """Puts a step's checkpoint into the bucket, completely or in part."""
 
     def put(step, *, without="", **changed):
         for path in sample.iterdir():

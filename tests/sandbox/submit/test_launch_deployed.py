@@ -143,7 +143,7 @@ class User:
 
 @pytest.fixture(scope="module")
 def own(user):
-    """The first launch: its run folder, its report, and what was told."""
+    """The first launch: its run folder, its report, and its messages."""
     user.set_fleet("RUNNING")
     return (*user.launch("own"), [*user.messages])
 

@@ -36,7 +36,7 @@ class TestText:
 
 
 class TestTakeOver:
-    """Who may take over from whom; what `found.age_s` says is the store's word."""
+    """Which agent may take over a claim; `age_s` is the age that the store reports."""
 
     @staticmethod
     def stored_text(age_s):

@@ -105,7 +105,7 @@ class TestEvents:
 class TestDrain:
     @pytest.fixture
     def scontrol(self, tmp_path, monkeypatch):
-        """A stand-in for Slurm's scontrol: writes down how it was called, fails when told to."""
+        """A stand-in for Slurm's scontrol: records its calls, and fails on request."""
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
         monkeypatch.setenv("SLURMD_NODENAME", "p5-1")
 

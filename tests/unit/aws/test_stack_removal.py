@@ -42,7 +42,7 @@ GONE = event(4, "DELETE_COMPLETE")
 
 @pytest.fixture
 def aws():
-    """A session whose CloudFormation answers as a test says."""
+    """A session whose CloudFormation gives the test's answers."""
     client = boto3.client("cloudformation", region_name="us-east-2", aws_access_key_id="x", aws_secret_access_key="x")
     with Stubber(client) as stub:
         yield Session(environment={}, region="us-east-2", clients={"cloudformation": client}), stub
@@ -50,13 +50,13 @@ def aws():
 
 
 def described_as(status):
-    """What CloudFormation says of the stack itself."""
+    """CloudFormation's description of the stack."""
     stack = {"StackName": "slipway-a-training", "StackId": ID, "StackStatus": status, "CreationTime": BEGAN}
     return {"Stacks": [stack]}
 
 
 def removed(session, stack):
-    """The events that were told, and how often it waited."""
+    """The reported events, and the number of waits."""
     events, waits = [], []
     stacks.remove(
         session, stack, lambda stack_event: events.append((stack_event.logical_id, stack_event.status)), waits.append

@@ -121,7 +121,7 @@ def test_each_kind_of_word_is_answered(line: str, folder: Path) -> None:
 def run_completion(
     line: str, *command: str, cwd: Path | None = None, kind: str = "bash"
 ) -> subprocess.CompletedProcess[str]:
-    """What slipway answers a shell that asks about a line whose last word is being typed."""
+    """Run the completion of slipway for a line whose last word is incomplete."""
     own = {"bash": {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}}
     fish = {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     bin_folder = Path(sys.executable).parent

@@ -158,7 +158,7 @@ def test_open_alone_writes_below_slipway_and_shows_it(tmp_path, monkeypatch):
 
 @pytest.fixture
 def opened(browser, pages):
-    """Opens a page; what it asked for and complained of is kept beside it."""
+    """Opens a page; its requests and console errors are recorded."""
     contexts = []
 
     def go(name, width=1400, **options):

@@ -114,7 +114,7 @@ class TestEnvironment:
 
 @pytest.fixture
 def run(tmp_path):
-    """Run a script as a node would, with programs of one's own in place of Slurm's, the agent's interpreter and aws."""
+    """Run a script as on a node, with stand-ins for Slurm, the agent's interpreter and aws."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "job").mkdir()
 

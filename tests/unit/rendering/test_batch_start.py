@@ -20,7 +20,7 @@ AGENT = 'env -0 >"$SLURM_SUBMIT_DIR/environment"'
 
 @pytest.fixture
 def start(tmp_path, bundle_of, plan_of):
-    """Run the script of a plan, with programs of one's own in place of Slurm's and of the agent."""
+    """Run the script of a plan, with stand-ins for Slurm and the agent."""
     job, programs, sysfs = (tmp_path / name for name in ("job", "bin", "sys"))
     for folder in (job, programs, sysfs):
         folder.mkdir()

@@ -75,7 +75,7 @@ def thing(**spec):
 
 
 def verdict(spec, old=None):
-    """What is said of a thing, empty where it is taken."""
+    """The messages about an object; empty when it is valid."""
     try:
         judge(KIND, thing(**spec), None if old is None else thing(**old))
     except RefusedError as refused:

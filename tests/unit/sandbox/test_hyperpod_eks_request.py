@@ -44,7 +44,7 @@ REQUEST = {
 
 
 def refused(change=lambda _: None, control=CONTROL):
-    """What is said against the request after a change; "" where it is taken."""
+    """The refusal of the request after a change; "" when it is accepted."""
     request = copy.deepcopy(REQUEST)
     change(request)
     try:

@@ -38,7 +38,7 @@ def plan():
 
 @pytest.fixture
 def aws():
-    """A session whose SageMaker and FSx answer what a test says."""
+    """A session whose SageMaker and FSx give the test's answers."""
     keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
     made = {
         name: boto3.client(name, region_name="us-east-2", aws_access_key_id="x", aws_secret_access_key="x")

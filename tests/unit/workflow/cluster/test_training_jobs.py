@@ -78,7 +78,7 @@ def test_a_failure_has_its_reason_and_its_exit_code():
 
 
 class Api:
-    """A client that answers with what it was given, one answer a call, and keeps what was asked."""
+    """A client that returns prepared answers, one per call, and records the requests."""
 
     def __init__(self, **answers):
         self.answers, self.requests = answers, []

@@ -21,7 +21,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def publisher(tmp_path, content):
-    """A server with the files, and what was asked of it."""
+    """A server with the files, and the requests it received."""
     folder = tmp_path / "published"
     folder.mkdir()
     for name, text in content.items():

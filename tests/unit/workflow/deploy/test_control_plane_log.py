@@ -43,7 +43,7 @@ def names(account):
 
 
 def removed(account, tmp_path, *, kind="eks"):
-    """What was told; the plan's launch clears the way."""
+    """The messages of removing the log group before a launch."""
     from launcher import plan_file
 
     path = tmp_path / "plan.yaml"

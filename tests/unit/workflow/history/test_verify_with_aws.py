@@ -83,7 +83,7 @@ class Calculator:
 
 
 def rates_of(slipway, path):
-    """The quoted rates of the lines that are asked about."""
+    """The quoted rates of the lines to verify."""
     rows = {
         component["name"]: component for component in json.loads(slipway("quote", path, "--json").out)["components"]
     }

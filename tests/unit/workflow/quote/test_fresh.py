@@ -37,7 +37,7 @@ def aws(monkeypatch):
 
 @pytest.fixture
 def quoted(aws, tmp_path):
-    """A fresh quote of a plan that buys one way; what was said comes with it."""
+    """A fresh quote of a plan with one purchase option, and its messages."""
 
     def ask(option, *, credentials=True, budget=""):
         path = tmp_path / "plan.yaml"

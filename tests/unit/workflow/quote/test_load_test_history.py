@@ -87,7 +87,7 @@ def keep(tmp_path):
 
 @pytest.fixture
 def priced(tmp_path):
-    """The one candidate of a plan of inf2.48xlarge on demand, and what is said of the plan."""
+    """The only candidate of a plan of inf2.48xlarge on demand, and the findings on the plan."""
 
     def price(**serve):
         text = yaml.safe_dump(plan(**serve))

@@ -59,7 +59,7 @@ def aws(monkeypatch):
 
 @pytest.fixture
 def run(aws, tmp_path):
-    """A refresh of some questions, and what it said."""
+    """A refresh of some questions, and its messages."""
 
     def refreshed(*questions, now=NOW):
         environment = aws.environment(tmp_path)

@@ -156,7 +156,7 @@ def site():
 
 @pytest.fixture
 def run(site, tmp_path):
-    """A refresh of one region, and what it said."""
+    """A refresh of one region, and its messages."""
 
     def refreshed(*regions, now=NOW, **options):
         messages = []

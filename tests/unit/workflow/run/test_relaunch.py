@@ -48,7 +48,7 @@ def plan_of(catalog, owner=None, mode="agent"):
 
 
 def launched(account, plan, messages):
-    """A launch of the plan: what it says before its question; then it is submitted."""
+    """A launch of the plan: its messages before the question; then it is submitted."""
     lines = list(earlier_run_lines(plan, SimpleNamespace(environment=account.environment), NOW))
     first = Objects.at(Session(environment=account.environment, region="us-east-1"), PLACE)
     begun_below(plan, first, None, messages.append)
