@@ -5,6 +5,7 @@ with `pytest --live -m aws tests/live`, which leaves the environment and the soc
 """
 
 import difflib
+import gc
 import importlib.util
 import os
 import shutil
@@ -38,23 +39,29 @@ FOLDER_MARKS = {"attack": ["server"], "enforced": ["server"], "infra": ["cdk"], 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MINISTACK = TESTS.parent / ".venv-ministack" / "bin" / "ministack"
 LONGEST_FIRST = (
-    "slurm-job",
     "cdk",
-    "slurm-commands",
+    "slurm-job",
+    "pcluster",
     "slurm-launch",
     "slurm-submit",
-    "budget-stop",
-    "training-job",
-    "launch",
-    "pcluster",
-    "hf-jit",
-    "lightning",
-    "slurm",
-    "hyperpod",
-    "examples",
+    "tests/sandbox/kubernetes/test_rendered_job.py",
     "sandbox",
-    "endpoints",
+    "launch",
+    "second-eks",
+    "second-parallelcluster",
+    "budget-stop",
+    "existing-cluster",
+    "hyperpod",
+    "embedded-cdk",
+    "hf-jit",
+    "training-job",
+    "slurm-commands",
     "interrupted",
+    "torch",
+    "slurm",
+    "examples",
+    "endpoints",
+    "lightning",
     "guard",
 )
 """Groups of tests that one worker runs after another, longest first; the end of a run says how long each took.
@@ -219,6 +226,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]
         items[:] = [item for item in items if item not in others]
         config.hook.pytest_deselected(items=others)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected lives to the end: the garbage collector need not walk it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def own_group(item: pytest.Item) -> str | None:

@@ -12,11 +12,11 @@ from pathlib import Path
 import boto3
 import pytest
 from botocore.config import Config
-from moto.server import ThreadedMotoServer
 
 from launcher.agent.job import CheckpointSpec, JobSpec
 from launcher.agent.node.process import signal_group
 from tests.plans import ROOT
+from tests.stand_ins.moto_server import moto_server
 
 BUCKET = "checkpoints"
 URI = f"s3://{BUCKET}/run"
@@ -144,28 +144,25 @@ def start_trainer(tmp_path_factory):
 @pytest.fixture
 def store():
     """An S3 server with one empty bucket: the environment that leads there, and a client."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    endpoint = "http://{}:{}".format(*server.get_host_and_port())
-    client = boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name="us-east-1",
-        aws_access_key_id="x",
-        aws_secret_access_key="x",
-        config=Config(s3={"addressing_style": "path"}),
-    )
-    client.create_bucket(Bucket=BUCKET)
+    with moto_server() as endpoint:
+        client = boto3.client(
+            "s3",
+            endpoint_url=endpoint,
+            region_name="us-east-1",
+            aws_access_key_id="x",
+            aws_secret_access_key="x",
+            config=Config(s3={"addressing_style": "path"}),
+        )
+        client.create_bucket(Bucket=BUCKET)
 
-    def keys():
-        answer = client.list_objects_v2(Bucket=BUCKET, Prefix="run/")
-        return sorted(entry["Key"].removeprefix("run/") for entry in answer.get("Contents", ()))
+        def keys():
+            answer = client.list_objects_v2(Bucket=BUCKET, Prefix="run/")
+            return sorted(entry["Key"].removeprefix("run/") for entry in answer.get("Contents", ()))
 
-    yield KEYS | {"AWS_ENDPOINT_URL": endpoint}, keys
-    for entry in client.list_objects_v2(Bucket=BUCKET).get("Contents", ()):
-        client.delete_object(Bucket=BUCKET, Key=entry["Key"])
-    client.delete_bucket(Bucket=BUCKET)
-    server.stop()
+        yield KEYS | {"AWS_ENDPOINT_URL": endpoint}, keys
+        for entry in client.list_objects_v2(Bucket=BUCKET).get("Contents", ()):
+            client.delete_object(Bucket=BUCKET, Key=entry["Key"])
+        client.delete_bucket(Bucket=BUCKET)
 
 
 @pytest.fixture

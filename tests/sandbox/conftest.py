@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from launcher.sandbox.aws import buckets
 from launcher.sandbox.cluster.nodes import NodeView
@@ -18,6 +17,7 @@ from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm.local_slurm import LocalSlurm
 from tests.plans import EXAMPLES
 from tests.sandbox.example_plans import TRAINER_WORDS
+from tests.stand_ins.moto_server import moto_server
 
 collect_ignore = ["trainers"]  # scripts of frameworks, which are not installed here
 SETTINGS = {"RequeueExit": "75", "JobRequeue": "1"}
@@ -109,7 +109,5 @@ def sandbox(request):
 def endpoint():
     """The address of an S3 with the rules of the sandbox's own."""
     buckets.install()
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    yield "http://{}:{}".format(*server.get_host_and_port())
-    server.stop()
+    with moto_server() as address:
+        yield address

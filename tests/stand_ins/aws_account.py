@@ -15,10 +15,10 @@ from urllib.parse import parse_qs
 
 from moto.core.serialize import get_serializer_class
 from moto.core.utils import get_service_model
-from moto.server import ThreadedMotoServer
 
 from tests.stand_ins.answers import judge_by
 from tests.stand_ins.loopback import QuietHandler, listening
+from tests.stand_ins.moto_server import moto_server
 
 SERVICES = {"servicequotas": "service-quotas", "monitoring": "cloudwatch"}
 """Names in the SDK of services that sign their requests with another one."""
@@ -59,14 +59,8 @@ class AwsAccount:
 @contextmanager
 def served() -> Iterator[AwsAccount]:
     """The account on a free port of loopback, over a moto server of its own."""
-    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    moto.start()
-    host, port = moto.get_host_and_port()
-    try:
-        with in_front_of(f"http://{host}:{port}") as state:
-            yield state
-    finally:
-        moto.stop()
+    with moto_server() as url, in_front_of(url) as state:
+        yield state
 
 
 @contextmanager

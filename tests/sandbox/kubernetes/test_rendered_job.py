@@ -138,7 +138,7 @@ def test_a_rendered_job_runs_to_its_end(submitted, until, operator):
 @pytest.mark.parametrize(
     "ends, retries, lives, begins, reason",
     [
-        ("3", 0, "1", MORE, "ended with exit 3"),
+        pytest.param("3", 0, "1", MORE, "ended with exit 3", marks=pytest.mark.slow),
         ("3", 1, "12", MORE, "ended with exit 3"),
         ("killed", 1, "12", MORE, "was ended by SIGKILL (exit 137)"),
     ],
@@ -169,8 +169,8 @@ def test_what_another_try_would_not_mend_is_never_tried_again(submitted, until, 
         assert (tmp_path / code).read_text() == "1", log()
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
-@pytest.mark.parametrize("nodes, retries", [(1, 0), (1, 2), (2, 1)])
+@pytest.mark.parametrize("operator", FEWER)
+@pytest.mark.parametrize("nodes, retries", [(1, 0), pytest.param(1, 2, marks=pytest.mark.slow), (2, 1)])
 def test_a_job_whose_pods_can_record_nothing_fails_after_as_many_tries_as_it_has(
     submitted, until, operator, nodes, retries
 ):
@@ -193,7 +193,7 @@ class Refusing(QuietHandler):
     do_PUT = do_GET
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("operator", FEWER)
 def test_a_job_whose_lives_the_store_does_not_take_fails_after_as_many_tries_as_it_has(submitted, until, operator):
     with listening(Refusing) as refusing:
 
@@ -211,7 +211,7 @@ def test_a_job_whose_lives_the_store_does_not_take_fails_after_as_many_tries_as_
     assert "AccessDenied" in facts.reason
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("operator", FEWER)
 @pytest.mark.parametrize("machines, why", [(0, "the cluster has no nodes yet"), (1, "too few free")])
 def test_a_job_that_waits_too_long_for_machines_is_taken_back(  # noqa: PLR0917
     submitted, until, tmp_path, operator, machines, why
@@ -243,7 +243,7 @@ def test_a_job_one_of_whose_pods_can_record_nothing_is_ended_whole(submitted, un
     until(lambda: not jobs.left(job))
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("operator", FEWER)
 @pytest.mark.parametrize("broken, reason", [({"digest": "0" * 64}, "wanted"), ({"lost": True}, "S3 answers 404")])
 def test_a_job_whose_files_are_not_those_that_were_sent_ends_before_its_first_life(
     submitted, until, operator, broken, reason

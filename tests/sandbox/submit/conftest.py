@@ -14,7 +14,6 @@ from pathlib import Path
 import boto3
 import pytest
 from botocore.config import Config
-from moto.server import ThreadedMotoServer
 
 from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue
 from launcher.sandbox.slurm.daemons import PrivateSlurm, client_environment
@@ -25,6 +24,7 @@ from launcher.submit.ssh import SshShell
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from tests.stand_ins.moto_server import moto_server
 from tests.waiting import until
 
 PATIENCE_S = 120.0
@@ -238,10 +238,8 @@ def remote(shell):
 @pytest.fixture(scope="session")
 def s3_endpoint():
     """An S3 on loopback."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    yield "http://{}:{}".format(*server.get_host_and_port())
-    server.stop()
+    with moto_server() as address:
+        yield address
 
 
 @pytest.fixture

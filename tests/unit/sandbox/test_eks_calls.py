@@ -4,13 +4,13 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from moto.eks.models import eks_backends
-from moto.server import ThreadedMotoServer
 
 from launcher.aws.eks import access_policies, addon_version, granted_roles
 from launcher.aws.session import Session
 from launcher.sandbox.aws import eks_calls
 from launcher.sandbox.environment import ACCOUNT
 from launcher.workflow.cluster.pod_identity import PodIdentity, grant, revoke
+from tests.stand_ins.moto_server import moto_server
 
 pytestmark = [pytest.mark.server, pytest.mark.xdist_group("eks-calls")]
 
@@ -34,36 +34,36 @@ HOSTS = Hosts()
 @pytest.fixture(scope="module")
 def session():
     eks_calls.install(HOSTS)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    endpoint = "http://{}:{}".format(*server.get_host_and_port())
-    keys = {"AWS_ACCESS_KEY_ID": ACCOUNT, "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": endpoint}
-    made = Session(environment=keys, region=REGION)
-    place = {"region_name": REGION, "endpoint_url": endpoint}
-    client, ec2 = (
-        boto3.client(name, **place, aws_access_key_id=ACCOUNT, aws_secret_access_key="x") for name in ("eks", "ec2")
-    )
-    # Those of the default VPC: machines of a group are started in them.
-    subnets = [subnet["SubnetId"] for subnet in ec2.describe_subnets()["Subnets"]][:2]
-    network = {"subnetIds": subnets}
-    client.create_cluster(name=NAME, roleArn=ROLE, resourcesVpcConfig=network)
-    client.create_nodegroup(
-        clusterName=NAME,
-        nodegroupName="workers",
-        nodeRole=ROLE,
-        subnets=subnets[:1],
-        scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": 4},
-    )
-    (backend,) = [
-        candidate for account in eks_backends.values() for candidate in account.values() if NAME in candidate.clusters
-    ]
-    parts = eks_calls.parts_of(backend.clusters[NAME])
-    parts.addons["coredns"] = "v1.14.2-eksbuild.4"
-    policy = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
-    parts.entries[ROLE] = [{"PolicyArn": policy, "AccessScope": {"Type": "cluster"}}]
-    parts.pod_roles["slipway", "slipway-jobs"] = ROLE
-    yield made, client
-    server.stop()
+    with moto_server() as endpoint:
+        keys = {"AWS_ACCESS_KEY_ID": ACCOUNT, "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": endpoint}
+        made = Session(environment=keys, region=REGION)
+        place = {"region_name": REGION, "endpoint_url": endpoint}
+        client, ec2 = (
+            boto3.client(name, **place, aws_access_key_id=ACCOUNT, aws_secret_access_key="x") for name in ("eks", "ec2")
+        )
+        # Those of the default VPC: machines of a group are started in them.
+        subnets = [subnet["SubnetId"] for subnet in ec2.describe_subnets()["Subnets"]][:2]
+        network = {"subnetIds": subnets}
+        client.create_cluster(name=NAME, roleArn=ROLE, resourcesVpcConfig=network)
+        client.create_nodegroup(
+            clusterName=NAME,
+            nodegroupName="workers",
+            nodeRole=ROLE,
+            subnets=subnets[:1],
+            scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": 4},
+        )
+        (backend,) = [
+            candidate
+            for account in eks_backends.values()
+            for candidate in account.values()
+            if NAME in candidate.clusters
+        ]
+        parts = eks_calls.parts_of(backend.clusters[NAME])
+        parts.addons["coredns"] = "v1.14.2-eksbuild.4"
+        policy = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+        parts.entries[ROLE] = [{"PolicyArn": policy, "AccessScope": {"Type": "cluster"}}]
+        parts.pod_roles["slipway", "slipway-jobs"] = ROLE
+        yield made, client
 
 
 def test_what_was_made_is_described(session):
