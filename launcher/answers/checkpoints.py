@@ -71,17 +71,17 @@ def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]
         Column("step", lambda checkpoint: str(checkpoint.step), "right"),
         Column("whole", lambda checkpoint: "yes" if checkpoint.whole else "no"),
         Column("expires", lambda checkpoint: "yes" if checkpoint.superseded else "", yields=0),
-        Column("files", lambda checkpoint: str(len(checkpoint.files)) if checkpoint.files else "", "right", yields=2),
+        Column("files", lambda checkpoint: str(len(checkpoint.files)) if checkpoint.files else "", "right", yields=3),
         Column("own size", lambda checkpoint: size_words(checkpoint.bytes), "right"),
         Column("saved (UTC)", lambda checkpoint: (checkpoint.written_at or "")[:19].replace("T", " ")),
         Column(
             "attempt",
             lambda checkpoint: "" if checkpoint.attempt is None else str(checkpoint.attempt),
             "right",
-            yields=1,
+            yields=2,
         ),
+        Column("layout", lambda checkpoint: checkpoint.layout or "", yields=1),
         Column("by", _writer, yields=0, shrinks=True),
-        Column("layout", lambda checkpoint: checkpoint.layout or "", yields=0),
     ]
     expiring = [checkpoint for checkpoint in checkpoints if checkpoint.superseded]
     folded = len(expiring) > _MOST_EXPIRING
