@@ -73,7 +73,7 @@ SLURM_PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
 STATE = pytest.StashKey[pytest.MonkeyPatch]()
 CACHES = pytest.StashKey[Path]()
 # How long an example takes says something of the machine: no test of properties is judged by it.
-settings.register_profile("slipway", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("slipway", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("full", settings.get_profile("slipway"), max_examples=300)  # make test-all
 settings.load_profile("slipway")
 

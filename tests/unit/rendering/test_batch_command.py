@@ -188,7 +188,7 @@ IMAGES = {
 }
 WAYS = pytest.mark.parametrize("way", sorted(IMAGES))
 quick = settings(
-    max_examples=settings().max_examples * 15 // 100,  # a process each: 15, in make test-all 45
+    max_examples=settings().max_examples * 15 // 100,  # a process each: 7, in make test-all 45
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
