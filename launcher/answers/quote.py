@@ -66,7 +66,9 @@ def _page(quoted: Quote, rank: int, width: int, priced: Priced, *, small: Decima
                 f"    {assumption.name}: {f'{assumption.value} {assumption.unit}'.strip()} — {assumption.source}", width
             )
         lines += ["", "  safety"]
-        lines += [f"    {'on ' if policy.on else 'off'}  {policy.name}: {policy.value}" for policy in quoted.policies]
+        for policy in [f"    on: {policy.name} {policy.value}" for policy in quoted.policies if policy.on]:
+            lines += wrapped(policy, width, hanging=4)
+        lines += wrapped(f"  {safety(quoted)[1]}", width, hanging=5)
         lines += [""]
     else:
         lines += [piece for line in safety(quoted) for piece in wrapped(line, width)]
@@ -157,7 +159,7 @@ def _bill(quoted: Quote, width: int, *, small: Decimal) -> list[str]:
     Where `small` is not 0, those that come to less are one, and those without a price.
     """
     columns: list[Column[tuple[str, ...]]] = [
-        Column("line", itemgetter(0)),
+        Column("line", itemgetter(0), wraps=True),
         Column("quantity", itemgetter(1), "point"),
         Column("unit", itemgetter(2)),
         Column("$/unit", itemgetter(3), "right", yields=1),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from textwrap import wrap
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from launcher.answers import words
@@ -18,8 +19,9 @@ Align = Literal["left", "right", "point"]
 class Column(NamedTuple, Generic[Row]):
     """One column: its title, and the text of a row's cell in it.
 
-    `yields` says when it goes: the highest first, None never. `shrinks` lets its text be cut to what is left. `value`
-    is the number that a page of HTML sorts by, where the text is not what to sort by.
+    `yields` says when it goes: the highest first, None never. `shrinks` lets its text be cut to what is left, `wraps`
+    lets it continue in the next line. `value` is the number that a page of HTML sorts by, where the text is not what to
+    sort by.
     """
 
     title: str
@@ -27,6 +29,7 @@ class Column(NamedTuple, Generic[Row]):
     align: Align = "left"
     yields: int | None = None
     shrinks: bool = False
+    wraps: bool = False
     value: Callable[[Row], float | Decimal | None] | None = None
 
 
@@ -46,7 +49,7 @@ def render(columns: Sequence[Column[Row]], rows: Sequence[Row], width: int, *, n
     """The lines of a table: title, rule, rows, rule; `number` is the title of a first column that counts the rows.
 
     Columns that may yield are left out where they are empty. The others go one by one, the highest first, until the
-    rest fits; before one that yields at 0 the gap shrinks; then the text of a shrinking column is cut.
+    rest fits; before one that yields at 0 the gap shrinks; then the text of a shrinking column is cut, or wrapped.
     """
     cells = [_cells(column, rows) for column in columns]
     if number:
@@ -69,12 +72,28 @@ def render(columns: Sequence[Column[Row]], rows: Sequence[Row], width: int, *, n
     widths = {i: full[i] for i in shown}
     for index in shown:
         table = _width(list(widths.values()), range(len(shown)), gap)
-        if columns[index].shrinks and table > width:
+        if (columns[index].shrinks or columns[index].wraps) and table > width:
             widths[index] = max(LEAST_TEXT, _room(widths[index], table, width))
     total = len(INDENT) + sum(widths[i] for i in shown) + gap * (len(shown) - 1)
     rule = INDENT + RULE * (min(total, width) - len(INDENT))
     titles = [_line(columns, [column.title for column in columns], shown, widths, gap), rule]
-    return [*titles, *(_line(columns, row, shown, widths, gap) for row in zip(*cells, strict=True)), rule]
+    lines = [line for row in zip(*cells, strict=True) for line in _wrapped_row(columns, row, widths)]
+    return [*titles, *(_line(columns, line, shown, widths, gap) for line in lines), rule]
+
+
+def _wrapped_row(columns: Sequence[Column[Any]], row: Sequence[str], widths: dict[int, int]) -> list[list[str]]:
+    """The cells of each line of a row: the first, and what is left of the columns that wrap."""
+    lines = [list(row)]
+    for index, room in widths.items():
+        text = row[index]
+        if columns[index].wraps and len(text) > room:
+            indent = " " * (len(text) - len(text.lstrip()))
+            first, *rest = wrap(
+                text.strip(), room, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False
+            )
+            lines[0][index] = first
+            lines += [["" if other != index else piece for other in range(len(row))] for piece in rest]
+    return lines
 
 
 def _cells(column: Column[Row], rows: Sequence[Row]) -> list[str]:

@@ -184,10 +184,13 @@ def test_the_schema_has_the_serving_keys(slipway):
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples" / "serve").glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_serving_example_has_a_price(path):
-    best = priced(path).quote(1)
+def test_every_serving_example_has_a_price_whose_bill_fits_80_columns(path):
+    priced_plan = priced(path)
+    best = priced_plan.quote(1)
     assert best.usd is not None
     assert best.serving is not None
+    bill = [line for line in quote_page(best, 1, 80, priced_plan) if not line.startswith("  next: ")]
+    assert [line for line in bill if len(line) > 80] == []
 
 
 def test_a_training_plan_loads_nothing_of_serving(plan):

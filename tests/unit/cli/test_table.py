@@ -35,3 +35,14 @@ def test_notes_are_cut_then_dropped_then_the_zone_goes_and_numbers_stay() -> Non
 
 def test_points_stand_under_each_other() -> None:
     assert align_points(["37.60", "109", "1,097.5", "unpriced"]) == ["37.60", "109   ", "1,097.5 ", "unpriced"]
+
+
+def test_a_column_that_wraps_continues_below_and_keeps_its_indent() -> None:
+    columns = [Column("line", itemgetter(0), wraps=True), Column("$", itemgetter(1), "point")]
+    rows = [["  a-long-model:0 on-demand, input", "2,890.80"], ["compute", "2,890.80"]]
+    assert render(columns, rows, 60)[2] == "    a-long-model:0 on-demand, input  2,890.80"
+    assert render(columns, rows, 30)[2:5] == [
+        "    a-long-model:0    2,890.80",
+        "      on-demand,",
+        "      input",
+    ]
