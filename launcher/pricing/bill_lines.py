@@ -17,7 +17,7 @@ FREE_ZONE_H = 12.0
 """A DNS zone that is deleted within this time is not billed; any other pays whole months (Route 53 developer guide)."""
 CENT_FRACTION = Decimal("0.0001")
 """Lines are rounded to the hundredth of a cent, so that they add up to the total exactly."""
-MOST = 1e18
+MOST = 1e15
 """Quantities are cut off here; nothing that large is for sale."""
 _STRENGTH = (Basis.UNVERIFIED, Basis.MEMORY, Basis.DERIVED, Basis.LISTED, Basis.USER)
 
@@ -240,7 +240,8 @@ def component(
 
 
 def line_usd(price: Price, quantity: float, months: float = 1.0) -> Decimal:
-    """What a quantity costs that comes in over so many months."""
+    """What a quantity costs that comes in over so many months; what is beyond `MOST` is cut off."""
+    quantity = min(quantity, MOST)
     if not price.tiers:
         return (price.usd * _exact(quantity)).quantize(CENT_FRACTION)
     return (tiered(price, quantity / months) * _exact(months)).quantize(CENT_FRACTION)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from launcher import plan_file
@@ -76,6 +76,15 @@ numbers = st.sampled_from([1e-9, 0.5, 3, 1e4, 1e12, 1e300]) | st.floats(1e-6, 1e
 wholes = st.sampled_from([1, 2, 3, 64, 1000, 10_000, 10_001]) | st.integers(1, 200)
 
 
+BEYOND_MEASURE = {
+    "slipway": 1,
+    "name": "p",
+    "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 1e4, "runs_per_month": 1e12}},
+    "target": {"instance_type": "p5.48xlarge", "region": "us-east-1", "nodes": 1000},
+}
+"""A commitment for its runs has more hours than a line of a bill counts."""
+
+
 @st.composite
 def plans(draw):
     """Plans of every kind, sensible and not."""
@@ -123,6 +132,7 @@ def plans(draw):
 @pytest.mark.filterwarnings("error")
 @settings(max_examples=120)
 @given(plan=plans())
+@example(plan=BEYOND_MEASURE)
 def test_no_plan_gives_a_traceback_and_every_total_is_the_sum_of_its_lines(plan):
     priced_plan = priced_or_refused(plan)
     if priced_plan is None:
