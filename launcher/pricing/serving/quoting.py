@@ -45,7 +45,7 @@ CACHE = "prompt cache"
 def bedrock_findings(terms: BedrockTerms, serve: ServingWorkload, region: str) -> Iterator[Finding]:
     """What is to be said of one candidate."""
     if terms.mode is BedrockMode.CUSTOM_IMPORT:
-        message = f"that {region} imports models of {terms.model_id}'s architecture was not checked"
+        message = f"not checked whether {region} imports models of {terms.model_id}'s architecture"
         yield warning("bedrock-region", "target.region", message, "the Bedrock console lists what can be imported")
     else:
         yield _region(terms, region)
@@ -67,7 +67,7 @@ def bedrock_findings(terms: BedrockTerms, serve: ServingWorkload, region: str) -
 
 def _region(terms: BedrockTerms, region: str) -> Finding:
     same = f" has the weights of {terms.same_weights};" if terms.same_weights else ":"
-    message = f"{terms.model_id}{same} that {region} has it was not checked"
+    message = f"{terms.model_id}{same} not checked whether {region} has it"
     if not terms.region_seen:
         message = f"{terms.model_id}{same} no price in the catalog names Bedrock in {region}"
     return warning("bedrock-region", "target.region", message, "the Bedrock console lists the models of a region")
