@@ -1,5 +1,6 @@
 """One pod on its node: its containers as processes of this machine, from the first init container to the last end."""
 
+import io
 import shutil
 import signal
 import subprocess
@@ -153,7 +154,9 @@ class PodRun(threading.Thread):
         self._say("Running" if container in self._pod["spec"]["containers"] else "Pending")
         self._tell("Normal", "Started", f"Started container {name}")
         began = now()
-        pump = threading.Thread(target=self._pump, args=(process, self.log(name)), daemon=True)
+        # Opened here: a thread that begins late must not find the folder of a lost node gone.
+        log = self.log(name).open("ab", buffering=0)
+        pump = threading.Thread(target=_pump, args=(process, log), daemon=True)
         pump.start()
         code = self._watched(process)
         if len(self._pod["spec"]["containers"]) == 1:
@@ -202,10 +205,6 @@ class PodRun(threading.Thread):
             time.sleep(_LOOK_S)
         return code
 
-    def _pump(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
-        with log.open("ab", buffering=0) as file:
-            processes.each_line(process, lambda line: file.write(_stamp() + b" " + line))
-
     def _last_word(self, container: str) -> Path:
         """Where a container leaves its termination message, anew at each start."""
         return self._folder / "logs" / f"{container}.last-word"
@@ -236,6 +235,11 @@ class PodRun(threading.Thread):
         }
         status = {"phase": phase, "startTime": self._started_at, "podIP": "127.0.0.1", "hostIP": "127.0.0.1"}
         self._report({**status, **{name: [dict(row) for row in rows] for name, rows in parts.items() if rows}})
+
+
+def _pump(process: "subprocess.Popen[bytes]", log: io.FileIO) -> None:
+    with log:
+        processes.each_line(process, lambda line: log.write(_stamp() + b" " + line))
 
 
 def _stamp() -> bytes:

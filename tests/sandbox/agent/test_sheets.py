@@ -16,6 +16,7 @@ from launcher.agent.node.placement import Placement
 from launcher.agent.store.objects import Store
 from tests.sandbox.agent.checkpoints import BUCKET, PREFIX, fill, keeping, tagged, whole
 from tests.sandbox.agent.front import Front
+from tests.waiting import until
 
 OLD = 60
 FOREIGN = TagPart(number=1, slot=0, owner="t", keys=("claim.json",)).to_json()
@@ -104,8 +105,15 @@ def test_little_is_not_worth_a_sheet(nodes, bucket, monkeypatch):
 def test_what_a_node_that_has_ended_was_to_tag_the_first_one_tags(nodes, bucket):
     first, second = nodes(2)
     first.tagging.start()  # and nothing on the second ever takes a sheet
-    threading.Timer(0.5, second.peers.close).start()
+
+    def close_second():
+        until(lambda: "tagging/0.json" in bucket.all_keys())
+        second.peers.close()
+
+    closing = threading.Thread(target=close_second)
+    closing.start()
     end(first)
+    closing.join()
     assert "tagging/0.json" in bucket.all_keys()
     assert len(tagged(first.front)) == OLD
 
