@@ -22,7 +22,8 @@ def document(costs: Surveyed) -> Json:
 def page(costs: Surveyed, width: int) -> list[str]:
     """The whole page."""
     if not costs.stacks:
-        lines = ["", "  Nothing of Slipway's exists in the regions that answered."]
+        subject = "Nothing of Slipway's" if costs.cluster is None else f"No stack of {costs.cluster}"
+        lines = ["", *wrapped(f"  {subject} exists in the regions that answered.", width)]
     else:
         unknown = sum(stack.usd_per_hour is None for stack in costs.stacks)
         more = f", and {unknown} of unknown cost" if unknown else ""

@@ -1,5 +1,6 @@
 """`slipway cost`: what exists in the account and what it costs."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +14,14 @@ def register(app: typer.Typer) -> None:
 
 
 def cost(
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME|FILE",
+            help="A cluster or endpoint, or its plan file: list only its stacks, where its newest run is.",
+            autocompletion=completion.clusters_and_files,
+        ),
+    ] = None,
     *,
     json: options.Json = False,
     region: Annotated[
@@ -27,9 +36,18 @@ def cost(
     from launcher.answers import cost as answer
     from launcher.aws.clients import Sessions
     from launcher.catalog.load import load
+    from launcher.sandbox.processes import MARK
     from launcher.workflow.doctor.running_costs import survey
 
     now = options.now()
     catalog = load(overlay=options.price_cache(), today=now.date())
-    found = survey(Sessions(options.environment(sandbox=sandbox)), catalog, now, only=region, sandbox=sandbox)
-    output.answer(answer, found, json=json)
+    if what is None:
+        environment, cluster = options.environment(sandbox=sandbox), None
+    else:
+        from launcher.workflow.deploy.down import subject
+
+        environment = options.environment_of(options.plan_name(what), sandbox=sandbox, region=region)
+        named = subject(what, region, Path.cwd(), environment)
+        cluster, region = named.cluster, named.region
+    costs = survey(Sessions(environment), catalog, now, only=region, cluster=cluster, sandbox=MARK in environment)
+    output.answer(answer, costs, json=json)

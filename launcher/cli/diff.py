@@ -25,7 +25,7 @@ Old = Annotated[
 New = Annotated[
     str | None,
     typer.Argument(
-        metavar="[NEW]", help="The same kinds as OLD. Default: this folder.", autocompletion=completion.plan_files
+        metavar="NEW", help="The same kinds as OLD. Default: this folder.", autocompletion=completion.plan_files
     ),
 ]
 

@@ -110,6 +110,9 @@ def _tell(folder: "RunFolder", report: "Report", *, json: bool, rehearsed: Path 
     elif stands:
         output.say(f"\n  next: slipway endpoint test {report.name}")
         output.say(f"  next: slipway endpoint load {report.name}")
+    else:
+        output.say("\n  The emulated AWS ended with this launch, and the endpoint with it.")
+        output.say("  slipway sandbox start begins one that stays, for slipway endpoint test and load.")
     if stands:
         output.say(f"  next: slipway down {report.name}")
     if rehearsed is not None:

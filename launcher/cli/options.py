@@ -154,7 +154,10 @@ def environment_of(name: str, *, sandbox: bool, region: str | None) -> dict[str,
     try:
         return dict(environment_of_newest(name, Path.cwd(), os.environ))
     except GoneError as gone:
-        hint = f"slipway report {name} shows what the run left; --region uses your account instead"
+        hint = (
+            f"slipway report {name} shows what the run left; slipway sandbox start begins one that stays after a"
+            " launch; --region uses your account instead"
+        )
         raise ImpossibleError(gone.message, hint=hint) from gone
 
 

@@ -25,7 +25,7 @@ def policies(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]",
+            metavar="FILE",
             help="A plan file: write only its target's policies, with its boundary.",
             autocompletion=completion.plan_files,
         ),

@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 def ssh(
     run: options.RunName,
-    node: Annotated[str | None, typer.Argument(metavar="[NODE]", help="The same as --node.")] = None,
+    node: Annotated[str | None, typer.Argument(metavar="NODE", help="The same as --node.")] = None,
     *,
     by_option: options.Node = None,
 ) -> None:

@@ -1,4 +1,4 @@
-"""The story of `cost`: every stack of Slipway's in an account, what it costs an hour, and since when."""
+"""What `cost` lists: Slipway's stacks in an account, their owner, their start and their dollars per hour."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -41,23 +41,39 @@ UNCOUNTED = f"counted now: {UNREPORTED}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surveyed:
-    """What was found, and the regions that could not be asked, with the reason."""
+    """The stacks with their costs, and the regions that gave no answer, with the reason.
+
+    `cluster` is the cluster or endpoint whose stacks are listed; None: all.
+    """
 
     as_of: datetime
     stacks: tuple[StackCost, ...]
     unanswered: tuple[tuple[str, str], ...]
+    cluster: str | None = None
 
 
 def survey(
-    sessions: Sessions, catalog: Catalog, now: datetime, *, only: str | None = None, sandbox: bool = False
+    sessions: Sessions,
+    catalog: Catalog,
+    now: datetime,
+    *,
+    only: str | None = None,
+    cluster: str | None = None,
+    sandbox: bool = False,
 ) -> Surveyed:
-    """Everything of Slipway's that exists, the dearest first.
+    """Slipway's stacks with their costs, the most expensive first.
 
-    `only`: the region to look in; None: every region that the account may use.
+    Args:
+        sessions: Sessions of the account, or of the sandbox.
+        catalog: Prices.
+        now: UTC.
+        only: The region to look in; None: every region that the account may use.
+        cluster: The cluster or endpoint whose stacks are listed; None: all.
+        sandbox: Whether `sessions` are of the sandbox, where nothing calls the guard by its schedule.
     """
     names = [only] if only is not None else sorted(regions.enabled(sessions.session(sessions.home, "ec2")))
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        answers = list(pool.map(lambda name: _region(sessions, catalog, now, name), names))
+        answers = list(pool.map(lambda name: _region(sessions, catalog, now, name, cluster), names))
     stack_costs = [cost for answer in answers if not isinstance(answer, AwsError) for cost in answer]
     failed = [
         (name, answer.message) for name, answer in zip(names, answers, strict=True) if isinstance(answer, AwsError)
@@ -65,7 +81,7 @@ def survey(
     if sandbox:
         stack_costs = [_of_sandbox(stack_cost) for stack_cost in stack_costs]
     stack_costs.sort(key=lambda stack_cost: (-(stack_cost.usd_per_hour or 0), stack_cost.region, stack_cost.name))
-    return Surveyed(as_of=now, stacks=tuple(stack_costs), unanswered=tuple(failed))
+    return Surveyed(as_of=now, stacks=tuple(stack_costs), unanswered=tuple(failed), cluster=cluster)
 
 
 def _of_sandbox(cost: StackCost) -> StackCost:
@@ -74,10 +90,16 @@ def _of_sandbox(cost: StackCost) -> StackCost:
     return replace(cost, down_command=f"{cost.down_command} --sandbox", note=note)
 
 
-def _region(sessions: Sessions, catalog: Catalog, now: datetime, region: str) -> Sequence[StackCost] | AwsError:
+def _region(
+    sessions: Sessions, catalog: Catalog, now: datetime, region: str, cluster: str | None
+) -> Sequence[StackCost] | AwsError:
     try:
         session = sessions.session(region, "cloudformation")
-        own_stacks = [stack for stack in stacks.tagged(session, OWN_TAG) if stack.status != NOT_STARTED]
+        own_stacks = [
+            stack
+            for stack in stacks.tagged(session, OWN_TAG)
+            if stack.status != NOT_STARTED and cluster in {None, stack.tags[OWN_TAG]}
+        ]
         for service in ("lambda", "cloudwatch", "ec2", "sagemaker") if own_stacks else ():
             session = sessions.session(region, service)
         return costs(session, catalog, now, own_stacks)

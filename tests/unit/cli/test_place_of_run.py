@@ -7,7 +7,11 @@ import pytest
 from launcher.records import run_folder
 from launcher.records.command_record import FILE
 
-COMMANDS = [["down", "tiny", "--dry-run"], *(["endpoint", what, "tiny"] for what in ("url", "test", "load", "token"))]
+COMMANDS = [
+    ["down", "tiny", "--dry-run"],
+    ["cost", "tiny"],
+    *(["endpoint", what, "tiny"] for what in ("url", "test", "load", "token")),
+]
 
 
 @pytest.fixture

@@ -84,8 +84,8 @@ def put(account, namespace, name, dimensions, *, value, when):
 
 @pytest.fixture
 def surveyed(account):
-    def look(only=REGION):
-        return survey(Sessions(account.environment), load(), NOW, only=only)
+    def look(only=REGION, cluster=None):
+        return survey(Sessions(account.environment), load(), NOW, only=only, cluster=cluster)
 
     return look
 
@@ -163,6 +163,13 @@ def test_stacks_of_others_are_left_out(account, surveyed):
     )
     assert surveyed().stacks == ()
     assert "Nothing of Slipway's" in page(surveyed(), 80)[1]
+
+
+def test_the_stacks_of_one_cluster_alone(running, surveyed):
+    assert {cost.kind for cost in surveyed(cluster="probe").stacks} == {"training", "network", "checkpoints"}
+    other = surveyed(cluster="other")
+    assert other.stacks == ()
+    assert "No stack of other exists" in page(other, 80)[1]
 
 
 def test_a_region_that_does_not_answer_is_named_and_the_others_are_shown(running, surveyed):
