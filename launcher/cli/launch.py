@@ -112,7 +112,7 @@ def _tell(folder: "RunFolder", report: "Report", *, json: bool, rehearsed: Path 
         output.say(f"  next: slipway endpoint load {report.name}")
     else:
         output.say("\n  The emulated AWS ended with this launch, and the endpoint with it.")
-        output.say("  slipway sandbox start begins one that stays, for slipway endpoint test and load.")
+        output.say("  To keep an endpoint and test it: slipway sandbox start, then launch again.")
     if stands:
         output.say(f"  next: slipway down {report.name}")
     if rehearsed is not None:
