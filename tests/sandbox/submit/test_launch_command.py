@@ -8,6 +8,7 @@ import pytest
 from tests.sandbox.submit.conftest import BUCKET
 from tests.stand_ins.aws_prices import AwsPrices, served
 from tests.stand_ins.price_entries import ec2_product, term
+from tests.waiting import replace_sleep
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-commands")]
 PLAN = f"""
@@ -25,7 +26,7 @@ run: {{command: [{json.dumps(sys.executable)}, train.py], workdir: work}}
 @pytest.fixture
 def slipway(slipway, far, monkeypatch, tmp_path):
     """A command where AWS gives a price."""
-    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
+    replace_sleep(monkeypatch, "botocore.endpoint")
     (far.root / "plan.yaml").write_text(PLAN)
     (far.work / "train.py").write_text("print('hello')\n")
     with served(AwsPrices()) as prices:

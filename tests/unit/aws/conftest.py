@@ -7,6 +7,7 @@ import pytest
 from launcher.aws.clients import Sessions
 from launcher.aws.session import Session
 from tests.stand_ins.aws_prices import SERVICES, AwsPrices, served
+from tests.waiting import replace_sleep
 
 
 @pytest.fixture(scope="package")
@@ -21,7 +22,7 @@ def served_prices(tmp_path_factory):
 @pytest.fixture
 def aws(served_prices, monkeypatch):
     """The services, empty; botocore does not wait between its attempts."""
-    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
+    replace_sleep(monkeypatch, "botocore.endpoint")
     state, _ = served_prices
     for name, value in vars(AwsPrices(url=state.url)).items():
         setattr(state, name, value)

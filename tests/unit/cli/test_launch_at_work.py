@@ -2,8 +2,6 @@
 
 import json
 import os
-import threading
-import time
 from datetime import UTC, datetime
 
 import pytest
@@ -12,6 +10,7 @@ from launcher.records import run_folder
 from launcher.records.command_record import FILE
 from launcher.workflow.run.status_logs import follow_logs
 from tests.unit.cli.reports import QUOTE, REPORT
+from tests.waiting import replace_sleep
 
 BEGUN = "2026-11-20T12:00:00+00:00"
 EVENTS = [
@@ -70,19 +69,15 @@ def test_watching_ends_with_the_launch_and_says_what_has_no_meter_once(folder, s
     begun = folder.path / "job" / "events.jsonl"
     begun.rename(begun.with_suffix(".later"))
     looks = []
-    pause, watcher = time.sleep, threading.get_ident()
 
-    def look(seconds):
-        if threading.get_ident() != watcher:  # A thread that an earlier test of this process has left.
-            pause(seconds)
-            return
+    def look(_):
         looks.append(1)
         if len(looks) == 3:
             begun.with_suffix(".later").rename(begun)
         if len(looks) == 4:
             state(folder, ended="done", status="succeeded")
 
-    monkeypatch.setattr("launcher.cli.status.time.sleep", look)
+    replace_sleep(monkeypatch, "launcher.cli.status", look)
     code, out, err = slipway("status", "tiny", "--watch")
     assert (code, len(looks), err.count("tiny: running; its job has not started")) == (0, 4, 1)
     assert err.count("step 40 of 900 (4%)") == 1

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.stand_ins import aws_account
+from tests.waiting import replace_sleep
 
 
 @pytest.fixture(scope="package")
@@ -14,6 +15,6 @@ def one_account():
 @pytest.fixture
 def account(one_account, monkeypatch):
     """That account, empty again; botocore does not wait before it tries again."""
-    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
+    replace_sleep(monkeypatch, "botocore.endpoint")
     aws_account.reset(one_account)
     return one_account

@@ -9,6 +9,7 @@ import pytest
 from tests.stand_ins.aws_account import DENIED, THROTTLED, Refused
 from tests.stand_ins.price_entries import ec2_product, term
 from tests.unit.workflow.history.conftest import PLAN
+from tests.waiting import replace_sleep
 
 pytestmark = pytest.mark.long
 
@@ -93,7 +94,7 @@ def rates_of(slipway, path):
 
 def test_a_quote_that_aws_prices_alike_holds(account, plan, slipway, monkeypatch):
     waits = []
-    monkeypatch.setattr("time.sleep", waits.append)
+    replace_sleep(monkeypatch, "launcher.cli.quote", waits.append)
     path = plan()
     calculator = Calculator(account, rates_of(slipway, path), looks=3)
     ended = slipway("quote", path, "--verify-with-aws", "--json")

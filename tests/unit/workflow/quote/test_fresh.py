@@ -12,6 +12,7 @@ from launcher.workflow.quote.options import PriceOptions
 from tests.plans import NOW
 from tests.stand_ins.aws_prices import AwsPrices, served
 from tests.stand_ins.price_entries import ec2_product, ml_product, spot_entry, term
+from tests.waiting import replace_sleep
 
 pytestmark = pytest.mark.server
 TYPE, REGION = "p5.48xlarge", "us-east-2"
@@ -26,7 +27,7 @@ purchase: {option: OPTION}
 
 @pytest.fixture
 def aws(monkeypatch):
-    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
+    replace_sleep(monkeypatch, "botocore.endpoint")
     with served(AwsPrices()) as state:
         state.products = [ec2_product(TYPE, REGION, term("60.00")), ec2_product("m6i.xlarge", REGION, term("0.192"))]
         state.spot = [

@@ -21,6 +21,7 @@ from tests.plans import NOW
 from tests.stand_ins.aws_prices import BROKEN, CUT, EXPIRED, THROTTLED, AwsPrices, Fault, served
 from tests.stand_ins.price_entries import block, ec2_product, rate, spot_entry, term
 from tests.stand_ins.public_prices import item_product
+from tests.waiting import replace_sleep
 
 pytestmark = pytest.mark.server
 P5, P4 = "p5.48xlarge", "p4d.24xlarge"
@@ -51,7 +52,7 @@ def spot(zone, price):
 
 @pytest.fixture
 def aws(monkeypatch):
-    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
+    replace_sleep(monkeypatch, "botocore.endpoint")
     with served(AwsPrices()) as state:
         usual(state)
         yield state
