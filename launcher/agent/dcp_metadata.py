@@ -57,7 +57,7 @@ def dcp_shards(data: bytes) -> dict[str, int]:
     return shards
 
 
-class _Thing:
+class _PickledObject:
     """Stands for every object, class and function that a pickle names."""
 
     __slots__ = ("attributes",)
@@ -67,7 +67,7 @@ class _Thing:
 
 
 class _Reader:
-    """Follows the opcodes of one pickle (`pickletools` describes each); objects stay `_Thing`s."""
+    """Follows the opcodes of one pickle (`pickletools` describes each); objects stay `_PickledObject`s."""
 
     def __init__(self) -> None:
         self._stack: list[Any] = []
@@ -121,7 +121,7 @@ class _Reader:
     def build(self) -> None:
         state = self._stack.pop()
         for part in state if isinstance(state, tuple) else (state,):
-            if isinstance(part, dict) and isinstance(self._stack[-1], _Thing):
+            if isinstance(part, dict) and isinstance(self._stack[-1], _PickledObject):
                 self._stack[-1].attributes.update(part)
 
     def pop(self) -> Any:
@@ -141,8 +141,8 @@ def _pairs(values: Iterable[Any]) -> dict[Hashable, Any]:
     }
 
 
-def _thing(_: Iterable[Any]) -> _Thing:
-    return _Thing()
+def _pickled_object(_: Iterable[Any]) -> _PickledObject:
+    return _PickledObject()
 
 
 _VALUES = frozenset(
@@ -159,8 +159,8 @@ _CONSTANTS: dict[str, Callable[[], Any]] = {
     "EMPTY_LIST": list,
     "EMPTY_TUPLE": tuple,
     "EMPTY_DICT": dict,
-    "EMPTY_SET": _Thing,
-    "GLOBAL": _Thing,
+    "EMPTY_SET": _PickledObject,
+    "GLOBAL": _PickledObject,
 }
 _PUTS = frozenset(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"))
 _GETS = frozenset(("GET", "BINGET", "LONG_BINGET"))
@@ -176,16 +176,16 @@ _STEPS: dict[str, Callable[[_Reader], object]] = {
     "TUPLE2": lambda reader: reader.push(tuple, 2),
     "TUPLE3": lambda reader: reader.push(tuple, 3),
     "DICT": lambda reader: reader.push(_pairs),
-    "FROZENSET": lambda reader: reader.push(_thing),
+    "FROZENSET": lambda reader: reader.push(_pickled_object),
     "ADDITEMS": _Reader.group,
     "APPEND": lambda reader: reader.add([reader.pop()]),
     "APPENDS": lambda reader: reader.add(reader.group()),
     "SETITEM": lambda reader: reader.put([reader.pop(), reader.pop()][::-1]),
     "SETITEMS": lambda reader: reader.put(reader.group()),
-    "STACK_GLOBAL": lambda reader: reader.push(_thing, 2),
-    "REDUCE": lambda reader: reader.push(_thing, 2),
-    "NEWOBJ": lambda reader: reader.push(_thing, 2),
-    "NEWOBJ_EX": lambda reader: reader.push(_thing, 3),
+    "STACK_GLOBAL": lambda reader: reader.push(_pickled_object, 2),
+    "REDUCE": lambda reader: reader.push(_pickled_object, 2),
+    "NEWOBJ": lambda reader: reader.push(_pickled_object, 2),
+    "NEWOBJ_EX": lambda reader: reader.push(_pickled_object, 3),
     "BUILD": _Reader.build,
 }
 """What each opcode does; a set is a thing, for nothing is asked of one."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.agent import exits
+from launcher.agent.attempt_state import fails_in_place, newest_step, telling_events
 from launcher.agent.errors import AgentError, LostNodeError
 from launcher.agent.events import EventLog
-from launcher.agent.life import fails_in_place, newest_step, telling_events
 from launcher.agent.node.notice import BUDGET, CANCEL, CAPACITY_END, FAILURE, POD_END, SIGNAL, SPOT, TAKEN_OVER, Notice
 from launcher.agent.supervision import Outcome
 

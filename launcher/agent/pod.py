@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from launcher.agent import exits
+from launcher.agent.attempt_state import newest_step, telling_events
 from launcher.agent.errors import StoreError
 from launcher.agent.events import events_path
 from launcher.agent.job import JobSpec, expand
-from launcher.agent.life import newest_step, telling_events
-from launcher.agent.meeting import Rendezvous, folder_of
 from launcher.agent.node.notices import Notices
 from launcher.agent.node.placement import Placement, placement
+from launcher.agent.rendezvous import Rendezvous, folder_of
 from launcher.agent.session import MARKED_NAME, Session
 from launcher.agent.store.board import StoreBoard
 from launcher.agent.store.journal import Journal

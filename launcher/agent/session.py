@@ -10,12 +10,12 @@ from pathlib import Path
 
 from launcher.agent import ending, exits
 from launcher.agent.checkpoint import dcp, retention
-from launcher.agent.checkpoint.aside import Leftover
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.delivery import Reports
 from launcher.agent.checkpoint.layouts import Layout, layouts_of
+from launcher.agent.checkpoint.leftover_files import Leftover
 from launcher.agent.checkpoint.outputs import Outputs, left_behind
-from launcher.agent.checkpoint.own import OwnWatch, place_of
+from launcher.agent.checkpoint.own_checkpoints import OwnWatch, place_of
 from launcher.agent.checkpoint.pace import Pace
 from launcher.agent.checkpoint.read_back import ReadBack
 from launcher.agent.checkpoint.resume import Resumption, Start
@@ -37,7 +37,7 @@ from launcher.agent.node.board import Board
 from launcher.agent.node.drivers import drivers
 from launcher.agent.node.forecast_watch import ForecastWatch
 from launcher.agent.node.notice import BUDGET, FAILURE, TAKEN_OVER, Notice
-from launcher.agent.node.notices import Notices, heed
+from launcher.agent.node.notices import Notices, react_to_notice
 from launcher.agent.node.peers import Peers, in_folder
 from launcher.agent.node.placement import Placement, placement
 from launcher.agent.node.process import Command, start_failure_code
@@ -46,7 +46,7 @@ from launcher.agent.node.step_daemon import StepDaemon
 from launcher.agent.node.stillness import Stillness
 from launcher.agent.output_manifest import stored_name
 from launcher.agent.steps import AFTER, BEFORE, COMMAND, Steps, StepServices
-from launcher.agent.store import heartbeat, stop_watch, word
+from launcher.agent.store import guard_messages, heartbeat, stop_watch
 from launcher.agent.store.objects import Store
 from launcher.agent.supervision import AttemptServices, Outcome, Supervision
 
@@ -155,7 +155,7 @@ class Session:
             ),
         )
         try:
-            words = word.forwarding(None if place.part else spec.word_uri, spec.name, self._log)
+            words = guard_messages.forwarding(None if place.part else spec.word_uri, spec.name, self._log)
             with self._scratch, words, self._heartbeat():
                 end = self._attempt()
         except AgentError as error:
@@ -276,7 +276,7 @@ class Session:
         notice = self._notices.next_end()
         if notice is not None:
             self._peers.publish(notice)
-            heed(notice, drain=self._spec.drain, log=self._log)
+            react_to_notice(notice, drain=self._spec.drain, log=self._log)
             return ending.announced(notice)
         watch = CheckpointWatch(
             self._scratch.checkpoints,

@@ -14,7 +14,7 @@ from launcher.agent.errors import StoreError
 from launcher.agent.events import EventLog
 from launcher.agent.job import StepSpec
 from launcher.agent.node.notice import Notice
-from launcher.agent.node.notices import Notices, heed
+from launcher.agent.node.notices import Notices, react_to_notice
 from launcher.agent.node.peers import Peers
 from launcher.agent.node.process import Command, start_failure_code
 from launcher.agent.node.shutdown import Shutdown
@@ -42,7 +42,7 @@ def next_notice(services: StepServices, wait_s: float) -> Notice | None:
     if notice is None:
         return None
     services.peers.publish(notice)
-    heed(notice, drain=services.drain, log=services.log)
+    react_to_notice(notice, drain=services.drain, log=services.log)
     return notice if notice.ends else None
 
 

@@ -21,7 +21,7 @@ from launcher.agent.events import EventLog
 from launcher.agent.job import JobSpec
 from launcher.agent.node.forecast_watch import ForecastWatch
 from launcher.agent.node.notice import CANCEL, CAPACITY_END, FAILURE, REBALANCE, SIGNAL, SPOT, TAKEN_OVER, Notice
-from launcher.agent.node.notices import Notices, heed
+from launcher.agent.node.notices import Notices, react_to_notice
 from launcher.agent.node.peers import Peers
 from launcher.agent.node.process import Command
 from launcher.agent.node.progress import Metrics, Watchdog
@@ -117,7 +117,7 @@ class Supervision:
         while self._shutdown.lives():
             notice = self._services.notices.next(wait_s=_LOOK_S)
             if notice is not None:
-                self._go_on("reacting to a notice", lambda notice=notice: self._heed(notice))  # type: ignore[misc]
+                self._go_on("reacting to a notice", lambda notice=notice: self._react_to_notice(notice))  # type: ignore[misc]
             self._go_on("looking for checkpoints", lambda: self._offer(watch.poll(time.monotonic())))
             self._go_on("looking at the metrics", self._look_at_metrics)
             self._go_on("removing old checkpoints", lambda: self._services.rotation.look(time.monotonic()))
@@ -147,7 +147,7 @@ class Supervision:
         # It may have come while the command ended; ranks in step leave all at once when one of them is told to.
         self._services.peers.listen()
         while (notice := self._services.notices.next(wait_s=0)) is not None:
-            self._heed(notice)
+            self._react_to_notice(notice)
         returncode = self._command.returncode or 0
         clean = returncode == 0 and not self._shutdown.enforced
         self._offer(watch.settle(time.monotonic(), clean=clean, saved=self._shutdown.saved(returncode)))
@@ -200,7 +200,7 @@ class Supervision:
             self._services.peers.publish(Notice(source=FAILURE, detail=self._hung, code=exits.HUNG))
             self._shutdown.end_at(now)
 
-    def _heed(self, notice: Notice) -> None:
+    def _react_to_notice(self, notice: Notice) -> None:
         """The first notice begins the end; a later one can only bring it closer."""
         now = time.monotonic()
         self._services.peers.publish(notice)
@@ -208,7 +208,7 @@ class Supervision:
             # `scontrol requeue`, by whomever, ends the job as a cancel does; within a notice it is no cancel.
             self._log.append("notice-hastened", source=notice.source, within=self._notice.source)
         else:
-            heed(notice, drain=self._spec.drain, log=self._log)
+            react_to_notice(notice, drain=self._spec.drain, log=self._log)
         if notice.source == REBALANCE:
             self._services.pace.hasten()
             return

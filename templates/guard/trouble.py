@@ -2,9 +2,9 @@
 """A guard's own folder in the store: what jobs want people to hear, which nodes run one, what was told already.
 
 Nodes have no right to publish. Below `trouble/` they leave one object for each thing that people must hear of
-(launcher/agent/store/word.py); the guard tells it and removes it. Below `trouble/running/` each node of a job writes a
-sign of life every five minutes (launcher/agent/store/heartbeat.py). Below `told/` the guard leaves a mark of what it
-must not tell twice, written under the condition that there is none, so that two calls at once tell it once.
+(launcher/agent/store/guard_messages.py); the guard tells it and removes it. Below `trouble/running/` each node of a job
+writes a heartbeat every five minutes (launcher/agent/store/heartbeat.py). Below `told/` the guard leaves a mark of what
+it must not tell twice, written under the condition that there is none, so that two calls at once tell it once.
 """
 
 import json

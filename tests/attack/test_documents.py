@@ -11,8 +11,8 @@ from launcher import plan_file
 from launcher.agent import job, manifest, metrics, safe_json
 from launcher.agent.checkpoint import claim, tagging
 from launcher.agent.errors import AgentError
-from launcher.agent.node.news import parse_news
 from launcher.agent.node.notice import parse_notice, rebalance_notice, spot_notice
+from launcher.agent.node.shared_notices import parse_shared_notices
 from launcher.agent.store import stop_watch
 from launcher.catalog import safe_yaml
 from launcher.model.errors import SlipwayError
@@ -28,7 +28,7 @@ READERS = {
     "metrics": (metrics.figures_in, {"step": 3, "loss": 2.5, "software": {"torch": "2"}}),
     "claim": (claim.parse_owner, {"schema": claim.SCHEMA, "run": "r", "attempt": 1, "node": "n", "token": "t"}),
     "sheet": (lambda text: tagging.parse(text, 0), {"schema": tagging.SCHEMA, "number": 1, "owner": "o", "keys": []}),
-    "news": (parse_news, {"spot": NOTICE}),
+    "news": (parse_shared_notices, {"spot": NOTICE}),
     "notice": (lambda text: parse_notice(text, now=NOW), NOTICE),
     "spot": (lambda text: spot_notice(text, now=NOW), {"action": "stop", "time": "2026-11-20T12:02:00Z"}),
     "rebalance": (rebalance_notice, {"noticeTime": "2026-11-20T12:00:00Z"}),

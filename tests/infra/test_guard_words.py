@@ -8,7 +8,7 @@ import pytest
 
 from launcher.agent.events import EventLog
 from launcher.agent.node.forecast_watch import watch
-from launcher.agent.store import word
+from launcher.agent.store import guard_messages
 from tests.infra.guard_account import NOW, client
 
 pytestmark = pytest.mark.xdist_group("guard")
@@ -50,7 +50,7 @@ def look(store, guard_of):
 
 
 def put_report(store, number, reason="step-30 holds 'x', a FIFO", body=None, event=None):
-    """What a job's agent leaves (tests/sandbox/agent/test_word.py has its own hand)."""
+    """What a job's agent leaves (tests/sandbox/agent/test_guard_messages.py has its own hand)."""
     document = {"schema": "slipway.trouble/1", "at": "2026-11-20T10:00:00.000Z", "job": "tiny", "attempt": 1}
     about = {"event": "checkpoint-dropped", "what": "step 30"} if event is None else {"event": event, "what": None}
     text = json.dumps({**document, **about, "reason": reason}) if body is None else body
@@ -174,7 +174,7 @@ def test_a_forecast_comes_from_the_trainers_lines_to_people_once(aws, store, loo
 
     def attempt(number):
         log = EventLog(place, run="run", attempt=number, node="n")
-        with word.forwarding(f"s3://{BUCKET}/{FOLDER}/trouble", "tiny", log):
+        with guard_messages.forwarding(f"s3://{BUCKET}/{FOLDER}/trouble", "tiny", log):
             log.append("attempt-started")
             watching = watch(quoted, place, log, attempt=number, now=0.0)
             for step in range(1, 20):

@@ -65,7 +65,7 @@ def survey(folder: Path, entries: Collection[str] = ()) -> Survey:
     try:
         if not stat.S_ISDIR(folder.lstat().st_mode):
             return Survey(files=(), obstacle="is not a folder; a checkpoint must be a folder")
-        return _Walk(folder).survey(entries)
+        return _Surveyor(folder).survey(entries)
     except FileNotFoundError as error:
         raise UnusableCheckpointError(f"{folder.name}: {error}") from error
 
@@ -99,7 +99,7 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-class _Walk:
+class _Surveyor:
     """One look through a folder; no recursion, for a folder may be deeper than Python's stack."""
 
     def __init__(self, folder: Path) -> None:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from launcher.agent.checkpoint.aside import remove
 from launcher.agent.checkpoint.commit import whole_checkpoints
 from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, sha256_of
 from launcher.agent.checkpoint.layouts import SLIPWAY, Layout, Layouts, table, write_back
+from launcher.agent.checkpoint.leftover_files import remove
 from launcher.agent.checkpoint.packs import unpack
 from launcher.agent.checkpoint.unsent import UnsentCheckpoint
 from launcher.agent.checkpoint.watch import FinishedFolder

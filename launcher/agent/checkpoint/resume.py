@@ -10,8 +10,8 @@ from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.commit import announce, assemble, commit
 from launcher.agent.checkpoint.confirmation import next_number
 from launcher.agent.checkpoint.dcp import DcpCheckpoint, newest_dcp
-from launcher.agent.checkpoint.decided import recalled
 from launcher.agent.checkpoint.delivery import figures
+from launcher.agent.checkpoint.layout_record import read_layout
 from launcher.agent.checkpoint.layouts import AUTO, Layouts
 from launcher.agent.checkpoint.restore import Restore, Restored
 from launcher.agent.checkpoint.scratch import Scratch
@@ -233,7 +233,7 @@ class Resumption:
         start = starts[-1]
         if self.policy.mode == "agent" and start.newest is None and not self.layouts.key:
             run = self.identity.run
-            start = replace(start, layout=self._patiently(lambda: recalled(self.store, run=run), otherwise=""))
+            start = replace(start, layout=self._patiently(lambda: read_layout(self.store, run=run), otherwise=""))
         try:
             if start.newest is not None:
                 self.scratch.release(start.newest.step, layout=self.layouts.of(start.newest).key)

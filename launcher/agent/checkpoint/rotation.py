@@ -8,7 +8,7 @@ checkpoints are stored, superseded and gone from its folder; the others remove t
 import os
 from pathlib import Path
 
-from launcher.agent.checkpoint.aside import remove, size_of
+from launcher.agent.checkpoint.leftover_files import remove, size_of
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.events import EventLog
 from launcher.agent.node.peers import Peers

@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Any
 
 from launcher.agent import safe_json
-from launcher.agent.checkpoint.aside import (
+from launcher.agent.checkpoint.layouts import Layouts
+from launcher.agent.checkpoint.leftover_files import (
     Leftover,
     age_key,
     bring_back,
@@ -25,7 +26,6 @@ from launcher.agent.checkpoint.aside import (
     remove,
     set_aside,
 )
-from launcher.agent.checkpoint.layouts import Layouts
 from launcher.agent.checkpoint.unsent import (
     CHECKPOINTS_NAME,
     PREVIOUS_NAME,

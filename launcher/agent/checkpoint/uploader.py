@@ -6,7 +6,7 @@ import random
 import threading
 import time
 
-from launcher.agent.checkpoint import decided
+from launcher.agent.checkpoint import layout_record
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.commit import announce, commit, renounce
 from launcher.agent.checkpoint.confirmation import Answers
@@ -268,7 +268,7 @@ class Uploader(threading.Thread):
             # Before anything is stored: an attempt that finds no whole checkpoint must not decide anew what one is
             key = f"{folder.layout}/{folder.unit}"
             if self._identity.part == 0 and key != self._layout:
-                decided.remember(self._store, run=self._identity.run, key=key)
+                layout_record.write_layout(self._store, run=self._identity.run, key=key)
                 self._layout = key
             part, sent_bytes = self._sender.send(folder)
             if self._identity.part > 0:

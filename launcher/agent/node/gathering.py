@@ -178,7 +178,7 @@ def later(gathered: Gathered, seconds: float) -> Gathered:
     return joined(Gathered(silent_s=silent_s, age_s=gathered.age_s + seconds), gathered)
 
 
-def says_the_same(one: Gathered, other: Gathered) -> bool:
+def is_same_state(one: Gathered, other: Gathered) -> bool:
     """Whether nothing is new in it but that time has passed."""
     return replace(one, silent_s=0.0, age_s=0.0) == replace(other, silent_s=0.0, age_s=0.0)
 

@@ -153,7 +153,7 @@ _LEFT_AT_CAPACITY_END_S = 900.0
 """From the last checkpoint to the first instance that AWS ends: what `leave_before_s` adds to AWS's own lead."""
 
 
-def heed(notice: Notice, *, drain: bool, log: EventLog) -> None:
+def react_to_notice(notice: Notice, *, drain: bool, log: EventLog) -> None:
     """Log a notice; drain the node if it is this node that goes, so that the requeued job does not land on it again."""
     log.append(
         "notice" if notice.ends else "rebalance-recommended",

@@ -2,7 +2,7 @@
 
 `peers/<session>/` beside the events holds, for every attempt of the job,
 
-    news.json      the notices of all nodes (`news`)
+    news.json      the notices of all nodes (`shared_notices`)
     part-K.json    the state of node K: its beat, the checkpoint it restored, its end; what the nodes below it say
 
 The folder exists before the job starts, works without S3, and costs nothing to read. Files are replaced by a rename, so
@@ -25,7 +25,7 @@ from typing import Any
 
 from launcher.agent import safe_json
 from launcher.agent.events import EventLog
-from launcher.agent.node import gathering, news
+from launcher.agent.node import gathering, shared_notices
 from launcher.agent.node.board import Board, FolderBoard
 from launcher.agent.node.gathering import Gathered, Listener
 from launcher.agent.node.notice import Notice, parse_notice
@@ -211,7 +211,7 @@ class Peers(threading.Thread):
                 before = self.gathered()
                 self._gather()
                 gather_at = time.monotonic() + _GATHER_S * min(1.0, self._listener.wide / _MOST_HEARD) - _LOOK_S / 10
-                speak_at = speak_at if gathering.says_the_same(before, self.gathered()) else 0.0
+                speak_at = speak_at if gathering.is_same_state(before, self.gathered()) else 0.0
             if time.monotonic() < speak_at:
                 continue
             speak_at = time.monotonic() + speaks_every_s
@@ -255,12 +255,12 @@ class Peers(threading.Thread):
             state = dict(self._published)
         for source, notice in state.items():
             if source == newest or source not in notices:
-                notices = news.with_notice(notices, notice) or notices
+                notices = shared_notices.with_notice(notices, notice) or notices
         if notices != before:
             self._replace(_NEWS_NAME, json.dumps(notices) + "\n")
 
     def _notices(self) -> dict[str, dict[str, Any]]:
-        return news.parse_news(self._read(_NEWS_NAME))
+        return shared_notices.parse_shared_notices(self._read(_NEWS_NAME))
 
     def _of_those_below(self) -> Gathered:
         return self._listener.gathered(self._state, time.monotonic(), silent_after_s=4 * BEAT_S)

@@ -17,7 +17,7 @@ from launcher.agent.store.objects import Store
 
 SCHEMA = "slipway.heartbeat/1"
 FOLDER = "running"
-"""Below the place of the words (launcher/agent/store/word.py), where nodes may write already."""
+"""Below the place of the words (launcher/agent/store/guard_messages.py), where nodes may write already."""
 EVERY_S = 300.0
 """Between two objects: 12 requests an hour and node, as often as the guard looks."""
 _SAMPLE_S = 60.0

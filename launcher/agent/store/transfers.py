@@ -167,7 +167,7 @@ class Uploads(Transfers):
         while not self._room.acquire(timeout=_LOOK_S):
             if self._is_cut_off():
                 raise StoreError(f"uploading {key}: interrupted by a notice", cut_off=True)
-        remaining = _RoomRelease(self._room)
+        remaining = _SlotRelease(self._room)
         try:
             self._start(
                 "uploading",
@@ -184,7 +184,7 @@ class Uploads(Transfers):
         self._manager.shutdown(cancel=True)
 
 
-class _RoomRelease(BaseSubscriber):  # type: ignore[misc]  # s3transfer has no types
+class _SlotRelease(BaseSubscriber):  # type: ignore[misc]  # s3transfer has no types
     """Makes room, once, when a transfer is over."""
 
     def __init__(self, room: threading.Semaphore) -> None:

@@ -8,8 +8,8 @@ from datetime import datetime
 from signal import Signals
 from typing import Any
 
+from launcher.agent.attempt_state import LIFE, parse_attempt_state
 from launcher.agent.exits import GAVE_UP, INTERRUPTED, NEVER_AGAIN
-from launcher.agent.life import LIFE, parse_attempt_state
 from launcher.model.enums import Operator
 from launcher.model.job import Attempt, JobFacts, JobState, Submitted
 from launcher.model.kubernetes import JOB_KINDS, JOB_LABEL, RUN_ANNOTATION

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from launcher.agent.checkpoint.own import place_of
+from launcher.agent.checkpoint.own_checkpoints import place_of
 from launcher.agent.errors import JobSpecError
 from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 

@@ -5,9 +5,10 @@ import random
 
 import pytest
 
-from launcher.agent.node import gathering, news
+from launcher.agent.node import gathering
 from launcher.agent.node.gathering import Gathered, Listener
 from launcher.agent.node.notice import FAILURE, REBALANCE, SPOT, Notice
+from launcher.agent.node.shared_notices import with_notice
 
 SILENT_S = 20.0
 
@@ -156,20 +157,18 @@ class TestText:
 
 class TestNews:
     def test_the_first_of_a_source_stands(self):
-        first = news.with_notice({}, Notice(source=FAILURE, detail="3", node="a", code=3))
-        assert news.with_notice(first, Notice(source=FAILURE, detail="1", node="b", code=1)) is None
+        first = with_notice({}, Notice(source=FAILURE, detail="3", node="a", code=3))
+        assert with_notice(first, Notice(source=FAILURE, detail="1", node="b", code=1)) is None
 
     def test_of_spot_notices_the_sooner(self):
-        notices = news.with_notice({}, Notice(source=SPOT, detail="stop", at="2026-11-20T14:10:00Z", node="a"))
-        assert (
-            news.with_notice(notices, Notice(source=SPOT, detail="stop", at="2026-11-20T14:11:00Z", node="b")) is None
-        )
-        sooner = news.with_notice(notices, Notice(source=SPOT, detail="stop", at="2026-11-20T14:09:00Z", node="b"))
+        notices = with_notice({}, Notice(source=SPOT, detail="stop", at="2026-11-20T14:10:00Z", node="a"))
+        assert with_notice(notices, Notice(source=SPOT, detail="stop", at="2026-11-20T14:11:00Z", node="b")) is None
+        sooner = with_notice(notices, Notice(source=SPOT, detail="stop", at="2026-11-20T14:09:00Z", node="b"))
         assert sooner["spot"]["node"] == "b"
 
     def test_of_advice_the_newest(self):
-        advice = news.with_notice({}, Notice(source=REBALANCE, detail="1", node="a"))
-        assert news.with_notice(advice, Notice(source=REBALANCE, detail="2", node="b"))["rebalance"]["detail"] == "2"
+        advice = with_notice({}, Notice(source=REBALANCE, detail="1", node="a"))
+        assert with_notice(advice, Notice(source=REBALANCE, detail="2", node="b"))["rebalance"]["detail"] == "2"
 
 
 class TestLast:

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from launcher.agent.life import LIFE, parse_attempt_state
-from launcher.agent.meeting import Rendezvous, folder_of
+from launcher.agent.attempt_state import LIFE, parse_attempt_state
 from launcher.agent.node.notices import Notices
 from launcher.agent.node.placement import Placement
+from launcher.agent.rendezvous import Rendezvous, folder_of
 from launcher.agent.store.journal import Journal, Tail, end_of, key_of
 from launcher.agent.store.objects import StoredText
 
@@ -53,7 +53,7 @@ def rendezvous(store, part, messages=None):
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr("launcher.agent.meeting._LOOK_S", 0.01)
+    monkeypatch.setattr("launcher.agent.rendezvous._LOOK_S", 0.01)
 
 
 def joined(*meetings, over=lambda: False):

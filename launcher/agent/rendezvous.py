@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from launcher.agent import exits
+from launcher.agent.attempt_state import LIFE, AttemptState, parse_attempt_state
 from launcher.agent.errors import StoreError
-from launcher.agent.life import LIFE, AttemptState, parse_attempt_state
-from launcher.agent.node import news
+from launcher.agent.node import shared_notices
 from launcher.agent.node.notice import POD_END, Notice
 from launcher.agent.node.placement import Placement
 from launcher.agent.store.objects import Store, StoredText
@@ -275,11 +275,11 @@ class Rendezvous:
             self._store.swap_text(f"{folder}/{OVER}", json.dumps({"by": self._place.node}) + "\n", before=None)
         stored = self._store.find_text(f"{folder}/{NEWS}")
         try:
-            notices = news.parse_news(stored.text if stored is not None else "")
+            notices = shared_notices.parse_shared_notices(stored.text if stored is not None else "")
         except ValueError:
             notices = {}
         notice = Notice(source=POD_END, detail="a pod of the job was replaced", node=self._place.node)
-        more = news.with_notice(notices, notice)
+        more = shared_notices.with_notice(notices, notice)
         if more is not None:
             self._store.swap_text(f"{folder}/{NEWS}", json.dumps(more) + "\n", before=stored)
 

@@ -11,7 +11,7 @@ from launcher.agent import safe_json
 from launcher.agent.node.notice import REBALANCE, SOURCES, SPOT, Notice
 
 
-def parse_news(text: str) -> dict[str, dict[str, Any]]:
+def parse_shared_notices(text: str) -> dict[str, dict[str, Any]]:
     """The notices by their sources.
 
     Raises:

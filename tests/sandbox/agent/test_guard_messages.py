@@ -5,7 +5,7 @@ import json
 import pytest
 
 from launcher.agent.events import NEWER, EventLog
-from launcher.agent.store import word
+from launcher.agent.store import guard_messages
 from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 
 FOLDER = ".guard/stack/trouble"
@@ -71,7 +71,7 @@ class TestWhatIsSaid:
         return EventLog(tmp_path / "events.jsonl", run="r", attempt=2, node="n")
 
     def test_what_a_newer_one_stands_for_is_not(self, store, bucket, log):
-        with word.forwarding(URI, "tiny", log):
+        with guard_messages.forwarding(URI, "tiny", log):
             log.append("checkpoint-dropped", step=1, reason=NEWER)
             log.append("checkpoint-uploaded", step=2)
             log.append("checkpoint-dropped", folder="step-9", reason="half written")
@@ -79,18 +79,18 @@ class TestWhatIsSaid:
         assert (trouble["what"], trouble["reason"]) == ("step-9", "half written")
 
     def test_a_forecast_is(self, store, bucket, log):
-        with word.forwarding(URI, "tiny", log):
+        with guard_messages.forwarding(URI, "tiny", log):
             log.append("forecast", kind="budget", reason="$120 at the end")
         (trouble,) = words(bucket)
         assert (trouble["event"], trouble["what"], trouble["reason"]) == ("forecast", None, "$120 at the end")
 
     def test_not_without_end(self, store, bucket, log):
-        with word.forwarding(URI, "tiny", log):
-            for step in range(word.MOST + 5):
+        with guard_messages.forwarding(URI, "tiny", log):
+            for step in range(guard_messages.MOST + 5):
                 log.append("checkpoint-dropped", step=step, reason="odd")
-        assert len(words(bucket)) == word.MOST
+        assert len(words(bucket)) == guard_messages.MOST
 
     def test_nobody_looks_and_nothing_is_written(self, store, bucket, log):
-        with word.forwarding(None, "tiny", log):
+        with guard_messages.forwarding(None, "tiny", log):
             log.append("checkpoint-dropped", step=1, reason="odd")
         assert words(bucket) == []

@@ -9,12 +9,12 @@ RECORD_KEY = "layout.json"
 SCHEMA = "slipway.layout/1"
 
 
-def remember(store: Store, *, run: str, key: str) -> None:
+def write_layout(store: Store, *, run: str, key: str) -> None:
     """Write down the key of the layout (`Layout.key`)."""
     store.write_text(RECORD_KEY, json.dumps({"schema": SCHEMA, "run": run, "layout": key}) + "\n")
 
 
-def recalled(store: Store, *, run: str) -> str:
+def read_layout(store: Store, *, run: str) -> str:
     """The key that an earlier attempt of the run wrote down; empty where none did."""
     stored = store.find_text(RECORD_KEY)
     try:

@@ -15,7 +15,7 @@ from launcher.agent.events import NEWER, EventLog
 from launcher.agent.store.objects import Store
 
 SCHEMA = "slipway.trouble/1"
-TOLD = frozenset(
+REPORTED_EVENTS = frozenset(
     {
         "checkpoint-dropped",
         "checkpoint-removed",
@@ -32,11 +32,11 @@ _AGAIN_S, _AT_THE_END_S = 10.0, 5.0
 _TIMEOUT_S = 5.0
 
 
-class Word(threading.Thread):
+class GuardMessages(threading.Thread):
     """Writes one object for each event that people must hear of, and tries until it works."""
 
     def __init__(self, uri: str, job: str) -> None:
-        super().__init__(name="word", daemon=True)
+        super().__init__(name="guard-messages", daemon=True)
         self._store = Store(uri, timeout_s=_TIMEOUT_S)
         self._job = job
         self._changed = threading.Condition()
@@ -46,7 +46,7 @@ class Word(threading.Thread):
 
     def hear(self, event: Mapping[str, Any]) -> None:
         """Take an event of the log, where people must hear of it; a checkpoint that a newer one stands for is none."""
-        if event["event"] not in TOLD or event["reason"] == NEWER:
+        if event["event"] not in REPORTED_EVENTS or event["reason"] == NEWER:
             return
         document = {
             "schema": SCHEMA,
@@ -96,10 +96,10 @@ def forwarding(uri: str | None, job: str, log: EventLog) -> Iterator[None]:
     if uri is None:
         yield
         return
-    word = Word(uri, job)
-    log.tell(word.hear)
-    word.start()
+    messages = GuardMessages(uri, job)
+    log.tell(messages.hear)
+    messages.start()
     try:
         yield
     finally:
-        word.finish(_AT_THE_END_S)
+        messages.finish(_AT_THE_END_S)
