@@ -23,7 +23,7 @@ from launcher.agent.node.placement import Placement
 from launcher.workflow.run.checkpoints import chosen, superseded, survey
 from tests.sandbox.agent.checkpoints import fill, keeping, tagged, whole
 
-MANY = 5000
+MANY = 2000
 
 
 class TestNotice:
@@ -37,7 +37,6 @@ class TestNotice:
         last = node.last_step()
         assert bucket.whole()[-1] == last
         assert node.restored(2) == 0
-        assert node.steps("checkpoint-dropped") == []
         committed = max(at for at, (_, path) in enumerate(front.begun) if path.endswith(f"step-{last}/manifest.json"))
         begun = tagged(front)
         assert len(begun) < MANY
