@@ -124,7 +124,11 @@ def _without_job(state: RunState) -> tuple[str, ...]:
         return (f"  {command.command} is at work on this computer (process {command.pid}){where}",)
     if state.status != NOT_SUBMITTED:
         return (f"  this run has ended; slipway report {state.name} shows its result",)
-    there = "; slipway sandbox status shows what exists now" if command is not None and command.sandbox else ""
+    there = (
+        "; slipway sandbox status shows whether its sandbox still runs"
+        if command is not None and command.sandbox
+        else ""
+    )
     return (f"  no job: a {command.command}, {command.state}{there}",) if command is not None else ()
 
 

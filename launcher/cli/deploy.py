@@ -63,7 +63,7 @@ def deploy(
         from launcher.workflow.cluster.targets import cluster_of
 
         ways = cluster_of(quoted.plan).ways_in(quoted.plan, shown)
-        output.result(["", "  ways in", *(f"    {what}: {command}" for what, command in ways)])
+        output.result(["", "  access", *(f"    {what}: {command}" for what, command in ways)])
     if sandbox and not dry_run:
         from launcher.workflow.cluster.reach import attached
 

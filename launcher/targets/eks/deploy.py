@@ -110,14 +110,14 @@ def ways(plan: Plan, outputs: Mapping[str, str], tunnelled: str, job: str) -> li
     """The same, of the command of a tunnel and the commands that put a job there."""
     commands = [("kubectl", outputs["Connect"])]
     if not plan.request.network.api_cidrs:
-        commands.append(("its API is private: a tunnel, left open", tunnelled))
-        commands.append(("kubectl through it, once", through_tunnel(outputs)))
+        commands.append(("tunnel to the private API, keep it open", tunnelled))
+        commands.append(("kubectl through the tunnel, once", through_tunnel(outputs)))
     if plan.request.workload.train is not None:
-        commands.append(("the job", f"{job}   (slipway render FILE -o DIR writes them)"))
+        commands.append(("submit the job", f"{job}   (slipway render FILE -o DIR writes them)"))
     if plan.place.option is PurchaseOption.CAPACITY_BLOCK:
-        commands.append((f"{WORKERS}, once the block has started, as a launch does", outputs["StartFleet"]))
+        commands.append((f"start the {WORKERS} after the block has begun, as a launch does", outputs["StartFleet"]))
     elif plan.place.option not in PREPAID:
-        commands.append((f"{WORKERS} again after a stop", outputs["StartFleet"]))
+        commands.append((f"start the {WORKERS} after a stop", outputs["StartFleet"]))
     return commands
 
 

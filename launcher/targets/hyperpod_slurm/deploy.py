@@ -62,21 +62,21 @@ def words(plan: Plan, head: str, machines: str) -> str:
 def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     """Commands into the cluster, each with what it is for: its machines are reached by sessions alone."""
     ways = [
-        ("shell on the controller", f"{outputs['Connect']}, there: sudo su - {USER}"),
+        ("shell on the controller", f"{outputs['Connect']}, then: sudo su - {USER}"),
         (
-            "a shell on a worker, from the controller",
+            "worker shell, from that shell",
             f"srun --partition {queue_name(plan.place.instance_type)} --nodes 1 --pty bash",
         ),
     ]
     if plan.request.workload.train is not None:
         ways.append(
             (
-                "the job, there",
+                "submit the job, from that shell",
                 f"sbatch {BATCH_FILE}   (in a folder of {SHARED_HOME}; slipway render FILE -o DIR writes it)",
             )
         )
     if plan.place.option not in PREPAID:
-        ways.append(("start the workers again after a stop", "the command in StartFleet, above"))
+        ways.append(("start the workers after a stop", "the command in StartFleet, above"))
     return ways
 
 

@@ -56,14 +56,14 @@ def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     head = outputs["HeadNodeInstanceId"]
     session = f"aws ssm start-session --region {region} --target %h --document-name AWS-StartSSHSession"
     send_key = f"aws ec2-instance-connect send-ssh-public-key --region {region} --instance-id {head}"
-    shell = ("shell", f"{outputs['Connect']}, there: sudo su - {login}")
+    shell = ("shell", f"{outputs['Connect']}, then: sudo su - {login}")
     # Session Manager logs no ssh that goes through a session.
     ssh = [
         (
-            "ssh, a key first",
+            "ssh, step 1: send your key",
             f"{send_key} --instance-os-user {login} --ssh-public-key file://$HOME/.ssh/id_ed25519.pub",
         ),
-        ("ssh, within a minute", f"ssh -o ProxyCommand='{session} --parameters portNumber=%p' {login}@{head}"),
+        ("ssh, step 2: within 60 s", f"ssh -o ProxyCommand='{session} --parameters portNumber=%p' {login}@{head}"),
     ]
     return [shell, *(() if "SessionDocument" in outputs else ssh), *commands_there(plan)]
 

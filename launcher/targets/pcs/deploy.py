@@ -51,9 +51,9 @@ def login_node(
 def ways_in(plan: Plan, outputs: Outputs) -> list[tuple[str, str]]:
     """Commands into the cluster, each with what it is for: it has no key pair and no open port."""
     return [
-        ("shell", f"{outputs['Connect']}, there: sudo su - {USER}"),
+        ("shell", f"{outputs['Connect']}, then: sudo su - {USER}"),
         *commands_there(plan),
-        ("start the nodes again after a stop", "the command in StartFleet, above"),
+        ("start the nodes after a stop", "the command in StartFleet, above"),
     ]
 
 

@@ -28,11 +28,11 @@ FOLDER = "slipway"
 def commands_there(plan: Plan) -> list[tuple[str, str]]:
     """Commands to type on a node that takes a plan's jobs, each with what it is for."""
     commands = [
-        ("a shell on a node, there", f"srun --partition {queue_name(plan.place.instance_type)} --nodes 1 --pty bash")
+        ("node shell, from that shell", f"srun --partition {queue_name(plan.place.instance_type)} --nodes 1 --pty bash")
     ]
     if plan.request.workload.train is not None:
         job = f"sbatch {BATCH_FILE}   (slipway render FILE -o DIR writes it with all it needs)"
-        commands.append(("the job, from there", job))
+        commands.append(("submit the job, from that shell", job))
     return commands
 
 

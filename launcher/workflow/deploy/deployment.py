@@ -1,7 +1,7 @@
-"""The story of `deploy`: a quoted plan's cluster, in AWS, in the sandbox, or only shown."""
+"""What `deploy` does: a quoted plan's cluster, in AWS, in the sandbox, or only shown."""
 
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from launcher.cdk.commands import Assembly, Cdk, deploy
 from launcher.cdk.runner import RecordingRunner, SubprocessRunner
 from launcher.model.bundle import Bundle
 from launcher.model.enums import PREPAID
-from launcher.model.errors import ImpossibleError, SlipwayError
+from launcher.model.errors import ImpossibleError, InterruptedAtQuestionError, SlipwayError
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.planning.pin import zone
@@ -59,7 +59,8 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
     bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent, run=run)
     tell(f"run folder {folder.path.relative_to(options.root)}")
     done = _called_when_done(options, quoted.plan.place.region)
-    with undone_if_declined(folder), ExitStack() as stack:
+    ends = ends_with_it(options, quoted.plan.place.region)
+    with undone_if_declined(folder), report_ended_sandbox(tell, ends=ends), ExitStack() as stack:
         stack.enter_context(recorded_command(folder, "deploy", sandbox=options.sandbox, done=done))
         context = target_for(priced, quoted, options, stack).context
         cdk, assembly = synthesise(folder, quoted, context)
@@ -70,7 +71,7 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         session = Session(environment=context.environment, region=quoted.plan.place.region)
         difference = difference_of(assembly, session, quoted.plan.place.target)
         around = stack.enter_context(agreed(difference, quoted, context, plan_words(quoted.plan)))
-        if not ends_with_it(options, quoted.plan.place.region):
+        if not ends:
             cost_notice = report_running_costs(
                 quoted.plan, context.environment, priced.catalog, tell, sandbox=options.sandbox
             )
@@ -83,6 +84,19 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         # The same files, which refer to the cluster that is there now.
         folder.write_bundle(with_archive(with_names(bundle, deployed_names(deployed_stacks.training)), PENDING))
         return deployed_stacks.outputs
+
+
+@contextmanager
+def report_ended_sandbox(tell: Callable[[str], None], *, ends: bool) -> Iterator[None]:
+    """Say after an interruption that nothing is left, if the sandbox `ends` with the command."""
+    try:
+        yield
+    except InterruptedAtQuestionError:
+        raise
+    except KeyboardInterrupt:
+        if ends:
+            tell("interrupted: the sandbox of this command has ended, and nothing of it exists")
+        raise
 
 
 def ends_with_it(options: DeployOptions, region: str) -> bool:

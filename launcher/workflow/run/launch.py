@@ -41,7 +41,7 @@ from launcher.submit.shell import Shell
 from launcher.workflow.cluster.beginning import Beginning
 from launcher.workflow.cluster.reach import connect, refuse_unless_answered
 from launcher.workflow.cluster.targets import JobRequest, Reached, cluster_at, cluster_of
-from launcher.workflow.deploy.deployment import deploy_quote, deploys, ends_with_it, target_for
+from launcher.workflow.deploy.deployment import deploy_quote, deploys, ends_with_it, report_ended_sandbox, target_for
 from launcher.workflow.deploy.in_sandbox import left_out
 from launcher.workflow.deploy.steps import DeployOptions, DeployTarget, record
 from launcher.workflow.doctor.left_running import report_running_costs
@@ -269,7 +269,11 @@ def _launch(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions)
     ends = ends_with_it(options, plan.place.region)
     declined = False
     try:
-        with recorded_command(folder, "launch", sandbox=options.sandbox, done="done"), ExitStack() as stack:
+        with (
+            report_ended_sandbox(options.tell, ends=ends),
+            recorded_command(folder, "launch", sandbox=options.sandbox, done="done"),
+            ExitStack() as stack,
+        ):
             _go(story, priced, rank, options, stack)
     except (DeclinedError, InterruptedAtQuestionError):
         declined = True
@@ -280,8 +284,6 @@ def _launch(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions)
     except (KeyboardInterrupt, SlipwayError) as ended:
         if ends or story.status is not RunStatus.RUNNING:
             story.status = RunStatus.INTERRUPTED if isinstance(ended, KeyboardInterrupt) else RunStatus.FAILED
-            if ends and isinstance(ended, KeyboardInterrupt):
-                options.tell("interrupted: the sandbox of this launch has ended, and nothing of it exists")
         else:
             rate = f", at ${quoted.usd_per_hour:.2f} an hour" if quoted.usd_per_hour is not None else ""
             options.tell(f"the job continues{rate}")

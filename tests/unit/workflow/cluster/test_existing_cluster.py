@@ -81,12 +81,12 @@ def test_the_ways_in_name_region_node_login_and_queue():
     }
     plan = quoted(EXAMPLES / "trn1-spot.yaml").plan
     ways = dict(cluster_of(plan).ways_in(plan, outputs))
-    assert ways["shell"].endswith("there: sudo su - ec2-user")
-    assert "--document-name AWS-StartSSHSession" in ways["ssh, within a minute"]
-    assert ways["ssh, within a minute"].endswith("ec2-user@i-0123456789abcdef0")
-    assert "--instance-id i-0123456789abcdef0 --instance-os-user ec2-user" in ways["ssh, a key first"]
-    assert "--partition trn1-32xlarge" in ways["a shell on a node, there"]
-    assert "sbatch job.sbatch" in ways["the job, from there"]
+    assert ways["shell"].endswith("then: sudo su - ec2-user")
+    assert "--document-name AWS-StartSSHSession" in ways["ssh, step 2: within 60 s"]
+    assert ways["ssh, step 2: within 60 s"].endswith("ec2-user@i-0123456789abcdef0")
+    assert "--instance-id i-0123456789abcdef0 --instance-os-user ec2-user" in ways["ssh, step 1: send your key"]
+    assert "--partition trn1-32xlarge" in ways["node shell, from that shell"]
+    assert "sbatch job.sbatch" in ways["submit the job, from that shell"]
 
 
 def test_where_sessions_are_logged_the_way_around_the_log_is_not_printed():
@@ -98,5 +98,5 @@ def test_where_sessions_are_logged_the_way_around_the_log_is_not_printed():
     }
     plan = quoted(EXAMPLES / "trn1-spot.yaml").plan
     ways = dict(cluster_of(plan).ways_in(plan, outputs))
-    assert "--document-name own, there: sudo su - ec2-user" in ways["shell"]
+    assert "--document-name own, then: sudo su - ec2-user" in ways["shell"]
     assert not any("AWS-StartSSHSession" in command for command in ways.values())
