@@ -1,4 +1,4 @@
-"""The newest life of a job of pods, as `life.json` in the run's place in the store has it; when none is to follow."""
+"""The newest attempt of a job of pods (`life.json` in the run's prefix of the store), and when no other may follow."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -14,11 +14,11 @@ LIFE = "life.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptState:
-    """What `life.json` says: the number of the newest life, and whether the job is done with it.
+    """The content of `life.json`: the number of the newest attempt, and whether the job ended with it (`completed`).
 
-    `stopped`: it is, because its budget was used up. `failed`: it is, since a life ended with that exit code and is not
-    to be followed by another. `failures`: lives that have failed, of which `counted` is the last. `step`: of the newest
-    whole checkpoint when the life `step_of` failed, -1 for none; None where no life has failed.
+    `stopped`: the job ended because its budget was used up. `failed`: an attempt ended with this exit code, and no
+    other attempt may follow. `failures`: failed attempts, of which `counted` is the last. `step`: the newest whole
+    checkpoint when attempt `step_of` failed, -1 for none; None if no attempt has failed.
     """
 
     number: int
@@ -40,7 +40,7 @@ class AttemptState:
 
 
 def parse_attempt_state(text: str) -> AttemptState | None:
-    """The newest life; None for what cannot be read, which is as if there had been none."""
+    """The newest attempt; None if the text cannot be read, which counts as no earlier attempt."""
     try:
         document = safe_json.loads(text)
         hold(document, {"life": int, "completed": bool})
@@ -78,7 +78,7 @@ def fails_in_place(events: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def telling_events(path: Path) -> Iterable[Mapping[str, Any]]:
-    """The events of a job's file that say what was kept and what failed; none where it cannot be read."""
+    """The stored checkpoints, restores and failures in a job's events file; empty if the file cannot be read."""
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
             for line in lines:

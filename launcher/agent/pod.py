@@ -1,4 +1,4 @@
-"""The agent in a pod: it meets the job's other pods, and writes down in the store what a pod would take with it."""
+"""The agent in a pod: it joins an attempt with the job's other pods, and stores the files that a pod would lose."""
 
 import contextlib
 import os
@@ -100,7 +100,7 @@ def _run(spec: JobSpec, uri: str, environment: Mapping[str, str]) -> int:
 
 
 def _seat(rendezvous: Rendezvous, notices: Notices, *, tries: int, pause_s: float) -> Placement | None:
-    """This pod's seat in a life; a store that refuses is asked as often as lives may fail: rights come late."""
+    """This pod's seat in an attempt. A refusing store is tried as often as attempts may fail: IAM is slow."""
     for number in range(1, tries):
         try:
             return rendezvous.join(over=notices.pending)

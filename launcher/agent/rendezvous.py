@@ -34,7 +34,7 @@ _SLOWER = 1.2
 
 
 def folder_of(number: int) -> str:
-    """Where the pods of a life meet and tell each other things.
+    """The folder in which the pods of an attempt exchange messages.
 
     >>> folder_of(7)
     'lives/000007'
@@ -43,7 +43,7 @@ def folder_of(number: int) -> str:
 
 
 class Rendezvous:
-    """One pod on its way into a life."""
+    """One pod that joins an attempt."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class Rendezvous:
         self.failed: int | None = None
 
     def join(self, *, over: Callable[[], bool]) -> Placement | None:
-        """Take a seat, and wait until the life begins.
+        """Take a seat, and wait until the attempt begins.
 
         Returns:
-            The place with the number of the life as its attempt; None where the pod is to leave, or where nothing is
-            left to do because the job has `completed`, was `stopped` for good, or has `failed` for good.
+            The place with the number of the attempt; None if the pod must leave, or if nothing is left to do because
+            the job has `completed`, was `stopped` for good, or has `failed` for good.
 
         Raises:
             StoreError: The store refuses for good.
@@ -92,10 +92,10 @@ class Rendezvous:
         return None
 
     def complete(self, *, over: Callable[[], bool], stopped: bool = False) -> bool:
-        """On the first pod: say that the job is done. On the others: wait until the first one has said it.
+        """On the first pod: record that the job is complete. On the others: wait until the first pod has recorded it.
 
-        A pod that ends well is not started again. Were one to end before the job is done, the others would wait for it
-        for ever in the next life.
+        A pod that ends with 0 is not restarted. If one ended before the job is complete, the others would
+        wait for it in the next attempt without end.
 
         `stopped`: the budget is used up, and a pod that is started again ends at once.
 
@@ -119,7 +119,7 @@ class Rendezvous:
             time.sleep(_LOOK_S)
 
     def leave(self, code: int, *, over: Callable[[], bool], newest: int | None = None) -> None:
-        """End this pod's part in the life: leave the seat, and count the life as failed where the code is a failure's.
+        """Leave the seat, and count the attempt as failed if `code` is the code of a failure.
 
         `newest` is the step of the newest whole checkpoint, -1 for none; None on a pod that does not know it.
 
@@ -136,7 +136,7 @@ class Rendezvous:
             self._once(f"cannot record that this pod ended, so its end may count as a failure: {error}")
 
     def refuse(self, code: int) -> None:
-        """Say that the job has failed for good before this pod could take a seat.
+        """Record that the job has failed for good before this pod could take a seat.
 
         Raises:
             StoreError: The store refuses, or does not answer.
@@ -154,14 +154,14 @@ class Rendezvous:
     def fail(
         self, code: int, *, over: Callable[[], bool], number: int | None = None, newest: int | None = None
     ) -> bool:
-        """Count a life as failed, once for all its pods.
+        """Count an attempt as failed, once for all its pods.
 
         `number` None: this pod's own attempt. `newest` is as in `leave`.
 
         Returns whether the job has failed for good, so that no pod begins another attempt.
 
         Raises:
-            StoreError: The store refuses for good: nobody counts this life.
+            StoreError: The store refuses for good: this attempt is not counted.
         """
         number = self._number if number is None else number
         while True:
@@ -211,7 +211,7 @@ class Rendezvous:
         return state.number
 
     def _begin(self, stored: StoredText | None, state: AttemptState | None) -> int | None:
-        """Begin the next life, on the first pod; None where somebody else changed it first."""
+        """Begin the next attempt, on the first pod; None if another process changed `life.json` first."""
         if state is not None:
             self._declare_over(state.number)
         number = 1 if state is None else state.number + 1
@@ -248,7 +248,7 @@ class Rendezvous:
         return False
 
     def _failed_by_a_kill(self, number: int, over: Callable[[], bool]) -> bool:
-        """Whether the job has failed for good because pods of the last life were killed; such a life is counted."""
+        """Count the last attempt as failed if its pods were killed; whether the job has now failed for good."""
         if self._retries is None:
             return False
         for before in range(number - 1, 0, -1):
@@ -264,12 +264,12 @@ class Rendezvous:
         return False
 
     def _machines(self, number: int, parts: Iterable[int]) -> set[str]:
-        """The machines on which pods of a life took these seats."""
+        """The machines whose pods took these seats in an attempt."""
         seats = (self._store.find_text(f"{folder_of(number)}/{SEAT}{part}") for part in parts)
         return {seat.text.partition(" ")[2] for seat in seats if seat is not None} - {""}
 
     def _declare_over(self, number: int) -> None:
-        """Tell whoever is still in a life that it is over, again and again until they have left."""
+        """Notify the pods that are still in an attempt that it is over; call it until they have left."""
         folder = folder_of(number)
         if self._store.find_text(f"{folder}/{OVER}") is None:
             self._store.swap_text(f"{folder}/{OVER}", json.dumps({"by": self._place.node}) + "\n", before=None)

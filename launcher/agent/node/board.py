@@ -8,7 +8,7 @@ _TEMPORARY = ".new"
 
 
 class Board(Protocol):
-    """The place of one life of a job."""
+    """The messages of one attempt of a job."""
 
     @property
     def words(self) -> str:
@@ -28,7 +28,7 @@ class Board(Protocol):
         """Put a text in the place of what is there. Several nodes may write at once; the last one wins."""
 
     def remove_earlier(self) -> None:
-        """Remove what earlier lives have left.
+        """Remove the messages of earlier attempts.
 
         Raises:
             OSError: It cannot be looked through.
@@ -36,7 +36,7 @@ class Board(Protocol):
 
 
 class FolderBoard:
-    """A folder on a file system that the nodes share, in one that holds the folders of all lives."""
+    """A folder on a file system that the nodes share, in one that holds the folders of all attempts."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -63,7 +63,7 @@ class FolderBoard:
         partial.replace(self._folder / name)
 
     def remove_earlier(self) -> None:
-        """Remove what earlier lives have left."""
+        """Remove the messages of earlier attempts."""
         for folder in self._folder.parent.iterdir():
             if folder != self._folder:
                 shutil.rmtree(folder, ignore_errors=True)

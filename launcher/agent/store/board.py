@@ -5,7 +5,7 @@ from launcher.agent.store.objects import Store
 
 
 class StoreBoard:
-    """The objects of one life of a job. What earlier lives have left is a few small objects, and stays."""
+    """The objects of one attempt of a job. Those of earlier attempts are few and small, and stay."""
 
     def __init__(self, store: Store, folder: str) -> None:
         self._store = store

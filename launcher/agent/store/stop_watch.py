@@ -12,7 +12,7 @@ LOOK_S = 5.0
 
 
 class StopWatch(threading.Thread):
-    """Asks every few seconds until the object is there. A store that does not answer is told once, and asked again."""
+    """Polls the store until the object exists. A store that does not answer is reported once, and polled again."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class StopWatch(threading.Thread):
         self._over.set()
 
     def look(self) -> bool:
-        """Ask once; whether the object is there, which is told."""
+        """Poll once; whether the object exists. If it does, call `on_stop`."""
         if self._store is None:
             return False
         try:
