@@ -1,8 +1,8 @@
-"""The server's process and its keeper, as their owner sees them: started together, gone together.
+"""The server's process and its keeper, seen from their owner: both start and end together.
 
-The owner holds the server's standard input, the server holds the keeper's. When the owner ends, however it ends, the
-server ends in order; when the server ends, however it ends, the keeper kills what is left of the sandbox and removes
-its folder. `leave` tells a server to go on without an owner: from then on it ends when it is told to.
+The owner holds the server's standard input; the server holds the keeper's. When the owner ends, for whatever reason,
+the server shuts down. When the server ends, for whatever reason, the keeper kills the remaining processes of the
+sandbox and removes its folder. After `leave`, the server runs without an owner until it receives a stop request.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""What a process needs in its environment to see the sandbox as AWS, and nothing else of AWS."""
+"""The environment variables of a process that uses the sandbox as AWS, without any other access to AWS."""
 
 from collections.abc import Mapping
 

@@ -1,10 +1,10 @@
-"""The guard of a cluster in the sandbox, as it would be called in an account: its own code, on a clock that runs fast.
+"""A cluster's guard in the sandbox: its own code, called on a clock that runs faster than time.
 
-Five minutes pass in a second, so that a sum of dollars is used up while somebody watches; the clock goes on from the
-newest look that an earlier play has left. When the guard has told the
-job to save, the clock waits until the job has left, since saving takes the time that it takes; then one more
-call comes after the time that the guard gives it, which ends the machines. Emulated: the calls by the schedule, with
-the deployed function's variables. Not emulated: Lambda, and the calls for events.
+One second stands for five minutes, so that a spending limit is reached while a user watches. The clock starts at the
+newest call of an earlier run. After the guard has asked the job to save, the clock waits until the job has left,
+because saving takes real time. One more call, after the guard's grace time, then ends the nodes. Emulated: the
+scheduled calls,
+with the deployed function's variables. Not emulated: Lambda, and calls for events.
 """
 
 import subprocess

@@ -1,7 +1,7 @@
-"""The last of a sandbox: waits until its server is gone, ends what is left of it and removes its folder.
+"""The keeper of a sandbox: it waits until the server has ended, then ends remaining processes and removes the folder.
 
 `python -m launcher.sandbox.keeper MARK PATH...` reads its standard input, a pipe whose other end only the server holds.
-The pipe ends when the server does, however that came about: SIGKILL included.
+The pipe closes when the server ends, also by SIGKILL.
 """
 
 import shutil

@@ -1,4 +1,4 @@
-"""The access keys of one sandbox: its owner's, made at random at its start, and those that it hands out for a time."""
+"""The access keys of one sandbox: its owner's, which is random, and temporary keys that it issues."""
 
 import secrets
 import string

@@ -1,4 +1,4 @@
-"""What a sandbox needs of the machine and of this installation, refused before anything is started."""
+"""The requirements of a sandbox on the computer and the installation, checked before anything starts."""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""The processes of a sandbox: marked in their environment, found through /proc, ended all together."""
+"""The processes of a sandbox: marked in their environment, found through /proc, ended together."""
 
 import os
 import signal

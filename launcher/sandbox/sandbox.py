@@ -1,4 +1,4 @@
-"""An AWS and a Slurm of one's own on this machine, from `with Sandbox() as sandbox` to the end of the block.
+"""An emulated AWS and Slurm on this computer, from `with Sandbox() as sandbox` to the end of the block.
 
     with Sandbox(region="us-east-1") as sandbox:
         run(["cdk", "deploy", ...], env=sandbox.process_environment(os.environ))
@@ -6,8 +6,8 @@
         job = slurm.submit(key, folder, "job.sbatch")
         sandbox.lose_node("slipway-tiny-gpt", slurm.facts(job).nodes[0])
 
-Whatever ends the block ends the sandbox: its processes, its ports and its folder. Should this process be killed, they
-end by themselves (launcher/sandbox/embedded.py).
+The end of the block ends the sandbox with its processes, ports and folder, for whatever reason the block ends. If this
+process is killed, they end by themselves (launcher/sandbox/embedded.py).
 """
 
 import secrets

@@ -1,9 +1,9 @@
-"""The embedded AWS, in a process of its own: `python -m launcher.sandbox.server --folder F ...`.
+"""The embedded AWS in a process of its own: `python -m launcher.sandbox.server --folder F ...`.
 
-moto's server on loopback with the models of launcher/sandbox/aws, the clusters deployed into it, and the
-control socket of its owner. It says that it is ready by `ready.json` in its folder, which appears whole; what goes
-wrong is in its log. It ends when its standard input ends, which is when its owner does, and on SIGTERM. Whose standard
-input ended with the word to stay has no owner any more, and ends when it is told to.
+It is moto's server on loopback with the models of launcher/sandbox/aws, the clusters deployed into it, and the control
+socket of its owner. When it is ready, the complete file `ready.json` is in its folder; errors are in its log. It ends
+on SIGTERM and when its standard input ends, that is, with its owner. If the last input was the word to stay, it has no
+owner any more, and ends on a stop request.
 """
 
 import argparse

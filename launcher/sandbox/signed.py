@@ -1,10 +1,10 @@
-"""Whether a request comes from somebody who has a key of the sandbox: its Signature Version 4 is worked out again.
+"""Checks that a request is signed with a key of the sandbox: it computes the Signature Version 4 again.
 
 Checked: the key, its session token, the time, the scope, that host and every x-amz- header are signed, the body's hash,
 and the signature; in a header, or in the query of a presigned address, of S3 in version 2 as well. Sources: IAM User
 Guide, "Elements of an AWS API request signature"; S3 API reference, "Authenticating Requests"; read 2026-11-23.
 Not emulated: policies of POST forms, the signature of each chunk of an aws-chunked body (that of the headers is
-checked), version 4A, and requests of nobody: the sandbox has no public bucket and no identity provider.
+checked), version 4A, and anonymous requests: the sandbox has no public bucket and no identity provider.
 """
 
 import re

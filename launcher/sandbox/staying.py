@@ -1,9 +1,10 @@
-"""A sandbox that stays: started by one command, used by others from any terminal of the same person, ended by a third.
+"""A sandbox that stays: one command starts it, other commands of the same user use it, another command ends it.
 
-Where it is stands in one file, for its owner alone, which is written and removed under a lock by `start` and `stop`
-and by nothing else. One that is left when the sandbox was killed is seen by its server, which does not answer.
+One file, readable by its owner alone, holds its address. Only `start` and `stop` write and remove the file, under a
+lock. If a killed sandbox leaves the file behind, the server does not answer.
 
-A person can have several, each with a name. A folder uses the one that `.slipway/sandbox` names, else the default one.
+A user can have several sandboxes, each with a name. A folder uses the one named in `.slipway/sandbox`, else the
+default.
 """
 
 import fcntl

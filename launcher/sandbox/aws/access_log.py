@@ -1,4 +1,4 @@
-"""The access log of the embedded S3, one JSON object a request: what was stored and what was restored can be seen."""
+"""The access log of the embedded S3: one JSON object for each request, so that tests can read what was stored."""
 
 import json
 import threading

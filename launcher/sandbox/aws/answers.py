@@ -1,4 +1,4 @@
-"""A refusal in the words of the protocol that a request came in, so that every SDK can read it."""
+"""Errors in the protocol of their request, so that every SDK can parse them."""
 
 import json
 from collections.abc import Callable

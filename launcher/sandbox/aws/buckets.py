@@ -1,9 +1,9 @@
-"""AWS::S3::Bucket and AWS::S3::BucketPolicy, so that what a template says of a bucket can be read back from S3.
+"""AWS::S3::Bucket and AWS::S3::BucketPolicy: S3 returns the settings of the template.
 
-Emulated: encryption, versioning, lifecycle rules, public access block, ownership, logging, tags; the policy, which is
-kept and shown; a statement that asks for conditional writes, which decides. A bucket that holds objects is not deleted.
-Not emulated: a policy statement with any other condition decides nothing (moto would apply it without its condition,
-and a rule that refuses plain HTTP would refuse all); expiry and transitions never happen.
+Emulated: encryption, versioning, lifecycle rules, public access block, ownership, logging and tags; the policy, which
+is stored and returned; statements that require conditional writes, which are enforced. A bucket with objects is not
+deleted. Not emulated: all other conditions of policy statements (moto would apply the statement without its condition,
+and a rule against plain HTTP would refuse everything); expirations and transitions.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""API calls of CloudFormation that moto lacks, or answers without a look at the stack that is named.
+"""CloudFormation's API calls that moto lacks, or answers without checking the stack.
 
 Emulated: UpdateTerminationProtection; ListImports; ExecuteChangeSet, DescribeChangeSet and DeleteChangeSet by change
 set and stack.

@@ -1,8 +1,8 @@
-"""Capacity Blocks that were bought, which moto lacks: the purchase, the reservation it makes, what makes it longer.
+"""Purchased Capacity Blocks, which moto lacks: the purchase, its reservation and its extension.
 
 Emulated, after botocore 1.44.5 (ec2/2016-11-15 service-2.json), the EC2 user guide (Capacity Blocks for ML) and the EC2
-error codes: PurchaseCapacityBlock, DescribeCapacityReservations, DescribeCapacityBlockExtensionOfferings with what they
-refuse. Nothing is paid. Not emulated: the payment's own state, the purchase of an extension.
+error codes: PurchaseCapacityBlock, DescribeCapacityReservations and DescribeCapacityBlockExtensionOfferings, with their
+refusals. Nothing is paid. Not emulated: the state of the payment, the purchase of an extension.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""API calls for inference components, which moto lacks, and what moto's endpoints and buckets are to the model server.
+"""API calls of inference components, which moto lacks, and moto's endpoints and buckets for the model server.
 
 Emulated: DescribeInferenceComponent, ListInferenceComponents by endpoint, DeleteInferenceComponent.
 """

@@ -1,8 +1,8 @@
-"""The state of a ParallelCluster's compute fleet, in the DynamoDB table where its guard and `pcluster` write the wish.
+"""The state of a ParallelCluster's compute fleet, in the DynamoDB table that its guard and `pcluster` write.
 
-Emulated: the row COMPUTE_FLEET, and that nodes go when STOP_REQUESTED stands in it and come back on START_REQUESTED
-(pcluster/models/compute_fleet_status_manager.py of ParallelCluster 3.16.1). Not emulated: the minute until clustermgtd
-looks, and the states between.
+Emulated: the row COMPUTE_FLEET. STOP_REQUESTED removes the nodes and START_REQUESTED brings them back
+(pcluster/models/compute_fleet_status_manager.py of ParallelCluster 3.16.1). Not emulated: the minute between two checks
+of clustermgtd, and the states in between.
 """
 
 from collections.abc import Callable, Mapping

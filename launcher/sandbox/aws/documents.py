@@ -1,8 +1,8 @@
-"""Session documents of Systems Manager, whose content a template gives as a mapping: moto keeps its Python form.
+"""Session documents of Systems Manager. A template gives their content as a mapping, and moto stores its Python form.
 
-Emulated: documents that begin a shell, with what may be said of its log; they can be read back as JSON. Not emulated:
-documents of other kinds, versions, sessions. The rules are those of "Session document schema" in the Systems Manager
-user guide, as of 2026-11-22.
+Emulated: documents that start a shell, with their log settings; they can be read back as JSON. Not emulated: other
+kinds of documents, versions, sessions. The rules are those of "Session document schema" in the Systems Manager user
+guide, as of 2026-11-22.
 """
 
 import json

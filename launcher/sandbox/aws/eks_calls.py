@@ -1,10 +1,9 @@
-"""EKS's calls that moto lacks, or answers without doing what they ask for.
+"""EKS's API calls that moto lacks, or answers without an effect.
 
-Emulated: DescribeAddon, DescribeAccessEntry, ListAssociatedAccessPolicies, of what CloudFormation made; pod identity
-associations, listed, made and deleted, one for a namespace and a service account; UpdateNodegroupConfig, whose number
-of nodes is that of the machines at once; the log group of a cluster that is gone, which EKS writes to once more and so
-makes anew after its deletion (terraform-aws-eks, issues 2763 and 2446). Not emulated: the time that it takes, and the
-other parts made by any other call.
+Emulated: DescribeAddon, DescribeAccessEntry and ListAssociatedAccessPolicies for resources of CloudFormation; pod
+identity associations (list, create, delete; one for each namespace and service account); UpdateNodegroupConfig, which
+sets the number of nodes at once; the log group of a deleted cluster, which EKS creates again with a last event
+(terraform-aws-eks, issues 2763 and 2446). Not emulated: delays, and resources that other calls create.
 """
 
 from dataclasses import dataclass, field

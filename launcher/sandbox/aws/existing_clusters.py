@@ -1,9 +1,9 @@
-"""A stand-in for a Kubernetes cluster that a plan names as being there.
+"""An emulated Kubernetes cluster that a plan names as existing.
 
-Emulated: a cluster in moto's EKS with a Kubernetes of its own; as many machines as the job wants, of its type, in its
-zone, bought as planned, which show their chips and EFA interfaces; the operator, the queue with room for all of them,
-the priority and the claims that the plan names; a role granted to the job's pods. Not emulated: what else the real
-cluster holds, who else works there, and HyperPod's side of one.
+Emulated: a cluster in moto's EKS with its own Kubernetes; as many instances as the job needs, with the planned type,
+zone and purchase option, which show their chips and EFA interfaces; the operator, the queue with room for all of them,
+the priority and the claims that the plan names; a role for the job's pods. Not emulated: the other contents and users
+of the real cluster, and its HyperPod side.
 """
 
 from typing import Any

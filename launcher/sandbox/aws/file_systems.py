@@ -1,7 +1,7 @@
-"""FSx for Lustre with its links to buckets: moto's FSx has file systems, and its CloudFormation has neither.
+"""FSx for Lustre with its links to buckets. moto's FSx has file systems; its CloudFormation has neither.
 
-Emulated: AWS::FSx::FileSystem and AWS::FSx::DataRepositoryAssociation: size, place and settings, to be described.
-Not emulated: a file system that could be mounted, the files that a link brings, backups.
+Emulated: AWS::FSx::FileSystem and AWS::FSx::DataRepositoryAssociation with size, place and settings, for Describe
+calls. Not emulated: mounts, files of a link, backups.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""The instances of a cluster in the emulated EC2, and what the check of its configuration asks EC2 and S3.
+"""The instances of a cluster in the emulated EC2, and what the check of its configuration reads from EC2 and S3.
 
 Emulated: instances with type, subnet, security groups, market, placement and ParallelCluster's tags. Not emulated:
-network interfaces beyond the first, volumes, launch templates, the images that nodes start from.
+network interfaces after the first, volumes, launch templates, the AMIs of nodes.
 """
 
 from collections.abc import Mapping, Sequence

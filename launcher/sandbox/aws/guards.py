@@ -1,8 +1,7 @@
-"""What watches a cluster and moto passes over: alarms, topics, budgets, how often a failed call is repeated.
+"""The resources that watch a cluster, which moto ignores: alarms, topics, budgets, retries of failed calls.
 
-Emulated: what a template says of them can be read back from CloudWatch, SNS, Budgets and Lambda, and goes away with its
-stack.
-Not emulated: that anything sets them off or reaches anybody.
+Emulated: CloudWatch, SNS, Budgets and Lambda return the settings of the template, and delete them with the stack.
+Not emulated: alarms never fire, and nobody receives a message.
 """
 
 import json

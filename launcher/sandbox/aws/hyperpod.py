@@ -1,10 +1,10 @@
-"""AWS::SageMaker::Cluster: a HyperPod cluster with Slurm, made of a checked request; with EKS, hyperpod_nodes.py.
+"""AWS::SageMaker::Cluster for Slurm: a HyperPod cluster from a checked request (hyperpod_nodes.py has EKS).
 
-Emulated: the check of the request; a cluster and its instances in moto's SageMaker, to be listed and described there;
-a Slurm with a node for each instance of the workers, and with the settings that the controller's script adds; another
-instance in the place of one that failed. moto's own CreateCluster is not used: it knows none of the newer types and
-parts, and takes scripts from buckets of one name alone. Not emulated: that a script runs, health checks, the file
-system's mount, EFA, `srun --auto-resume`. Calls that change a cluster are in hyperpod_calls.py.
+Emulated: the check of the request; a cluster and its instances in moto's SageMaker, for List and Describe calls; a
+Slurm with a node for each worker instance and the settings of the controller's script; the replacement of a failed
+instance. moto's own CreateCluster is not used: it lacks the newer types and properties, and accepts scripts only from
+buckets of one name. Not emulated: scripts, health checks, mounts, EFA, `srun --auto-resume`. Calls that change a
+cluster are in hyperpod_calls.py.
 """
 
 import secrets

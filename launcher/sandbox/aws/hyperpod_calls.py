@@ -1,10 +1,9 @@
-"""SageMaker's calls on HyperPod clusters that moto lacks, or answers in another way than AWS.
+"""SageMaker's calls on HyperPod clusters that moto lacks, or answers differently from AWS.
 
-Emulated: UpdateCluster for the recovery of instances and for how many a group of workers has, up to as many as at
-first; BatchDeleteClusterNodes, which lowers the number that is wanted; with EKS BatchAddClusterNodes, which raises it
-(which nodes of a group go is the sandbox's choice); DeleteCluster, which ends the cluster's Slurm; clusters by their
-ARN, and ResourceNotFound for one that is not there. Not emulated: any other change of a cluster, and the time that it
-takes.
+Emulated: UpdateCluster for instance recovery and for the size of a worker group, up to its first size;
+BatchDeleteClusterNodes, which lowers the target size; with EKS BatchAddClusterNodes, which raises it (the sandbox
+chooses which nodes go); DeleteCluster, which ends the cluster's Slurm; clusters by ARN, and ResourceNotFound. Not
+emulated: other changes of a cluster, and delays.
 """
 
 import secrets

@@ -1,9 +1,9 @@
 """Custom::HyperPodChart: HyperPod's chart in an EKS cluster, without the function that installs it.
 
-The real chart, where it is what the deployment has uploaded, is rendered by the helm of the uploaded layer, and the
-cluster's strict schemas judge every object of it. Where a small one of our own was uploaded in its place, its objects
-are created, and a report says so. Refused is what the function would refuse: another chart than the one that is
-pinned, a cluster that is not there. Not emulated: the function, its network, the programs in the chart's pods.
+If the deployment uploaded the real chart, the helm of the uploaded layer renders it, and the cluster validates every
+object with its strict schemas. If it uploaded the small chart of the tests, its objects are created, and the report
+names this. The sandbox refuses what the function would refuse: a chart that is not the pinned one, a missing cluster.
+Not emulated: the function, its network, the programs in the chart's pods.
 """
 
 import hashlib

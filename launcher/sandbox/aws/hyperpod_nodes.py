@@ -1,8 +1,9 @@
-"""AWS::SageMaker::Cluster whose orchestrator is EKS: a checked request, and nodes in the Kubernetes of that cluster.
+"""AWS::SageMaker::Cluster for EKS: a checked request, and nodes in the Kubernetes of that cluster.
 
-Emulated: the check of the request; a cluster and its instances in moto's SageMaker; a node of Kubernetes for each
-instance, with HyperPod's labels, whose chips and interfaces can be asked for once the chart's plugins show them. Not
-emulated: that a script runs, health checks, the time that instances take, groups that are changed later.
+Emulated: the check of the request; a cluster and its instances in moto's SageMaker; a Kubernetes node for each
+instance,
+with HyperPod's labels. Chips and interfaces become allocatable when the chart's plugins show them. Not emulated:
+scripts, health checks, start times of instances, later changes of groups.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Fn::GetAZs, for which moto knows one region: the zones of the stack's own region, or of the one that is named."""
+"""Fn::GetAZs for every region, as moto knows one region only: the zones of the stack's region, or of the named one."""
 
 from typing import Any
 

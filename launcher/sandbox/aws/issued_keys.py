@@ -1,6 +1,6 @@
-"""The access keys that the embedded IAM and STS have handed out, and the two calls whose keys moto writes in its text.
+"""Access keys that the embedded IAM and STS have issued, and two calls whose keys moto writes into a fixed text.
 
-Emulated: keys of users, while they are active; of roles that were assumed; GetSessionToken and GetFederationToken.
+Emulated: active keys of users; keys of assumed roles; GetSessionToken and GetFederationToken.
 """
 
 from datetime import UTC, timedelta

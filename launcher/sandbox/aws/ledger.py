@@ -1,4 +1,4 @@
-"""The book of what the embedded AWS did with each resource of each template, so that nothing is claimed silently."""
+"""The ledger of each resource of each template: what the embedded AWS emulated and what it did not."""
 
 import threading
 from collections.abc import Iterator

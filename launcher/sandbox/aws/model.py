@@ -1,4 +1,4 @@
-"""How a resource type is emulated: a function that makes it and, where there are, ones that change and remove it."""
+"""An emulated resource type: the functions that create it and, if any, change and delete it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

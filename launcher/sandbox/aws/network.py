@@ -1,7 +1,7 @@
-"""The network types of EC2: what a template says of a network can be read back, and goes away with its stack.
+"""EC2's network types: EC2 returns the settings of the template, and deletes them with the stack.
 
 Emulated: VPC with its DNS settings, subnets by zone name or zone id, gateways, NAT, routes and their association with
-subnets, VPC endpoints, flow logs, tags. Not emulated: traffic; an update (each stays as it was created); IPv6.
+subnets, VPC endpoints, flow logs, tags. Not emulated: traffic, updates (a resource stays as created), IPv6.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""The machines of EKS's managed node groups in moto's EC2.
+"""The instances of EKS's managed node groups in moto's EC2.
 
-Emulated: an instance for each machine, with the tags by which EKS marks it (EKS user guide, managed node groups), and
-of a Capacity Block with its reservation.
+Emulated: an instance for each node, with EKS's tags (EKS user guide, managed node groups); an instance of a Capacity
+Block has its reservation.
 """
 
 from typing import Any

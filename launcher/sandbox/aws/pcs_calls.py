@@ -1,4 +1,4 @@
-"""The API of AWS PCS, before moto, which has no such service: JSON 1.0, with the service's own codes."""
+"""The API of AWS PCS, which moto lacks: JSON 1.0 with the service's own error codes."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping

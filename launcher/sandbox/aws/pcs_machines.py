@@ -1,4 +1,4 @@
-"""The instances of PCS's node groups in the emulated EC2, and what the check of a node group asks EC2, IAM and S3."""
+"""The instances of PCS's node groups in the emulated EC2; what the check of a group reads from EC2, IAM and S3."""
 
 import base64
 import hashlib

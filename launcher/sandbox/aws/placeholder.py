@@ -1,7 +1,6 @@
-"""What stands for a resource that is not emulated: a name and made-up attributes, so that the rest can be deployed.
+"""A placeholder for a resource that is not emulated: a name and invented attributes, so that the rest can be deployed.
 
-Emulated: nothing. Its `Ref` is its name, its `Fn::GetAtt` a text that says where it came from. Every use is in the
-ledger.
+Emulated: nothing. Its `Ref` is its name, its `Fn::GetAtt` a text that names its origin. The ledger lists every use.
 """
 
 from dataclasses import dataclass

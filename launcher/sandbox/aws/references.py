@@ -1,4 +1,4 @@
-"""In which order CloudFormation makes the resources of a template: each after those that it names."""
+"""The order in which CloudFormation creates the resources of a template: each after the resources it references."""
 
 import graphlib
 import re

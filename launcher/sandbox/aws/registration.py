@@ -1,4 +1,4 @@
-"""Puts the models of this package into moto, and a placeholder where there is no model."""
+"""Registers the models of this package with moto, and a placeholder for each type without a model."""
 
 from typing import Any, Protocol
 

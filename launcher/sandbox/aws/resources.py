@@ -1,7 +1,7 @@
-"""The resources of one stack: made in order, changed, removed, each with an entry in the ledger.
+"""The resources of one stack: created in order, changed, deleted, each with an entry in the ledger.
 
-moto makes a resource the first time somebody looks for it; here it is made when its turn comes, so that DependsOn
-holds, progress can be told and a failure names the resource.
+moto creates a resource when it is first read. This module creates it in its turn, so that DependsOn holds, progress is
+visible, and a failure names the resource.
 """
 
 from collections.abc import Callable, Iterator, Mapping

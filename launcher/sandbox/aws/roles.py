@@ -1,7 +1,7 @@
-"""AWS::IAM::Role with its managed policies, which moto passes over.
+"""AWS::IAM::Role with its managed policies, which moto ignores.
 
-Emulated: trust policy, inline and managed policies, permissions boundary, tags. Not emulated: what they allow,
-nobody is refused; an update.
+Emulated: trust policy, inline and managed policies, permissions boundary, tags. Not emulated: permissions (no request
+is refused), updates.
 """
 
 import json

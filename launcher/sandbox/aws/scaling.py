@@ -1,7 +1,7 @@
-"""AWS::ApplicationAutoScaling: the range of what is scaled, its schedule, and the policies that follow the traffic.
+"""AWS::ApplicationAutoScaling: scalable targets, scheduled actions, and scaling policies.
 
-Emulated: what a template says of them can be read back from Application Auto Scaling, and goes away with its stack.
-moto's own check of a range is not used: it knows no inference components. Not emulated: that anything is scaled.
+Emulated: Application Auto Scaling returns the settings of the template, and deletes them with the stack. moto's own
+check of a target is not used: it lacks inference components. Not emulated: nothing is scaled.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""What answers requests to the endpoints of a sandbox: a stand-in for a model's runtime. No model is behind it.
+"""The emulated runtime of a model, which answers requests to the sandbox's endpoints. There is no model.
 
-It speaks what SageMaker and vLLM speak: chat completions with a bearer token, streamed or whole; InvokeEndpoint with
-chat or embeddings; InvokeEndpointAsync, whose answers come in S3. It answers the same words to everybody at the pace it
-was told, and can be slow, refuse, stall or break off in the middle of an answer: see `Behaviour`.
+It implements the API of SageMaker and vLLM: chat completions with a bearer token, streamed or whole; InvokeEndpoint
+with chat or embeddings; InvokeEndpointAsync, which writes its answers to S3. All answers have the same words, at a set
+pace. It can be slow, refuse, stall or break off in the middle of an answer: see `Behaviour`.
 """
 
 import base64

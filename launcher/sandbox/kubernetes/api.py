@@ -1,4 +1,4 @@
-"""What the API does: creating, reading, changing and deleting objects, as strictly as Kubernetes does it."""
+"""The operations of the API server: create, read, change and delete objects, as strictly as Kubernetes does."""
 
 import base64
 import binascii

@@ -1,7 +1,8 @@
-"""Rules in CEL that a custom kind's schema brings, judged as the API server judges them.
+"""CEL validation rules in the schema of a custom kind, evaluated as the API server evaluates them.
 
-The library is one of the tests' (pyproject): the sandbox's own kinds have no rule that needs it. Of the functions that
-Kubernetes adds to CEL those are here that public definitions use; another is an error of ours, and never a pass.
+Only the tests install the CEL library (pyproject): the sandbox's own kinds have no rule that needs it. Of Kubernetes'
+additions to CEL, this module has the functions that public definitions use; any other function is an error, never a
+pass.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""A Kubernetes of one's own on this machine: the API, nodes, and what places pods on them and runs them.
+"""A Kubernetes cluster on this computer: the API server, nodes, a scheduler and kubelets.
 
 with KubernetesCluster(folder, name="slipway-eks", mark=mark, environment=environ) as cluster:
     cluster.add_node("ip-10-0-0-1", allocatable={"nvidia.com/gpu": "8"}, labels={...})

@@ -1,9 +1,9 @@
-"""What a container's processes get on this machine: their environment, and folders in the place of volumes.
+"""The environment and volumes of a container's processes on this computer.
 
-A pod here is no container: it sees this machine's files. So the path of a mounted volume is replaced by the folder that
-stands for it, in the command, its arguments, the working folder and the values of variables, and nowhere else: what
-lies inside files is not touched; that of a termination message is replaced by a file of the container's own. A name of
-a headless service's pod stands for this machine.
+A pod here is not isolated: its processes see this computer's files. The path of a mounted volume is therefore replaced
+by the path of its folder: in the command, the arguments, the working folder and the values of variables. File contents
+are not changed. The path of a termination message is replaced by a file for each container. The name of a headless
+service's pod resolves to this computer.
 """
 
 import base64

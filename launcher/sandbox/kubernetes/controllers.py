@@ -1,4 +1,4 @@
-"""What all controllers have in common: how they read a cluster and what they do to it."""
+"""The base of all controllers: how they read a cluster and change it."""
 
 import threading
 import time

@@ -1,7 +1,7 @@
-"""Device plugins: what a node carries can be asked for once the plugin that shows it runs there, and not before.
+"""Device plugins: a node's devices become allocatable only after their plugin runs on it.
 
-A plugin is known by its image (NVIDIA/k8s-device-plugin, aws/eks-charts aws-efa-k8s-device-plugin, Neuron's
-documentation); where its DaemonSet would put a pod, the node's devices become allocatable.
+A plugin is recognised by its image (NVIDIA/k8s-device-plugin, aws/eks-charts aws-efa-k8s-device-plugin, Neuron's
+documentation). If its DaemonSet would place a pod on the node, the node's devices become allocatable.
 """
 
 from collections.abc import Iterable, Mapping

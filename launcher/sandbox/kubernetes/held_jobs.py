@@ -1,4 +1,4 @@
-"""Jobs that are held back: what Kueue's webhook and HyperPod's policy do to a new one, and the flag that holds it."""
+"""Suspended jobs: what Kueue's webhook and HyperPod's policy do to a new job, and the field that suspends it."""
 
 from collections.abc import Mapping
 

@@ -1,7 +1,7 @@
-"""The Kubernetes of one EKS cluster in the sandbox: its API, and the machines of its node groups.
+"""The Kubernetes of one EKS cluster in the sandbox: its API server, and the nodes of its node groups.
 
-It is beside the clusters with Slurm (launcher/sandbox/cluster/registry.py) and answers what they answer. A spot
-notice drains its node, as managed node groups do (EKS user guide, managed node groups, Spot capacity type).
+It has the same interface as the clusters with Slurm (launcher/sandbox/cluster/registry.py). A spot notice drains its
+node, as managed node groups do (EKS user guide, managed node groups, Spot capacity type).
 """
 
 import secrets

@@ -1,7 +1,7 @@
-"""What Kubernetes' controller makes of a Job: its pods, one an index, and what their ends mean for it.
+"""The Job controller: the pods of a Job, one for each index, and the effect of their ends.
 
-As Kubernetes 1.34 does it (pkg/controller/job): the policy of pod failures is asked before a failure counts; a pod is
-replaced once it has ended; the job has failed, or is complete, when its last pod has ended.
+As in Kubernetes 1.34 (pkg/controller/job): the pod failure policy is evaluated before a failure counts; a pod is
+replaced after it has ended; the Job has failed, or is complete, when its last pod has ended.
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""One pod on its node: its containers as processes of this machine, from the first init container to the last end."""
+"""The kubelet of one pod: its containers are processes of this computer, from the first init container to the end."""
 
 import io
 import shutil

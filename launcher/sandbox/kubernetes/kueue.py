@@ -1,8 +1,8 @@
-"""Kueue: a job of a queue is suspended when it comes, waits for quota, and has pods only once it is let in.
+"""Kueue: it suspends a new job of a queue, admits it when there is quota, and only then the job has pods.
 
 After kubernetes-sigs/kueue@ff69552 (pkg/controller/jobframework, pkg/scheduler): the webhook that suspends, a Workload
-for each job with its conditions and messages, admission by priority and age, preemption of lower priorities within a
-queue. Played is one flavour for each resource, without cohorts, partial admission and topology.
+for each job with its conditions and messages, admission by priority and age, preemption of lower priorities in the same
+queue. Emulated is one flavour for each resource, without cohorts, partial admission and topology.
 """
 
 import hashlib

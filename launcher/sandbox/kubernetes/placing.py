@@ -1,4 +1,4 @@
-"""Where a pod can run: what the scheduler looks at, and why it finds no node, in its own words."""
+"""The scheduler's decision for a pod: which nodes fit, and the scheduler's message when none does."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""The API on loopback: HTTP, tokens, watches that end and are resumed, and what can be done to it from outside.
+"""The API server on loopback: HTTP, tokens, watches that end and resume, and actions from outside.
 
-The server can be taken away and brought back: the objects, and the pods that run, stay.
+The server can be stopped and started again; its objects and running pods stay.
 """
 
 import contextlib

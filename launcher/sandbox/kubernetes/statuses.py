@@ -1,4 +1,4 @@
-"""What the API answers where it does not answer with an object: a `Status`, as Kubernetes words it."""
+"""Responses of the API server that are no object: a `Status` with Kubernetes' wording."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The objects of one cluster, every version of them numbered, and what changed for those who watch."""
+"""The objects of one cluster with their resource versions, and the changes for watches."""
 
 import secrets
 import threading

@@ -1,7 +1,7 @@
 """A private Slurm: munged, slurmctld and a slurmd for each node, all under one folder, as root or as any user.
 
-Proven with Slurm 22.05.8. Where the host's name stands for an address that is not on loopback, Slurm listens on all
-addresses (it knows no other way); whoever calls needs the folder's munge key.
+Proven with Slurm 22.05.8. If the host's name resolves to an address that is not on loopback, Slurm listens on all
+addresses, because it has no other setting. A client needs the folder's munge key.
 """
 
 import contextlib

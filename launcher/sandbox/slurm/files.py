@@ -1,8 +1,8 @@
-"""The files of a private Slurm: its configuration, and the scripts that it runs at the edges of a job.
+"""The files of a private Slurm: its configuration, and its prolog and epilog scripts.
 
-The scripts make a node of the sandbox look like one of EC2: TaskProlog gives every task the node's own metadata
-endpoint, disk and mark; PrologSlurmctld and EpilogSlurmctld write down when each attempt of a job began and how it
-ended, which Slurm without an accounting database forgets at the next one.
+The scripts make a node of the sandbox look like an EC2 instance. TaskProlog gives every task the node's own metadata
+endpoint, disk and mark. PrologSlurmctld and EpilogSlurmctld record the begin and the end of each attempt of a job,
+which Slurm without an accounting database forgets at the next attempt.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""Slurm's commands for a machine without Slurm: `python -I -m launcher.sandbox.slurm.local_commands squeue ...`.
+"""Slurm's commands on a computer without Slurm: `python -I -m launcher.sandbox.slurm.local_commands squeue ...`.
 
 They are on the PATH of the head node and of its jobs. The local scheduler answers them (local_slurm.py); srun starts
-the tasks of a step itself. Standard library only, and little of it: one is started at every look at a job.
+the tasks of a step itself. They use only a few modules of the standard library, because each look at a job starts one.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""The local scheduler behind Slurm's own commands, as far as the launcher, its batch scripts and its agents call them.
+"""The local scheduler behind Slurm's commands, as far as the launcher, its batch scripts and its agents use them.
 
-What a command is asked and cannot do it refuses, as Slurm refuses an option that it does not know. Words and exit codes
-are those of Slurm 22.05 (man sbatch, squeue, sinfo, scontrol, scancel). There is no accounting, as on a ParallelCluster
-without a database.
+It refuses any option that it does not implement, as Slurm refuses an unknown option. Messages and exit codes are those
+of Slurm 22.05 (man sbatch, squeue, sinfo, scontrol, scancel). There is no accounting, as on a ParallelCluster without a
+database.
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""What a sandbox has of the scheduler of a cluster: the way to it, and what has to be known when a node is lost."""
+"""The scheduler of a cluster, seen from the sandbox: the connection to it, and what the loss of a node needs."""
 
 import subprocess
 from pathlib import Path

@@ -1,10 +1,10 @@
-"""One training job of the sandbox: its states over time, and its nodes as processes of this machine.
+"""One training job of the sandbox: its states over time, and its nodes as processes of this computer.
 
-A node has a folder of its own in the place of /opt/ml and /tmp, with the files that SageMaker writes for a container
-(developer guide, "How Amazon SageMaker AI Provides Training Information"). Emulated: the states in their order, stop
-and time limits (SIGTERM, SIGKILL 120 seconds later), an interruption of managed spot without notice, SageMaker's own
-retries, the failure file, seconds that are billed. Time is short: a phase without work takes a moment. Not emulated:
-images, whose programs are this machine's; warm pools; metrics; uploads of /opt/ml/model and output.
+A node has its own folder in place of /opt/ml and /tmp, with the files that SageMaker writes for a container (developer
+guide, "How Amazon SageMaker AI Provides Training Information"). Emulated: the states in their order, stop and time
+limits (SIGTERM, SIGKILL 120 seconds later), interruptions of managed spot without notice, SageMaker's own retries, the
+failure file, billed seconds. Time is short: a phase without work takes a moment. Not emulated: images (programs are
+this computer's), warm pools, metrics, uploads of /opt/ml/model and output.
 """
 
 import json
