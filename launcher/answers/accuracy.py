@@ -1,4 +1,4 @@
-"""Quoted against measured, of one's own runs: `slipway accuracy`, slipway.accuracy/1."""
+"""Quotes of your runs compared with measurements: `slipway accuracy`, slipway.accuracy/1."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What can be had now, when, the total to finish, and the commands that buy it: `slipway capacity`."""
+"""Available capacity, its start, the total to finish, and the purchase commands: `slipway capacity`."""
 
 from launcher.answers import words
 from launcher.answers.lines import wrapped

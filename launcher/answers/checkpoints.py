@@ -1,4 +1,4 @@
-"""What a store of checkpoints holds, and what was read, deleted or restored of it: `slipway checkpoints`."""
+"""The contents of a checkpoint store, and what was verified, deleted or restored: `slipway checkpoints`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What exists in an account, what it costs an hour, and the command that ends it: `slipway cost`, slipway.cost/1."""
+"""Slipway's resources in an account, their dollars per hour, and the command that ends them: `slipway cost`."""
 
 from launcher.answers import words
 from launcher.answers.lines import wrapped

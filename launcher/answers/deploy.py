@@ -1,4 +1,4 @@
-"""What a deployment left, as JSON: `slipway deploy`, slipway.deploy/1."""
+"""The result of a deployment as JSON: `slipway deploy`, slipway.deploy/1."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What a change of plans does to their totals: `slipway diff`, and the same as a comment on a pull request."""
+"""The effect of a plan change on its total: `slipway diff`, also as a comment on a pull request."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What an account lacks: a sign for each check, what came back, and the fix: `slipway doctor`."""
+"""What an account lacks: for each check its result, the answer, and the fix: `slipway doctor`."""
 
 from collections import Counter
 

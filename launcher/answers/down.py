@@ -1,4 +1,4 @@
-"""What goes or is gone, what stays, and what that costs a month: `slipway down`."""
+"""What is removed, what stays, and its monthly cost: `slipway down`."""
 
 from launcher.answers import words
 from launcher.answers.lines import wrapped

@@ -1,4 +1,4 @@
-"""What decides of a quote, in the few lines before a question: the pick, its total, what guards it, what is wrong."""
+"""A quote in the few lines before a question: the pick, its total, its guardrails, its warnings."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby

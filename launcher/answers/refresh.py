@@ -1,4 +1,4 @@
-"""What a refresh brought: how much is fresh, what moved, is gone, failed: `slipway prices refresh`."""
+"""The result of a refresh: fresh prices, changes, missing prices, failures: `slipway prices refresh`."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What was measured beside what had been estimated: `slipway spike`, slipway.spike/1."""
+"""Measurements compared with estimates: `slipway spike`, slipway.spike/1."""
 
 from collections.abc import Sequence
 

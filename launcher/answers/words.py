@@ -1,4 +1,4 @@
-"""Numbers as a person reads them."""
+"""Numbers in a readable form."""
 
 from collections.abc import Sequence
 from datetime import date

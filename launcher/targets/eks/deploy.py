@@ -1,4 +1,4 @@
-"""What an EKS cluster is in the stories of a deployment: its line, and the ways into it."""
+"""A deployed EKS cluster: its description, and the commands to access it."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What a HyperPod cluster with EKS is in the stories of a deployment: its line, the ways into it, nodes made again."""
+"""A deployed HyperPod cluster with EKS: its description, the commands to access it, and the return of its nodes."""
 
 from collections.abc import Mapping
 

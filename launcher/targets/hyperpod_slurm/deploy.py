@@ -1,4 +1,4 @@
-"""A HyperPod cluster with Slurm that is there: its line, its controller, the ways into it, workers made again."""
+"""A deployed HyperPod cluster with Slurm: its description, its controller, access commands, return of its workers."""
 
 import shlex
 from collections.abc import Callable, Mapping

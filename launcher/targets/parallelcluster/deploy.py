@@ -1,4 +1,4 @@
-"""What a ParallelCluster is in the stories of a deployment: its line, its head node, and the ways into it."""
+"""A deployed ParallelCluster: its description, its head node, and the commands to access it."""
 
 import time
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""A PCS cluster that is there: its line, its login node, the ways into it, nodes that may come again."""
+"""A deployed PCS cluster: its description, its login node, access commands, and the return of its nodes."""
 
 import time
 from collections.abc import Callable, Mapping

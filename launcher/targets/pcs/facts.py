@@ -1,4 +1,4 @@
-"""What is known of a cluster of AWS Parallel Computing Service."""
+"""Facts about clusters of AWS Parallel Computing Service."""
 
 from launcher.model.enums import EfaLayout, TargetKind
 from launcher.model.instance_type import InstanceType

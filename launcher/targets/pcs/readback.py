@@ -1,4 +1,4 @@
-"""A PCS cluster against the plan: controller, node groups with their launch templates, queues, logs."""
+"""Compares a PCS cluster with the plan: controller, node groups with their launch templates, queues, logs."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""A cluster of AWS PCS: every decision of it, for what is shown and for what is deployed."""
+"""Renders a cluster of AWS PCS: every decision, for the preview and for the deployment."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What AWS PCS takes and what it refuses: findings about one place, each with the way out."""
+"""AWS PCS's rules for one place: findings, each with a fix."""
 
 from collections.abc import Iterator, Mapping
 

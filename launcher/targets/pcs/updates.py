@@ -1,4 +1,4 @@
-"""How a PCS cluster can be changed: its name, size and network stay; a group changes in place but for its type."""
+"""Updates of a PCS cluster: its name, size and network are fixed; a node group changes in place except for its type."""
 
 from collections.abc import Iterator
 

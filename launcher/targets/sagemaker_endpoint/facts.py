@@ -1,4 +1,4 @@
-"""What is known of a SageMaker endpoint."""
+"""Facts about SageMaker endpoints."""
 
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.target import HOSTING, SAGEMAKER, SAGEMAKER_PLANS, Guard, RoleUse, Runs, Target

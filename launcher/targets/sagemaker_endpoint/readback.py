@@ -1,4 +1,4 @@
-"""An endpoint against the plan: what serves, on what, how many, how it is scaled and watched, and who may call it."""
+"""Compares an endpoint with the plan: model, instances, count, scaling, alarms, and callers."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""A plan's training job: shipped to a channel of its own, created once by its name."""
+"""A plan's training job: its code in its own channel, created once under its name."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

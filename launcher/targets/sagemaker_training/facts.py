@@ -1,4 +1,4 @@
-"""What is known of SageMaker training jobs: machines that SageMaker starts for one job and ends with it."""
+"""Facts about SageMaker training jobs: instances that SageMaker starts and ends with each job."""
 
 from launcher.model.enums import EfaLayout, TargetKind
 from launcher.model.target import (

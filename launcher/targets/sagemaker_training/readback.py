@@ -1,4 +1,4 @@
-"""What training jobs run with, against the plan."""
+"""Compares the resources of training jobs with the plan."""
 
 from launcher.workflow.cluster.readback.reading import Readback
 from launcher.workflow.cluster.readback.training import around

@@ -1,4 +1,4 @@
-"""A training job as files: the request of CreateTrainingJob, its entry script, what its agents are told."""
+"""Renders a training job: the CreateTrainingJob request, its entry script, and its agents' settings."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What training jobs take and what they refuse: findings about one place, each with the way out."""
+"""The rules of training jobs for one place: findings, each with a fix."""
 
 from collections.abc import Iterator, Mapping
 

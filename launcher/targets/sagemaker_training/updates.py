@@ -1,4 +1,4 @@
-"""Training jobs have no cluster that could be changed."""
+"""Training jobs have no cluster to update."""
 
 from launcher.model.update import Updates
 

@@ -1,4 +1,4 @@
-"""Nodes of capacity that was bought: started when it begins, and not before."""
+"""Nodes of purchased capacity: they start when it begins, not before."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

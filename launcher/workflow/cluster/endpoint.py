@@ -1,4 +1,4 @@
-"""The stories of `endpoint`: find a deployed one, see that it runs what was deployed, and ask it."""
+"""What `endpoint` commands do: they find a deployed endpoint, check its configuration, and send it requests."""
 
 import time
 from collections.abc import Callable

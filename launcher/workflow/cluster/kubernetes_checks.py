@@ -1,4 +1,4 @@
-"""Whether a job can run on a Kubernetes cluster that exists: one check for each thing it needs, the fix with each."""
+"""Whether a job can run on an existing Kubernetes cluster: one check for each requirement, with its fix."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""A Kubernetes cluster that exists: the way to its API, what it has, and whether a plan's job can run there."""
+"""An existing Kubernetes cluster: the connection to its API, its resources, and whether a plan's job can run there."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Granting a cluster's role to the pods of one more job: on clusters of Slipway's own each plan has its own account.
+"""Grants a cluster's role to the pods of another job: on Slipway's clusters each plan has its own service account.
 
 The role's policy names the account by its session tag, so that what it may write is the folder of that plan alone
 (infra/parts/eks_pods.py). The stack grants it to the cluster's own plan, the launcher to those of plans that join.

@@ -1,4 +1,4 @@
-"""Submitting a rendered job to Kubernetes: its folder in S3, the devices of its nodes, its objects, once."""
+"""Submits a rendered job to Kubernetes once: its folder in S3, the devices of its nodes, its objects."""
 
 import hashlib
 from collections.abc import Iterator

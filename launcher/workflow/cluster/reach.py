@@ -1,4 +1,4 @@
-"""The way to what runs a job: Slurm behind a head node, or a Kubernetes API; asked the same from there on."""
+"""The connection to a job's scheduler: Slurm behind a head node, or a Kubernetes API, with one interface."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What goes to the cluster: the user's folder as an archive in S3, and the job folder that names it.
+"""Ships a job to the cluster: the user's folder as an archive in S3, and the job folder that names it.
 
 The archive lies under the hash of its content, so that the same folder is sent once. Nothing here holds a secret: a
 plan names secrets by their ARN, and the batch script fetches the values at every start.

@@ -1,4 +1,4 @@
-"""Jobs of Slurm: shipped to a head node through a shell, taken by sbatch, and asked for there."""
+"""Jobs of Slurm: shipped to a head node through a shell, submitted with sbatch, and polled there."""
 
 from collections.abc import Callable, Mapping
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""What a target that trains is once its cluster is there, found by the target's kind."""
+"""The deployed cluster of a training target, found by the target's kind."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

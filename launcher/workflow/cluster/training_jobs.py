@@ -1,4 +1,4 @@
-"""SageMaker training jobs as a source of jobs: how they are doing, what they wrote and printed, stopped."""
+"""SageMaker training jobs as a source of jobs: their state, their files and logs, and how to stop them."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""A training plan that was bought, as AWS describes it, against what the plan file says of it."""
+"""A purchased training plan, compared with the plan file."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Reads what was deployed back through each service's own calls and holds it against the plan."""
+"""Reads a deployment back through each service's API and compares it with the plan."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

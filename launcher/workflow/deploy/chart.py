@@ -1,4 +1,4 @@
-"""HyperPod's chart and the layer with helm: fetched once, held against their digests, kept, laid into an assembly."""
+"""HyperPod's chart and the layer with helm: fetched once, checked by digest, cached, copied into an assembly."""
 
 import shlex
 from collections.abc import Callable, Mapping

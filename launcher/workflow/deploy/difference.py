@@ -1,4 +1,4 @@
-"""What a deployment would change in the account, shown before the question, and held still until it is answered."""
+"""The changes of a deployment in the account: shown before the question, and unchanged until it is answered."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The story of `down`: the stacks of a cluster or an endpoint removed, checkpoints kept unless told, and what stays."""
+"""What `down` does: it removes the stacks of a cluster or endpoint, and keeps checkpoints by default."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""The story of an endpoint: its stack deployed, waited for, held against the plan, and asked a real request."""
+"""Deploys an endpoint's stack, waits for it, compares it with the plan, and sends a real request."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack

@@ -1,7 +1,7 @@
-"""A cluster that exists already: found by its name or by its definition, held against the plan, and not deployed again.
+"""An existing cluster: found by its name or definition, compared with the plan, and not deployed again.
 
-A cluster and a job are two things. A job changes the plan's digest, which is in an output and in tags of the
-cluster it was deployed with; what the cluster is made of stays the same, and then nothing is deployed.
+A change of the job changes the plan's digest, which is in an output and in tags of the cluster. If the cluster's own
+definition is the same, nothing is deployed.
 """
 
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""A sandbox as the stories of `launch` and `deploy` use it: one of their own, or one that runs already."""
+"""The sandbox of `launch` and `deploy`: their own, or one that runs already."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager

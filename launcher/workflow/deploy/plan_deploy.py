@@ -1,4 +1,4 @@
-"""From a plan file to what runs: priced, shown, approved, deployed."""
+"""From a plan file to a deployment: priced, shown, approved, deployed."""
 
 from collections.abc import Mapping
 from dataclasses import replace

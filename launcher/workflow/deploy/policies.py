@@ -1,4 +1,4 @@
-"""The story of `policies`: which IAM policies an account needs, for one plan or for all that slipway makes."""
+"""What `policies` does: the IAM policies that an account needs for one plan, or for everything that Slipway creates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

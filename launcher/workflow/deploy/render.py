@@ -1,4 +1,4 @@
-"""The story of rendering: a quoted plan to the files that would be deployed and submitted."""
+"""Renders a quoted plan: the files that would be deployed and submitted."""
 
 from collections.abc import Mapping
 from dataclasses import replace

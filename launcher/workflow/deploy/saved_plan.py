@@ -1,4 +1,4 @@
-"""The story of a saved plan: what was shown is kept, and carried out as it was or refused because something moved."""
+"""A saved plan: it is deployed exactly as saved, or refused if something changed."""
 
 import hashlib
 import json

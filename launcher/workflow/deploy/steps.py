@@ -1,4 +1,4 @@
-"""Steps of a deployment: files, one synthesis, its difference, that assembly deployed, and what came of it read."""
+"""The steps of a deployment: files, one synthesis, its difference, deployment of that assembly, and its outputs."""
 
 import os
 import re

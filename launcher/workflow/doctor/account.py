@@ -1,4 +1,4 @@
-"""What an account and this machine need before anything can be deployed: credentials, region, bootstrap, programs."""
+"""What a deployment needs of the account and this computer: credentials, region, bootstrap, programs."""
 
 import os
 from collections.abc import Iterator

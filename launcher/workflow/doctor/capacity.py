@@ -1,4 +1,4 @@
-"""Whether the machines of a plan can be there: the type in its zone, addresses for it, and what was bought for it."""
+"""Checks whether a plan's instances are available: the type in its zone, free addresses, purchased capacity."""
 
 from collections.abc import Iterator
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The story of the doctor: an account examined for what a plan needs of it, before the money."""
+"""What `doctor` does: it checks an account for the requirements of a plan before any cost."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""How an account is examined: questions asked side by side, each of which ends in a check, whatever goes wrong."""
+"""Runs the checks of an account in parallel; every question ends in a check, also after an error."""
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""What a plan refers to and does not make: images, buckets, names that must be free, security groups and roles."""
+"""Resources that a plan names and does not create: images, buckets, free names, security groups and roles."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a plan's own stacks hold in the account already: a second launch needs it no second time."""
+"""Quota that a plan's own stacks use already: a second launch does not need it again."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The key of a plan: whether it can be used where the plan is, and whom its own policy lets use it."""
+"""The KMS key of a plan: whether it is usable in the plan's region, and whom its key policy allows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What exists in AWS, and is billed, when a launch or a deployment ends early: looked up, not guessed."""
+"""Resources that exist in AWS and are billed after a launch or deployment ends early, read from the account."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What stays when a cluster goes, and what it costs a month: checkpoints, logs, a network that others use."""
+"""What stays after a cluster is removed, with its monthly cost: checkpoints, logs, a shared network."""
 
 import re
 from collections import Counter

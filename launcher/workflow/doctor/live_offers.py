@@ -1,4 +1,4 @@
-"""What AWS has at this moment as rows beside the others: each offer priced as any candidate is, at its own fee."""
+"""Current offers of AWS as rows of the plan: each is priced like any candidate, with its own fee."""
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The story of `capacity`: what AWS has for a plan at this moment, and the total dollars to finish with each of it."""
+"""What `capacity` does: current offers of AWS for a plan, each with the total dollars to finish."""
 
 import shlex
 from collections import defaultdict

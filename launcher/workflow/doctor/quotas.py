@@ -1,4 +1,4 @@
-"""The quotas that a plan uses, held against what the account has of them."""
+"""The quotas that a plan uses, compared with those of the account."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

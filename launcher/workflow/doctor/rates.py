@@ -1,7 +1,7 @@
-"""What stacks cost an hour by their templates: before a deployment, after it, and while they stand.
+"""Dollars per hour of stacks, from their templates: before, during and after a deployment.
 
-All nodes at the rate they were quoted at (the guard's function holds it), the machines beside them, the NAT gateways
-and addresses, and the file systems at the listed price. Traffic, logs and what is stored in S3 come on top.
+All nodes at their quoted rate, which the guard's function holds; other instances, NAT gateways, addresses and file
+systems at the listed price. Traffic, logs and storage in S3 are not included.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What the caller, CloudFormation's role and a deployed guard may do, as IAM itself simulates it; nothing is done."""
+"""Permissions of the caller, CloudFormation's role and a deployed guard, simulated by IAM; nothing is executed."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace

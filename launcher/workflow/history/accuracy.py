@@ -1,4 +1,4 @@
-"""The story of `accuracy`: every run of a folder, quoted against measured."""
+"""What `accuracy` does: it compares the quotes of a folder's runs with their measurements."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The attempts of a run, read from the events that the agent and the launcher left."""
+"""The attempts of a run, from the events of the agent and the launcher."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

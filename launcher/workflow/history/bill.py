@@ -1,4 +1,4 @@
-"""The story of `report --billed`: what AWS billed for a run, beside its quote."""
+"""What `report --billed` does: it compares the bill of a run with its quote."""
 
 import gzip
 import re

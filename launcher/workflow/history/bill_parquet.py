@@ -1,4 +1,4 @@
-"""Parquet files of a billing export as lines of CSV, as the same export would have them in its other format.
+"""Reads Parquet files of a billing export as lines of CSV, equal to the export's CSV format.
 
 AWS Data Exports writes a map column (tags) into CSV as JSON, and moments as ISO in UTC (user guide, table dictionary).
 pyarrow is loaded when a Parquet file is met, where somebody has installed it.

@@ -1,8 +1,8 @@
-"""How long the nodes of a run stayed after its job, by what the guard of its cluster counted meanwhile.
+"""The time that nodes stayed after the job of a run, from the node counts of the cluster's guard.
 
-Nothing that a run leaves says when its nodes went: they go minutes after it. The guard counts them at every look, on
-every target, and CloudWatch keeps the count, of a cluster that is removed as well. So the hours are asked for later,
-at the next look at the run, and its measurement is kept again with them.
+The run folder does not show when the nodes ended, because they end minutes after the job. The guard counts them at
+every call, and CloudWatch keeps the counts, also of a removed cluster. Slipway reads the hours at the next command about
+the run, and writes its measurement again with them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

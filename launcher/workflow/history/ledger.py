@@ -1,4 +1,4 @@
-"""The story of `ledger`: every run of a folder, by its index and by what has changed since."""
+"""What `ledger` does: it lists every run of a folder, from its index and later changes."""
 
 import os
 from collections.abc import Iterator

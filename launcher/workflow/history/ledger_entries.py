@@ -1,4 +1,4 @@
-"""One run of the ledger, from what its folder holds."""
+"""The ledger entry of one run, from its run folder."""
 
 import hashlib
 import platform

@@ -1,10 +1,10 @@
-"""A ledger that several people share: one object a run, in a bucket that `SLIPWAY_LEDGER` names.
+"""A shared ledger: one object for each run, in the bucket that `SLIPWAY_LEDGER` names.
 
-An entry is one PUT of an object that nobody else writes: it is there whole or not at all, writers never meet, and one
-that is killed leaves nothing. A run whose entry changes (its bill came) gets another object; the later one counts. Keys
-begin with the moment of writing, so a reader lists only what came since the newest object that it has read. That moment
-is S3's (`LastModified`): a writer's clock that is ahead moves it for nobody. `LATE` allows for keys of writers whose
-clock was behind or whose launcher was asleep between naming and writing.
+An entry is one PUT of an object that no other writer uses: it is complete or absent, writers never conflict, and a
+killed writer leaves nothing. If the entry of a run changes (its bill arrived), it gets another object; the later one
+counts. Keys begin with the time of writing, so a reader lists only keys after the newest object that it has read. This
+time is S3's (`LastModified`), so a writer's fast clock has no effect. `LATE` allows for keys of writers whose clock is
+slow or whose computer slept between naming and writing.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What a run was measured at, from what its folder holds: the trainer's metrics, the agent's events, the submission."""
+"""The measurement of a run, from its run folder: the trainer's metrics, the agent's events, the submission."""
 
 import math
 import statistics

@@ -1,4 +1,4 @@
-"""What is known of a run while it goes, and its report at any moment of it."""
+"""The facts of a run while it is in progress, and its report at any moment."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a run has stored of its checkpoints, by the events that it left."""
+"""The stored checkpoints of a run, from its events."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Commands to type next on a plan that was priced: with its options, so that a rank stays one."""
+"""Commands to type next for a priced plan, with its options, so that a rank keeps its number."""
 
 import shlex
 

@@ -1,4 +1,4 @@
-"""The story of `commit`: what of a portfolio's demand is worth a commitment; nothing is bought."""
+"""What `commit` does: it computes which part of a portfolio's demand pays for a commitment; nothing is bought."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime

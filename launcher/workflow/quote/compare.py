@@ -1,4 +1,4 @@
-"""The story of a comparison: one job on every machine, and GPU against Trainium with the port in it."""
+"""What `compare` does: one job on every instance type, and GPU against Trainium including the port."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The story of a serving comparison: machines against Bedrock, Inferentia against GPU, and the verdict."""
+"""What `compare` does for a serving plan: instances against Bedrock, Inferentia against GPU, and the verdict."""
 
 from dataclasses import replace
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The story of a diff: plans of two files, folders or git revisions, both priced on the same day, and what changed."""
+"""What `diff` does: it prices the plans of two files, folders or git revisions, and lists the changes."""
 
 import re
 from collections.abc import Iterator, Mapping

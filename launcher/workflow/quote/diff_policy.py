@@ -1,4 +1,4 @@
-"""The policy of `slipway diff`: a small YAML file, and what the command line says instead."""
+"""The policy of `slipway diff`: a small YAML file, which options of the command line override."""
 
 from decimal import Decimal, InvalidOperation
 from pathlib import Path

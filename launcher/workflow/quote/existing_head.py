@@ -1,4 +1,4 @@
-"""The head node of a cluster that exists: it keeps its type, also where a new cluster of the size would get another."""
+"""The head node of an existing cluster: it keeps its type, even if a new cluster of this size would get another one."""
 
 from launcher.aws import stacks
 from launcher.aws.calls import forbidden

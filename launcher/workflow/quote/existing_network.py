@@ -1,4 +1,4 @@
-"""An existing network, as EC2 describes it, written into the request, so that nothing is looked up at synthesis."""
+"""An existing network as EC2 describes it, written into the request, so that synthesis needs no lookup."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A quote to deploy on: gated on local prices, refreshed where there are credentials, quoted and gated again."""
+"""A quote for a deployment: gated on local prices, refreshed if there are credentials, then quoted and gated again."""
 
 from collections.abc import Callable, Container, Mapping
 from dataclasses import replace

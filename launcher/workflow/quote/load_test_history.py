@@ -1,4 +1,4 @@
-"""The load tests of a folder's runs, as measured rows for a serving plan, and why one does not count."""
+"""Load tests of a folder's runs as measured rows of a serving plan, and why a test does not count."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the command line adds to a plan file, and what follows from it for every pricing."""
+"""Options of the command line beside the plan file, and their effect on pricing."""
 
 from collections.abc import Sequence
 from datetime import date, datetime

@@ -1,4 +1,4 @@
-"""The story of a portfolio: several plans, each routed to its best option, one total a month, and all on one chip."""
+"""What `portfolio` does: the best option of each of several plans, one monthly total, and the same on one chip."""
 
 from collections.abc import Sequence
 from dataclasses import replace

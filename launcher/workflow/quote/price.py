@@ -1,4 +1,4 @@
-"""The story of a price: plan file to ranked quotes. Nothing is called and nothing is spent."""
+"""Prices a plan file: ranked quotes. It calls nothing and spends nothing."""
 
 import re
 from collections.abc import Iterator

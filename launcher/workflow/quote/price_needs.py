@@ -1,4 +1,4 @@
-"""What is to be asked of AWS for a plan, for one place, or for everything; nothing is called here."""
+"""The price requests of a plan, of one place, or of everything; this module sends none."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Each question about prices, asked of its service."""
+"""Sends each price request to its service."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from datetime import datetime

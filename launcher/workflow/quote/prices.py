@@ -1,4 +1,4 @@
-"""The story of known prices: what is known, how old it is, and what changed between two days. Nothing is called."""
+"""Known prices: their values, their age, and the changes between two days. It calls nothing."""
 
 from collections.abc import Collection, Mapping
 from datetime import date, datetime

@@ -1,4 +1,4 @@
-"""The lines of a quote as AWS bills them: those of one usage type are one line, since the bill has one row for them."""
+"""The lines of a quote as AWS bills them: lines of one usage type are one line, as in the bill."""
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal

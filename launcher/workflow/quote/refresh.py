@@ -1,4 +1,4 @@
-"""The story of fresh prices: questions to AWS, answers to the user's cache, and what changed on the way."""
+"""What `prices refresh` does: it requests prices from AWS, writes them to the user's cache, and lists the changes."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""The story of a serving price: a plan to ranked quotes of a month. Nothing is called and nothing is spent."""
+"""Prices a serving plan: ranked quotes of a month. It calls nothing and spends nothing."""
 
 from dataclasses import replace
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The total of a spot quote at other rates of interruption than the one that is assumed."""
+"""The total of a spot quote at interruption rates other than the assumed one."""
 
 from pathlib import Path
 

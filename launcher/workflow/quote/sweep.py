@@ -1,4 +1,4 @@
-"""The story of a sweep: a plan with some of its keys set to several values, each point with its best candidate."""
+"""What `plan --sweep` does: it sets keys of a plan to several values, and finds the best candidate at each point."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a month of serving costs at other traffic, on Bedrock, Neuron and GPUs."""
+"""The monthly cost of serving at other traffic, on Bedrock, Neuron and GPUs."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The user's folder and command, looked at before anything is priced: that they are there, and go together."""
+"""Checks the user's folder and command before pricing: whether they exist and fit together."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The stack that a job is trained with, told from its command and from what its own files import."""
+"""The training stack of a job, recognised from its command and the imports of its files."""
 
 import ast
 import shlex

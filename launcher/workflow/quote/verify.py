@@ -1,4 +1,4 @@
-"""The stories of `quote --verify-with-aws`, its lines through AWS's own calculator, and of `quote --credits`."""
+"""What `quote --verify-with-aws` and `quote --credits` do: they send the quote's lines to AWS's calculator."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime

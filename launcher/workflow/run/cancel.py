@@ -1,4 +1,4 @@
-"""Ending a run's job for good, and waiting until it has ended."""
+"""Cancels a run's job and waits until it has ended."""
 
 import time
 from collections.abc import Callable, Mapping

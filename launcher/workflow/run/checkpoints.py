@@ -1,7 +1,7 @@
-"""The checkpoints of a job in its store: which there are, whether they are whole, what nobody needs any more.
+"""The checkpoints of a job in its store: which exist, which are whole, which are superseded.
 
-A checkpoint is judged as the agent judges it (launcher/agent/manifest.py): a folder that the agent brought there by its
-manifest, one that PyTorch wrote by its `.metadata`. What is neither is the rest of an upload that was not finished.
+A checkpoint is judged as in the agent (launcher/agent/manifest.py): a folder that the agent uploaded by its manifest, a
+folder that PyTorch wrote by its `.metadata`. Anything else is the rest of an incomplete upload.
 """
 
 from collections.abc import Iterable, Mapping

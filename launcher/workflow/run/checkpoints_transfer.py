@@ -1,4 +1,4 @@
-"""Reading checkpoints back: to see whether every byte is there, or to have them on this machine."""
+"""Downloads checkpoints: to verify every byte, or to restore them on this computer."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""The cluster that a job goes to: behind the head node that its plan names, the one it names, or its own."""
+"""The cluster of a job: its own, the one that its plan names, or the one behind the named head node."""
 
 import time
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What the sandbox does to a job while it runs: a spot interruption, or on HyperPod the failure of a machine."""
+"""Disruptions of a job in the sandbox: a spot interruption, or on HyperPod the failure of an instance."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""The story of `endpoint load`: a bounded ramp of requests, beside the quote, and kept for later quotes."""
+"""What `endpoint load` does: a bounded ramp of requests, compared with the quote, and kept for later quotes."""
 
 import itertools
 import math

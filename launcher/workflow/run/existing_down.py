@@ -1,4 +1,4 @@
-"""The story of `down` on a cluster that exists: what a plan's jobs put there goes, and the cluster stays."""
+"""What `down` does on an existing cluster: it removes what the plan's jobs created, and the cluster stays."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Follows a job to its end: its attempts, its steps, its checkpoints; keeps its logs and events in the run folder."""
+"""Follows a job to its end: attempts, steps, checkpoints; keeps its logs and events in the run folder."""
 
 import json
 import time

@@ -1,7 +1,7 @@
-"""The story of `launch`: a quoted plan's cluster deployed or found, its job shipped, submitted and followed.
+"""What `launch` does: it deploys or finds the cluster of a quoted plan, ships its job, submits it and follows it.
 
-In AWS and in the sandbox alike. What the sandbox has of its own: the shell on its head node, the losses it plays
-(disruption.py), and that it ends with the launch, and the job with it.
+The steps are the same in AWS and in the sandbox. The sandbox has its own shell on the head node, it can disrupt the job
+(disruption.py), and it ends with the launch and the job.
 """
 
 import json

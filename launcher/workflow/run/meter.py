@@ -1,4 +1,4 @@
-"""The meter of a run, from what its folder holds while the job goes."""
+"""The meter of a run, from its run folder while the job runs."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""A person on a node of a run's job."""
+"""Shells, commands and tunnels on the nodes of a run's job."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager

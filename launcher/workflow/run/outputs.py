@@ -1,4 +1,4 @@
-"""The outputs of a run in its store: which there are, and having them on this machine."""
+"""The outputs of a run in its store: which exist, and their download to this computer."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a launch meets of earlier launches of its plan: checkpoints that it goes on from, a job that still runs."""
+"""Earlier launches of the same plan: checkpoints to resume from, and a job that still runs."""
 
 import json
 from collections.abc import Callable, Iterator

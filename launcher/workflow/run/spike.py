@@ -1,7 +1,7 @@
-"""The story of `spike`: a plan's own command for a few minutes on each kind of machine, priced and gated as any launch.
+"""What `spike` does: it runs a plan's own command for a few minutes on each instance type, priced and gated.
 
-Of each type a plan is made whose job is so many minutes long, with a time limit of the same; it is launched, and ended
-as soon as its trainer has reported enough steps. What it was measured at is kept as that of any run.
+For each type, it makes a plan whose job and time limit have this length, launches it, and ends it as soon as its
+trainer has reported enough steps. The measurement is stored like that of any run.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The state of a run: asked of the cluster it went to, or read from what it left."""
+"""The state of a run, from its cluster or from its run folder."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing

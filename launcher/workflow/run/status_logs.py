@@ -1,4 +1,4 @@
-"""What a job prints, brought here: once, or as it prints it."""
+"""The output of a job, downloaded once or while it is printed."""
 
 import time
 from collections.abc import Callable, Mapping

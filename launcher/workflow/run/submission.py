@@ -1,4 +1,4 @@
-"""A submission: its key, and its job where the launcher ended before it heard of one."""
+"""A submission: its key, and the job of a launcher that ended before it received the job's id."""
 
 import secrets
 

@@ -1,4 +1,4 @@
-"""Following a job on a cluster from here: its files are copied as they grow, its state is asked for now and then."""
+"""Follows a job on a cluster: it copies the job's files as they grow and polls the job's state."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""What a run's folder says of it over time: losses, rates, checkpoints, interruptions."""
+"""A run over time, from its run folder: losses, rates, checkpoints, interruptions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

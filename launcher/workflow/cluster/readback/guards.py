@@ -1,4 +1,4 @@
-"""What guards a cluster, against the plan: topic, function, rules, alarms, dashboard, budget."""
+"""Compares a cluster's guardrails with the plan: topic, function, rules, alarms, dashboard, budget."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""What reading a deployment back works with: the plan, what is in the stacks, and what has agreed so far."""
+"""The state of a read-back: the plan, the contents of the stacks, and the facts that agree so far."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Buckets as S3 describes them, against the plan."""
+"""Compares buckets in S3 with the plan."""
 
 from launcher.aws import buckets, stacks
 from launcher.aws.buckets import BucketState

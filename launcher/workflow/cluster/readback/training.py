@@ -1,4 +1,4 @@
-"""A cluster against the plan: its queues, its nodes' security group, and who may do what."""
+"""Compares a cluster with the plan: its queues, its nodes' security group, its permissions."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
