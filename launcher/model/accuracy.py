@@ -1,4 +1,4 @@
-"""Quoted against measured, of one's own runs."""
+"""Quotes compared with measurements of your runs."""
 
 from collections.abc import Iterable
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Announced ends: from which day a model, a machine or a version that plans rest on is not sold or supported."""
+"""Announced ends: the day from which a model, an instance type or a version is no longer sold or supported."""
 
 from datetime import date
 

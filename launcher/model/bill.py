@@ -1,4 +1,4 @@
-"""What AWS billed for a run, beside what was quoted: rows of a bill, and the lines they are compared by."""
+"""The bill of a run beside its quote: rows of a bill, and the lines that are compared."""
 
 from datetime import datetime, timedelta
 from decimal import Decimal

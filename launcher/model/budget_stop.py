@@ -1,4 +1,4 @@
-"""budget.stop_at_usd: when the guard in the account acts, and what it needs of the sum to end a job in good order.
+"""budget.stop_at_usd: when the guard in the account acts, and which part of the sum it needs to end a job in order.
 
 The sum is held against what the guard counts: the running nodes at the quoted rate, and what costs by the hour beside
 them, since the cluster's stack was made. It looks every few minutes, so it acts while there is still enough left for

@@ -1,4 +1,4 @@
-"""Rendered text: files that can be read and that nothing has executed yet."""
+"""Rendered text: files that can be read before anything is executed."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What can be bought: one type in one way, with every place, size and term it can be had in."""
+"""Offers for a plan: one instance type with one purchase option, and every place, size and term of it."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Capacity that can be had at this moment: for sale or held, and what it costs to finish there."""
+"""Capacity that is available now, for sale or reserved, and the total to finish with it."""
 
 from datetime import datetime
 from decimal import Decimal

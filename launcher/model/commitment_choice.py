@@ -1,4 +1,4 @@
-"""What to commit to for several plans: their demand by the hour, and what each instrument would save of it."""
+"""Commitments for several plans: their demand by the hour, and the savings of each instrument."""
 
 from collections.abc import Iterator
 from datetime import date, datetime

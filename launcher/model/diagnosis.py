@@ -1,4 +1,4 @@
-"""What an examination of an account found before a plan is launched in it."""
+"""The checks of an account before a launch."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""The name that the package index knows this project by: `slipway` belongs to another one there (read 2026-11-22)."""
+"""The project's name in the package index, where `slipway` belongs to another project (read 2026-11-22)."""
 
 DISTRIBUTION = "slipway-aws"
 

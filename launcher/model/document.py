@@ -1,4 +1,4 @@
-"""A request as plain data: what a plan file says, with every key written out; and the digest of a resolved plan."""
+"""A request as plain data: the plan file with every key written out; and the digest of a resolved plan."""
 
 import json
 from collections.abc import Mapping

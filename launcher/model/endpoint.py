@@ -1,4 +1,4 @@
-"""A SageMaker endpoint with everything decided, and the rules that its stack, its checks and its price share."""
+"""A SageMaker endpoint with every decision, and the rules that its stack, its checks and its price share."""
 
 from collections.abc import Mapping
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""An endpoint that is there, what it answered to one request, and what many requests measured."""
+"""A deployed endpoint, its answer to one request, and the measurements of many requests."""
 
 from datetime import datetime
 from decimal import Decimal

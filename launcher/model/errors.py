@@ -1,4 +1,4 @@
-"""Everything that can stop a command, each with its exit code and, where there is one, the way out."""
+"""The errors that end a command, each with its exit code and, if there is one, a fix."""
 
 from collections.abc import Sequence
 from typing import ClassVar

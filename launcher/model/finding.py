@@ -1,4 +1,4 @@
-"""What a check says about a plan."""
+"""A finding of a check about a plan."""
 
 from dataclasses import field
 

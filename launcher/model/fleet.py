@@ -1,4 +1,4 @@
-"""The instances that an autoscaler keeps for a load, hour by hour, and what new versions take beside them."""
+"""The instances that an autoscaler keeps for a load, by hour, and the extra instances of a new version."""
 
 import math
 from collections.abc import Sequence

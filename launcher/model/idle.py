@@ -1,4 +1,4 @@
-"""How long machines stay when nothing runs on them."""
+"""How long nodes stay without a job."""
 
 from launcher.model.request import PlanRequest
 

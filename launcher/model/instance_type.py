@@ -1,4 +1,4 @@
-"""Static facts of chips and of the machines that carry them."""
+"""Static facts about chips and instance types."""
 
 from launcher.model.record import record
 

@@ -1,4 +1,4 @@
-"""A job on a cluster, as its submission names it and as its scheduler knows it: a script whose life is attempts."""
+"""A job on a cluster, as in its submission and in its scheduler: a script with attempts."""
 
 from datetime import datetime
 from enum import StrEnum

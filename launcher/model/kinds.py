@@ -1,4 +1,4 @@
-"""What a value in a plan file may be.
+"""The kinds of values in a plan file.
 
 A field of a request names its kind; parsing, dumping and the JSON Schema follow from it.
 """

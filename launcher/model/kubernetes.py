@@ -1,4 +1,4 @@
-"""Jobs on Kubernetes: the words that their files, their submission and the checks of a cluster share."""
+"""Jobs on Kubernetes: names that their files, their submission and the checks of a cluster share."""
 
 import re
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What one's own runs taught of the hours around a job."""
+"""Hours around a job, learned from your runs."""
 
 from datetime import date
 

@@ -1,4 +1,4 @@
-"""The ledger: what every run was quoted at, what it took, and what that cost."""
+"""The ledger: the quote, the duration and the cost of every run."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What a run was measured at: the rate of a training job, and the times around it."""
+"""The measurement of a run: the rate of a training job, and the times around it."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""The meter of a job that runs: how far it is, how fast, and what it will have cost, beside what was quoted."""
+"""The meter of a running job: progress, rate and forecast cost, beside the quote."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What runs beside a cluster's machines, counted once: the templates make as many of each as the bill prices."""
+"""Monitoring of a cluster, counted once: the templates create as many of each as the bill prices."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""Roles of the account that a plan names in place of its stacks' own."""
+"""IAM roles that a plan names instead of its stacks' own."""
 
 from launcher.model.record import record
 from launcher.model.request import PlanRequest

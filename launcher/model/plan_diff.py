@@ -1,4 +1,4 @@
-"""What a change of plans does to their totals: plan by plan and line by line, with the reasons."""
+"""The effect of a plan change on totals: by plan and by line, with the reasons."""
 
 from decimal import Decimal
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""The money for one plan, and what a person has to know to trust it."""
+"""The cost of one plan, with everything that a reader needs to trust it."""
 
 from datetime import datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Places in S3 beside the cluster's store that a plan has its nodes reach, with their keys."""
+"""S3 locations outside the cluster's store that a plan's nodes use, with their KMS keys."""
 
 from launcher.model.record import record
 from launcher.model.request import PlanRequest

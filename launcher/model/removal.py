@@ -1,4 +1,4 @@
-"""What taking a cluster down comes to: which stacks go, and what stays and costs on."""
+"""The removal of a cluster: which stacks go, what stays, and its cost."""
 
 from decimal import Decimal
 from enum import StrEnum

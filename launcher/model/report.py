@@ -1,4 +1,4 @@
-"""What a run came to: its attempts, what was quoted, what it used, and how far the deployment was checked."""
+"""The report of a run: its attempts, its quote, its usage, and the result of the read-back."""
 
 from datetime import datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""The plan file as it was read: what the user wants, with what is still open."""
+"""The plan file as read: the user's request, with open decisions."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING

@@ -1,4 +1,4 @@
-"""What a run costs by the lines of its quote: the one function behind every "used $"."""
+"""The cost of a run from the lines of its quote: the one function behind every "used $"."""
 
 from decimal import Decimal
 

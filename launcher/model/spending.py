@@ -1,4 +1,4 @@
-"""What exists in an account and what it costs."""
+"""Existing resources in an account, and their cost."""
 
 from collections.abc import Iterable
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""A short measured run of a plan's own command on each of a few machines."""
+"""A short measured run of a plan's own command on several instance types."""
 
 from launcher.model.measurement import Measurement
 from launcher.model.money import Range

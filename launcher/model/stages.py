@@ -1,4 +1,4 @@
-"""What takes a while: one line for whoever reads lines, and what is in progress for whoever looks on."""
+"""Stages of a long operation: one line in a pipe, and the work in progress on a terminal."""
 
 from collections.abc import Callable
 from types import TracebackType

@@ -1,4 +1,4 @@
-"""Targets: what is known of each kind of deployment, and where it is found.
+"""Targets: the facts of each kind of deployment, and where its parts are.
 
 The facts of a kind are in `launcher/targets/<kind>/facts.py`, beside how it is planned, rendered, deployed and read
 back. Nothing else asks which kind a plan has: it asks the facts.

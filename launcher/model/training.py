@@ -1,4 +1,4 @@
-"""What the training-time estimator says, and the facts it says it from."""
+"""The training-time estimate, and the facts behind it."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What the change of a cluster that exists needs: nothing, a stopped fleet, or a new cluster."""
+"""The requirement of a change of an existing cluster: nothing, a stopped fleet, or a new cluster."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A quote beside what AWS's own calculator makes of the same lines."""
+"""A quote beside the result of AWS's own calculator for the same lines."""
 
 from decimal import Decimal
 

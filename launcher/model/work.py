@@ -1,4 +1,4 @@
-"""What a number of machines of one type makes of a workload: hours, and what they rest on."""
+"""The work of a number of instances of one type on a workload: hours, and their basis."""
 
 from launcher.model.learned import Learned
 from launcher.model.money import Assumption, Range

@@ -1,4 +1,4 @@
-"""What is asked for: a training job or a serving load, as a plan file states it."""
+"""The requested workload: a training job or a serving load, as in the plan file."""
 
 from dataclasses import MISSING
 from decimal import Decimal

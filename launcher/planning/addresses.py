@@ -1,4 +1,4 @@
-"""How many private addresses a cluster takes, and how a VPC's range is cut for them."""
+"""The private addresses that a cluster needs, and the split of a VPC's range."""
 
 from collections.abc import Mapping
 from functools import cache, lru_cache

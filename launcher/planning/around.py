@@ -1,4 +1,4 @@
-"""The hours that a job's own steps and files take around its command: what they are in the quote of a plan."""
+"""The hours before and after the command of a job: for setup, files and outputs, as in the quote."""
 
 from launcher.model.money import Assumption
 from launcher.model.request import PlanRequest

@@ -1,4 +1,4 @@
-"""What keeps a serving plan from becoming an endpoint, or its pods from starting: findings with the fix."""
+"""Obstacles between a serving plan and its endpoint, or the start of its pods: findings, each with a fix."""
 
 import re
 from collections.abc import Iterator

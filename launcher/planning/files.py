@@ -1,4 +1,4 @@
-"""Files that a job has beside its own folder: the trainer's own checkpoints, and data that the nodes fetch."""
+"""Files outside the job's folder: the trainer's own checkpoints, and data that the nodes download."""
 
 from collections.abc import Iterator
 

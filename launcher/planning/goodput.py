@@ -1,4 +1,4 @@
-"""What a job loses beside its steady rate: checkpoints, failures, restarts, and what whole runs lose on the way.
+"""Losses of a job against its steady rate: checkpoints, failures, restarts, and unexplained losses of whole runs.
 
 Failures of a job per hour are chips x the rate of one chip, and a software term that does not grow with size. The
 overhead is Daly's complete model at Daly's interval (`launcher.agent.interval`). Spot interruptions are not in it;

@@ -1,4 +1,4 @@
-"""What jobs as pods take of a plan file, and what other targets have no use for."""
+"""The keys of a plan file that only jobs in pods use."""
 
 from collections.abc import Iterator
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError

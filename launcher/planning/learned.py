@@ -1,4 +1,4 @@
-"""Boot, restart and idle-tail hours as one's own runs measured them: a posterior, in logarithms, as for the rate.
+"""Boot, restart and idle-tail hours from measurements of your runs: a posterior, in logarithms, as for the rate.
 
 The prior is the assumption that a quote rests on without any run, with its spread. A run is the same quantity seen
 once, or the mean of several restarts; two starts of the same machines differ by START_TO_START. Both are weighted by

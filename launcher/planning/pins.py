@@ -1,4 +1,4 @@
-"""What a request has to pin to be one plan: its type, its region and its way of buying."""
+"""What a request must pin to be one plan: its type, its region and its purchase option."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What one's own measurements make of an estimate: a posterior of its error, in logarithms.
+"""An estimate corrected by your measurements: a posterior of its error, in logarithms.
 
 The prior is the fitted estimate: log(true rate / estimated rate) is 0 with the spread of the fit. A measurement is the
 same quantity seen on another job, log(measured / estimated there), so that what the estimate knows of nodes, sequence,

@@ -1,4 +1,4 @@
-"""What a plan leaves open that its range holds: the keys whose answer would narrow the range most."""
+"""Open keys of a plan whose value would narrow the range most."""
 
 from collections.abc import Iterator
 from dataclasses import replace

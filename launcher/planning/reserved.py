@@ -1,4 +1,4 @@
-"""Capacity that is bought already: a reservation or a training plan has one place, and gives one candidate."""
+"""Purchased capacity: a reservation or a training plan has one place and gives one candidate."""
 
 from launcher.catalog.load import Catalog
 from launcher.model.candidate_group import CandidateGroup

@@ -1,4 +1,4 @@
-"""From a request to what can be bought for it: every place the facts allow, with the counts that fit. No money yet."""
+"""From a request to its offers: every place that the facts allow, with the node counts that fit. No prices yet."""
 
 import math
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Values of `run.env` that look like secrets: a plan file and a run folder are no places for one.
+"""Values of `run.env` that look like secrets, which do not belong in a plan file or a run folder.
 
 A secret is told by its form, as the services that give them document it, or by the name of its variable together with a
 value that could be one. Nobody can be sure; a name in `run.plain_env` says that a value is none.

@@ -1,4 +1,4 @@
-"""What an account demands of the machines that people enter: a log of their sessions, security groups of its own."""
+"""The account's rules for nodes with shell access: session logs, its own security groups."""
 
 import re
 from collections.abc import Iterator

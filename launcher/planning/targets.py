@@ -1,4 +1,4 @@
-"""What a target has to say of a request and of a place: the rules of planning, found by the target's kind."""
+"""The planning rules of a target for a request and a place, found by the target's kind."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache

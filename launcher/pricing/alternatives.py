@@ -1,4 +1,4 @@
-"""What else the job could run on, priced beside the candidates; all but UltraServers is deployed where a plan asks.
+"""Other hardware for the job, priced beside the candidates; everything except UltraServers can be deployed.
 
 SageMaker training jobs and HyperPod at their `ml.` rates, managed spot as far as anything is published, and machines
 that are bought as UltraServers or quarters of them.

@@ -1,4 +1,4 @@
-"""What announced ends do to a quote: findings from a year before, and a verdict that holds until then."""
+"""The effect of announced ends on a quote: findings from a year before, and a verdict that is valid until then."""
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta

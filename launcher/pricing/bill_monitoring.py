@@ -1,4 +1,4 @@
-"""What watches a cluster, as lines of the bill: alarms, metrics, dashboard, the guard, an AWS Budget."""
+"""Monitoring of a cluster as lines of the bill: alarms, metrics, dashboard, the guard, an AWS Budget."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Capacity Blocks and training plans: whole offerings only, or one that is bought already."""
+"""Capacity Blocks and training plans: only whole offerings, or a purchased one."""
 
 import math
 from datetime import datetime

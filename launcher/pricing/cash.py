@@ -1,4 +1,4 @@
-"""Cash: what one job makes somebody pay now, and what is left of it after credits."""
+"""Cash: the payments due for one job, and the rest after credits."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime

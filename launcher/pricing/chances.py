@@ -1,4 +1,4 @@
-"""Chances: that a job outlasts a limit, and how many failures it has."""
+"""Probabilities: that a job exceeds a limit, and its number of failures."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What a Savings Plan or a Reserved Instance ties up: its break-even utilisation, and what a price cut would strand."""
+"""The binding cost of a Savings Plan or Reserved Instance: break-even utilization, and the loss after a price cut."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""What every quote of one command has in common."""
+"""What all quotes of one command share."""
 
 from dataclasses import field
 from datetime import datetime

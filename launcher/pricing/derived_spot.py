@@ -1,4 +1,4 @@
-"""Spot of services that publish no rate for it.
+"""Spot prices of services that publish none.
 
 HyperPod: EC2's in the zone, dearer as HyperPod's on demand is than EC2's. Managed spot training: a share of the rate on
 demand. The most is the service's rate on demand: a spot instance that costs more would be nobody's choice. Where one of

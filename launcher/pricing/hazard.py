@@ -1,4 +1,4 @@
-"""How often spot takes a job's machines back: an honest range, since the sources differ by orders of magnitude."""
+"""The interruption rate of spot: a wide range, because the sources differ by orders of magnitude."""
 
 import math
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What HyperPod's machines without accelerators cost, and what its surcharge over EC2 has to bring in."""
+"""The cost of HyperPod's instances without accelerators, and the required gain from its surcharge over EC2."""
 
 from dataclasses import replace
 from decimal import Decimal

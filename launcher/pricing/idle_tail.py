@@ -1,4 +1,4 @@
-"""The idle tail: what machines cost between the end of the job and the moment that something stops them.
+"""The idle tail: the cost of nodes between the end of the job and their stop.
 
 ParallelCluster stops nodes by Slurm's own clock; HyperPod's workers are deleted by the guard, which looks every few
 minutes and waits longer than Slurm would. A cluster's time to live ends every tail. What is prepaid has none: whole

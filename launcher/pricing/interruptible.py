@@ -1,4 +1,4 @@
-"""A job on spot: its checkpoints, failures and interruptions together, as the closed form of `spot` wants them."""
+"""A job on spot: its checkpoints, failures and interruptions, as input of the closed form in `spot`."""
 
 import math
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What a place costs: the price of one instance-hour there, or why there is none."""
+"""The price of an instance-hour in a place, or why there is none."""
 
 from dataclasses import replace
 from datetime import date

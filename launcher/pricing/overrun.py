@@ -1,4 +1,4 @@
-"""How a job is finished that does not fit into an offering: by more days of it, or on demand from its checkpoint."""
+"""How a job finishes that exceeds its offering: an extension by days, or on demand from its checkpoint."""
 
 import math
 from decimal import Decimal

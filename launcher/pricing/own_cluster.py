@@ -1,4 +1,4 @@
-"""A training job against a cluster of the plan's own, which is cheaper by the hour and costs while it stays up."""
+"""A training job compared with a cluster of the plan's own, which is cheaper by the hour and costs while it exists."""
 
 import math
 from collections.abc import Iterator

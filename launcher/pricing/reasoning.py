@@ -1,4 +1,4 @@
-"""What decides between GPU and Trainium beside the arithmetic: the rules of the buying guides of 2026, as data.
+"""Criteria beside the cost between GPU and Trainium: the rules of the buying guides of 2026, as data.
 
 Each rule names the circumstance in the plan, what it decides, why, and what would have to change for it to fall away.
 """

@@ -1,4 +1,4 @@
-"""What makes one candidate impossible, whatever it costs: findings of level error, which its gate refuses with 5."""
+"""What makes a candidate impossible at any price: findings of level error, which its gate refuses with 5."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The lines beside the compute, with what they come to: exactly, and in plain numbers for what is passed over."""
+"""The lines other than compute, with their totals: exact, and as plain floats for candidates that are screened out."""
 
 from collections.abc import Iterable
 from datetime import date

@@ -1,4 +1,4 @@
-"""Interruptions as one's own runs on spot met them: a posterior of the rate of one node.
+"""Interruptions of your own spot runs: a posterior of the rate of one node.
 
 The prior is a gamma distribution of the assumed rate's mean, with the spread of its range in logarithms (its shape `a`
 from the trigamma function). Runs on the same type add what they counted, `k` interruptions in `E` node-hours, as a

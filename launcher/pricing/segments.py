@@ -1,4 +1,4 @@
-"""Segments of work that are tried until they pass: how often they fail, and how long a try that fails takes.
+"""Segments of work that are repeated until they succeed: how often they fail, and how long a failed try takes.
 
 Times in hours, rates per hour.
 """

@@ -1,4 +1,4 @@
-"""What a spot price may be when the job runs: the zone's own, the region's range, and the age of both.
+"""The spot price at the time of the job: the zone's price, the region's range, and the age of both.
 
 Spot moves while a job waits and runs, and an old row says less than a new one. A price that is `d` days old is taken to
 lie within a factor exp(MOVES x sqrt(d)) of what it was, as a random walk would have it. EC2 bills spot at most at on

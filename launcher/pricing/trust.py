@@ -1,4 +1,4 @@
-"""What makes the numbers of a candidate doubtful: their age, and a newer word that could not be confirmed."""
+"""Doubts about the numbers of a candidate: their age, and newer information that could not be confirmed."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta

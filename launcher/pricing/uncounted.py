@@ -1,4 +1,4 @@
-"""What a quote leaves out, and what AWS rounds up: said with every quote, for nobody finds it in the lines."""
+"""What a quote leaves out, and what AWS rounds up; every quote lists it."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal

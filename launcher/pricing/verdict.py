@@ -1,4 +1,4 @@
-"""The verdict between GPU and Trainium: what to do, why, and what would change it."""
+"""The recommendation between GPU and Trainium: what to do, why, and what would change it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace

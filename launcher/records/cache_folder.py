@@ -1,4 +1,4 @@
-"""Where a person's own things and refreshed prices are kept."""
+"""The folder of the user's own files and refreshed prices."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A checkpoint as it was found in a store."""
+"""A checkpoint in a store."""
 
 from launcher.agent.manifest import StoredFile
 from launcher.model.record import record

@@ -1,4 +1,4 @@
-"""Which command made a run folder, and how it ended: a command that is killed leaves this and nothing else."""
+"""The command that made a run folder, and how it ended; a killed command leaves only this record."""
 
 import os
 from collections.abc import Iterator

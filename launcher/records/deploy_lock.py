@@ -1,4 +1,4 @@
-"""One deployment of a name at a time from a folder: a lock that its process holds, and that goes with it."""
+"""A lock: one deployment of a name at a time from a folder. It ends with its process."""
 
 import fcntl
 import getpass

@@ -1,4 +1,4 @@
-"""What a refresh of prices brought."""
+"""The result of a price refresh."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The state of a run as it was found."""
+"""The observed state of a run."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""A plan as it was shown, to be carried out as it was or not at all: what `slipway plan -o FILE` writes."""
+"""A plan that `slipway plan -o FILE` saved, to be deployed exactly as saved."""
 
 import json
 from collections.abc import Mapping

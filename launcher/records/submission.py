@@ -1,4 +1,4 @@
-"""Where a job went, as its run folder keeps it: enough to find it again from a new terminal, and no secret."""
+"""The destination of a job in its run folder: enough to find it from a new terminal, without secrets."""
 
 from dataclasses import replace
 from datetime import datetime

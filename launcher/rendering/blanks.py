@@ -1,4 +1,4 @@
-"""What rendered files leave open until it is known: the names of a cluster, and the archive of the job's folder.
+"""Blanks in rendered files: the names of a cluster, and the archive of the job's folder.
 
 A blank is a word with the plan's own digest in it, so that nothing a plan says is one by chance. It is filled in as the
 file's language quotes: the text is what the templates would have made of the value.

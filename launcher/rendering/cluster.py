@@ -1,4 +1,4 @@
-"""What the files and stacks of every cluster have in common: names, tags, who is told."""
+"""What the files and stacks of all clusters share: names, tags, recipients of notifications."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

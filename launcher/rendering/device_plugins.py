@@ -1,4 +1,4 @@
-"""What shows chips and EFA interfaces to Kubernetes, for nodes that bring nothing of their own for it."""
+"""Device plugins that show chips and EFA interfaces to Kubernetes, for nodes without their own."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Five ways to get no EFA, each a rule: without it a job of several nodes runs over TCP, slowly, and nothing says so.
+"""Five mistakes that disable EFA, each a rule: without EFA, a job of several nodes silently runs over slow TCP.
 
 On rendered documents: pods that ask for fewer interfaces than their node has, and nodes whose plugin, by its own
 document or by the values of HyperPod's chart, does not show them. On templates of stacks: launch templates that attach

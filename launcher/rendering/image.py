@@ -1,4 +1,4 @@
-"""An image with what nodes would otherwise install at every start: the files for `pcluster build-image`."""
+"""An AMI with the software that nodes would install at every start: the files for `pcluster build-image`."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""A job for Kubernetes: its objects, what starts in its pods, and what their agents are told."""
+"""A job for Kubernetes: its objects, the start script of its pods, and its agents' settings."""
 
 import hashlib
 import math

@@ -1,4 +1,4 @@
-"""What a pod of a training job takes of its node, and what it is told: one pod a node, all of its chips and EFA."""
+"""A training pod: its resources and its settings. There is one pod for each node, with all of its chips and EFA."""
 
 import json
 import math

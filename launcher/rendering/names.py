@@ -1,4 +1,4 @@
-"""What the rendered files refer to: ids of a deployed cluster, or words that stand for them before it exists."""
+"""Names in rendered files: ids of a deployed cluster, or placeholders before it exists."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

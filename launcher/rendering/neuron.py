@@ -1,4 +1,4 @@
-"""The Python side of Neuron: the environment of the stack that a chip is trained with, as a script."""
+"""Neuron's Python environment for the stack of a chip, as a script."""
 
 from launcher.model.enums import OperatingSystem
 from launcher.model.instance_type import InstanceType

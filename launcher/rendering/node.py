@@ -1,4 +1,4 @@
-"""What a compute node with ParallelCluster's own image lacks: Python for the agent, Neuron's driver, a reporter."""
+"""What a compute node with ParallelCluster's own AMI lacks: Python for the agent, Neuron's driver, a reporter."""
 
 from pathlib import Path
 

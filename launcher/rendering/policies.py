@@ -1,4 +1,4 @@
-"""The IAM policies of a deployment, for one account: CloudFormation's, those of whoever asks it, and the boundary."""
+"""The IAM policies of a deployment for one account: CloudFormation's, the deployer's, and the boundary."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What a role has to allow that a plan names in place of a stack's own: for the doctor, and as a policy to give it."""
+"""The permissions of a role that a plan names: for the doctor, and as a policy document."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

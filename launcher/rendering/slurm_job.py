@@ -1,4 +1,4 @@
-"""The files of a Slurm job: what people run before it, its batch script, and what its agent is told."""
+"""The files of a Slurm job: the user's setup, its batch script, and its agent's settings."""
 
 from collections.abc import Mapping
 

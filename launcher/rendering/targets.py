@@ -1,4 +1,4 @@
-"""What writes the files of a target that trains, found by the target's kind."""
+"""The renderer of a training target, found by the target's kind."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a scheduler is asked, and what goes wrong between a job and it."""
+"""The interface to a scheduler, and its errors."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

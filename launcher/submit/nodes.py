@@ -1,4 +1,4 @@
-"""A person on the nodes of a job: a shell, a command, a port. No port is opened for it anywhere but on this machine."""
+"""Access to the nodes of a job: a shell, a command, a port. It opens a port on this computer only."""
 
 import contextlib
 import shlex

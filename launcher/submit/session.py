@@ -1,4 +1,4 @@
-"""A controller of HyperPod over a session of Systems Manager: Run Command does not reach HyperPod's machines.
+"""A HyperPod controller over a Systems Manager session, because Run Command does not reach HyperPod's instances.
 
 The AWS CLI opens the session and its plug-in carries it. Commands arrive as root and are run as the user whose jobs
 they are, with the folder that all machines share for a home.

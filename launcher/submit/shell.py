@@ -1,4 +1,4 @@
-"""A head node, as far as a submission needs one: short scripts are run there and a folder is put there.
+"""A head node, as far as a submission needs it: it runs short scripts and receives a folder.
 
 An answer counts only when it is whole. Every script is framed by two marks of its own, so that what a login prints is
 told from the answer, and an answer that was cut off, by a lost connection or by a limit on its length, is recognised.

@@ -1,4 +1,4 @@
-"""Slurm on a head node: submit once, look, read on, cancel.
+"""Slurm on a head node: submit once, poll, read on, cancel.
 
 A submission is named by a key that nothing else has. The key is the job's name in Slurm, and the job folder keeps the
 job's id, so that whoever is unsure asks again and gets the same job: after a timeout, after a lost connection, after

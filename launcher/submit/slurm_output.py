@@ -1,4 +1,4 @@
-"""What Slurm's commands print, as values: job ids, states, times, node names."""
+"""The output of Slurm's commands as values: job ids, states, times, node names."""
 
 import re
 from collections.abc import Iterable

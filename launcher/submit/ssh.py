@@ -1,4 +1,4 @@
-"""A head node over ssh: the OpenSSH client, with the keys, hosts and jumps of the person's own configuration.
+"""A head node over ssh: the OpenSSH client with the user's keys, hosts and jump hosts.
 
 Nobody is asked anything: no password, and a host whose key is not known is refused. One connection is made and shared
 by all that follows (ControlMaster), so that a look at a job costs no handshake.

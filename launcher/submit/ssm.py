@@ -1,4 +1,4 @@
-"""A head node over Systems Manager: no key, no open port. Commands are sent and their outcome is asked for.
+"""A head node over Systems Manager: no key, no open port. It sends commands and polls their results.
 
 Systems Manager hands back the first 24,000 characters of what a command printed. Answers here are far shorter: a file
 is read in chunks, and an answer whose end mark is missing is refused (launcher/submit/shell.py).

@@ -1,4 +1,4 @@
-"""Where the serving estimate ends: what it was never measured on, it refuses with the reason."""
+"""The limits of the serving estimate: it refuses inputs outside its measurements, with the reason."""
 
 from launcher.model.enums import ServingPrecision
 from launcher.model.instance_type import Accelerator

@@ -1,4 +1,4 @@
-"""Bedrock as a candidate: by the token, by the token in a batch, or by time for capacity or weights of one's own."""
+"""Bedrock as a candidate: by token, by token in a batch, or by time for reserved capacity or imported weights."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What an endpoint costs beside its instances: volumes, data, logs, alarms, the stored model, a cluster on EKS."""
+"""The cost of an endpoint other than its instances: volumes, data, logs, alarms, the stored model, EKS."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

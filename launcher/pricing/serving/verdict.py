@@ -1,4 +1,4 @@
-"""What to serve on: Bedrock, Inferentia and Trainium, or GPUs; why, and what would turn it round."""
+"""The serving recommendation: Bedrock, Inferentia and Trainium, or GPUs; why, and what would change it."""
 
 from collections.abc import Iterator
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""A connection to a Kubernetes API, through the official client: JSON in, JSON out, and its errors as ours."""
+"""A connection to a Kubernetes API through the official client: JSON in, JSON out, and Slipway's errors."""
 
 import base64
 import contextlib

@@ -1,4 +1,4 @@
-"""A cluster that exists, as its API describes it: nodes, operators, queues, what makes nodes, what this caller may do.
+"""An existing cluster as its API describes it: nodes, operators, queues, autoscalers, the caller's permissions.
 
 What these credentials may not read is None: not known, and never taken for nothing.
 """

@@ -1,4 +1,4 @@
-"""Jobs on Kubernetes: submit once, look, read on, cancel. What Slurm's module does for a head node, for an API."""
+"""Jobs on Kubernetes: submit once, poll, read on, cancel. The counterpart of Slurm's module."""
 
 import re
 import time

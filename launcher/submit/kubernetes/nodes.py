@@ -1,4 +1,4 @@
-"""A person in the pods of a job, through the Kubernetes API: exec and port-forward over WebSockets.
+"""Access to the pods of a job through the Kubernetes API: exec and port-forward over WebSockets.
 
 Needs the rights `pods/exec` and `pods/portforward`, which AmazonEKSEditPolicy has (EKS user guide, access policy
 permissions, read 2026-11-23).

@@ -1,4 +1,4 @@
-"""What Kubernetes says of a pod that does not run, in plain words."""
+"""Kubernetes' reasons for a pod that does not run, in plain words."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,8 @@
 """The time that nodes stayed after the job of a run, from the node counts of the cluster's guard.
 
 The run folder does not show when the nodes ended, because they end minutes after the job. The guard counts them at
-every call, and CloudWatch keeps the counts, also of a removed cluster. Slipway reads the hours at the next command about
-the run, and writes its measurement again with them.
+every call, and CloudWatch keeps the counts, also of a removed cluster. Slipway reads the hours at the next command
+about the run, and writes its measurement again with them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
