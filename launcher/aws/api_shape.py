@@ -1,4 +1,4 @@
-"""A request held against the API's own model (botocore's), which botocore checks for types and required members alone.
+"""Validates a request against the API's model in botocore, which itself checks only types and required members.
 
 Enums, patterns, and least and most lengths and numbers are checked here.
 """

@@ -1,4 +1,4 @@
-"""Whether the CDK may deploy into an account's region: its own stack and bucket there."""
+"""The CDK bootstrap of an account's region: its stack and its bucket."""
 
 from launcher.aws.calls import unless_absent
 from launcher.aws.session import Session, error_code, translated

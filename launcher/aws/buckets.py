@@ -1,4 +1,4 @@
-"""A bucket as S3 describes it, what it holds, and its end."""
+"""S3 buckets: their settings, their contents, their deletion."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Questions to AWS: page by page, with whole answers only, and with errors that say what to do."""
+"""Calls to AWS: paginated, complete, and with errors that name a fix."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from decimal import Decimal, InvalidOperation

@@ -1,4 +1,4 @@
-"""Capacity for sale at this moment, as EC2 and SageMaker offer it; nothing is bought."""
+"""Capacity that EC2 and SageMaker offer now; nothing is bought."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta

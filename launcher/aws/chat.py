@@ -1,4 +1,4 @@
-"""One chat request with a bearer token over SageMaker's OpenAI-compatible path, its answer read token by token."""
+"""One chat request with a bearer token over SageMaker's OpenAI-compatible path, with a streamed answer."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Clients for many regions at once: one set of credentials, one loader, a lock around what boto3 does not share."""
+"""Clients for many regions: one set of credentials, one loader, and a lock around boto3's shared state."""
 
 from collections.abc import Mapping
 from threading import Lock

@@ -1,4 +1,4 @@
-"""The compute fleet of a ParallelCluster: whether it runs, stopping it, and starting it again.
+"""The compute fleet of a ParallelCluster: its state, and how to stop and start it.
 
 `pcluster update-compute-fleet` writes the wish into the cluster's DynamoDB table, where a daemon on the head node reads
 it (pcluster/models/compute_fleet_status_manager.py of ParallelCluster 3.16.1); so do templates/guard/guard.py and this.

@@ -1,4 +1,4 @@
-"""What Cost Explorer says was billed under a tag, day by day.
+"""Costs by tag and day from Cost Explorer.
 
 GetCostAndUsage groups by two things at most, so it is asked twice: for usage by service and usage type, and for the
 rest (fees, discounts, credits, taxes) by what kind of record it is. Each request costs money: from memory $0.01,

@@ -1,4 +1,4 @@
-"""What a Kubernetes cluster's controllers have made in the account: nobody removes it once the cluster is gone.
+"""Resources that a Kubernetes cluster's controllers created in the account, and that stay after the cluster.
 
 Each is known by its tags: load balancers of Services (cloud-provider-aws) and of the AWS Load Balancer Controller,
 volumes of the EBS CSI driver, free interfaces of the VPC CNI, and the security groups of load balancers.

@@ -1,4 +1,4 @@
-"""Credits of an account that pay before cash does."""
+"""Credits of an account, which pay before cash."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

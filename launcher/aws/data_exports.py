@@ -1,4 +1,4 @@
-"""Exports of the bill: which there are, of which table, and where they are written to."""
+"""Exports of the bill: their names, their tables, and their destinations."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""EKS clusters: where their API is, and the token that lets one in."""
+"""EKS clusters: the address of their API, and an access token."""
 
 import base64
 from dataclasses import dataclass

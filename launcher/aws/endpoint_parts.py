@@ -1,4 +1,4 @@
-"""What an endpoint is made of, as SageMaker and Application Auto Scaling describe it."""
+"""The parts of an endpoint in SageMaker and Application Auto Scaling."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

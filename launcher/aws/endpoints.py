@@ -1,4 +1,4 @@
-"""SageMaker endpoints: their state, short-lived tokens for them, and requests that go through AWS's own client."""
+"""SageMaker endpoints: their state, short-lived tokens, and requests through AWS's own client."""
 
 import base64
 import json

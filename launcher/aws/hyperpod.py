@@ -1,4 +1,4 @@
-"""HyperPod clusters, their file systems, and training plans that were bought, as AWS describes them."""
+"""HyperPod clusters, their file systems, and purchased training plans."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Who the credentials are, and what a principal may do as IAM itself simulates it."""
+"""The caller's identity, and the permissions of a principal as IAM simulates them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

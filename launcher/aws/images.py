@@ -1,4 +1,4 @@
-"""Machine images and container images: whether they are there for an account."""
+"""AMIs and container images: whether an account can use them."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Keys of KMS as the account has them, and the key that EBS takes where a volume names none."""
+"""KMS keys of the account, and the default key of EBS."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The load balancers that a Kubernetes cluster's controllers have made, by their tags."""
+"""Load balancers that a Kubernetes cluster's controllers created, found by their tags."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

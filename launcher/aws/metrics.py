@@ -1,4 +1,4 @@
-"""Values that CloudWatch keeps."""
+"""Metric values from CloudWatch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

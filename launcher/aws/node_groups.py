@@ -1,4 +1,4 @@
-"""EKS clusters and their managed node groups, as AWS describes them."""
+"""EKS clusters and their managed node groups."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

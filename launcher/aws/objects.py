@@ -1,4 +1,4 @@
-"""Objects below one place in S3: found, read, sent, deleted."""
+"""Objects below one prefix in S3: list, read, write, delete."""
 
 from collections.abc import Callable, Iterable
 from contextlib import closing

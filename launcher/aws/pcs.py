@@ -1,4 +1,4 @@
-"""Clusters of AWS PCS: their node groups and queues, as the service describes and changes them."""
+"""AWS PCS clusters: their node groups and queues, and how to change them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""AWS's own calculator: what an account would pay for some usage, after its own discounts.
+"""AWS's price calculator: the cost of some usage for an account, after its discounts.
 
 A workload estimate is made, filled, read and deleted again (AWS Billing and Cost Management API reference,
 bcm-pricing-calculator, 2024-06-19). Whether it takes SageMaker's usage types is not confirmed.

@@ -1,4 +1,4 @@
-"""Service quotas of an account, and how much of them is used."""
+"""Service quotas of an account, and their usage."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Regions and zones as an account sees them."""
+"""Regions and zones of an account."""
 
 from launcher.aws.calls import items
 from launcher.aws.session import Session

@@ -1,4 +1,4 @@
-"""Roles that AWS's services have in an account, made once by whoever first needs them."""
+"""Service-linked roles in an account, which are created once."""
 
 from launcher.aws.calls import unless_absent
 from launcher.aws.session import Session

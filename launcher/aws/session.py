@@ -1,4 +1,4 @@
-"""AWS clients from an environment, and botocore's errors as ours."""
+"""AWS clients from an environment, and the translation of botocore's errors."""
 
 import os
 from collections.abc import Iterator, Mapping

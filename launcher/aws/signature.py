@@ -1,4 +1,4 @@
-"""What the signature of a request to AWS has to be, worked out by the SDK's own signers."""
+"""The signature of a request to AWS, computed by the SDK's own signers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Spot prices per zone, as EC2's price history has them."""
+"""Spot prices by zone from EC2's price history."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Systems Manager's Run Command: a shell script on one machine, and what came of it."""
+"""Systems Manager's Run Command: a shell script on one instance, and its result."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""CloudFormation stacks: their state, outputs and resources, who imports what, and their end."""
+"""CloudFormation stacks: their state, outputs, resources and importers, and their deletion."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""SageMaker training jobs as the API describes them: created once, looked at, stopped; and what their nodes print."""
+"""SageMaker training jobs: create once, describe, stop, and read the output of their nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The files that ride beside the package: templates, examples, cdk.json and the CDK CLI's lock."""
+"""Files that ship with the package: templates, examples, cdk.json and the CDK CLI's lock."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What Bedrock charges, and which of its models have the same weights as a model of the catalog.
+"""Bedrock's prices, and which of its models have the same weights as a model of the catalog.
 
 bedrock.csv          dated prices per million tokens; a row without a source AWS stands behind is unverified
 bedrock_parts.csv    the same of cached tokens and long requests; of two copies of one price the dearer

@@ -1,4 +1,4 @@
-"""The rest of the bill: unit prices with their quantity tiers."""
+"""Unit prices of the other lines of a bill, with their quantity tiers."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

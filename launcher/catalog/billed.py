@@ -1,4 +1,4 @@
-"""What AWS's bill calls a line of a quote: the service and the usage type, as data/billed_lines.csv has them."""
+"""The service and the usage type of each line of a quote, from data/billed_lines.csv."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Dated prices and static facts, looked up.
+"""Lookups of dated prices and static facts.
 
 A `Catalog` behaves as a value: the same look-up always gives the same answer, and nothing changes it. Its files are
 read on first use and kept, which is why a plan with one pinned type costs a few milliseconds.

@@ -1,4 +1,4 @@
-"""Prices as they were just read from AWS: the rows of a cache they become, and what they changed.
+"""Fetched prices: their rows of the cache, and their changes.
 
 A cache beside the snapshot has the snapshot's files (`tables`); a rate is one price on its way there.
 """

@@ -1,4 +1,4 @@
-"""What HyperPod wants in an EKS cluster before its nodes come: pinned files, and the digests of what is made of them.
+"""HyperPod's requirements in an EKS cluster before its nodes: pinned files, and digests of derived files.
 
 data/hyperpod_chart.toml    commit, addresses and digests, with where they were read
 """

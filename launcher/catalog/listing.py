@@ -1,4 +1,4 @@
-"""The price rows themselves, for a person to read: current ones, history, and those that price nothing."""
+"""Price rows for a reader: current rows, history, and rows that price nothing."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace

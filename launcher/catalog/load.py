@@ -1,4 +1,4 @@
-"""The one way to the catalog's data."""
+"""Loads the catalog's data."""
 
 from datetime import date
 from pathlib import Path

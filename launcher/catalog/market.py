@@ -1,4 +1,4 @@
-"""What is known of the spot market: the range in a region, the advisor's band, and whether a row is an offer at all."""
+"""Facts about the spot market: the range in a region, the advisor's band, and whether a type is offered."""
 
 from collections.abc import Iterable
 from datetime import date

@@ -1,4 +1,4 @@
-"""What a deployment may do: the actions of CloudFormation's handlers, and how they are put into policies.
+"""Permissions of a deployment: the actions of CloudFormation's handlers, and their distribution over policies.
 
 The handlers are facts of the registry (data/permissions/handlers.csv); which of them are left out and why, and on which
 resources the rest is allowed, is decided in data/permissions/*.toml.

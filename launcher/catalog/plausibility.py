@@ -1,4 +1,4 @@
-"""Prices of the user's cache that are far from every shipped one, or fell by more than half: shown, not believed alone.
+"""Implausible prices of the user's cache, far from all shipped ones or less than half: shown, not trusted alone.
 
 A price list that was cut short, a decimal point in the wrong place or a file that somebody edited would otherwise pass
 every gate, cheapest of all. A second reading of another day that says about the same is believed. A smaller fall is

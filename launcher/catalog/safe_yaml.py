@@ -1,4 +1,4 @@
-"""The one reader of YAML: whatever a text holds, values of bounded depth, size and numbers, or a `YamlError`.
+"""The one reader of YAML: values of bounded depth, size and numbers, or a `YamlError`.
 
 `yaml.load` and its kin are refused everywhere else (`banned-api` in pyproject.toml): they answer a deep text with
 RecursionError, some wrong tags with KeyError or AttributeError, and nine lines of aliases with a billion values, which

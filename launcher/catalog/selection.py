@@ -1,4 +1,4 @@
-"""Which of several dated rows is the price.
+"""Selects the price from several dated rows.
 
 The newest listed or derived row wins, on a tie the listed one, then the dearer. An unverified row is shown and never
 prices anything; one that rests on memory prices a bill item when there is nothing better. An aged row is still a row.

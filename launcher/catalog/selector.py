@@ -1,4 +1,4 @@
-"""The one selector of rows: which row prices a thing on a day, whether it was read for that thing or derived for it.
+"""Selects the row that prices an item on a day, whether it was read for this item or derived.
 
 Every price, rate and listing of the compute asks here, so that they cannot disagree.
 """

@@ -1,4 +1,4 @@
-"""The facts behind the serving estimate, read from the data that ship with the project.
+"""Facts of the serving estimate from the shipped data.
 
 throughput.csv     measured rows: the fit is made on them, and one that matches a plan is quoted instead of the estimate
 coefficients.json  fitted by benchmarks/fit_serving.py labels.csv         names of models in rows, where they are not

@@ -1,4 +1,4 @@
-"""Rows of the catalog's price files, read on first use, indexed by what they are looked up by; ages are not judged."""
+"""Rows of the catalog's price files, read on first use and indexed by their lookup keys."""
 
 from collections.abc import Mapping
 from datetime import date

@@ -1,4 +1,4 @@
-"""The catalog's files: their columns, how one is read, and how one is written.
+"""The catalog's files: their columns, and how to read and write them.
 
 Every file is CSV in UTF-8 with one header line and sorted rows, one a line. The shipped snapshot and the user's cache
 beside it have the same files. `zone` is a zone id (spot), a local zone's name, or empty for the whole region.

@@ -1,4 +1,4 @@
-"""Time zones by their names, as the IANA database of this machine has them."""
+"""Time zones by name, from this computer's IANA database."""
 
 from functools import cache
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""The facts behind the training estimate, read from the data that ship with the project.
+"""Facts of the training estimate from the shipped data.
 
 constants.toml     read or judged numbers with their sources chips.toml         what is known of a chip beside its
 peak and memory coefficients.json  fitted by benchmarks/fit_training.py, with what it was fitted on runs.csv

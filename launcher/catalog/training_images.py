@@ -1,4 +1,4 @@
-"""AWS's own images to train in, by service and chip: what a pod or a training job takes where the plan names none.
+"""AWS's training images by service and chip: the default image of a pod or a training job.
 
 training/images.csv          each image with its source and date
 serving/image_accounts.csv   AWS's registry by region, the same for every image of the Deep Learning Containers

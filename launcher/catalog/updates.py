@@ -1,4 +1,4 @@
-"""What an update of a resource needs: ParallelCluster's update policies, and changes that replace one."""
+"""Requirements of resource updates: ParallelCluster's update policies, and changes that replace a resource."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The CDK CLI as somebody runs it by hand: their words, with the app and the folders that they would have to know."""
+"""The CDK CLI by hand: the user's arguments, with Slipway's app and folders."""
 
 import os
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""HyperPod's chart and the layer with helm, as they are put beside the templates that name them by their digests.
+"""HyperPod's chart and the layer with helm, beside the templates that name them by digest.
 
 A synthesis needs neither: its manifest names two files that are not there yet. They are made of the pinned files, held
 against the pinned digests, and laid into the assembly before it is deployed; the CDK uploads them as assets.

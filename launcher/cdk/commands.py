@@ -1,4 +1,4 @@
-"""Drives the CDK CLI: one synthesis, whose assembly is shown and then deployed. No way in without a quote."""
+"""Runs the CDK CLI: one synthesis, whose assembly is shown and then deployed. It needs a quote."""
 
 import hashlib
 import shutil

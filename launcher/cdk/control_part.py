@@ -1,4 +1,4 @@
-"""The part of a cluster's stack that is deployed before its machines, to see whether the cluster's API answers."""
+"""The first part of a cluster's stack, deployed before its nodes, to check that the cluster's API answers."""
 
 import hashlib
 import json

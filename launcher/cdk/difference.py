@@ -1,4 +1,4 @@
-"""What a deployment would change: the templates of an assembly held against those that exist.
+"""The changes of a deployment: the templates of an assembly compared with the deployed ones.
 
 Nothing is asked here. A replacement goes on to what refers to the replaced resource, as in CloudFormation: its id is
 another one afterwards. What CloudFormation cannot do at all, changing or dropping an export that another stack imports,

@@ -1,4 +1,4 @@
-"""Running programs: for real, or recorded for a dry run."""
+"""Runs programs, or records them for a dry run."""
 
 import fcntl
 import os

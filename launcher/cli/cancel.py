@@ -1,4 +1,4 @@
-"""`slipway cancel`: end a run's job for good."""
+"""`slipway cancel`: cancel a run's job."""
 
 import os
 from pathlib import Path

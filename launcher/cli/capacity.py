@@ -1,4 +1,4 @@
-"""`slipway capacity`: what AWS has for a plan at this moment."""
+"""`slipway capacity`: current offers of AWS for a plan."""
 
 import typer
 

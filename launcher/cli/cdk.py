@@ -1,4 +1,4 @@
-"""`slipway cdk`: the pinned CDK CLI with Slipway's own app, from a checkout and from an installed wheel alike."""
+"""`slipway cdk`: the pinned CDK CLI with Slipway's app, in a checkout and in an installed wheel."""
 
 from pathlib import Path
 from typing import Annotated

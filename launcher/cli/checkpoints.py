@@ -1,4 +1,4 @@
-"""`slipway checkpoints`: what a job has saved, whether it is whole, and having it here."""
+"""`slipway checkpoints`: list, verify, prune and restore a job's checkpoints."""
 
 import os
 import re

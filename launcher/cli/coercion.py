@@ -1,4 +1,4 @@
-"""Words of the command line into values, for the kinds of parameter that this program has, without loading Pydantic.
+"""Converts arguments of the command line to values, without loading Pydantic.
 
 Typer turns every word into a value by Pydantic, whose import takes as long as pricing a plan does. Flags, text, paths,
 numbers and parameters with a parser of their own need none of it; the others are left to Typer.

@@ -1,4 +1,4 @@
-"""Colour where it helps, in a terminal alone: every page is plain text, and its words say everything by themselves."""
+"""Colour on a terminal; every page is complete without it."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""`slipway commit`: the commitment that pays for several plans together."""
+"""`slipway commit`: the commitment that pays off for several plans."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`slipway cost`: what exists in the account and what it costs."""
+"""`slipway cost`: Slipway's stacks in the account, and their cost."""
 
 from pathlib import Path
 from typing import Annotated

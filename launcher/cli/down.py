@@ -1,4 +1,4 @@
-"""`slipway down`: take a cluster down, and say what stays."""
+"""`slipway down`: remove a cluster or an endpoint, and list what stays."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where AWS publishes prices that need no account, and the settings that lead elsewhere."""
+"""Addresses of AWS's public price files, and the settings that replace them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Bill items out of the Price List's products: quantity bands of the usage types that the catalog knows."""
+"""Bill items from products of the Price List: quantity tiers of the usage types in the catalog."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime

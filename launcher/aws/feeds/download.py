@@ -1,4 +1,4 @@
-"""A public file onto the disk: streamed, with progress, gone on with after a cut, left alone where it has not changed.
+"""Downloads a public file: streamed, with progress, resumed after an interruption, skipped if unchanged.
 
 It is asked for through the proxy that `https_proxy`, `http_proxy` and `no_proxy` name, as AWS's SDK does.
 

@@ -1,4 +1,4 @@
-"""The fees of a service out of the Price List's public files, where no public source confirms what they are called."""
+"""Service fees from the Price List's public files, for fees whose names no public source confirms."""
 
 import re
 from collections.abc import Iterator

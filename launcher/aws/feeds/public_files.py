@@ -1,4 +1,4 @@
-"""Questions about prices, answered from AWS's public files: no account, no key.
+"""Price requests answered from AWS's public files, without an account.
 
 A file's content is kept only as far as it is wanted: of an offer file the wanted products, beside its ETag, so that a
 file that has not changed is neither sent nor read again.
