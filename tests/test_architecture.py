@@ -48,6 +48,7 @@ OUTSIDE = {
 SHARED_BY_AGENT = {
     f"launcher.agent.{module}"
     for module in (
+        "attempt_state",
         "command_line",
         "dcp_metadata",
         "errors",
@@ -55,7 +56,6 @@ SHARED_BY_AGENT = {
         "forecast",
         "interval",
         "job",
-        "life",
         "manifest",
         "metrics",
         "output_manifest",
