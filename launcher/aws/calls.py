@@ -71,7 +71,9 @@ def pages(
             raise AwsError(f"{what}: {CUT_SHORT}", hint="run it again")
         yield answer
         # S3 names the last upload as the next marker on the last page too.
-        following = {asked: answer[told] for told, asked in _TOKENS.items() if answer.get(told)}
+        following = {
+            request_key: answer[answer_key] for answer_key, request_key in _TOKENS.items() if answer.get(answer_key)
+        }
         if not following or answer.get("IsTruncated") is False:
             return
         if following in seen:

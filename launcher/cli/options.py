@@ -114,7 +114,7 @@ InSandbox = Annotated[bool, typer.Option("--sandbox", help="Use an emulated AWS 
 
 
 def environment(*, sandbox: bool) -> dict[str, str]:
-    """The environment that a command sees AWS by: this process's, or that of the sandbox that stays.
+    """The environment of a command's AWS calls: this process's, or that of the running sandbox.
 
     Raises:
         ImpossibleError: no sandbox runs.
@@ -123,25 +123,25 @@ def environment(*, sandbox: bool) -> dict[str, str]:
         return dict(os.environ)
     from launcher.workflow.cluster.reach import attached
 
-    box = attached(os.environ, region_of(os.environ))
-    if box is None:
+    running = attached(os.environ, region_of(os.environ))
+    if running is None:
         from launcher.sandbox import staying
 
-        names = [each.name for each in staying.every(os.environ)]
+        names = [stay.name for stay in staying.every(os.environ)]
         hint = "; ".join(
             ["slipway sandbox start", *(f"slipway sandbox start --name {name} uses {name}" for name in names)]
         )
         raise ImpossibleError(f"no sandbox is running for this folder ({staying.used_in(Path.cwd())})", hint=hint)
-    return box.process_environment(os.environ)
+    return running.process_environment(os.environ)
 
 
 def environment_of(name: str, *, sandbox: bool, region: str | None) -> dict[str, str]:
-    """The environment that a command about a plan's newest run sees AWS by: the account's or the sandbox's.
+    """The environment of a command about a plan's newest run: the account's or the sandbox's.
 
     Args:
         name: the plan's.
-        sandbox: --sandbox was given: its sandbox, whatever the newest run says.
-        region: that of --region: without --sandbox the account is asked there, whatever the newest run says.
+        sandbox: --sandbox was given: the running sandbox, whatever the newest run used.
+        region: the value of --region: without --sandbox, the account in this region, whatever the newest run used.
 
     Raises:
         ImpossibleError: that sandbox does not run.

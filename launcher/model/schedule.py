@@ -226,14 +226,14 @@ def _folded(events: Sequence[tuple[int, int, int]], days: int) -> tuple[tuple[Sl
     ends = [*(event[0] for event in events[1:]), events[0][0] + days * MINUTES_A_DAY]
     for (start, *held), end in zip(events, ends, strict=True):
         key = (held[0], held[1])
-        whole, rest = divmod(end - start, MINUTES_A_DAY)
+        whole, minutes_left = divmod(end - start, MINUTES_A_DAY)
         for hour in totals if whole else ():
             hour[key] += whole * MINUTES_AN_HOUR
         minute = start
-        while rest:
-            step = min(MINUTES_AN_HOUR - minute % MINUTES_AN_HOUR, rest)
+        while minutes_left:
+            step = min(MINUTES_AN_HOUR - minute % MINUTES_AN_HOUR, minutes_left)
             totals[minute // MINUTES_AN_HOUR % HOURS_A_DAY][key] += step
-            minute, rest = minute + step, rest - step
+            minute, minutes_left = minute + step, minutes_left - step
     whole_hour = days * MINUTES_AN_HOUR
     return tuple(
         tuple(Slot(minutes / whole_hour, *key) for key, minutes in sorted(hour.items()) if minutes) for hour in totals

@@ -49,9 +49,9 @@ def clock(seconds: float) -> str:
     >>> clock(5), clock(61.4), clock(7325)
     ('0:05', '1:01', '2:02:05')
     """
-    minutes, rest = divmod(int(seconds), MINUTE_S)
+    minutes, seconds_left = divmod(int(seconds), MINUTE_S)
     hours, minutes = divmod(minutes, MINUTE_S)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return f"{hours}:{minutes:02}:{seconds_left:02}" if hours else f"{minutes}:{seconds_left:02}"
 
 
 HOURS_A_YEAR = 8760

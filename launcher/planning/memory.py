@@ -76,15 +76,15 @@ def least_chips(shape: TrainingShape) -> int | None:
         A multiple of `chips_per_node`; None when no number is enough, because one sequence alone fills the memory.
     """
     limit = _limit_bytes(shape)
-    found = []
+    counts = []
     for group in _groups(LARGEST_GROUP):
         room = limit - _working_bytes(shape, group)
         if room <= 0.0:
             continue
         chips = max(group, math.ceil(state_bytes(shape) / room))
         nodes = -(-chips // shape.chips_per_node)
-        found.append(nodes * shape.chips_per_node)
-    return min(found, default=None)
+        counts.append(nodes * shape.chips_per_node)
+    return min(counts, default=None)
 
 
 def _groups(chips: int) -> list[int]:

@@ -217,16 +217,16 @@ def has_micro_steps(shape: TrainingShape) -> bool:
 
 def spread_classes(shape: TrainingShape) -> tuple[str, ...]:
     """The classes of job whose spread counts here; the widest of them is taken."""
-    found = []
+    classes = []
     if shape.moe:
-        found.append("moe")
+        classes.append("moe")
     if shape.accelerator.family == "neuron":
-        found.append("neuron")
+        classes.append("neuron")
     if shape.stack is Stack.HUGGINGFACE:
-        found.append("huggingface")
+        classes.append("huggingface")
     elif shape.trains_adapters:
-        found.append("quantised" if shape.method is Method.QLORA else "adapters")
-    return tuple(found or ["fp8" if shape.fp8_counts else "bf16"])
+        classes.append("quantised" if shape.method is Method.QLORA else "adapters")
+    return tuple(classes or ["fp8" if shape.fp8_counts else "bf16"])
 
 
 def spread(shape: TrainingShape, facts: TrainingFacts) -> float:

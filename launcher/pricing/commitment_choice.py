@@ -252,11 +252,11 @@ def _option(
 
 def _risks(instrument: _Instrument, total: Decimal, catalog: Catalog) -> Iterator[str]:
     """What is lost when prices fall, or the next generation comes, halfway through the term."""
-    rest = total / 2
+    half = total / 2
     cut = max(catalog.price_cut(load.instance_type) for load in instrument.loads)
-    yield f"a price cut of {cut:.0%} halfway through (as in June 2025) strands ${rest * cut:,.0f}"
+    yield f"a price cut of {cut:.0%} halfway through (as in June 2025) strands ${half * cut:,.0f}"
     if instrument.kind not in MOVES:
-        yield f"a move to the next generation halfway through strands ${rest:,.0f}: it is bound to {instrument.covers}"
+        yield f"a move to the next generation halfway through strands ${half:,.0f}: it is bound to {instrument.covers}"
     yield "it is paid every hour of the term, used or not, and cannot be sold back"
 
 

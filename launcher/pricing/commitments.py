@@ -24,7 +24,7 @@ def commitment(candidate: TrainingCandidate, cost: ComputeCost | None) -> Commit
     listed = candidate.context.catalog.on_demand(place.instance_type, place.region)
     if not isinstance(listed, Price) or not isinstance(price, Price) or listed.market is not Market.OPEN:
         return None
-    rest = price.usd * place.nodes * sets * Decimal(HOURS_A_YEAR * (place.term_years or 1)) / 2
+    remaining_usd = price.usd * place.nodes * sets * Decimal(HOURS_A_YEAR * (place.term_years or 1)) / 2
     cut = candidate.context.catalog.price_cut(place.instance_type)
     used = _utilisation(candidate, cost.charge.used_h / sets)
     share = float(price.usd / listed.usd) if listed.usd else 1.0
@@ -47,23 +47,23 @@ def commitment(candidate: TrainingCandidate, cost: ComputeCost | None) -> Commit
         break_even_utilisation=share,
         utilisation=used,
         price_cut=float(cut),
-        stranded_usd=rest * cut,
-        new_generation_usd=Decimal(0) if moves else rest,
-        assumptions=(*utilisation, *_stranded(rest, cut, moves=moves)),
+        stranded_usd=remaining_usd * cut,
+        new_generation_usd=Decimal(0) if moves else remaining_usd,
+        assumptions=(*utilisation, *_stranded(remaining_usd, cut, moves=moves)),
     )
 
 
-def _stranded(rest: Decimal, cut: Decimal, *, moves: bool) -> tuple[Assumption, ...]:
+def _stranded(remaining_usd: Decimal, cut: Decimal, *, moves: bool) -> tuple[Assumption, ...]:
     return (
         Assumption(
             name=f"stranded by a cut of {cut:.0%} halfway through",
-            value=f"{rest * cut:.0f}",
+            value=f"{remaining_usd * cut:.0f}",
             unit="dollars above the price of the same commitment then",
             source=CUT_SOURCE,
         ),
         Assumption(
             name="stranded by a move to a new generation halfway through",
-            value="0" if moves else f"{rest:.0f}",
+            value="0" if moves else f"{remaining_usd:.0f}",
             unit="dollars",
             source="the plan pays for any type"
             if moves

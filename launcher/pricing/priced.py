@@ -63,8 +63,8 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     def row(self, rank: int) -> Quote:
         """What a row of a table shows of a rank: its quote, which may lack lines, assumptions, policies and cash."""
-        made = self._made[rank] if rank in self._made else self._outline(rank)
-        return self._with_way_out(made)
+        quoted = self._made[rank] if rank in self._made else self._outline(rank)
+        return self._with_way_out(quoted)
 
     @property
     def rows(self) -> Iterator[Quote]:
@@ -73,19 +73,19 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     def quote_at_any_age(self, rank: int) -> Quote:
         """The same quote, judged without a look at the age of its price: a current one is read before it counts."""
-        made, rules = self._own(rank), replace(self.context.rules, any_age=True)
-        if made.gate.allowed or made.commitment_usd is not None:
+        quoted, rules = self._own(rank), replace(self.context.rules, any_age=True)
+        if quoted.gate.allowed or quoted.commitment_usd is not None:
             # What a commitment would cost is judged before its age.
-            return self._with_way_out(made)
-        gate = judge(made.plan, made.price, made.usd, made.usd_per_hour, made.findings, rules=rules)
-        return self._with_way_out(replace(made, gate=gate))
+            return self._with_way_out(quoted)
+        gate = judge(quoted.plan, quoted.price, quoted.usd, quoted.usd_per_hour, quoted.findings, rules=rules)
+        return self._with_way_out(replace(quoted, gate=gate))
 
-    def _with_way_out(self, made: Quote) -> Quote:
-        if made.gate.exit_code != OVER_BUDGET or self._affordable is None:
-            return made
+    def _with_way_out(self, quoted: Quote) -> Quote:
+        if quoted.gate.exit_code != OVER_BUDGET or self._affordable is None:
+            return quoted
         other, usd = self._affordable
-        hint = f"{made.gate.hint}, or {self.context.rules.changes.rank} {other} at ${usd:,.2f}"
-        return replace(made, gate=replace(made.gate, hint=hint))
+        hint = f"{quoted.gate.hint}, or {self.context.rules.changes.rank} {other} at ${usd:,.2f}"
+        return replace(quoted, gate=replace(quoted.gate, hint=hint))
 
     def _own(self, rank: int) -> Quote:
         if rank not in self._made:
@@ -116,9 +116,13 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         for rank, candidate in enumerate(self.candidates, start=1):
             if limit is None or candidate.usd is None or candidate.usd > limit or candidate.refusals:
                 continue
-            made = self._own(rank)
-            if made.usd is not None and made.usd.high <= limit and made.gate.exit_code not in (OVER_BUDGET, IMPOSSIBLE):
-                return rank, made.usd.high
+            quoted = self._own(rank)
+            if (
+                quoted.usd is not None
+                and quoted.usd.high <= limit
+                and quoted.gate.exit_code not in (OVER_BUDGET, IMPOSSIBLE)
+            ):
+                return rank, quoted.usd.high
         return None
 
     @cached_property

@@ -105,19 +105,19 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
     """
     context, place = candidate.context, candidate.place
     cost = _compute(candidate, work)
-    made = _outlined(candidate, cost, rival_usd)
+    outlined = _outlined(candidate, cost, rival_usd)
     paid = cash(candidate, cost)
     return replace(
-        made,
+        outlined,
         work=work,
         components=candidate.components,
         assumptions=(
             *work.assumptions,
             *(cost.explained() if cost else ()),
             *bill_assumptions(context.request, context.catalog, place.target, place.nodes, candidate.size),
-            *(made.commitment.assumptions if made.commitment else ()),
+            *(outlined.commitment.assumptions if outlined.commitment else ()),
             *paid.assumptions,
-            *uncounted_assumptions(place, context.request, context.catalog, made.usd),
+            *uncounted_assumptions(place, context.request, context.catalog, outlined.usd),
         ),
         policies=policies(context.request, candidate.interval_s, candidate.retries, place.target),
         cash_after_credits_usd=paid.after_credits_usd,

@@ -24,7 +24,7 @@ class RateBook:
 
     def rates(self, group: CandidateGroup) -> list[tuple[int, int, float]]:
         """Every location and term of a group, by index, that has a rate."""
-        found = []
+        rates = []
         places = [group.place(0, group.counts[0], term) for term in range(len(group.terms))]
         keys = [price_key(place, self.request.purchase.payment) for place in places]
         for location in range(len(group.locations)):
@@ -33,8 +33,8 @@ class RateBook:
                 if rate is None and isinstance(key, Key):
                     rate = self._published(group, location, term, key)
                 if rate is not None:
-                    found.append((location, term, rate))
-        return found
+                    rates.append((location, term, rate))
+        return rates
 
     def _own(self, group: CandidateGroup, location: int, term: int) -> float | None:
         names = override_names(group.place(location, group.counts[0], term))

@@ -34,11 +34,11 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
 
     def _make(self, rank: int) -> Quote:
         candidate = self.candidates[rank - 1]
-        made = quote(candidate, self.resolution.estimator.explained(candidate.work), self._rival_usd)
+        quoted = quote(candidate, self.resolution.estimator.explained(candidate.work), self._rival_usd)
         return replace(
-            made,
+            quoted,
             findings=(
-                *made.findings,
+                *quoted.findings,
                 *self._beyond_published(candidate),
                 *self._mixture(),
                 *self._contradiction(candidate),
@@ -70,8 +70,8 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
 
     def _outline(self, rank: int) -> Quote:
         candidate = self.candidates[rank - 1]
-        made, more = outline(candidate, self._rival_usd), (*self._beyond_published(candidate), *self._mixture())
-        return replace(made, findings=(*made.findings, *more)) if more else made
+        outlined, more = outline(candidate, self._rival_usd), (*self._beyond_published(candidate), *self._mixture())
+        return replace(outlined, findings=(*outlined.findings, *more)) if more else outlined
 
     def _mixture(self) -> Iterator[Finding]:
         """A warning where the hours are estimated for a mixture of experts, whose recipe moves them most."""
@@ -169,9 +169,9 @@ def _candidates(resolution: Resolution, context: PricingContext, *, everything: 
     def longer(short: TrainingCandidate) -> Iterator[TrainingCandidate]:
         """The same in the offering that holds the high estimate, where another one may be outlasted."""
         if short.charge is not None and short.charge.outlasts >= LEAST_CHANCE and short.usd is not None:
-            made = training_candidate(short.place, short.work, context, short.against, longer=True)
-            if made.charge is not None and made.charge.billed_hours > short.charge.billed_hours:
-                yield made
+            extended = training_candidate(short.place, short.work, context, short.against, longer=True)
+            if extended.charge is not None and extended.charge.billed_hours > short.charge.billed_hours:
+                yield extended
 
     if everything:
         yield from map(candidate_of, all_places(resolution.groups))

@@ -3,8 +3,7 @@
 One second stands for five minutes, so that a spending limit is reached while a user watches. The clock starts at the
 newest call of an earlier run. After the guard has asked the job to save, the clock waits until the job has left,
 because saving takes real time. One more call, after the guard's grace time, then ends the nodes. Emulated: the
-scheduled calls,
-with the deployed function's variables. Not emulated: Lambda, and calls for events.
+scheduled calls, with the deployed function's variables. Not emulated: Lambda, and calls for events.
 """
 
 import subprocess
