@@ -29,7 +29,7 @@ from launcher.aws.session import share_descriptions
 from launcher.catalog.load import Catalog, load
 from launcher.cdk import toolchain
 from launcher.cli.output import VERBOSE
-from tests.stand_ins.answers import judge_by
+from tests.emulators.answers import check_by_model
 from tests.warm_app import WarmApp
 from tests.warm_cli import WarmCli
 from tests.warm_server import WarmServer
@@ -296,7 +296,7 @@ def judged_stubs() -> Iterator[None]:
 
     def judged(stub: Stubber, method: str, service_response: dict[str, Any], *rest: Any, **more: Any) -> None:
         model = stub.client.meta.service_model.operation_model(stub.client.meta.method_to_api_mapping[method])
-        judge_by(model, service_response)
+        check_by_model(model, service_response)
         taken(stub, method, service_response, *rest, **more)
 
     with pytest.MonkeyPatch.context() as patch:

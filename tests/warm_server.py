@@ -2,7 +2,8 @@
 
 A server's start takes 2 s of processor time, of which 1.8 s import moto, and its first calls another second. What is
 forked runs `launcher.sandbox.server` as the program does: its words, environment and standard streams, a session of its
-own. How servers and their owners end is tested with the program (tests/sandbox/test_sandbox.py, test_staying.py).
+own. How servers and their owners end is tested with the program (tests/sandbox/test_sandbox.py,
+test_running_sandbox.py).
 """
 
 import importlib
@@ -118,7 +119,7 @@ def serve(address):
     from launcher.aws.session import share_descriptions
     from launcher.sandbox import server
     from launcher.sandbox.environment import ACCOUNT
-    from launcher.sandbox.kubernetes import judge
+    from launcher.sandbox.kubernetes import validation
 
     for module in IMPORTED:
         importlib.import_module(f"launcher.sandbox.{module}")
@@ -127,7 +128,7 @@ def serve(address):
     for partition in PARTITION_NAMES:
         assert iam_backends[ACCOUNT][partition].managed_policies is not None
     for name in ("node-v1.json", "pod-v1.json"):
-        judge._validator(name, judge.VERSION)
+        validation._validator(name, validation.VERSION)
     for service in READ_AHEAD:
         get_service_model(service)
         for partition in AccountSpecificBackend.get_session().get_available_partitions():

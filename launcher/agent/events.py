@@ -53,7 +53,7 @@ class EventLog:
         self._listener: Callable[[Mapping[str, Any]], None] | None = None
         self._end_a_torn_line()
 
-    def tell(self, listener: Callable[[Mapping[str, Any]], None]) -> None:
+    def subscribe(self, listener: Callable[[Mapping[str, Any]], None]) -> None:
         """Have somebody hear every event from now on."""
         self._listener = listener
 

@@ -395,7 +395,7 @@ class Session:
             newest = None if start.newest is None else retention.retained(start.newest)
         # One more on several nodes: a part that is on its way may point to what was newest when it began.
         keep = policy.keep + (policy.mode == "agent" and self._parts_of_a_checkpoint > 1)
-        keeping = retention.Retention(store, keep=keep, judge=dcp.judge(store), newest=newest)
+        keeping = retention.Retention(store, keep=keep, inspect=dcp.inspect(store), newest=newest)
         tagging = Tagging(store, self._log, checkpoints.claim, keeping, self._peers)
         tagging.start()
         if self._place.part == 0:

@@ -96,7 +96,7 @@ def contents(session: Session, name: str) -> BucketContents | None:
     return BucketContents(versions=count, bytes=size)
 
 
-def delete(session: Session, name: str, tell: Callable[[int], None]) -> None:
+def delete(session: Session, name: str, notify: Callable[[int], None]) -> None:
     """Delete a bucket with all it holds: every version, every delete marker, every unfinished upload.
 
     Nothing is done where there is no such bucket, so that a removal that broke off can be run again.
@@ -114,7 +114,7 @@ def delete(session: Session, name: str, tell: Callable[[int], None]) -> None:
             versions = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
             for start in range(0, len(versions), _AT_ONCE):
                 gone += _delete_versions(client, name, versions[start : start + _AT_ONCE])
-                tell(gone)
+                notify(gone)
     except _NoBucketError:
         return
     with translated(f"delete bucket {name}"):

@@ -8,7 +8,7 @@ from launcher.aws.calls import items, unless_absent
 from launcher.aws.session import Session, error_code, translated
 from launcher.model.errors import AwsError, DeploymentFailedError
 from launcher.model.pcs import GROUP_TAG
-from launcher.model.stages import Tell
+from launcher.model.stages import Notify
 
 ACTIVE = "ACTIVE"
 _ABSENT = frozenset(("ResourceNotFoundException",))
@@ -141,7 +141,7 @@ def scale(session: Session, cluster: str, group: str, minimum: int, maximum: int
         )
 
 
-def empty(session: Session, cluster: str, tell: Tell, pause: Callable[[float], None]) -> None:
+def empty(session: Session, cluster: str, notify: Notify, pause: Callable[[float], None]) -> None:
     """Remove the queues of a cluster, then its node groups, and wait until each is gone.
 
     CloudFormation alone is refused for a while (awsome-distributed-ai, aws-pcs/docs/DEPLOY-TESTING.md).
@@ -154,7 +154,7 @@ def empty(session: Session, cluster: str, tell: Tell, pause: Callable[[float], N
         while left := _ids(session, cluster, kind):
             if not looks:
                 counted = f"{len(left)} {words if len(left) > 1 else words.removesuffix('s')}"
-                tell(f"removing {counted} of the PCS cluster before the stack")
+                notify(f"removing {counted} of the PCS cluster before the stack")
             if looks == LOOKS:
                 raise DeploymentFailedError(
                     f"{words} of PCS cluster {cluster} are there after 20 minutes: {', '.join(left)}",

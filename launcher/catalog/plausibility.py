@@ -47,11 +47,11 @@ def judged(table: Table, shipped: Iterable[Sequence[str]], cached: Iterable[Sequ
     dated = table.columns.index("as_of")
     for key, same in readings.items():
         for row in sorted(same, key=lambda row: row[dated]):
-            _judge(table, row, bounds, same, believed.setdefault(key, []))
+            _mark_if_implausible(table, row, bounds, same, believed.setdefault(key, []))
     yield from rows
 
 
-def _judge(
+def _mark_if_implausible(
     table: Table, row: list[str], bounds: _Bounds, readings: Iterable[Sequence[str]], believed: list[Sequence[str]]
 ) -> None:
     """Mark one row as unverified, or add it to the believed ones; its note says why, or how far it fell."""

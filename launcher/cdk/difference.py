@@ -15,7 +15,7 @@ from launcher.catalog.updates import Replacing
 from launcher.model.update import KeyChange, Needs, Properties
 
 Template: TypeAlias = Mapping[str, Any]
-Judges: TypeAlias = Mapping[str, Callable[[Properties, Properties], Iterator[KeyChange]]]
+Comparisons: TypeAlias = Mapping[str, Callable[[Properties, Properties], Iterator[KeyChange]]]
 """What tells the changed keys of a resource, by its type (launcher/targets/<kind>/updates.py)."""
 
 METADATA = "AWS::CDK::Metadata"
@@ -92,11 +92,11 @@ def without_job(part: Any) -> Any:
 
 
 def stack_change(
-    name: str, old: Template | None, new: Template, replacing: Replacing, judges: Judges | None = None
+    name: str, old: Template | None, new: Template, replacing: Replacing, comparisons: Comparisons | None = None
 ) -> StackChange:
     """What changes in one stack, but for what only says which job it was deployed with.
 
-    `old` is None for a new stack; `judges` find the changed keys of a cluster's resource.
+    `old` is None for a new stack; `comparisons` find the changed keys of a cluster's resource.
     """
     was, becomes = without_job(old or {}), without_job(new)
     before, after = _resources(was), _resources(becomes)
@@ -118,7 +118,7 @@ def stack_change(
             type=everything[key]["Type"],
             change=fates[key],
             because=reasons.get(key, ()),
-            keys=tuple(_keys(before[key], after[key], fates[key], moved, judges or {}))
+            keys=tuple(_keys(before[key], after[key], fates[key], moved, comparisons or {}))
             if key in before and key in after
             else (),
         )
@@ -224,7 +224,7 @@ def fixed_name(resource_type: str, properties: Mapping[str, Any]) -> str | None:
 
 
 def _keys(
-    old: Mapping[str, Any], new: Mapping[str, Any], fate: Change, moved: frozenset[str], judges: Judges
+    old: Mapping[str, Any], new: Mapping[str, Any], fate: Change, moved: frozenset[str], comparisons: Comparisons
 ) -> Iterator[KeyChange]:
     was, becomes = old.get("Properties", {}), new.get("Properties", {})
     if fate is Change.REPLACED:
@@ -238,8 +238,8 @@ def _keys(
                 needs=Needs.NEW_CLUSTER,
                 why=f"there cannot be two: it is replaced, and {why} is there until it is removed",
             )
-    elif old["Type"] == new["Type"] in judges:
-        yield from judges[new["Type"]](was, _renewed(becomes, moved))
+    elif old["Type"] == new["Type"] in comparisons:
+        yield from comparisons[new["Type"]](was, _renewed(becomes, moved))
 
 
 def _fixed(resource_type: str, properties: Mapping[str, Any], moved: frozenset[str]) -> str | None:

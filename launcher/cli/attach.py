@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 def attach(run: options.RunName) -> None:
     """Follow the job of a plan's newest run again, to its end. Ctrl-C leaves it running; exit 6 if it failed."""
     from launcher.answers import status as answer
-    from launcher.cli.console import Narrator
+    from launcher.cli.console import StepPrinter
     from launcher.cli.terminal_text import TerminalText
     from launcher.model.errors import DeploymentFailedError
     from launcher.workflow.run.status import run_state
@@ -33,7 +33,7 @@ def attach(run: options.RunName) -> None:
         sys.stdout.buffer.flush()
 
     try:
-        follow_logs(name, folder, os.environ, write=write, say=output.say, tell_meter=Narrator().meter)
+        follow_logs(name, folder, os.environ, write=write, say=output.say, on_meter=StepPrinter().meter)
     except KeyboardInterrupt:
         output.say(f"\n  the job of {name} continues\n  next: slipway attach {name}\n  next: slipway cancel {name}")
         raise

@@ -1,4 +1,4 @@
-"""What a person sees and is asked while something is priced, deployed or launched."""
+"""Progress lines and questions of commands that price, deploy or launch."""
 
 import time
 from collections.abc import Callable
@@ -10,28 +10,29 @@ from launcher.answers.quote import page as quote_page
 from launcher.answers.quote_brief import page as brief_page
 from launcher.cli import output
 from launcher.cli.confirm import confirm, refuse_without_terminal
-from launcher.cli.live import SCREEN, LiveStage, Teller
+from launcher.cli.live import SCREEN, LiveNotifier, LiveStage
 from launcher.model.meter import Meter
+from launcher.model.stages import Notify
 from launcher.model.units import clock
 from launcher.pricing.priced import Priced
 from launcher.workflow.quote.fresh import Picked
 from launcher.workflow.run.follow import Progress
 
 EVERY_S = 10.0
-"""Between two lines where nothing is drawn: a job of a day is no log of 40,000 lines."""
+"""Seconds between two lines in a pipe, where nothing is redrawn."""
 
 
 class JobLine:
-    """Drawn anew in a terminal; elsewhere printed now and then, when it has changed."""
+    """The job's state: redrawn in a terminal; elsewhere printed every `EVERY_S` seconds if it changed."""
 
-    def __init__(self, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
-        """Nothing was seen of a job yet.
+    def __init__(self, notify: Notify, clock: Callable[[], float] = time.monotonic) -> None:
+        """Start without a state.
 
         Args:
-            tell: prints a step.
+            notify: prints a line.
             clock: seconds.
         """
-        self._tell, self._clock = tell, clock
+        self._notify, self._clock = notify, clock
         self._stage: LiveStage | None = None
         self._attempt = 0
         self._step: int | None = None
@@ -42,33 +43,33 @@ class JobLine:
         self._told_at = -EVERY_S
 
     def show(self, now: Progress) -> None:
-        """Take in the job's state."""
+        """Show the job's new state."""
         if now.attempt != self._attempt:
-            # Until the attempt has told a step of its own, the last one is that of the attempt before.
+            # Until the new attempt reports a step, the last step is the previous attempt's.
             self._attempt, self._stale = now.attempt, self._step
         self._stale = self._stale if now.step == self._stale else None
         self._step, self._saved = now.step, now.saved_step
         self._line = words(now, stepped=self._stale is None)
         if SCREEN.drawing:
-            self._stage = self._stage or LiveStage(self._tell, "", details=False, timed=False)
+            self._stage = self._stage or LiveStage(self._notify, "", details=False, timed=False)
             self._stage.now(self._line)
         elif self._clock() - self._told_at >= EVERY_S:
             self.flush()
 
     def flush(self) -> None:
-        """Print what was last seen, where that was not said yet: something else is about to be told."""
+        """Print the last state if it was not printed yet; called before another line."""
         if self._line not in ("", self._told):
             line, self._told, self._told_at = self._line, self._line, self._clock()
             self._told_saved = self._saved
-            self._tell(line)
+            self._notify(line)
 
     def forget(self) -> None:
-        """What was last seen needs no line of its own: the next line says it. Not what was saved since."""
+        """Drop the last state, because the next line contains it; a newly saved step is kept."""
         if self._saved == self._told_saved:
             self._told = self._line
 
     def close(self) -> None:
-        """The job is no longer followed."""
+        """Print the last state and stop drawing."""
         self.flush()
         if self._stage is not None:
             self._stage.end()
@@ -76,7 +77,7 @@ class JobLine:
 
 
 def words(now: Progress, *, stepped: bool) -> str:
-    """One moment of a job as a line; empty where nothing is known but its attempt. `stepped`: its step is its own."""
+    """The job's state as a line; empty if only the attempt is known. `stepped`: the step is this attempt's."""
     parts = [f"attempt {now.attempt}"]
     if now.step is not None and stepped:
         parts.append(f"step {now.step:,}" + (f" of {now.steps:,}" if now.steps else ""))
@@ -88,26 +89,26 @@ def words(now: Progress, *, stepped: bool) -> str:
 
 
 CLOCK = len("  [ 0:00] ")
-"""Columns before the words of a step."""
+"""Width of the time before each line, columns."""
 
 
-class Narrator:
-    """Prints each step with the time since the first, and shows below them what is in progress."""
+class StepPrinter:
+    """Prints each step with the time since the first, and shows work in progress below."""
 
     def __init__(self) -> None:
         self.begun: float | None = None
         self.warned: set[str] = set()
-        self.tell = Teller(self._step, details=output.verbose())
+        self.notify = LiveNotifier(self._step, details=output.verbose())
         self._job = JobLine(self._print)
 
     def __enter__(self) -> Self:
-        """What is in progress is shown as long as the block."""
+        """Show work in progress until the block ends."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """What was last seen of a job stays."""
+        """Print the job's last state."""
         self._job.close()
 
     def _step(self, text: str) -> None:
@@ -129,19 +130,19 @@ class Narrator:
         self._job.show(now)
 
     def meter(self, now: Meter) -> None:
-        """Print the meter; what it warns of, each kind once."""
+        """Print the meter, and each kind of warning once."""
         from launcher.answers.meter import line
 
         self._job.forget()
-        self.tell(line(now, bar=SCREEN.drawing))
+        self.notify(line(now, bar=SCREEN.drawing))
         for kind, text in now.warnings.items():
             if kind not in self.warned:
                 self.warned.add(kind)
-                self.tell(f"warning: {text}")
+                self.notify(f"warning: {text}")
 
 
-class Console(Narrator):
-    """The same for a person who is shown prices and asked."""
+class Console(StepPrinter):
+    """A step printer that also shows quotes and asks for confirmation."""
 
     def __init__(self, *, yes: bool) -> None:
         super().__init__()

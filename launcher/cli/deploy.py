@@ -48,7 +48,7 @@ def deploy(
     from launcher.workflow.deploy.steps import DeployOptions
 
     person = Console(yes=yes)
-    how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=dry_run, tell=person.tell)
+    how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=dry_run, notify=person.notify)
     quoted, done = deploy_plan(file, options.now(), asked, selection=wanted, options=how, person=person)
     if json:
         from launcher.answers.deploy import document

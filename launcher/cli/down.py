@@ -87,7 +87,7 @@ def _stacks_down(
     confirmed: str | None,
 ) -> Removal:
     from launcher.aws.session import Session
-    from launcher.cli.console import Narrator
+    from launcher.cli.console import StepPrinter
     from launcher.workflow.deploy.down import record_removal, survey, take_down
     from launcher.workflow.history.idle_tail import learn_tails
 
@@ -102,7 +102,7 @@ def _stacks_down(
             confirm_by_name("delete its checkpoints for good", asked.cluster, given=confirmed)
         # The guard counts nodes until it goes.
         learn_tails(asked.cluster, Path.cwd(), environment, options.now(), output.say)
-        removal = take_down(found, session, catalog, Narrator().tell)
+        removal = take_down(found, session, catalog, StepPrinter().notify)
         record_removal(removal, Path.cwd(), environment, output.say)
     return removal
 
@@ -110,7 +110,7 @@ def _stacks_down(
 def _jobs_down(
     plan: Plan, environment: dict[str, str], *, yes: bool, dry_run: bool, checkpoints: bool, json: bool
 ) -> None:
-    from launcher.cli.console import Narrator
+    from launcher.cli.console import StepPrinter
     from launcher.workflow.run.existing_down import remove_jobs, survey_jobs
 
     if checkpoints:
@@ -127,5 +127,5 @@ def _jobs_down(
         for line in answer.page(removal, output.terminal_width()):
             output.say(line)
         confirm(question, yes=yes)
-        removal = remove_jobs(found, environment, Narrator().tell)
+        removal = remove_jobs(found, environment, StepPrinter().notify)
     output.answer(answer, removal, json=json)

@@ -106,7 +106,7 @@ def load(
         seconds=seconds,
         root=root,
         now=options.now(),
-        tell=lambda step: output.say(step_line(step)),
+        on_step=lambda step: output.say(step_line(step)),
     )
     if json:
         output.document(load_document(done))

@@ -78,7 +78,7 @@ def launch(
         root=Path.cwd(),
         sandbox=sandbox,
         dry_run=dry_run,
-        tell=person.tell,
+        notify=person.notify,
         progress=person.progress,
         meter=person.meter,
         interrupt_after_s=interrupt_after,
@@ -88,10 +88,10 @@ def launch(
     with person:
         done = launch_plan(file, options.now, asked, selection=wanted, options=how, person=person)
     if done is not None:
-        _tell(*done, json=json, rehearsed=file if sandbox else None)
+        _print_report(*done, json=json, rehearsed=file if sandbox else None)
 
 
-def _tell(folder: "RunFolder", report: "Report", *, json: bool, rehearsed: Path | None) -> None:
+def _print_report(folder: "RunFolder", report: "Report", *, json: bool, rehearsed: Path | None) -> None:
     """The report, where it is kept, and what to type next; after a launch in the sandbox, of that file, for real."""
     from launcher.records.documents import report_document
 
@@ -102,9 +102,9 @@ def _tell(folder: "RunFolder", report: "Report", *, json: bool, rehearsed: Path 
 
         output.result(report_page(report, output.terminal_width(), everything=output.verbose()))
     output.say(f"\n  {folder.path / 'report.json'}")
-    from launcher.sandbox import staying
+    from launcher.sandbox import running_sandbox
 
-    stands = rehearsed is None or staying.find(os.environ) is not None
+    stands = rehearsed is None or running_sandbox.find(os.environ) is not None
     if report.endpoint is None:
         output.say(f"\n  next: slipway logs {report.name}")
     elif stands:

@@ -8,12 +8,12 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from launcher.answers.lines import bar
 from launcher.cli.colour import dimmed
-from launcher.model.stages import Part, Stage, Words
+from launcher.model.stages import Notify, Part, Stage, Words
 from launcher.model.units import clock
 
 SECOND = 1.0
@@ -102,22 +102,22 @@ class Screen:
 
 
 SCREEN = Screen()
-"""Of this process: there is one standard error."""
+"""The process's one screen, because a process has one standard error."""
 
 
 class LiveStage(Stage):
-    """A stage with what is in progress in it."""
+    """A stage that shows its work in progress."""
 
-    def __init__(self, tell: Callable[[str], None], words: str, *, details: bool, timed: bool = True) -> None:
+    def __init__(self, notify: Notify, words: str, *, details: bool, timed: bool = True) -> None:
         """Begin it.
 
         Args:
-            tell: prints a line of the story.
-            words: what is begun, told by the caller.
-            details: whether what is over is told, too.
-            timed: whether its own time is shown.
+            notify: prints a line.
+            words: what begins, reported by the caller.
+            details: whether finished parts are reported too.
+            timed: whether the stage's time is shown.
         """
-        super().__init__(tell)
+        super().__init__(notify)
         self.words = words
         self.begun = time.monotonic()
         self.details = details
@@ -133,16 +133,16 @@ class LiveStage(Stage):
         SCREEN.changed()
 
     def detail(self, text: str) -> None:
-        """Tell of one part that is over, where that is wanted."""
+        """Report a part that has finished, if `details` is set."""
         if self.details:
-            self._tell(text)
+            self._notify(text)
 
     def end(self) -> None:
-        """It is over."""
+        """Stop showing the stage."""
         SCREEN.remove(self)
 
     def lines(self) -> list[str]:
-        """What is drawn: its own time with the sum of it, then each part with its time."""
+        """The drawn lines: the stage's time and summary, then each part with its time."""
         now = time.monotonic()
         first = " ".join(each for each in (bar(self.share) if self.share is not None else "", self._sum()) if each)
         own = [_line(clock(now - self.begun) if self.timed else "", first)] if self.timed or first else []
@@ -152,14 +152,14 @@ class LiveStage(Stage):
         return self.summary if isinstance(self.summary, str) else self.summary()
 
     def still(self) -> None:
-        """Say that it lasts."""
+        """Report that the stage still runs."""
         doing = ", ".join(part.words.partition("  ")[0] for part in self.parts)
         words = [each for each in (doing or self.words, self._sum()) if each]
-        self._tell(f"still running after {clock(time.monotonic() - self.begun)}: {'; '.join(words)}")
+        self._notify(f"still running after {clock(time.monotonic() - self.begun)}: {'; '.join(words)}")
 
 
 def _line(time_words: str, words: str) -> str:
-    """One line below the steps: a time below their clock.
+    """One line below the steps; its time is aligned with theirs.
 
     >>> _line("8:12", "Network/Nat  AWS::EC2::NatGateway")
     '     8:12 Network/Nat  AWS::EC2::NatGateway'
@@ -167,19 +167,19 @@ def _line(time_words: str, words: str) -> str:
     return f"{time_words:>{PLACE}} {words}".rstrip()
 
 
-class Teller:
-    """Prints lines of a story, and shows what is in progress (model/stages.py, `Watched`)."""
+class LiveNotifier:
+    """Prints lines and shows work in progress (`StageNotifier` in model/stages.py)."""
 
-    def __init__(self, tell: Callable[[str], None], *, details: bool) -> None:
-        self._tell = tell
+    def __init__(self, notify: Notify, *, details: bool) -> None:
+        self._notify = notify
         self._details = details
 
     def __call__(self, text: str) -> None:
         """Print one line."""
-        self._tell(text)
+        self._notify(text)
 
     def stage(self, words: str) -> Stage:
         """Begin a stage."""
         if words:
-            self._tell(words)
-        return LiveStage(self._tell, words, details=self._details)
+            self._notify(words)
+        return LiveStage(self._notify, words, details=self._details)

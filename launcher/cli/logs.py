@@ -32,13 +32,13 @@ def logs(
     name = options.plan_name(run)
     folder = with_report(name, Path.cwd())
     if (folder.path / "submission.json").is_file() or (follow and goes_on(folder)):
-        from launcher.cli.console import Narrator
+        from launcher.cli.console import StepPrinter
         from launcher.workflow.run.status_logs import follow_logs, refresh_logs
 
         if follow:
             filtered = TerminalText() if sys.stdout.isatty() else None
             write = _write if filtered is None else lambda data: _write(filtered.taken(data))
-            follow_logs(name, folder, os.environ, write=write, say=output.say, tell_meter=Narrator().meter)
+            follow_logs(name, folder, os.environ, write=write, say=output.say, on_meter=StepPrinter().meter)
             _write(filtered.rest() if filtered is not None else b"")
             return
         refresh_logs(name, folder, os.environ, output.say)

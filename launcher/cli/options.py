@@ -125,13 +125,15 @@ def environment(*, sandbox: bool) -> dict[str, str]:
 
     running = attached(os.environ, region_of(os.environ))
     if running is None:
-        from launcher.sandbox import staying
+        from launcher.sandbox import running_sandbox
 
-        names = [stay.name for stay in staying.every(os.environ)]
+        names = [sandbox.name for sandbox in running_sandbox.all_running(os.environ)]
         hint = "; ".join(
             ["slipway sandbox start", *(f"slipway sandbox start --name {name} uses {name}" for name in names)]
         )
-        raise ImpossibleError(f"no sandbox is running for this folder ({staying.used_in(Path.cwd())})", hint=hint)
+        raise ImpossibleError(
+            f"no sandbox is running for this folder ({running_sandbox.selected_in(Path.cwd())})", hint=hint
+        )
     return running.process_environment(os.environ)
 
 

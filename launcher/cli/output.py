@@ -14,7 +14,7 @@ import typer
 
 from launcher.answers.lines import finding_line, wrapped
 from launcher.cli.colour import painted
-from launcher.cli.live import SCREEN, Teller
+from launcher.cli.live import SCREEN, LiveNotifier
 from launcher.model.errors import ImpossibleError, SlipwayError
 
 Shown_contra = TypeVar("Shown_contra", contravariant=True)
@@ -168,9 +168,9 @@ def say(text: str = "") -> None:
         typer.echo(painted(text, sys.stderr), err=True)
 
 
-def talking() -> Teller:
+def talking() -> LiveNotifier:
     """A listener that prints chatter, and shows what is in progress."""
-    return Teller(say, details=verbose())
+    return LiveNotifier(say, details=verbose())
 
 
 def wants_json() -> bool:

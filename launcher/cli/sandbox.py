@@ -15,8 +15,8 @@ from launcher.cli.confirm import confirm
 from launcher.model.errors import ImpossibleError
 
 if TYPE_CHECKING:
+    from launcher.sandbox.running_sandbox import RunningSandbox
     from launcher.sandbox.sandbox import Sandbox
-    from launcher.sandbox.staying import StayingSandbox
 
 SCHEMA = "slipway.sandbox/1"
 
@@ -56,20 +56,20 @@ def start(
 
     All folders share one sandbox. --name gives this folder its own; .slipway/sandbox stores the name.
     """
-    from launcher.sandbox import staying
+    from launcher.sandbox import running_sandbox
 
     folder = Path.cwd()
-    if name is not None and staying.checked(name) != staying.used_in(folder):
-        there = staying.find(os.environ, name)
+    if name is not None and running_sandbox.checked_name(name) != running_sandbox.selected_in(folder):
+        there = running_sandbox.find(os.environ, name)
         if there is not None:
-            staying.use(folder, name)
+            running_sandbox.select(folder, name)
             if json:
                 _document(there)
                 return
             output.result([f"  this folder uses the sandbox {name}, running since {there.since}"])
             return
-    made = staying.start(os.environ, scheduler=scheduler, port=port, name=name)
-    staying.use(folder, made.name)
+    made = running_sandbox.start(os.environ, scheduler=scheduler, port=port, name=name)
+    running_sandbox.select(folder, made.name)
     if json:
         _document(made)
         return
@@ -83,47 +83,50 @@ def start(
 
 def status(*, json: options.Json = False) -> None:
     """Show whether the sandbox is running, with its stacks and clusters."""
-    from launcher.sandbox import staying
+    from launcher.sandbox import running_sandbox
 
-    found, running = staying.find(os.environ), staying.every(os.environ)
+    found, running = running_sandbox.find(os.environ), running_sandbox.all_running(os.environ)
     others = [sandbox.name for sandbox in running if found is None or sandbox.name != found.name]
     if found is None:
         if json:
             output.document({"schema": SCHEMA, "running": False})
         else:
             output.result(
-                [f"  no sandbox is running for this folder ({staying.used_in(Path.cwd())})", *_others(others)]
+                [
+                    f"  no sandbox is running for this folder ({running_sandbox.selected_in(Path.cwd())})",
+                    *_others(others),
+                ]
             )
             output.say("\n  next: slipway sandbox start")
         return
     if json:
         _document(found)
         return
-    box, stacks, clusters = _inside(found)
-    exports = _exports(_in_its_region(box.environment, stacks), staying.place(os.environ))
+    sandbox, stacks, clusters = _inside(found)
+    exports = _exports(_in_its_region(sandbox.environment, stacks), running_sandbox.folder_of(os.environ))
     output.result([*_page(found, stacks, clusters), *_others(others), "", *exports])
 
 
-def _inside(found: "StayingSandbox") -> tuple["Sandbox", list[dict[str, str]], list[dict[str, Any]]]:
+def _inside(found: "RunningSandbox") -> tuple["Sandbox", list[dict[str, str]], list[dict[str, Any]]]:
     from launcher.sandbox.sandbox import Sandbox
 
-    box = Sandbox.attached(found, region=options.region_of(os.environ))
-    stacks = [dict(stack) for stack in box.stacks()]
+    sandbox = Sandbox.attached(found, region=options.region_of(os.environ))
+    stacks = [dict(stack) for stack in sandbox.stacks()]
     clusters = [
         {
             "name": name,
-            "scheduler": box.scheduler_name(name),
-            "nodes": len(box.nodes(name)),
-            "jobs": [{key: job[key] for key in ("id", "name", "state")} for job in box.jobs(name)],
+            "scheduler": sandbox.scheduler_name(name),
+            "nodes": len(sandbox.nodes(name)),
+            "jobs": [{key: job[key] for key in ("id", "name", "state")} for job in sandbox.jobs(name)],
         }
-        for name in box.clusters()
+        for name in sandbox.clusters()
     ]
-    return box, stacks, clusters
+    return sandbox, stacks, clusters
 
 
-def _document(found: "StayingSandbox") -> None:
-    box, stacks, clusters = _inside(found)
-    about = {"name": found.name, "endpoint": box.endpoint, "scheduler": found.scheduler, "since": found.since}
+def _document(found: "RunningSandbox") -> None:
+    sandbox, stacks, clusters = _inside(found)
+    about = {"name": found.name, "endpoint": sandbox.endpoint, "scheduler": found.scheduler, "since": found.since}
     output.document({"schema": SCHEMA, "running": True, **about, "stacks": stacks, "clusters": clusters})
 
 
@@ -183,17 +186,17 @@ def _page(found: Any, stacks: list[dict[str, str]], clusters: list[dict[str, Any
 
 def stop(*, yes: options.Yes = False, json: options.Json = False) -> None:
     """Stop the sandbox and everything in it; no process, port or file stays. Asks first while jobs run."""
-    from launcher.sandbox import staying
+    from launcher.sandbox import running_sandbox
     from launcher.sandbox.sandbox import Sandbox
 
-    found = staying.find(os.environ)
+    found = running_sandbox.find(os.environ)
     jobs = () if found is None else Sandbox.attached(found, region=options.region_of(os.environ)).running_jobs()
     if found is not None and jobs:
         shown = ", ".join(jobs[:_SHOWN_JOBS]) + (f" and {len(jobs) - _SHOWN_JOBS} more" if jobs[_SHOWN_JOBS:] else "")
         confirm(f"end {_called(found.name)} with its running jobs ({shown})", yes=yes)
-    ended = staying.stop(os.environ)
+    ended = running_sandbox.stop(os.environ)
     if ended is None:
-        name = staying.used_in(Path.cwd())
+        name = running_sandbox.selected_in(Path.cwd())
         raise ImpossibleError(f"no sandbox is running for this folder ({name})", hint="slipway sandbox start")
     if json:
         output.document({"schema": SCHEMA, "running": False})

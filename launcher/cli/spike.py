@@ -55,7 +55,7 @@ def spike(
         root=Path.cwd(),
         sandbox=sandbox,
         dry_run=dry_run,
-        tell=person.tell,
+        notify=person.notify,
         progress=person.progress,
         meter=person.meter,
     )

@@ -50,10 +50,10 @@ def status(
 
 def _watched(name: str, found: "RunState") -> "RunState":
     """Look again until the job is over, with the meter at every look; the last state."""
-    from launcher.cli.console import Narrator
+    from launcher.cli.console import StepPrinter
     from launcher.workflow.run.status import GOING_ON, run_state
 
-    person, told = Narrator(), ""
+    person, told = StepPrinter(), ""
     while found.status in GOING_ON:
         if found.meter is not None:
             person.meter(found.meter)

@@ -6,7 +6,7 @@ from typing import Protocol, Self, runtime_checkable
 
 from launcher.model.record import record
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 Words = str | Callable[[], str]
 
 
@@ -19,55 +19,55 @@ class Part:
 
 
 class Stage:
-    """A stage of a story as it is told to somebody who takes lines: what is in progress is not shown."""
+    """A stage that reports lines only: work in progress is not shown."""
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, notify: Notify) -> None:
+        self._notify = notify
 
     def now(self, words: Words = "", *, share: float | None = None, parts: tuple[Part, ...] = ()) -> None:
-        """Show how far it is; each call replaces the one before.
+        """Show the progress; each call replaces the previous one.
 
-        `share` is 0 to 1, None where nobody knows; `parts`: what is in progress.
+        `share` is 0 to 1, None if unknown; `parts`: the work in progress.
         """
 
     def detail(self, text: str) -> None:
-        """Tell of one part that is over; whoever shows what is in progress may leave it out."""
-        self._tell(text)
+        """Report a part that has finished; a display of work in progress may leave it out."""
+        self._notify(text)
 
     def end(self) -> None:
         """The stage is over; a second call does nothing."""
 
     def __enter__(self) -> Self:
-        """The stage lasts as long as the block."""
+        """Start the stage; it ends with the block."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Whatever became of the block."""
+        """End the stage, also after an exception."""
         self.end()
 
 
 @runtime_checkable
-class Watched(Protocol):
-    """A listener that shows what is in progress."""
+class StageNotifier(Protocol):
+    """A `Notify` that also shows work in progress."""
 
     def __call__(self, text: str) -> None:
-        """Tell one line."""
+        """Report one line."""
 
     def stage(self, words: str) -> Stage:
         """Begin a stage."""
 
 
-def stage(tell: Tell, words: str = "") -> Stage:
-    """Begin a stage of a story: its words are told once, at its beginning.
+def stage(notify: Notify, words: str = "") -> Stage:
+    """Begin a stage; its words are reported once, at its beginning.
 
     Args:
-        tell: the story's listener; what is in progress is shown where it can (`Watched`).
-        words: what is begun; empty where that was told already.
+        notify: receives each line; shows work in progress if it is a `StageNotifier`.
+        words: what begins; empty if the caller has reported it.
     """
-    if isinstance(tell, Watched):
-        return tell.stage(words)
+    if isinstance(notify, StageNotifier):
+        return notify.stage(words)
     if words:
-        tell(words)
-    return Stage(tell)
+        notify(words)
+    return Stage(notify)

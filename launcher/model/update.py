@@ -35,9 +35,9 @@ class KeyChange:
 class Updates:
     """How the resource of a target's cluster can be changed.
 
-    `judge` compares the properties of a resource as deployed with those wanted, by the resource's type; `head_type`
+    `compare` compares the properties of a resource as deployed with those wanted, by the resource's type; `head_type`
     reads from properties which instance type the head node, controller or system group has.
     """
 
-    judge: Mapping[str, Callable[[Properties, Properties], Iterator[KeyChange]]]
+    compare: Mapping[str, Callable[[Properties, Properties], Iterator[KeyChange]]]
     head_type: Mapping[str, Callable[[Properties], str | None]]

@@ -48,7 +48,7 @@ class NewCommitment(NamedTuple):
     on_demand_usd: Decimal | None
 
 
-def judge(
+def decide(
     plan: Plan,
     price: Price | Unpriced,
     usd: UsdRange | None,

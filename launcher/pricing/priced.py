@@ -17,7 +17,7 @@ from launcher.model.request import PlanRequest
 from launcher.pricing.alternatives import Alternative
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.context import PricingContext
-from launcher.pricing.gate import IMPOSSIBLE, OVER_BUDGET, judge, spending_limit
+from launcher.pricing.gate import IMPOSSIBLE, OVER_BUDGET, decide, spending_limit
 
 ALLOWED_AMONG = 2000
 """Candidates among which one that may be launched is looked for: a row takes half a millisecond."""
@@ -77,7 +77,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         if quoted.gate.allowed or quoted.commitment_usd is not None:
             # What a commitment would cost is judged before its age.
             return self._with_way_out(quoted)
-        gate = judge(quoted.plan, quoted.price, quoted.usd, quoted.usd_per_hour, quoted.findings, rules=rules)
+        gate = decide(quoted.plan, quoted.price, quoted.usd, quoted.usd_per_hour, quoted.findings, rules=rules)
         return self._with_way_out(replace(quoted, gate=gate))
 
     def _with_way_out(self, quoted: Quote) -> Quote:

@@ -23,7 +23,7 @@ from launcher.pricing.blocks import before_it_begins, begins, until
 from launcher.pricing.cash import cash
 from launcher.pricing.commitments import commitment
 from launcher.pricing.compute import FOREVER_H, ComputeCost, around_hours, boot_hours, compute_cost
-from launcher.pricing.gate import NewCommitment, judge
+from launcher.pricing.gate import NewCommitment, decide
 from launcher.pricing.hyperpod import surcharge
 from launcher.pricing.idle_tail import never_stops
 from launcher.pricing.interruptible import on_spot
@@ -180,7 +180,7 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
         findings=findings,
         as_of=context.now,
         expires_at=expiry(price, rests_on(place), context.now, ends),
-        gate=judge(
+        gate=decide(
             plan,
             price,
             usd,

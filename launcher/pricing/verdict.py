@@ -40,7 +40,7 @@ class Verdict:
     flips: tuple[str, ...]
 
 
-def judge(
+def recommend(
     request: PlanRequest,
     train: TrainingWorkload,
     port: Port,

@@ -35,13 +35,13 @@ from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.control import ControlClient, ControlError
 from launcher.sandbox.embedded import EmbeddedServer
 from launcher.sandbox.endpoint.model_server import Behaviour
-from launcher.sandbox.guard_play import STOP_VARIABLE, GuardPlay
+from launcher.sandbox.guard_schedule import STOP_VARIABLE, GuardSchedule
 from launcher.sandbox.keys import AccessKey
 from launcher.sandbox.needs import refuse_unless_possible
 from launcher.sandbox.processes import MARK
+from launcher.sandbox.running_sandbox import RunningSandbox
 from launcher.sandbox.server import ACCESS_LOG, TEMPORARY
 from launcher.sandbox.slurm import daemons
-from launcher.sandbox.staying import StayingSandbox
 from launcher.submit.shell import LocalShell
 from launcher.submit.slurm_output import state_of
 
@@ -128,10 +128,10 @@ class Sandbox:
         self._key: AccessKey | None = None
         self._folder = Path()
         self._unwinds = False
-        self._stays: StayingSandbox | None = None
+        self._stays: RunningSandbox | None = None
 
     @classmethod
-    def attached(cls, stays: StayingSandbox, *, region: str) -> Self:
+    def attached(cls, stays: RunningSandbox, *, region: str) -> Self:
         """One that stays, ready to be used; a block around it leaves it as it is."""
         sandbox = cls(region=region, scheduler="local")
         sandbox._stays, sandbox._mark, sandbox._folder = stays, stays.mark, Path(stays.folder)
@@ -139,7 +139,7 @@ class Sandbox:
         return sandbox
 
     @property
-    def stays(self) -> StayingSandbox | None:
+    def stays(self) -> RunningSandbox | None:
         """Where it is, if it goes on when the block ends."""
         return self._stays
 
@@ -257,7 +257,7 @@ class Sandbox:
         left_out = {cluster["name"]: cluster["left_out"] for cluster in self._call("clusters")}
         return not_emulated(self._call("ledger"), left_out, stacks)
 
-    def make_stand_ins(
+    def create_prerequisites(
         self,
         *,
         vpc_id: str | None = None,
@@ -275,7 +275,7 @@ class Sandbox:
         named = {"vpc_id": vpc_id, "zones": dict(zones or {}), "buckets": list(buckets), "training_plans": documents}
         groups, existing = list(security_groups), None if cluster is None else cluster.document()
         return tuple(
-            self._call("make_stand_ins", region=self.region, security_groups=groups, cluster=existing, **named)
+            self._call("create_prerequisites", region=self.region, security_groups=groups, cluster=existing, **named)
         )
 
     def behave(self, behaviour: Behaviour) -> None:
@@ -330,7 +330,7 @@ class Sandbox:
         self._cluster(cluster)
         self._call("answer", cluster=cluster, up=up)
 
-    def guard_play(self, stack: str, module: str, base: Mapping[str, str]) -> GuardPlay:
+    def guard_schedule(self, stack: str, module: str, base: Mapping[str, str]) -> GuardSchedule:
         """The guard of a stack, to be called on a clock that runs fast."""
         own = {**self.process_environment(base), "AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region}
         session = Session(environment=own, region=self.region)
@@ -338,7 +338,7 @@ class Sandbox:
         environments = [functions.describe(session, name).environment for name in names]
         # Another function of the stack may install a chart; the guard is the one that knows where to write "stop".
         (variables,) = (environment for environment in environments if STOP_VARIABLE in environment)
-        return GuardPlay(module=module, variables=variables, environment=own)
+        return GuardSchedule(module=module, variables=variables, environment=own)
 
     def stop(self) -> None:
         """End everything that belongs to it, in any state; a second call does nothing. One that stays is only left."""

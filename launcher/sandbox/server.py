@@ -167,7 +167,7 @@ class Server:
         return {
             "clusters": lambda _: self._registry.documents(),
             "ledger": lambda _: self._ledger.document(),
-            "make_stand_ins": self._make_stand_ins,
+            "create_prerequisites": self._create_prerequisites,
             "behave": self._behave,
             "arm": lambda args: cluster(args).notify(args["node"], args["action"], args["in_seconds"]),
             "recommend_rebalance": lambda args: cluster(args).recommend_rebalance(args["node"]),
@@ -213,15 +213,15 @@ class Server:
         ]
         return sorted((stack for stack in stacks if stack["name"] != "CDKToolkit"), key=lambda stack: stack["name"])
 
-    def _make_stand_ins(self, args: Mapping[str, Any]) -> list[str]:
+    def _create_prerequisites(self, args: Mapping[str, Any]) -> list[str]:
         from launcher.sandbox.aws.existing_clusters import make_existing  # noqa: PLC0415  moto again
-        from launcher.sandbox.aws.stand_ins import make_stand_ins  # noqa: PLC0415  moto again
+        from launcher.sandbox.aws.prerequisites import create_prerequisites  # noqa: PLC0415  moto again
 
         bought = [TrainingPlan.of(plan) for plan in args["training_plans"]]
         cluster = None if args["cluster"] is None else ExistingCluster.of(args["cluster"])
         # Who comes second finds all of it: a cluster has its name before it has its own API.
         with self._making:
-            created = make_stand_ins(
+            created = create_prerequisites(
                 args["region"], args["vpc_id"], args["zones"], args["buckets"], bought, groups=args["security_groups"]
             )
             is_new = cluster is not None and make_existing(args["region"], cluster, self._registry)

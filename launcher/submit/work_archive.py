@@ -279,16 +279,16 @@ def pack(folder: Path, target: Path, environment: Mapping[str, str]) -> WorkArch
 
 def _without_private(root: Path, names: Iterable[str], rules: ShippingRules) -> tuple[list[str], tuple[str, ...]]:
     """The files that may go, and what of the others is private: by its name, or because it holds a private key."""
-    going, staying = [], []
+    shipped, left_out = [], []
     for name in names:
         private = rules.is_private(name)
         if private is None and rules.explicit_verdict(name) is None and _holds_key(root / name):
             private = name
         if private is None:
-            going.append(name)
+            shipped.append(name)
         else:
-            staying.append(private)
-    return going, tuple(dict.fromkeys(staying))
+            left_out.append(private)
+    return shipped, tuple(dict.fromkeys(left_out))
 
 
 def _holds_key(path: Path) -> bool:

@@ -26,17 +26,17 @@ def pods_of(guard: "Guard", function: str, **question: Any) -> Mapping[str, Any]
         raise RefusedError(f"the function that counts pods failed: {payload}")
     counts: Mapping[str, Any] = json.loads(payload)
     if counts["stuck"]:
-        tell_stuck(guard, counts["stuck"])
+        notify_of_stuck(guard, counts["stuck"])
     return counts
 
 
-def tell_stuck(guard: "Guard", stuck: list[str]) -> None:
+def notify_of_stuck(guard: "Guard", stuck: list[str]) -> None:
     """Tell people, once a day each, of pods that cannot start."""
     cluster = guard.settings.cluster
     new = [pod for pod in stuck if first_within(guard.cloudwatch, cluster, pod.partition(": ")[0], guard.now)]
     if new:
         minutes = f"{guard.settings.hung / timedelta(minutes=1):g}"
-        guard.tell(
+        guard.notify(
             "pods cannot start",
             f"for {minutes} minutes and longer, and count as idle:\n"
             + "\n".join(new)

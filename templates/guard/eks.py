@@ -116,12 +116,12 @@ class EksGuard(Guard):
             return
         sizes = group["scalingConfig"]
         if sizes["desiredSize"] == 0 or group["status"] == DELETING:
-            self.tell_what_stays(group)
+            self.notify_of_kept_nodes(group)
             return
         self.eks.update_nodegroup_config(
             clusterName=name, nodegroupName=WORKERS, scalingConfig={"minSize": 0, "desiredSize": 0}
         )
-        self.tell(
+        self.notify(
             "nodes stopped",
             f"{reason}. {its(count, 'nodes').capitalize()} are being stopped; jobs wait as Pending.\n"
             f"Start them again: aws eks update-nodegroup-config --cluster-name {name} --nodegroup-name {WORKERS}"
@@ -129,14 +129,14 @@ class EksGuard(Guard):
             f"Control plane, system node and network are still billed: slipway down {self.settings.cluster}",
         )
 
-    def tell_what_stays(self, group: Mapping[str, Any]) -> None:
+    def notify_of_kept_nodes(self, group: Mapping[str, Any]) -> None:
         """Tell every hour of machines that a group of none has still: EKS ends them, and says why it cannot."""
         left = [node["InstanceId"] for node in self.nodes()]
         if not left or self.now - group.get("modifiedAt", self.now) < SETTLED:
             return
         if first_within(self.cloudwatch, self.settings.cluster, "nodes stay", self.now, HOUR):
             issues = "; ".join(issue["message"] for issue in group.get("health", {}).get("issues", []))
-            self.tell(
+            self.notify(
                 "nodes still run after the stop",
                 f"its node group should have had no nodes since {group['modifiedAt']:%Y-%m-%d %H:%M} UTC and has"
                 f" {len(left)}: {', '.join(left[:10])}. {issues or 'EKS gives no reason'}\nEnd them by hand: aws ec2"

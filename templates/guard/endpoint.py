@@ -77,7 +77,7 @@ class EndpointGuard(Guard):
                 SuspendedState=dict.fromkeys(SUSPENDED, True),
             )
         if open_ones:
-            self.tell(
+            self.notify(
                 "endpoint scaled to zero",
                 f"{reason}. The endpoint {self.settings.name} goes from {its(count, 'instances')} to none and stays"
                 f" there: requests fail or wait from now on.\nMake it answer again: raise the sum, then slipway down"
@@ -108,7 +108,7 @@ class EndpointGuard(Guard):
         if components:
             return
         self.sagemaker.delete_endpoint(EndpointName=self.settings.name)
-        self.tell(
+        self.notify(
             "endpoint deleted",
             f"{reason}. The endpoint {self.settings.name} is being deleted with {its(count, 'instances')}; requests"
             f" fail from now on.\nCreate it again: slipway down {self.settings.cluster}, then slipway deploy",

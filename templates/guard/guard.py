@@ -186,12 +186,12 @@ class Guard:
         if nodes is not None and not self.ended:
             self.attempt("check for idle nodes", lambda: self.watch_idle(nodes, began, folder))
         if folder is not None:
-            self.attempt("forward reports of jobs", lambda: folder.pass_on(self.now, self.tell))
-        self.tell_failures()
+            self.attempt("forward reports of jobs", lambda: folder.pass_on(self.now, self.notify))
+        self.notify_of_failures()
         if nodes is not None:
             values["RunningNodes"] = count
         self.attempt("report its metrics", lambda: self.report(values))
-        self.tell_failures()
+        self.notify_of_failures()
         if self.failures:
             raise GuardError("; ".join(failure.words for failure in self.failures))
 
@@ -209,7 +209,7 @@ class Guard:
             print(self.failures[-1].words)  # noqa: T201 - the function's log
             return None
 
-    def tell_failures(self) -> None:
+    def notify_of_failures(self) -> None:
         """Tell people what this look could not do: each call once a day, since it is tried again at every look."""
         fresh = [failure for failure in self.failures if failure.call not in self.told]
         self.told |= {failure.call for failure in fresh}
@@ -222,7 +222,7 @@ class Guard:
             text = "\n".join(
                 (*words, f"It is tried again every {EVERY // timedelta(minutes=1)} minutes.", self.by_hand)
             )
-            self.attempt("tell people", lambda: self.tell("the guard could not act", text))
+            self.attempt("tell people", lambda: self.notify("the guard could not act", text))
 
     @property
     def by_hand(self) -> str:
@@ -250,11 +250,11 @@ class Guard:
             if not self.settings.prepaid:
                 self.end(idle, len(nodes))
             elif folder is not None:
-                self.tell_idle(folder, idle, len(nodes))
+                self.notify_of_idle(folder, idle, len(nodes))
         elif folder is not None and reserved is not None and not nodes and self.settings.idle and began is not None:
             unused = reserved.unused(self.ran_until or began, self.now, self.settings.idle + AFTER_SLURM)
             if unused:
-                self.tell_idle(folder, unused, reserved.nodes)
+                self.notify_of_idle(folder, unused, reserved.nodes)
 
     def watch_job(self, beats: list[Beat], count: int, folder: Folder | None) -> None:
         """Leave the nodes of a job that is at work; one that stands still on all of them is told of and stopped."""
@@ -266,7 +266,7 @@ class Guard:
         if not self.settings.prepaid:
             self.end(words, count)
         elif folder is not None:
-            self.tell_idle(folder, words, count)
+            self.notify_of_idle(folder, words, count)
 
     def with_others(self, nodes: list[Node], beats: list[Beat]) -> list[Beat]:  # noqa: ARG002 - other guards do
         """Signs of life of Slipway's jobs, and of whatever else runs on the nodes."""
@@ -289,10 +289,12 @@ class Guard:
         )
         return [Beat("", timedelta(minutes=datapoint["Minimum"]).total_seconds()) for datapoint in answer["Datapoints"]]
 
-    def tell_idle(self, folder: Folder, idle: str, count: int) -> None:
+    def notify_of_idle(self, folder: Folder, idle: str, count: int) -> None:
         """Tell people of machines that are paid for and do nothing, with what they cost an hour, once a day."""
         rate = self.settings.usd_per_node_hour
-        folder.tell_idle(self.now, self.tell, idle, None if rate is None else rate * count, self.settings.cluster)
+        folder.notify_of_idle(
+            self.now, self.notify, idle, None if rate is None else rate * count, self.settings.cluster
+        )
 
     def nodes(self) -> list[Node]:
         """The running compute nodes, as EC2 describes them."""
@@ -399,7 +401,7 @@ class Guard:
         told_at, first = word
         if first:
             minutes = round(limit.settle.total_seconds() / 60)
-            self.tell(
+            self.notify(
                 "stopped at the budget",
                 f"{reason}: it can resume from its last checkpoint.\nIts job is told to save and end, and does "
                 f"not restart; {its(count, 'nodes')} end in {minutes} minutes.",
@@ -419,7 +421,7 @@ class Guard:
         hours = f"{self.settings.ttl / timedelta(hours=1):g}"
         if end - WARNING <= self.now < end - WARNING + EVERY:
             what = self.prepaid if self.settings.prepaid else "its nodes are stopped then"
-            self.tell("time to live ends soon", f"its {hours} hours end at {end:%Y-%m-%d %H:%M} UTC; {what}")
+            self.notify("time to live ends soon", f"its {hours} hours end at {end:%Y-%m-%d %H:%M} UTC; {what}")
         if self.now >= end and not self.settings.prepaid:
             self.end(f"its {hours} hours have ended", count)
 
@@ -489,7 +491,7 @@ class Guard:
                 ":now": {"S": str(self.now)},
             },
         )
-        self.tell(
+        self.notify(
             "compute fleet stopped",
             f"{reason}. Its compute fleet is being stopped with {its(count, 'nodes')}; jobs return to the queue "
             "and wait.\n"
@@ -508,7 +510,7 @@ class Guard:
         for start in range(0, len(left), INSTANCES_A_CALL):
             self.ec2.terminate_instances(InstanceIds=left[start : start + INSTANCES_A_CALL])
         if first_within(self.cloudwatch, self.settings.cluster, "nodes stay", self.now, HOUR):
-            self.tell(
+            self.notify(
                 "nodes still run after the stop",
                 f"its fleet is {status} since {since or 'an unknown time'} and had {len(left)} nodes still:"
                 f" {', '.join(left[:10])}{' and more' if len(left) > len(left[:10]) else ''}. The guard terminates them"
@@ -523,7 +525,7 @@ class Guard:
         nodes = [node for group in answer["Reservations"] for node in group["Instances"]]
         tags = {tag["Key"]: tag["Value"] for node in nodes for tag in node.get("Tags", [])}
         if self.is_own(tags):
-            self.tell("interruption notice", NOTICES[event["detail-type"]].format(instance=instance))
+            self.notify("interruption notice", NOTICES[event["detail-type"]].format(instance=instance))
 
     def is_own(self, tags: Mapping[str, str]) -> bool:
         """Whether an instance with these tags is the cluster's."""
@@ -532,9 +534,9 @@ class Guard:
     def announce(self, event: Mapping[str, Any]) -> None:
         """Tell people of an event; what it lacks is told as unknown."""
         subject, words = ANNOUNCED[event["detail-type"]]
-        self.tell(subject, FIELD.sub(lambda field: found_at(event["detail"], field[1]), words))
+        self.notify(subject, FIELD.sub(lambda field: found_at(event["detail"], field[1]), words))
 
-    def tell(self, subject: str, text: str) -> None:
+    def notify(self, subject: str, text: str) -> None:
         """Send a message to every topic."""
         message = f"cluster {self.settings.cluster} in {self.settings.region}: {text}"
         for topic in self.settings.topics:

@@ -69,7 +69,7 @@ class HyperPodGuard(Guard):
         super().watch_time(began, count)
         ends = self.settings.ends
         if ends is not None and ends - WARNING <= self.now < ends - WARNING + EVERY:
-            self.tell("training plan ends", f"HyperPod reclaims its instances from {ends:%Y-%m-%d %H:%M} UTC")
+            self.notify("training plan ends", f"HyperPod reclaims its instances from {ends:%Y-%m-%d %H:%M} UTC")
 
     def all_idle(self, nodes: list[Node]) -> bool:
         """Whether no job has been in the queue for the idle time, where there is one.
@@ -127,7 +127,7 @@ class HyperPodGuard(Guard):
                     stay.setdefault(failure["Message"], []).append(failure["NodeId"])
         gone = len(running) - sum(map(len, stay.values()))
         if gone:
-            self.tell(
+            self.notify(
                 "workers stopped",
                 f"{reason}. {its(gone, 'workers').capitalize()} are being deleted; {self.waits}.\n"
                 f"Start them again: the command in the stack's output StartFleet\n"

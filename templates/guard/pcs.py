@@ -81,7 +81,7 @@ class PcsGuard(Guard):
                 computeNodeGroupIdentifier=group["id"],
                 scalingConfiguration={"minInstanceCount": 0, "maxInstanceCount": 0},
             )
-        self.tell(
+        self.notify(
             "nodes stopped",
             f"{reason}. {its(count, 'nodes').capitalize()} are being stopped; jobs return to the queue and wait.\n"
             "Start them again: the command in the stack's output StartFleet\n"
@@ -98,7 +98,7 @@ class PcsGuard(Guard):
         for start in range(0, len(left), INSTANCES_A_CALL):
             self.ec2.terminate_instances(InstanceIds=left[start : start + INSTANCES_A_CALL])
         if first_within(self.cloudwatch, self.settings.cluster, "nodes stay", self.now, HOUR):
-            self.tell(
+            self.notify(
                 "nodes still run after the stop",
                 f"its node groups are {status} since {since or 'an unknown time'} and had {len(left)} nodes still:"
                 f" {', '.join(left[:10])}{' and more' if len(left) > len(left[:10]) else ''}. The guard terminates"

@@ -90,7 +90,7 @@ class TrainingJobGuard(Guard):
         for name in names:
             self.sagemaker.stop_training_job(TrainingJobName=name)
         if names:
-            self.tell(
+            self.notify(
                 "training job stopped",
                 f"{reason}. {', '.join(names)} is being stopped with {its(count, 'instances')}: it saves and "
                 "ends. Launch the plan again to resume.",

@@ -61,7 +61,7 @@ class Folder:
         self.bucket, _, self.prefix = uri.removeprefix("s3://").partition("/")
         self.listed: list[dict[str, Any]] | None = None
 
-    def pass_on(self, now: datetime, tell: Callable[[str, str], None]) -> None:
+    def pass_on(self, now: datetime, notify: Callable[[str, str], None]) -> None:
         """Tell people what jobs have left for them.
 
         Raises:
@@ -69,9 +69,9 @@ class Folder:
         """
         words = self.said()
         for event in sorted({word.event for word in words}):
-            self.tell_all([word for word in words if word.event == event], now, tell)
+            self.notify_all([word for word in words if word.event == event], now, notify)
 
-    def tell_all(self, words: list[Said], now: datetime, tell: Callable[[str, str], None]) -> None:
+    def notify_all(self, words: list[Said], now: datetime, notify: Callable[[str, str], None]) -> None:
         """Tell things of one kind in one message, and remove them.
 
         Raises:
@@ -81,28 +81,28 @@ class Folder:
         text = "\n".join((f"{begin}:", *(word.words for word in words)))
         # Where the store removes nothing, the mark alone keeps it from being told at every look.
         name = sha256("\n".join(word.key for word in words).encode()).hexdigest()
-        self.once(name, now, lambda: tell(subject, text))
+        self.once(name, now, lambda: notify(subject, text))
         for word in words:
             self.s3.delete_object(Bucket=self.bucket, Key=word.key)
 
-    def tell_idle(
-        self, now: datetime, tell: Callable[[str, str], None], idle: str, usd_per_hour: float | None, cluster: str
+    def notify_of_idle(
+        self, now: datetime, notify: Callable[[str, str], None], idle: str, usd_per_hour: float | None, cluster: str
     ) -> None:
-        """Tell people of reserved machines that nobody uses, once a day.
+        """Notify of unused reserved nodes, once a day.
 
         Args:
             now: the moment.
-            tell: takes a subject and a text.
-            idle: what is idle and for how long, in words.
-            usd_per_hour: what they cost by the quote; None where the guard was not told.
-            cluster: which plans name that want them.
+            notify: receives a subject and a text.
+            idle: idle nodes and since when, in words.
+            usd_per_hour: their quoted cost; None if unknown.
+            cluster: the name for target.cluster in plans that use them.
 
         Raises:
-            ClientError: the store takes no mark, or nobody could be told.
+            ClientError: S3 refused the mark, or SNS the message.
         """
         costs = "at a rate that the guard does not know" if usd_per_hour is None else f"${usd_per_hour:,.2f} an hour"
         text = f"{idle}: {costs}, billed even when idle. A plan with target.cluster: {cluster} uses them."
-        self.once(f"idle-{now:%Y-%m-%d}", now, lambda: tell("reserved nodes idle", text))
+        self.once(f"idle-{now:%Y-%m-%d}", now, lambda: notify("reserved nodes idle", text))
 
     def said(self) -> list[Said]:
         """What jobs have left, oldest first.
@@ -142,7 +142,7 @@ class Folder:
         body = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"]
         return str(body.read(LONGEST).decode(errors="replace"))
 
-    def once(self, name: str, now: datetime, tell: Callable[[], None]) -> bool:
+    def once(self, name: str, now: datetime, notify: Callable[[], None]) -> bool:
         """Tell what was not told under this name; whether it was told now. What could not be told is not marked.
 
         Raises:
@@ -157,7 +157,7 @@ class Folder:
                 raise
             return False
         try:
-            tell()
+            notify()
         except Exception:
             self.s3.delete_object(Bucket=self.bucket, Key=key)
             raise

@@ -14,9 +14,9 @@ from launcher.model.errors import AwsError
 from launcher.workflow.quote.price_needs import Question
 from launcher.workflow.quote.price_tasks import answers
 from tests.attack.odd import changed, text_of
+from tests.emulators.price_entries import ec2_product, ml_product, reserved_term, term
+from tests.emulators.public_prices import advisor_file
 from tests.plans import NOW
-from tests.stand_ins.price_entries import ec2_product, ml_product, reserved_term, term
-from tests.stand_ins.public_prices import advisor_file
 
 P5, REGION = "p5.48xlarge", "us-east-2"
 

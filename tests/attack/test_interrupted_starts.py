@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.sandbox import processes, staying
+from launcher.sandbox import processes, running_sandbox
 from tests.waiting import until
 
 FEW, ALL = 3, 60
@@ -27,7 +27,7 @@ def own(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", None)
     (tmp_path / "tmp").mkdir()
     yield dict(os.environ)
-    staying.stop(os.environ)
+    running_sandbox.stop(os.environ)
     until(lambda: left(os.environ) == [], lambda: str(left(os.environ)))
 
 
@@ -46,29 +46,29 @@ def test_a_start_that_is_interrupted_leaves_nothing_or_a_sandbox(own, seed, roun
             time.sleep(after_s)
             command.send_signal(sent)
         label = f"seed {seed}, round {number}: {sent.name} after {after_s:.2f} s"
-        if staying.find(own) is not None:
-            assert staying.stop(own) is not None, label
+        if running_sandbox.find(own) is not None:
+            assert running_sandbox.stop(own) is not None, label
         until(lambda: left(own) == [], lambda label=label: f"{label}: {left(own)}")
 
 
 @pytest.mark.parametrize("killed", ["server", "keeper", "both"])
 def test_stop_ends_what_is_left_of_a_killed_one(own, killed):
-    started = staying.start(own, scheduler="local")
+    started = running_sandbox.start(own, scheduler="local")
     marked = processes.marked(processes.MARK, started.mark)
     assert started.pid in marked
     (keeper,) = marked - {started.pid}
     for pid in {"server": [started.pid], "keeper": [keeper], "both": [keeper, started.pid]}[killed]:
         os.kill(pid, signal.SIGKILL)
-    assert staying.stop(own) == started
+    assert running_sandbox.stop(own) == started
     until(lambda: left(own) == [])
-    assert not staying.place(own).exists()
-    assert staying.stop(own) is None
+    assert not running_sandbox.folder_of(own).exists()
+    assert running_sandbox.stop(own) is None
 
 
 def test_the_end_of_an_older_one_leaves_the_file_of_the_living(own):
-    older = staying.start(own, scheduler="local")
-    staying.place(own).unlink()
-    living = staying.start(own, scheduler="local")
+    older = running_sandbox.start(own, scheduler="local")
+    running_sandbox.folder_of(own).unlink()
+    living = running_sandbox.start(own, scheduler="local")
     os.kill(older.pid, signal.SIGTERM)
     until(lambda: not Path(older.folder).exists())
-    assert staying.find(own) == living
+    assert running_sandbox.find(own) == living

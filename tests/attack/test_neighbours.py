@@ -22,7 +22,7 @@ from kubernetes.client.exceptions import ApiException
 
 from launcher.aws.eks import token
 from launcher.aws.session import Session
-from launcher.sandbox import staying
+from launcher.sandbox import running_sandbox
 from launcher.sandbox.cluster.existing import ExistingCluster
 from launcher.sandbox.sandbox import Sandbox
 from tests.sandbox.clients import ONE_TRY, client
@@ -50,12 +50,12 @@ def sandbox(tmp_path_factory):
     """One that stays, with a cluster of each kind, as its owner has it."""
     patch = pytest.MonkeyPatch()
     patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-    made = Sandbox.attached(staying.start(os.environ, scheduler="local"), region="us-east-1")
-    made.make_stand_ins(cluster=CLUSTER)
+    made = Sandbox.attached(running_sandbox.start(os.environ, scheduler="local"), region="us-east-1")
+    made.create_prerequisites(cluster=CLUSTER)
     deploy(made)
     client(made, "s3").create_bucket(Bucket="store")
     yield made
-    staying.stop(os.environ)
+    running_sandbox.stop(os.environ)
     patch.undo()
 
 
@@ -173,7 +173,7 @@ def test_no_port_gives_another_user_a_credential(sandbox):
 
 @as_root
 def test_another_user_reads_no_file_and_reaches_no_socket(sandbox):
-    place, stays = staying.place(os.environ), sandbox.stays
+    place, stays = running_sandbox.folder_of(os.environ), sandbox.stays
 
     def attempt():
         messages = []
@@ -248,7 +248,7 @@ def test_two_first_launches_at_once_meet_one_cluster_that_answers(sandbox):
 
     def launch(name):
         together.wait()
-        sandbox.make_stand_ins(cluster=replace(CLUSTER, name=name))
+        sandbox.create_prerequisites(cluster=replace(CLUSTER, name=name))
         return api.describe_cluster(name=name)["cluster"]["endpoint"]
 
     with ThreadPoolExecutor(4) as pool:

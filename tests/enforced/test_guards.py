@@ -134,7 +134,7 @@ def guard(request, users, boto, stack):
 
 def test_it_reads_its_age_and_tells_under_its_role(guard):
     assert guard.deployed_at() <= datetime.now(UTC)
-    guard.tell("nodes stopped", "its time is over")
+    guard.notify("nodes stopped", "its time is over")
 
 
 def test_that_of_eks_sees_its_nodes_under_its_role(users, boto):

@@ -15,8 +15,8 @@ from botocore.config import Config
 
 from launcher.agent.job import CheckpointSpec, JobSpec
 from launcher.agent.node.process import signal_group
+from tests.emulators.moto_server import moto_server
 from tests.plans import ROOT
-from tests.stand_ins.moto_server import moto_server
 
 BUCKET = "checkpoints"
 URI = f"s3://{BUCKET}/run"

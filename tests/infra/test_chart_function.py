@@ -15,7 +15,7 @@ import pytest
 from moto import mock_aws
 
 from launcher.catalog.assets import asset
-from tests.stand_ins.loopback import QuietHandler
+from tests.emulators.loopback import QuietHandler
 
 REGION, CLUSTER = "us-east-2", "slipway-x"
 HELM = """#!/bin/sh

@@ -56,7 +56,7 @@ class TestNodes:
     def test_a_notice_is_passed_on_for_its_own_alone(self, guard, monkeypatch):
         made, _ = guard
         messages = []
-        monkeypatch.setattr(made, "tell", lambda subject, _text: messages.append(subject))
+        monkeypatch.setattr(made, "notify", lambda subject, _text: messages.append(subject))
         for name in (NAME, "slipway-other"):
             event = {
                 "detail-type": "EC2 Spot Instance Interruption Warning",
@@ -101,7 +101,7 @@ class TestWhatStays:
     def test_machines_that_a_group_of_none_still_has_are_reported_every_hour(self, guard, monkeypatch):
         made, stub = guard
         messages = []
-        monkeypatch.setattr(made, "tell", lambda subject, text: messages.append((subject, text)))
+        monkeypatch.setattr(made, "notify", lambda subject, text: messages.append((subject, text)))
         stays = machine()
         for step, count in ((0, 0), (3, 1), (5, 1), (16, 2)):
             made.now = NOW + timedelta(minutes=5 * step)
@@ -132,7 +132,7 @@ class TestPods:
         """Look at one machine that has been quiet for so long, with so many pods on it; what people hear."""
         made, stub = guard
         read, heard, function, own = [], [], boto3.client("lambda", region_name=REGION), made.client
-        monkeypatch.setattr(made, "tell", lambda _subject, text: heard.append(text))
+        monkeypatch.setattr(made, "notify", lambda _subject, text: heard.append(text))
         made.client = lambda service: function if service == "lambda" else own(service)
         made.asks, made.wanted = "counter", 1
         made.cloudwatch.meta.events.register(

@@ -25,7 +25,7 @@ def guard(module, aws):
     """A guard of a cluster, the stub that answers for PCS, and the messages that it sends."""
     limits = {"PCS": NAME, "TTL_HOURS": "2", "IDLE_MINUTES": "5", "HUNG_MINUTES": "30"}
     made, messages = module.PcsGuard(aws.settings(module, **limits), aws.client, NOW), []
-    made.tell = lambda subject, text: messages.append((subject, text))
+    made.notify = lambda subject, text: messages.append((subject, text))
     return made, aws.stub, messages
 
 

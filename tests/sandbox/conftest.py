@@ -15,9 +15,9 @@ from launcher.sandbox.aws import buckets
 from launcher.sandbox.cluster.nodes import NodeView
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm.local_slurm import LocalSlurm
+from tests.emulators.moto_server import moto_server
 from tests.plans import EXAMPLES
 from tests.sandbox.example_plans import TRAINER_WORDS
-from tests.stand_ins.moto_server import moto_server
 
 collect_ignore = ["trainers"]  # scripts of frameworks, which are not installed here
 SETTINGS = {"RequeueExit": "75", "JobRequeue": "1"}

@@ -73,6 +73,6 @@ def launched(name, root):
     messages = []
     own = {"root": root, "sandbox": True, "scheduler": "local", "interrupt_after_s": 0.1}
     folder, report = launch_quote(
-        priced, rank, quoted, LaunchOptions(tell=messages.append, progress=lambda _: None, **own)
+        priced, rank, quoted, LaunchOptions(notify=messages.append, progress=lambda _: None, **own)
     )
     return folder, report, messages

@@ -19,10 +19,10 @@ def example(name, root, changes=()):
     return copied(EXAMPLES / "hyperpod" / f"{name}.yaml", root, [*rate, *changes])
 
 
-def down(path, box, root):
+def down(path, sandbox, root):
     """What `slipway down FILE` says, as JSON, in a folder that knows no run: the environment says where AWS is."""
     words = [sys.executable, "-m", "launcher", "down", str(path), "--yes", "--json"]
-    environment = box.process_environment(os.environ)
+    environment = sandbox.process_environment(os.environ)
     elsewhere = root / "elsewhere"
     elsewhere.mkdir(exist_ok=True)
     done = subprocess.run(words, cwd=elsewhere, env=environment, capture_output=True, text=True, check=False)
@@ -30,13 +30,13 @@ def down(path, box, root):
     return json.loads(done.stdout)
 
 
-def remains(box):
+def remains(sandbox):
     """What the sandbox still has of a cluster on HyperPod."""
-    session = Session(environment=box.process_environment({}), region=box.region)
+    session = Session(environment=sandbox.process_environment({}), region=sandbox.region)
     fsx = session.client("fsx")
     return {
         "stacks": sorted(name for name in stacks.names(session) if name.startswith("slipway-")),
-        "schedulers": list(box.clusters()),
+        "schedulers": list(sandbox.clusters()),
         "clusters": session.client("sagemaker").list_clusters()["ClusterSummaries"],
         "file systems": fsx.describe_file_systems()["FileSystems"],
         "links": fsx.describe_data_repository_associations()["Associations"],

@@ -57,7 +57,7 @@ def launched(folder, plan):
         root=folder,
         sandbox=True,
         interrupt_after_s=0.5,
-        tell=messages.append,
+        notify=messages.append,
         progress=lambda now: messages.append(str(now)),
         scheduler="local",
     )

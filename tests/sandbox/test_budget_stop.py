@@ -91,7 +91,7 @@ def launch(root, sandbox, kind, usd):
     rank, quoted = pick(priced, None)
     messages = []
     options = LaunchOptions(
-        root=root, sandbox=True, tell=messages.append, progress=lambda _: None, scheduler="local", box=sandbox
+        root=root, sandbox=True, notify=messages.append, progress=lambda _: None, scheduler="local", emulator=sandbox
     )
     with pytest.raises(DeploymentFailedError) as caught:
         launch_quote(priced, rank, quoted, options)

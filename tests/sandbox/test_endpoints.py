@@ -28,16 +28,16 @@ pytestmark = pytest.mark.xdist_group("endpoints")
 class World:
     """An example in a folder of its own, deployed as `slipway deploy` and `launch` do it, into one sandbox."""
 
-    def __init__(self, example, box, root):
-        self.path, self.box, self.root = root / "plan.yaml", box, root
+    def __init__(self, example, sandbox, root):
+        self.path, self.sandbox, self.root = root / "plan.yaml", sandbox, root
         self.path.write_text((EXAMPLES / example).read_text())
-        self.session = Session(environment=box.process_environment({}), region=box.region)
+        self.session = Session(environment=sandbox.process_environment({}), region=sandbox.region)
         self.messages = []
-        self.tell = self.messages.append
+        self.notify = self.messages.append
         self.first = None
 
     def run(self, *, ask, changes=(), sandbox=True):
-        """Deploy the plan file with some changes; `ask` is what `launch` does, without `sandbox` the box is AWS."""
+        """Deploy the changed plan file. `ask`: send a request, as `launch` does. Without `sandbox`, AWS is emulated."""
         text = self.path.read_text()
         for old, new in changes:
             assert old in text
@@ -45,10 +45,10 @@ class World:
         self.path.write_text(text)
         priced = price(self.path, datetime.now(UTC), PriceOptions(any_age=True))
         rank, quoted = pick(priced, None)
-        # An account that is prepared: the doctor is not asked of a box that plays AWS.
+        # An account that is prepared: the doctor is not run against a sandbox.
         account = None if sandbox else ACCOUNT
         options = DeployOptions(
-            root=self.root, sandbox=sandbox, dry_run=False, tell=self.tell, box=self.box, account=account
+            root=self.root, sandbox=sandbox, dry_run=False, notify=self.notify, emulator=self.sandbox, account=account
         )
         return run_endpoint(priced, rank, quoted, options, ask=ask)
 
@@ -62,10 +62,10 @@ def slipway(slipway, monkeypatch):
 
     def run(world, *words):
         monkeypatch.chdir(world.root)
-        # The box is no sandbox that stays, which a run is followed to: its environment plays that of an account.
+        # The sandbox does not keep running, so its environment is used as an account's.
         for record in (world.root / ".slipway" / "runs").glob("*/*/command.json"):
             record.unlink(missing_ok=True)
-        for name, value in world.box.environment.items():
+        for name, value in world.sandbox.environment.items():
             monkeypatch.setenv(name, value)
         return slipway(*words)
 
@@ -82,7 +82,7 @@ def assert_all_is_read_back(world, run):
     templates = [json.loads(path.read_text()) for path in run.folder.assembly.glob("*.template.json")]
     types = {resource["Type"] for template in templates for resource in template["Resources"].values()}
     assert types <= {type_ for _, types in READBACK.readers for type_ in types}
-    assert not types & {resource.type for resource in world.box.resources() if resource.model == "nothing"}
+    assert not types & {resource.type for resource in world.sandbox.resources() if resource.model == "nothing"}
     left = report_of(run)["not_emulated"]
     assert not [each for each in left if "Slipway has no check for it" in each]
     assert [each for each in left if "an emulator answers" in each]
@@ -91,8 +91,8 @@ def assert_all_is_read_back(world, run):
 @pytest.fixture(scope="module")
 def chat(tmp_path_factory):
     """Llama 3.1 8B on inf2.48xlarge: three copies an instance, as inference components."""
-    with Sandbox(region="us-east-1", scheduler="local") as box:
-        world = World("serve/pinned/llama31-8b-inf2.yaml", box, tmp_path_factory.mktemp("chat"))
+    with Sandbox(region="us-east-1", scheduler="local") as sandbox:
+        world = World("serve/pinned/llama31-8b-inf2.yaml", sandbox, tmp_path_factory.mktemp("chat"))
         world.first = world.run(ask=True)
         yield world
 
@@ -132,20 +132,20 @@ class TestChatOnInferentia:
         ],
     )
     def test_a_runtime_that_does_not_answer_is_named(self, chat, slipway, how, message):
-        chat.box.behave(Behaviour(**how))
+        chat.sandbox.behave(Behaviour(**how))
         try:
             code, _, err = slipway(chat, "endpoint", "test", "llama31-8b-inf2", "--timeout", "1")
         finally:
-            chat.box.behave(Behaviour())
+            chat.sandbox.behave(Behaviour())
         assert code == 6
         assert message in err
 
     def test_a_slow_one_is_measured(self, chat, slipway):
-        chat.box.behave(Behaviour(first_s=0.5, token_s=0.02))
+        chat.sandbox.behave(Behaviour(first_s=0.5, token_s=0.02))
         try:
             code, out, err = slipway(chat, "endpoint", "test", "llama31-8b-inf2", "--tokens", "10", "--json")
         finally:
-            chat.box.behave(Behaviour())
+            chat.sandbox.behave(Behaviour())
         assert code == 0, err
         answer = read_document(out)
         assert answer["output_tokens"] == 10
@@ -173,14 +173,14 @@ class TestChatOnInferentia:
         assert report["endpoint"]["answer"] is None
 
     def test_what_a_failure_leaves_running_is_reported(self, chat, monkeypatch):
-        for name, value in chat.box.environment.items():
+        for name, value in chat.sandbox.environment.items():
             monkeypatch.setenv(name, value)
-        chat.box.behave(Behaviour(empty=True))
+        chat.sandbox.behave(Behaviour(empty=True))
         try:
             with pytest.raises(DeploymentFailedError, match="answered without a token"):
                 chat.run(ask=True, sandbox=False)
         finally:
-            chat.box.behave(Behaviour())
+            chat.sandbox.behave(Behaviour())
         assert re.fullmatch(
             r"endpoint slipway-llama31-8b-inf2 runs, InService, at up to \$[\d.]+ an hour: "
             r"slipway endpoint test llama31-8b-inf2 sends a request, slipway down llama31-8b-inf2 removes it",
@@ -189,16 +189,16 @@ class TestChatOnInferentia:
 
     def test_who_stops_an_update_is_told_what_runs(self, chat, monkeypatch):
         """Ctrl-C while CloudFormation is at it, as the terminal sends it."""
-        for name, value in chat.box.environment.items():
+        for name, value in chat.sandbox.environment.items():
             monkeypatch.setenv(name, value)
         add_message = chat.messages.append
 
-        def tell(line):
+        def notify(line):
             add_message(line)
             if "UPDATE_IN_PROGRESS" in line or "deployed in" in line:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(chat, "tell", tell)
+        monkeypatch.setattr(chat, "notify", notify)
         with pytest.raises(KeyboardInterrupt):
             chat.run(ask=False, sandbox=False, changes=(("max_instances: 6", "max_instances: 7"),))
         assert "endpoint slipway-llama31-8b-inf2 runs" in chat.messages[-1]
@@ -225,8 +225,8 @@ class TestChatOnInferentia:
 @pytest.fixture(scope="module")
 def queue(tmp_path_factory):
     """Summaries on inf2.8xlarge, asynchronous, down to no instance."""
-    with Sandbox(region="us-east-2", scheduler="local") as box:
-        world = World("serve/pinned/asynchronous-inf2.yaml", box, tmp_path_factory.mktemp("queue"))
+    with Sandbox(region="us-east-2", scheduler="local") as sandbox:
+        world = World("serve/pinned/asynchronous-inf2.yaml", sandbox, tmp_path_factory.mktemp("queue"))
         world.first = world.run(ask=True)
         yield world
 
@@ -244,11 +244,11 @@ class TestQueue:
         "how, message", [({"queue_fails": True}, "failed on a request"), ({"queue_s": 60.0}, "gave no answer in 3 s")]
     )
     def test_a_queue_that_fails_is_named(self, queue, slipway, how, message):
-        queue.box.behave(Behaviour(**how))
+        queue.sandbox.behave(Behaviour(**how))
         try:
             code, _, err = slipway(queue, "endpoint", "test", "summaries-inf2", "--timeout", "3")
         finally:
-            queue.box.behave(Behaviour())
+            queue.sandbox.behave(Behaviour())
         assert (code, message in err) == (6, True), err
 
     def test_an_update_that_an_alarm_takes_back_is_exit_6_with_its_words(self, queue):
@@ -274,12 +274,12 @@ class TestQueue:
     @pytest.mark.slow
     def test_a_new_version_that_does_not_start_is_exit_6_with_its_log(self, queue):
         before = queue.outputs("summaries-inf2")
-        queue.box.behave(Behaviour(starts=False))
+        queue.sandbox.behave(Behaviour(starts=False))
         try:
             with pytest.raises(DeploymentFailedError) as failure:
                 queue.run(ask=True, changes=(("inf2-tp2-b16-s4096", "inf2-tp2-b16-s4096-late"),))
         finally:
-            queue.box.behave(Behaviour())
+            queue.sandbox.behave(Behaviour())
         assert failure.value.exit_code == 6
         assert "did not pass the ping health check" in failure.value.message
         assert "its log: ERROR the model cannot be loaded" in failure.value.message
@@ -301,19 +301,19 @@ class TestQueue:
 def test_a_recipe_whose_launch_was_interrupted_is_launched_again_to_an_answer(recipe, tmp_path, monkeypatch, slipway):
     """Ctrl-C while CloudFormation is at it, as the terminal sends it."""
     region = re.search(r"region: (\S+)", (EXAMPLES / "recipes" / recipe / "plan.yaml").read_text())[1]
-    with Sandbox(region=region, scheduler="local") as box:
-        world = World(f"recipes/{recipe}/plan.yaml", box, tmp_path)
-        for name, value in box.environment.items():
+    with Sandbox(region=region, scheduler="local") as sandbox:
+        world = World(f"recipes/{recipe}/plan.yaml", sandbox, tmp_path)
+        for name, value in sandbox.environment.items():
             monkeypatch.setenv(name, value)
         add_message, interrupted = world.messages.append, []
 
-        def tell(line):
+        def notify(line):
             add_message(line)
             if not interrupted and ("CREATE_IN_PROGRESS" in line or "deployed in" in line):
                 interrupted.append(line)
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(world, "tell", tell)
+        monkeypatch.setattr(world, "notify", notify)
         s3 = world.session.client("s3")
         s3.create_bucket(
             Bucket="models-of-the-team",

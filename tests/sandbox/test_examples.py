@@ -32,15 +32,15 @@ def assert_gone(world, document):
     """All stacks but the checkpoints', all machines, and the scheduler."""
     assert world.stacks() <= {f"slipway-{world.name}-checkpoints"}
     assert "checkpoints" in {each["kind"] for each in document["kept"]}
-    assert world.box.clusters() == ()
+    assert world.sandbox.clusters() == ()
     reservations = world.session.client("ec2").describe_instances()["Reservations"]
     assert {one["State"]["Name"] for reservation in reservations for one in reservation["Instances"]} == {"terminated"}
 
 
 @pytest.mark.parametrize("path", PLANS)
 def test_it_deploys_is_read_back_and_goes_away(path, tmp_path, monkeypatch, capsys):
-    with Sandbox(region=region_of(path), scheduler="local") as box:
-        world = World(copied(path, tmp_path), box, tmp_path)
+    with Sandbox(region=region_of(path), scheduler="local") as sandbox:
+        world = World(copied(path, tmp_path), sandbox, tmp_path)
         assert_read_back(world)
         document = world.down(monkeypatch, capsys)
         assert_gone(world, document)
@@ -48,8 +48,8 @@ def test_it_deploys_is_read_back_and_goes_away(path, tmp_path, monkeypatch, caps
 
 @pytest.fixture(scope="module")
 def p5_spot(tmp_path_factory):
-    with Sandbox(region="us-east-2", scheduler="local") as box:
-        yield World(EXAMPLES / "p5-spot.yaml", box, tmp_path_factory.mktemp("p5-spot"))
+    with Sandbox(region="us-east-2", scheduler="local") as sandbox:
+        yield World(EXAMPLES / "p5-spot.yaml", sandbox, tmp_path_factory.mktemp("p5-spot"))
 
 
 class TestP5Spot:

@@ -59,7 +59,7 @@ class Account:
         return priced, rank, quoted
 
     def deploy(self, name):
-        options = DeployOptions(root=self.root, sandbox=True, box=self.sandbox, tell=lambda _: None)
+        options = DeployOptions(root=self.root, sandbox=True, emulator=self.sandbox, notify=lambda _: None)
         priced, rank, quoted = self.priced(name, network={"api_cidrs": ["52.94.76.0/24"]})
         deploy_quote(priced, rank, quoted, options)
 
@@ -76,7 +76,7 @@ class Account:
         )
         messages = [] if messages is None else messages
         options = LaunchOptions(
-            root=root or self.root, sandbox=True, box=self.sandbox, tell=messages.append, progress=lambda _: None
+            root=root or self.root, sandbox=True, emulator=self.sandbox, notify=messages.append, progress=lambda _: None
         )
         return launch_quote(priced, rank, quoted, options)
 

@@ -50,21 +50,21 @@ def launched(request, tmp_path_factory):
     priced = price(plan, datetime.now(UTC), PriceOptions(any_age=True))
     rank, quote = pick(priced, None)
     messages, observed = [], []
-    with Sandbox(region=REGION, scheduler=request.param) as box, pytest.MonkeyPatch.context() as patch:
+    with Sandbox(region=REGION, scheduler=request.param) as sandbox, pytest.MonkeyPatch.context() as patch:
         # The example says python3: it needs NumPy, which stands beside this interpreter.
         patch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 
-        def tell(line):
+        def notify(line):
             messages.append(line)
             if line.startswith("submitted") or "automatic recovery" in line:
-                observed.append({node.instance_id for node in box.nodes("slipway-p5-plan")})
+                observed.append({node.instance_id for node in sandbox.nodes("slipway-p5-plan")})
 
         options = LaunchOptions(
-            root=root, sandbox=True, interrupt_after_s=0.2, tell=tell, progress=lambda _: None, box=box
+            root=root, sandbox=True, interrupt_after_s=0.2, notify=notify, progress=lambda _: None, emulator=sandbox
         )
         folder, report = launch_quote(priced, rank, quote, options)
-        document = down(plan, box, root)
-        left = remains(box)
+        document = down(plan, sandbox, root)
+        left = remains(sandbox)
     assert report.scheduler == request.param
     before, after = observed
     kept = {each["kind"] for each in document["kept"]}

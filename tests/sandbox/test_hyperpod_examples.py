@@ -80,7 +80,7 @@ def plan_in(sandbox, tmp_path_factory):
         ahead = {"starts_at": now + timedelta(days=2), "ends_at": now + timedelta(days=9)}
         window = ahead | changes.pop("said", {})
         if changes.pop("bought", True):
-            sandbox.make_stand_ins(training_plans=[TrainingPlan(**{**known, **window, **changes})])
+            sandbox.create_prerequisites(training_plans=[TrainingPlan(**{**known, **window, **changes})])
         request = quote.plan.request
         held = replace(request.purchase.training_plan, arn=arn, **window)
         named = replace(request.purchase, training_plan=held)

@@ -46,14 +46,14 @@ pytestmark = pytest.mark.xdist_group("hyperpod")
 class Pod:
     """The example trn2-on-demand, deployed at a made-up rate, with a queue that hears what its guard tells."""
 
-    def __init__(self, box, root):
-        self.box, self.root = box, root
-        self.session = Session(environment=box.process_environment({}), region=box.region)
+    def __init__(self, sandbox, root):
+        self.sandbox, self.root = sandbox, root
+        self.session = Session(environment=sandbox.process_environment({}), region=sandbox.region)
         self.sagemaker = self.session.client("sagemaker")
         self.plan = example("trn2-on-demand", root)
         self.lines = []
         priced = price(self.plan, datetime.now(UTC), PriceOptions(any_age=True))
-        options = DeployOptions(root=root, sandbox=True, dry_run=False, tell=self.lines.append, box=box)
+        options = DeployOptions(root=root, sandbox=True, dry_run=False, notify=self.lines.append, emulator=sandbox)
         deploy_quote(priced, *pick(priced, None), options)
         self.outputs = stacks.describe(self.session, TRAINING).outputs
         self.guard, self.variables = self._function()
@@ -77,7 +77,7 @@ class Pod:
 
     def called(self, program, *words):
         """The deployed guard, run by a program in the place of Lambda; what it prints."""
-        environment = {**self.box.process_environment(os.environ), **self.variables, "AWS_REGION": REGION}
+        environment = {**self.sandbox.process_environment(os.environ), **self.variables, "AWS_REGION": REGION}
         done = subprocess.run(
             [sys.executable, "-c", program, *words],
             cwd=self.guard,
@@ -135,12 +135,12 @@ class Pod:
     def submit(self, command, nodes=1):
         script = self.root / "job.sh"
         script.write_text(JOB.format(nodes=nodes, command=command))
-        environment = self.box.job_environment(os.environ)
+        environment = self.sandbox.job_environment(os.environ)
         return self.scheduler.submit(script, folder=self.root, environment=environment)
 
     @property
     def scheduler(self):
-        return jobs_on(self.box, CLUSTER)
+        return jobs_on(self.sandbox, CLUSTER)
 
     def wait(self, job, *states):
         began = released = time.monotonic()
@@ -156,8 +156,8 @@ class Pod:
 
 @pytest.fixture(scope="module")
 def pod(tmp_path_factory):
-    with Sandbox(region=REGION, scheduler="auto") as box:
-        yield Pod(box, tmp_path_factory.mktemp("guard"))
+    with Sandbox(region=REGION, scheduler="auto") as sandbox:
+        yield Pod(sandbox, tmp_path_factory.mktemp("guard"))
 
 
 class TestInOrder:
@@ -166,7 +166,7 @@ class TestInOrder:
     def test_it_is_read_back(self, pod):
         assert any("read back and as planned" in line for line in pod.lines), pod.lines
         assert pod.counts() == {"controller": (1, 1), "login": (1, 1), "workers": (4, 4)}
-        assert {node.instance_id for node in pod.box.nodes(CLUSTER)} == pod.workers()
+        assert {node.instance_id for node in pod.sandbox.nodes(CLUSTER)} == pod.workers()
 
     def test_a_call_of_the_function_counts_the_workers_and_leaves_them(self, pod):
         document = json.loads(pod.called(HANDLE))
@@ -187,7 +187,7 @@ class TestInOrder:
         pod.watched(moment)
         assert pod.counts() == {"controller": (1, 1), "login": (1, 1), "workers": (0, 0)}
         assert pod.workers() == set()
-        assert pod.box.nodes(CLUSTER) == ()
+        assert pod.sandbox.nodes(CLUSTER) == ()
         ((subject, text),) = pod.messages()
         assert subject == "slipway trn2-pod: workers stopped"
         assert "have been idle for 30 minutes. Its 4 workers are being deleted" in text
@@ -224,7 +224,7 @@ class TestInOrder:
         pod.start_fleet(1)
         assert pod.counts()["workers"] == (1, 1)
         assert pod.workers() < before
-        assert {node.instance_id for node in pod.box.nodes(CLUSTER)} == pod.workers()
+        assert {node.instance_id for node in pod.sandbox.nodes(CLUSTER)} == pod.workers()
         pod.start_fleet(2)
         assert pod.counts()["workers"] == (2, 2)
         with pytest.raises(ClientError, match="has 4 nodes in workers, as many as at its start"):
@@ -248,8 +248,8 @@ class TestInOrder:
             pod.sagemaker.batch_delete_cluster_nodes(ClusterName=CLUSTER, NodeIds=[controller])
 
     def test_it_is_removed(self, pod):
-        assert {each["kind"] for each in down(pod.plan, pod.box, pod.root)["kept"]} == {"checkpoints"}
-        remaining = remains(pod.box)
+        assert {each["kind"] for each in down(pod.plan, pod.sandbox, pod.root)["kept"]} == {"checkpoints"}
+        remaining = remains(pod.sandbox)
         assert remaining.pop("stacks") == ["slipway-trn2-pod-checkpoints"]
         assert remaining == {name: [] for name in ("schedulers", "clusters", "file systems", "links")}
         with pytest.raises(ClientError, match="ResourceNotFound"):

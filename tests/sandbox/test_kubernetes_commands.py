@@ -15,7 +15,7 @@ import pytest
 
 from launcher.aws import eks
 from launcher.aws.session import Session
-from launcher.sandbox import staying
+from launcher.sandbox import running_sandbox
 from launcher.sandbox.sandbox import Sandbox
 from tests.sandbox.clients import slipway
 
@@ -106,7 +106,7 @@ class Place:
         self.kind, self.root, self.environment, self.launches = kind, root, environment, []
         self.target = {**TARGETS[kind], "instance_type": "p5.48xlarge", "nodes": 2}
         self.region = self.target["region"]
-        self.box = Sandbox.attached(staying.find(environment), region=self.region)
+        self.sandbox = Sandbox.attached(running_sandbox.find(environment), region=self.region)
         self.work = root / "work"
         self.work.mkdir()
         (self.work / "train.py").write_text(TRAINER)
@@ -162,7 +162,7 @@ class Place:
 
     def pods(self, folder):
         """The client of the cluster's API, and the names and nodes of a job's pods that run."""
-        session = Session(environment=self.box.process_environment(dict(os.environ)), region=self.region)
+        session = Session(environment=self.sandbox.process_environment(dict(os.environ)), region=self.region)
         made = kubernetes.client.Configuration(host=eks.describe(session, self.name).endpoint)
         outputs = json.loads(next((self.root / ".slipway" / "runs").glob("*/*/outputs.json")).read_text())
         role = next(output["AccessRoleArn"] for output in outputs.values() if "AccessRoleArn" in output)
@@ -178,7 +178,7 @@ def place(request, tmp_path_factory):
     root = tmp_path_factory.mktemp("commands")
     environment = {**os.environ, "XDG_CACHE_HOME": str(root / "cache")}
     environment.pop("SLIPWAY_HYPERPOD_CHART", None)
-    staying.start(environment, scheduler="local")
+    running_sandbox.start(environment, scheduler="local")
     try:
         made = Place(request.param, root, environment)
         yield made
@@ -186,7 +186,7 @@ def place(request, tmp_path_factory):
             launch.process.kill()
             launch.ended()
     finally:
-        staying.stop(environment)
+        running_sandbox.stop(environment)
 
 
 def test_a_job_is_followed_left_cancelled_followed_again_and_removed(place):
@@ -233,7 +233,7 @@ def test_a_job_is_followed_left_cancelled_followed_again_and_removed(place):
     removed = place.json_of("down", str(plan), "--sandbox", "--yes")
     assert {each["kind"] for each in removed["kept"]} >= {"cluster", "namespace", "checkpoints"}
     assert {job["status"] for job in removed["jobs"]} == {"gone"}
-    assert place.name in place.box.clusters()
+    assert place.name in place.sandbox.clusters()
 
 
 def _kill(place, folder):
@@ -245,18 +245,18 @@ def _kill(place, folder):
 def _drain(place, folder):
     """A node is drained, taken away, and another comes in its place."""
     _, _, pods = place.pods(folder)
-    place.box.lose_node(place.name, pods[min(pods)])
+    place.sandbox.lose_node(place.name, pods[min(pods)])
 
 
 def _lose_api(place, folder):
     """The API server goes away, a pod is lost meanwhile with its node, and it comes back."""
     _, _, pods = place.pods(folder)
-    place.box.answer(place.name, up=False)
+    place.sandbox.answer(place.name, up=False)
     node = pods[max(pods)]
-    place.box.fail_node(place.name, node)
-    place.box.replace_node(place.name, node)
+    place.sandbox.fail_node(place.name, node)
+    place.sandbox.replace_node(place.name, node)
     time.sleep(3.0)
-    place.box.answer(place.name, up=True)
+    place.sandbox.answer(place.name, up=True)
 
 
 @pytest.mark.parametrize("disturb", [_kill, _drain, _lose_api], ids=lambda each: each.__name__.strip("_"))

@@ -59,7 +59,7 @@ def launched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         root=root,
         sandbox=True,
         interrupt_after_s=0.5,
-        tell=messages.append,
+        notify=messages.append,
         progress=lambda now: messages.append(str(now)),
         scheduler=request.param,
     )

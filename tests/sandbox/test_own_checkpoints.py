@@ -76,8 +76,8 @@ def test_a_trainer_that_keeps_its_own_goes_on_from_its_place(kind, tmp_path):
         options = LaunchOptions(
             root=tmp_path,
             sandbox=True,
-            box=sandbox,
-            tell=messages.append,
+            emulator=sandbox,
+            notify=messages.append,
             progress=lambda _: None,
             interrupt_after_s=2.0,
         )

@@ -12,8 +12,8 @@ import pytest
 
 from launcher.catalog import tables
 from launcher.records.cache_folder import cache_folder
-from tests.stand_ins.aws_prices import EXPIRED, HELD, AwsPrices, Fault, served
-from tests.stand_ins.price_entries import block, ec2_product, spot_entry, term
+from tests.emulators.aws_prices import EXPIRED, HELD, AwsPrices, Fault, served
+from tests.emulators.price_entries import block, ec2_product, spot_entry, term
 
 P5 = "p5.48xlarge"
 PLAN = f"""

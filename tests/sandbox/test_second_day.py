@@ -30,8 +30,8 @@ from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote, waits_s
 from launcher.workflow.run.plan_launch import Fallback
+from tests.emulators.aws_account import in_front_of
 from tests.sandbox.clients import client
-from tests.stand_ins.aws_account import in_front_of
 from tests.unit.workflow.doctor.conftest import METRIC, allowed, quotas
 from tests.unit.workflow.doctor.reservations import HELD
 
@@ -156,7 +156,7 @@ class Account:
         return Picked(priced, *pick(priced, None))
 
     def options(self):
-        own = {"root": self.root, "sandbox": True, "box": self.sandbox, "tell": self.told.append}
+        own = {"root": self.root, "sandbox": True, "emulator": self.sandbox, "notify": self.told.append}
         return LaunchOptions(progress=lambda _: None, look_s=0.3, **own)
 
     def launch(self, wanted):
@@ -291,7 +291,7 @@ def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
         assert (log in {group.name for group in log_groups.log_groups(account.session, log)}) is has_control_plane
 
         bought, words = PREPAID[kind]
-        sandbox.make_stand_ins(training_plans=[BOUGHT])
+        sandbox.create_prerequisites(training_plans=[BOUGHT])
         again = changed(mended, *bought, ("run", "command", ["sh", "-c", SAVE.format(2)]))
         assert account.launch(again).status is RunStatus.SUCCEEDED
         assert any(f"removed log group {log}" in line for line in account.told) is has_control_plane

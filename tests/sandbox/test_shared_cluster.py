@@ -57,14 +57,14 @@ class Account:
     def launch(self, wanted, **options):
         (priced, rank, quoted), own = (
             self.priced(wanted),
-            {"root": self.root, "sandbox": True, "box": self.sandbox, **options},
+            {"root": self.root, "sandbox": True, "emulator": self.sandbox, **options},
         )
         return launch_quote(
-            priced, rank, quoted, LaunchOptions(tell=self.messages.append, progress=lambda _: None, **own)
+            priced, rank, quoted, LaunchOptions(notify=self.messages.append, progress=lambda _: None, **own)
         )
 
     def deploy(self, wanted):
-        options = DeployOptions(root=self.root, sandbox=True, box=self.sandbox, tell=self.messages.append)
+        options = DeployOptions(root=self.root, sandbox=True, emulator=self.sandbox, notify=self.messages.append)
         priced, rank, quoted = self.priced(wanted)
         deploy_quote(priced, rank, quoted, options)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from launcher.sandbox import staying
+from launcher.sandbox import running_sandbox
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -57,14 +57,14 @@ def test_a_new_block_is_found_bought_and_launched_in(demo):
         assert result.returncode == 0, result.stderr
         offer = json.loads(result.stdout)["offers"][0]
         assert offer["purchase_command"].endswith(f"--capacity-block-offering-id {offer['id']}")
-        box = staying.find(own)
-        assert box is not None
+        sandbox = running_sandbox.find(own)
+        assert sandbox is not None
         ec2 = boto3.client(
             "ec2",
             region_name=offer["region"],
-            endpoint_url=f"http://127.0.0.1:{box.port}",
-            aws_access_key_id=box.key_id,
-            aws_secret_access_key=box.key_secret,
+            endpoint_url=f"http://127.0.0.1:{sandbox.port}",
+            aws_access_key_id=sandbox.key_id,
+            aws_secret_access_key=sandbox.key_secret,
         )
         bought = ec2.purchase_capacity_block(CapacityBlockOfferingId=offer["id"], InstancePlatform="Linux/UNIX")
         block = bought["CapacityReservation"]

@@ -88,7 +88,7 @@ def written(folder, text, script):
 
 def launching(folder, messages, **more):
     own = {"root": folder, "sandbox": True, "scheduler": "local", **more}
-    return LaunchOptions(tell=messages.append, progress=lambda now: messages.append(str(now)), **own)
+    return LaunchOptions(notify=messages.append, progress=lambda now: messages.append(str(now)), **own)
 
 
 def launched(folder, text, script, *, messages, **more):
@@ -153,7 +153,7 @@ class TestEndings:
     def test_torchrun_on_two_nodes_needs_no_options(self, tmp_path, sandbox):
         words = ["python3", "-m", "torch.distributed.run", "--nproc-per-node=1", "train.py"]
         text = plan(words, type_="g5.xlarge", option="on-demand", mode=", mode: none")
-        run, report = launched(tmp_path, text, GLOO, messages=[], box=sandbox)
+        run, report = launched(tmp_path, text, GLOO, messages=[], emulator=sandbox)
         assert report.status is RunStatus.SUCCEEDED
         log = (run.logs / "attempt-1.log").read_text()
         assert "rank 0 of 2 sums to 3\n" in log
@@ -162,7 +162,9 @@ class TestEndings:
     def test_a_command_that_fails_for_good_fails_the_launch_with_its_reason(self, tmp_path, sandbox):
         messages = []
         with pytest.raises(DeploymentFailedError) as refused:
-            launched(tmp_path, small(["python3", "train.py"]), "raise SystemExit(3)", messages=messages, box=sandbox)
+            launched(
+                tmp_path, small(["python3", "train.py"]), "raise SystemExit(3)", messages=messages, emulator=sandbox
+            )
         assert refused.value.exit_code == 6
         (failure,) = [each for each in messages if "failed: AlgorithmError" in each]
         assert "exit code 3" in failure
@@ -171,7 +173,7 @@ class TestEndings:
         sandbox.limit_training(quotas={"ml.p5.48xlarge": 1})
         try:
             with pytest.raises(DeploymentFailedError, match="is 1 Instances") as refused:
-                launched(tmp_path, plan(["true"]), "", messages=[], box=sandbox)
+                launched(tmp_path, plan(["true"]), "", messages=[], emulator=sandbox)
         finally:
             sandbox.limit_training()
         assert (refused.value.exit_code, "spot training job usage" in refused.value.hint) == (6, True)
@@ -180,7 +182,7 @@ class TestEndings:
         sandbox.limit_training(lacking=("spot", "on-demand"))
         try:
             with pytest.raises(NoCapacityError, match="waiting for capacity") as refused:
-                launched(tmp_path, plan(["true"], wait=0.05), "", messages=[], box=sandbox, give_up=lambda: True)
+                launched(tmp_path, plan(["true"], wait=0.05), "", messages=[], emulator=sandbox, give_up=lambda: True)
         finally:
             sandbox.limit_training()
         assert refused.value.exit_code == 6
@@ -189,7 +191,7 @@ class TestEndings:
         messages = []
         text = plan(["python3", "train.py", "20"], type_="g5.xlarge", nodes=1, option="[spot, on-demand]", wait=0.05)
         path = written(tmp_path, text, TRAINER)
-        options = launching(tmp_path, messages, box=sandbox)
+        options = launching(tmp_path, messages, emulator=sandbox)
         fallback = Fallback(
             options=options,
             candidates=lambda: price(path, datetime.now(UTC), PRICED),
@@ -213,7 +215,7 @@ class TestEndings:
         messages = []
         image = "123456789012.dkr.ecr.us-east-2.amazonaws.com/team/none:1"
         with pytest.raises(DeploymentFailedError) as refused:
-            launched(tmp_path, small(["true"], run=f", image: '{image}'"), "", messages=messages, box=sandbox)
+            launched(tmp_path, small(["true"], run=f", image: '{image}'"), "", messages=messages, emulator=sandbox)
         assert refused.value.exit_code == 6
         assert f"Cannot pull container image {image}" in "\n".join([*messages, str(refused.value)])
 
@@ -221,7 +223,7 @@ class TestEndings:
         messages = []
         text = small(["python3", "train.py"], run=", time_limit_h: 0.001")
         with pytest.raises(DeploymentFailedError) as refused:
-            launched(tmp_path, text, "import time; time.sleep(60)", messages=messages, box=sandbox)
+            launched(tmp_path, text, "import time; time.sleep(60)", messages=messages, emulator=sandbox)
         assert refused.value.exit_code == 6
         assert any("the job reached its time limit (run.time_limit_h): launch it again" in each for each in messages)
 
@@ -231,7 +233,7 @@ class TestEndings:
         script = TRAINER.replace("0.05", "0.2")
         text = plan(["python3", "train.py", "600"], nodes=1)
         with pytest.raises(DeploymentFailedError, match="was cancelled") as refused:
-            launched(tmp_path, text, script, messages=messages, box=sandbox, stop_when=lambda _: True)
+            launched(tmp_path, text, script, messages=messages, emulator=sandbox, stop_when=lambda _: True)
         assert refused.value.exit_code == 6
         (report,) = tmp_path.glob(".slipway/runs/jobbed/2*/report.json")
         document = json.loads(report.read_text())
@@ -240,7 +242,7 @@ class TestEndings:
     def test_a_training_plan_that_is_over_is_refused(self, tmp_path, sandbox):
         text = plan(["true"], option="training-plan", bought=window("over", -9000, -60))
         with pytest.raises(ImpossibleError) as refused:
-            launched(tmp_path, text, "", messages=[], box=sandbox)
+            launched(tmp_path, text, "", messages=[], emulator=sandbox)
         message = " ".join([str(refused.value), *(finding.message for finding in refused.value.findings)])
         assert (refused.value.exit_code, "ended at" in message) == (5, True)
 
@@ -253,7 +255,7 @@ class TestEndings:
         bought = window("later", 86400, 172800)
         text = plan(["true"], option="training-plan", wait=0.05, mode=", mode: none", bought=bought)
         with pytest.raises(DeploymentFailedError, match="was cancelled") as ended:
-            launched(tmp_path, text, "", messages=messages, box=sandbox, give_up=lambda: True)
+            launched(tmp_path, text, "", messages=messages, emulator=sandbox, give_up=lambda: True)
         assert not isinstance(ended.value, NoCapacityError)
         assert "the nodes come in 24 h, when the reservation starts: following until then" in messages
 
@@ -263,5 +265,5 @@ class TestEndings:
 
         messages = Heard(sandbox, tmp_path, "run.workdir: ", create)
         with pytest.raises(DeploymentFailedError, match="exists already and belongs to another submission") as refused:
-            launched(tmp_path, small(["true"]), "", messages=messages, box=sandbox)
+            launched(tmp_path, small(["true"]), "", messages=messages, emulator=sandbox)
         assert (refused.value.exit_code, refused.value.hint) == (6, "launch again: each launch has its own name")

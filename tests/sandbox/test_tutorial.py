@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from launcher.sandbox import staying
+from launcher.sandbox import running_sandbox
 from tests.guides import blocks, lines, marked
 from tests.plans import EXAMPLES, ROOT, laid_over
 from tests.waiting import until
@@ -82,7 +82,7 @@ def terminal(tmp_path, monkeypatch):
     made = Terminal(tmp_path / "work", tmp_path / "bin")
     yield made
     made.stop()
-    staying.stop(os.environ)
+    running_sandbox.stop(os.environ)
 
 
 def test_the_tutorial_and_the_guides_work_as_they_are_written(terminal):

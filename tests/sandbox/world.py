@@ -22,14 +22,14 @@ from tests.documents import read_document
 class World:
     """An example deployed as `slipway deploy --sandbox` does it, and what a person then does with it."""
 
-    def __init__(self, path, box, root):
-        self.path, self.box, self.root = path, box, root
-        self.session = Session(environment=box.process_environment({}), region=box.region)
+    def __init__(self, path, sandbox, root):
+        self.path, self.sandbox, self.root = path, sandbox, root
+        self.session = Session(environment=sandbox.process_environment({}), region=sandbox.region)
         self.messages = []
         priced = price(path, datetime.now(UTC), PriceOptions(any_age=True))
         rank, self.quoted = pick(priced, None)
         self.name = self.quoted.plan.cluster_name
-        options = DeployOptions(root=root, sandbox=True, dry_run=False, tell=self.messages.append, box=box)
+        options = DeployOptions(root=root, sandbox=True, dry_run=False, notify=self.messages.append, emulator=sandbox)
         deploy_quote(priced, rank, self.quoted, options)
 
     def stacks(self):
@@ -55,7 +55,7 @@ class World:
         elsewhere = self.root / "elsewhere"
         elsewhere.mkdir(exist_ok=True)
         monkeypatch.chdir(elsewhere)
-        for name, value in self.box.environment.items():
+        for name, value in self.sandbox.environment.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr("sys.argv", ["slipway", "down", str(self.path), "--yes", "--json"])
         with pytest.raises(SystemExit) as left:
@@ -74,5 +74,7 @@ def assert_read_back(world):
     assert types <= {type_ for _, types in readback_of(world.quoted.plan.place.target).readers for type_ in types}
     made = world.stacks()
     assert not types & {
-        resource.type for resource in world.box.resources() if resource.stack in made and resource.model == "nothing"
+        resource.type
+        for resource in world.sandbox.resources()
+        if resource.stack in made and resource.model == "nothing"
     }

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from launcher.agent import manifest as manifests
-from launcher.agent.checkpoint.retention import LATER_VERSION, Judge, RetainedCheckpoint, retained
+from launcher.agent.checkpoint.retention import LATER_VERSION, Inspect, RetainedCheckpoint, retained
 from launcher.agent.checkpoint.upload import Identity
 from launcher.agent.errors import LaterManifestError, ManifestError, StoreError
 from launcher.agent.events import utc_now
@@ -106,7 +106,7 @@ def _content(manifest: Manifest) -> set[tuple[int, str, str]]:
     return {(file.part, file.path, file.sha256) for file in manifest.files}
 
 
-def judge(store: Store) -> Judge:
+def inspect(store: Store) -> Inspect:
     """What retention asks of a step that an earlier life left."""
 
     def stored(step: int, _: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from launcher.agent.checkpoint import commit
 from launcher.agent.checkpoint.claim import Claim
-from launcher.agent.checkpoint.retention import Judge, RetainedCheckpoint
+from launcher.agent.checkpoint.retention import Inspect, RetainedCheckpoint
 from launcher.agent.checkpoint.tagging import Tagging
 from launcher.agent.dcp_metadata import check_size, dcp_shards
 from launcher.agent.errors import LostCheckpointsError, ManifestError, StoreError, TakenOverError
@@ -118,9 +118,9 @@ def _disown(store: Store, folders: Iterable[str]) -> None:
         store.write_text(f"{folder}/{DCP_METADATA_NAME}", "")
 
 
-def judge(store: Store) -> Judge:
+def inspect(store: Store) -> Inspect:
     """What retention asks of a step that an earlier life left, whether a trainer or an agent wrote it."""
-    by_agents = commit.judge(store)
+    by_agents = commit.inspect(store)
 
     def stored(step: int, folder: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
         checkpoint, _ = whole_dcp(store, step, folder, sizes)

@@ -19,12 +19,12 @@ def patience_s(interval_s: float) -> float:
 class Recognition:
     """Counts how long a trainer goes without a checkpoint, and tells it once."""
 
-    def __init__(self, folder: Path, *, interval_s: float, tell: Callable[[str, str], None]) -> None:
+    def __init__(self, folder: Path, *, interval_s: float, on_trouble: Callable[[str, str], None]) -> None:
         """What is in the folder now was not written by this attempt."""
         self._there = {path.name: _stamp(path) for path in _entries(folder)}
         self._folder = folder
         self._patience_s = patience_s(interval_s)
-        self._report = tell
+        self._report = on_trouble
         self._begun_at: float | None = None
         self._changed_at: float | None = None
         self._told: set[str] = set()

@@ -46,7 +46,7 @@ class RetainedCheckpoint:
     layouts: frozenset[str]
 
 
-Judge = Callable[[int, str, dict[str, int]], list[RetainedCheckpoint]]
+Inspect = Callable[[int, str, dict[str, int]], list[RetainedCheckpoint]]
 """From step, folder and the sizes of objects by key: the step's whole checkpoints, the one written last first."""
 
 
@@ -59,11 +59,11 @@ def retained(manifest: Manifest) -> RetainedCheckpoint:
 class Retention:
     """What is superseded in one store. Safe to use from two threads: one commits, the other looks."""
 
-    def __init__(self, store: Store, *, keep: int, judge: Judge, newest: RetainedCheckpoint | None = None) -> None:
+    def __init__(self, store: Store, *, keep: int, inspect: Inspect, newest: RetainedCheckpoint | None = None) -> None:
         """`keep` is at least 1; this life goes on from `newest`."""
         self._store = store
         self._keep = keep
-        self._judge = judge
+        self._inspect = inspect
         self._lock = threading.Lock()
         self._newest = newest.step if newest is not None else None
         self._kept = [newest] if newest is not None else []
@@ -83,9 +83,9 @@ class Retention:
         A node looks for what it need not send again some time before the commit, and others commit meanwhile.
         """
         with self._lock:
-            staying = frozenset().union(*(checkpoint.needs for checkpoint in self._kept))
+            retained_keys = frozenset().union(*(checkpoint.needs for checkpoint in self._kept))
         for file in manifest.files:
-            if step_of_key(file.key) != manifest.step and file.key not in staying:
+            if step_of_key(file.key) != manifest.step and file.key not in retained_keys:
                 return f"{file.path} of node {file.part} lies in {file.key}, which may have been superseded"
         return None
 
@@ -107,7 +107,7 @@ class Retention:
         Objects of a step above the newest may be on their way and are left alone.
         """
         with self._lock:
-            newest, staying = self._newest, list(self._kept)
+            newest, checkpoints = self._newest, list(self._kept)
         if newest is None:
             return
         folders = {name: step for name in self._store.folders() if (step := step_of_folder(name)) is not None}
@@ -118,12 +118,12 @@ class Retention:
         sizes: dict[str, int] = {}
         for name in (*open_folders, *ahead):
             sizes |= self._store.sizes(f"{name}/")
-        self._judge_once(open_folders | ahead, sizes, layouts=staying[0].layouts)
+        self._inspect_once(open_folders | ahead, sizes, layouts=checkpoints[0].layouts)
         self._looked_ahead = True
-        staying += self._earlier
-        staying = sorted(staying, key=lambda checkpoint: checkpoint.step, reverse=True)[: self._keep]
-        needed = frozenset().union(*(checkpoint.needs for checkpoint in (*staying, *self._others)))
-        left_alone = {checkpoint.step for checkpoint in (*staying, *self._others)}
+        checkpoints += self._earlier
+        checkpoints = sorted(checkpoints, key=lambda checkpoint: checkpoint.step, reverse=True)[: self._keep]
+        needed = frozenset().union(*(checkpoint.needs for checkpoint in (*checkpoints, *self._others)))
+        left_alone = {checkpoint.step for checkpoint in (*checkpoints, *self._others)}
         for step in sorted({*open_folders.values()} - left_alone):
             own = {key for key in sizes if step_of_key(key) == step}
             superseded = own - needed - self._tagged
@@ -158,14 +158,14 @@ class Retention:
         checkpoints, self._others_to_report = self._others_to_report, []
         return checkpoints
 
-    def _judge_once(self, folders: Mapping[str, int], sizes: dict[str, int], *, layouts: frozenset[str]) -> None:
+    def _inspect_once(self, folders: Mapping[str, int], sizes: dict[str, int], *, layouts: frozenset[str]) -> None:
         """Sort what earlier lives left: checkpoints of this layout, no more than may stay, and those of others."""
         for name, step in sorted(folders.items(), key=lambda item: item[1], reverse=True):
             marks = [*commit_keys(step, sizes), *({f"{name}/{DCP_METADATA_NAME}"} & sizes.keys())]
             if name in self._judged or (step in self._committed and len(marks) == 1):
                 continue
             self._judged.add(name)
-            stored = self._judge(step, name, sizes)
+            stored = self._inspect(step, name, sizes)
             others = [checkpoint for checkpoint in stored if not checkpoint.layouts & layouts]
             self._others += others
             self._others_to_report += others

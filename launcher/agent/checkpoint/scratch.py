@@ -406,19 +406,19 @@ def _holds(path: Path, others: set[Path]) -> bool:
 
 def _put_away(root: Path, stored: Stored, unsent: list[UnsentCheckpoint], *, run: str) -> None:
     """Remove a run's checkpoints that the store has, and move all but the only copies to `aside`."""
-    staying = _paths(unsent)
+    unsent_paths = _paths(unsent)
     for folder in (root / CHECKPOINTS_NAME, root / PREVIOUS_NAME):
         _remove_superseded(folder, stored, unsent)
-        move_aside(root, (path for path in entries(folder) if not _holds(path, staying)), run=run)
+        move_aside(root, (path for path in entries(folder) if not _holds(path, unsent_paths)), run=run)
         with contextlib.suppress(OSError):
             folder.rmdir()
 
 
 def _remove_superseded(folder: Path, stored: Stored, unsent: list[UnsentCheckpoint]) -> None:
     """Remove the checkpoints that the store has, or a newer one; the folder too when nothing is left in it."""
-    staying = _paths(unsent)
+    unsent_paths = _paths(unsent)
     for path in entries(folder):
-        if not _holds(path, staying) and stored.covers(path.name):
+        if not _holds(path, unsent_paths) and stored.covers(path.name):
             remove(path)
     with contextlib.suppress(OSError):
         folder.rmdir()

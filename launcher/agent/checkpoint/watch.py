@@ -139,7 +139,7 @@ class CheckpointWatch:
         self._restored = frozenset(() if restored is None else restored.names)
         self._restored_at = {name.partition("/")[0] for name in self._restored}
         self._changes: list[tuple[int, str]] = []
-        self._recognition = Recognition(checkpoints, interval_s=interval_s, tell=on_trouble)
+        self._recognition = Recognition(checkpoints, interval_s=interval_s, on_trouble=on_trouble)
         self._recognised = False
         self.wrote = False
         """Whether this attempt was ever seen to write anything, under whatever name."""

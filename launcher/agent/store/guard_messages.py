@@ -97,7 +97,7 @@ def forwarding(uri: str | None, job: str, log: EventLog) -> Iterator[None]:
         yield
         return
     messages = GuardMessages(uri, job)
-    log.tell(messages.hear)
+    log.subscribe(messages.hear)
     messages.start()
     try:
         yield

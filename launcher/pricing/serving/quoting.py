@@ -25,7 +25,7 @@ from launcher.pricing.announced_ends import end_findings, job_software, near_end
 from launcher.pricing.bill_lines import CENT_FRACTION, compute_usd, usd_range
 from launcher.pricing.cash import Cash, credited
 from launcher.pricing.compute import is_new_commitment
-from launcher.pricing.gate import NewCommitment, judge
+from launcher.pricing.gate import NewCommitment, decide
 from launcher.pricing.offers import offer
 from launcher.pricing.policies import budget_settings, policies_of
 from launcher.pricing.priced import PricedRequest
@@ -173,7 +173,7 @@ def quote(candidate: ServingCandidate, explained: tuple[Assumption, ...]) -> Quo
         findings=findings,
         as_of=candidate.context.now,
         expires_at=expiry(price, candidate.place.option, candidate.context.now, ends),
-        gate=judge(plan, price, usd, per_hour, findings, rules=candidate.context.rules, commitment=_new(candidate)),
+        gate=decide(plan, price, usd, per_hour, findings, rules=candidate.context.rules, commitment=_new(candidate)),
         note=_note(candidate),
         cash_usd=cash,
         serving=_outlook(candidate, usd),

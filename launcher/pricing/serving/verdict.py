@@ -134,13 +134,13 @@ def maintenance_usd(serve: ServingWorkload) -> Decimal:
     return assumed if serve.operations_usd_per_month is None else serve.operations_usd_per_month
 
 
-def judge(sides: Sides) -> Verdict:
+def recommend(sides: Sides) -> Verdict:
     """The verdict; it ends where what it chooses is withdrawn."""
     chosen = {ServingChoice.BEDROCK: sides.hosted, ServingChoice.NEURON: sides.neuron, ServingChoice.GPU: sides.gpu}
-    return ending(_judge(sides), chosen)
+    return ending(_choose(sides), chosen)
 
 
-def _judge(sides: Sides) -> Verdict:
+def _choose(sides: Sides) -> Verdict:
     machine, choice = machines(sides)
     if sides.closed:
         return _closed(sides)

@@ -20,7 +20,7 @@ from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefuse
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.kubernetes.hyperpod_chart import (
     HelmFailedError,
-    is_stand_in,
+    is_emulated,
     own_objects,
     rendered_by_helm,
     runs_here,
@@ -77,7 +77,7 @@ def _checked(requested: Requested) -> bytes:
         raise ResourceRefusedError(f"no EKS cluster {requested.need('Cluster')}")
     content = _uploaded(requested, requested.need("Key"))
     digest = hashlib.sha256(content).hexdigest()
-    if digest != requested.need("Sha256") and not is_stand_in(content):
+    if digest != requested.need("Sha256") and not is_emulated(content):
         raise ResourceRefusedError(f"the chart has SHA-256 {digest}, pinned is {requested.need('Sha256')}")
     return content
 
@@ -92,10 +92,10 @@ def _uploaded(requested: Requested, key: str) -> bytes:
 
 def _objects(requested: Requested, chart: bytes) -> tuple[list[dict[str, Any]], str]:
     values = requested.need("Values")
-    if is_stand_in(chart):
+    if is_emulated(chart):
         return list(own_objects(values)), "the real one is not in the cache"
     layer = _uploaded(requested, f"{chart_pins().layer_sha256}.zip")
-    if is_stand_in(layer) or not runs_here():
+    if is_emulated(layer) or not runs_here():
         return list(own_objects(values)), "its helm binary does not run on this machine"
     try:
         release, namespace = requested.need("Release"), requested.need("Namespace")

@@ -20,7 +20,7 @@ from launcher.model import pcs
 from launcher.sandbox.aws.fleet import EmulatedEc2
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError, keep
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
-from launcher.sandbox.aws.pcs_machines import PcsEc2, PcsFleet
+from launcher.sandbox.aws.pcs_instances import PcsEc2, PcsFleet
 from launcher.sandbox.cluster.pcs_request import (
     Around,
     cluster_problems,

@@ -6,7 +6,7 @@ from typing import Any
 
 from launcher.agent import safe_json
 from launcher.sandbox.aws.access_log import Application, Environ, service_of
-from launcher.sandbox.aws.answers import refuse
+from launcher.sandbox.aws.error_responses import refuse
 from launcher.sandbox.aws.pcs import Part, Pcs, PcsCluster, PcsError, PcsService
 from launcher.sandbox.environment import ACCOUNT
 

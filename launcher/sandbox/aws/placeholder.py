@@ -25,7 +25,7 @@ class Placeholder:
         return self.arn if attribute_name.endswith("Arn") else f"{self.physical_resource_id}.{attribute_name}"
 
 
-def stand_in(requested: Requested) -> Placeholder:
+def placeholder(requested: Requested) -> Placeholder:
     """A placeholder for what a template wants."""
     path = f"{requested.type.replace('::', '-').lower()}/{requested.name}"
     arn = f"arn:aws:sandbox:{requested.region_name}:{requested.account_id}:{path}"
@@ -43,7 +43,7 @@ def _metadata(requested: Requested) -> Created:
     return Created(physical_resource_id=requested.name)
 
 
-NOTHING_MADE = Model(type="", make=stand_in, change=keep, remove=nothing)
+NOTHING_MADE = Model(type="", make=placeholder, change=keep, remove=nothing)
 """The model of every type that has none."""
 
 METADATA = Model(type="AWS::CDK::Metadata", make=_metadata, change=keep, remove=nothing)

@@ -35,7 +35,7 @@ from launcher.sandbox.aws.hyperpod_chart import HyperPodChart
 from launcher.sandbox.aws.ledger import Ledger
 from launcher.sandbox.aws.parallelcluster import Clusters, ParallelCluster
 from launcher.sandbox.aws.pcs import Pcs
-from launcher.sandbox.aws.pcs_machines import publish_image
+from launcher.sandbox.aws.pcs_instances import publish_image
 from launcher.sandbox.aws.placeholder import METADATA, NOTHING_MADE
 from launcher.sandbox.aws.published import PublishedStacks
 from launcher.sandbox.aws.resources import Resources

@@ -21,7 +21,7 @@ from launcher.catalog.updates import load_replacing
 from launcher.cdk.difference import at_path, fixed_name
 from launcher.sandbox.aws.ledger import MOTO, NOTHING, SANDBOX, Ledger, Properties, Resource
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
-from launcher.sandbox.aws.placeholder import NOTHING_MADE, Placeholder, reason, stand_in
+from launcher.sandbox.aws.placeholder import NOTHING_MADE, Placeholder, placeholder, reason
 from launcher.sandbox.aws.references import in_order
 
 _T = TypeVar("_T")
@@ -128,7 +128,7 @@ class Resources(ResourceMap):
             if isinstance(model, Model):
                 raise
             lack = f"moto cannot create it as the template defines it: {problem!r}"
-            created = stand_in(requested)
+            created = placeholder(requested)
         self._keep(name, created)
         self._record(name, model, requested.properties, lack)
 
@@ -262,7 +262,7 @@ class Resources(ResourceMap):
     def _made_up(self, name: str, attribute: str) -> str:
         self.ledger.remark(self["AWS::StackName"], name, f"the attribute {attribute}")
         definition = {"Type": self.type_of(name), "Properties": {}}
-        return stand_in(self._want(name, definition, self.physical_id(name) or name)).get_cfn_attribute(attribute)
+        return placeholder(self._want(name, definition, self.physical_id(name) or name)).get_cfn_attribute(attribute)
 
     def _attempt(self, name: str, act: Callable[[], _T]) -> _T:
         try:

@@ -1,7 +1,7 @@
 """SageMaker's training plans, which moto lacks.
 
-Emulated: ones that were bought, put here by `make_stand_ins`; DescribeTrainingPlan of them, with the instances that
-clusters have of each. Not emulated: offerings, the purchase, and that instances come and go with the window.
+Emulated: plans that were bought, created by `create_prerequisites`; DescribeTrainingPlan, with the instances that
+clusters use of each plan. Not emulated: offerings, the purchase, and instances that start and end with the plan.
 """
 
 from collections import defaultdict

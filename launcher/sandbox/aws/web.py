@@ -14,8 +14,8 @@ from werkzeug.serving import BaseWSGIServer, make_server
 
 from launcher.sandbox import signed
 from launcher.sandbox.aws.access_log import AccessLog, Application, Environ, service_of
-from launcher.sandbox.aws.answers import refuse
 from launcher.sandbox.aws.component_calls import EmulatedHosts
+from launcher.sandbox.aws.error_responses import refuse
 from launcher.sandbox.aws.ledger import Ledger
 from launcher.sandbox.aws.pcs import Pcs
 from launcher.sandbox.aws.pcs_calls import PcsApi

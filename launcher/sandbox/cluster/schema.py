@@ -41,7 +41,7 @@ class Problem:
 
 
 @lru_cache(maxsize=1)
-def _judge() -> Draft202012Validator:
+def _schema_validator() -> Draft202012Validator:
     return Draft202012Validator(safe_json.load(_FILE))
 
 
@@ -52,7 +52,9 @@ def problems(configuration: Mapping[str, Any]) -> Iterator[Problem]:
     ['HeadNodes: unknown key, did you mean HeadNode', 'HeadNode: missing']
     """
     plain = safe_json.loads(json.dumps(configuration))
-    errors = sorted(_judge().iter_errors(plain), key=lambda error: [str(step) for step in error.absolute_path])
+    errors = sorted(
+        _schema_validator().iter_errors(plain), key=lambda error: [str(step) for step in error.absolute_path]
+    )
     yield from dict.fromkeys(problem for error in errors for problem in _problems_of(error))
 
 

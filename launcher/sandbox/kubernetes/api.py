@@ -11,11 +11,11 @@ from typing import Any
 from launcher.agent import safe_json
 from launcher.sandbox.kubernetes import kinds, patches, selectors, structure
 from launcher.sandbox.kubernetes.held_jobs import held_back, refuse_unqueued
-from launcher.sandbox.kubernetes.judge import judge
 from launcher.sandbox.kubernetes.kinds import Kind, Kinds
 from launcher.sandbox.kubernetes.pod_defaults import with_job_defaults, with_pod_defaults
 from launcher.sandbox.kubernetes.statuses import RefusedError
 from launcher.sandbox.kubernetes.store import Object, Objects, conditioned, now
+from launcher.sandbox.kubernetes.validation import validate
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """What a generated name ends in (apimachinery, util/rand)."""
@@ -57,7 +57,7 @@ class Api:
         created = {name: value for name, value in document.items() if name != "status"} | {"metadata": metadata}
         if any(kind_served.plural == "localqueues" for kind_served in self.kinds):
             created = held_back(created)
-        judge(kind, created, None)
+        validate(kind, created, None)
         refuse_unqueued(created, {} if space is None else space["metadata"].get("labels", {}))
         if kind.schema is not None:
             created = structure.with_defaults(kind.schema, created)
@@ -128,7 +128,7 @@ class Api:
             free = {key: value for key, value in metadata.items() if key not in _OURS}
             updated = {**changed, "metadata": {**free, **fixed}}
             updated = {**updated, "status": before["status"]} if "status" in before else updated
-            judge(kind, updated, before)
+            validate(kind, updated, before)
             return updated
 
         return self.objects.update(kind, namespace, apply, name)

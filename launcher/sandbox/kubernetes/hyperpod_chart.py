@@ -27,7 +27,7 @@ class HelmFailedError(Exception):
     """Helm does not render a chart."""
 
 
-def stand_ins() -> dict[str, bytes]:
+def emulated_files() -> dict[str, bytes]:
     """Archives in the place of chart and layer, by the names that an assembly has for them."""
     pins, buffer = chart_pins(), io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -35,7 +35,7 @@ def stand_ins() -> dict[str, bytes]:
     return {name: buffer.getvalue() for name in (pins.chart_name, pins.layer_name)}
 
 
-def is_stand_in(content: bytes) -> bool:
+def is_emulated(content: bytes) -> bool:
     """Whether an archive is of our own."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return archive.namelist() == [STAND_IN]

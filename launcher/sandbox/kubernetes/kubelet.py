@@ -50,7 +50,7 @@ class PodRun(threading.Thread):
         self._folder, self._claims = folder, claims
         self._environment = {**environment, POD_MARK: f"{mark}.{pod['metadata']['uid']}", processes.MARK: mark}
         self._word = self._environment[POD_MARK]
-        self._find, self._services, self._report, self._tell = find, services, report, event
+        self._find, self._services, self._report, self._notify = find, services, report, event
         self._fail = fail
         self._volumes: dict[str, Path] = {}
         self._statuses: dict[str, Object] = {}
@@ -83,7 +83,7 @@ class PodRun(threading.Thread):
         try:
             phase = self._live()
         except ContainerError as problem:
-            self._tell("Warning", "Failed", str(problem))
+            self._notify("Warning", "Failed", str(problem))
             phase = "Failed"
         except Exception as problem:  # noqa: BLE001 - the pod would be said to run for ever, whatever it was
             self._fail(problem)
@@ -127,7 +127,7 @@ class PodRun(threading.Thread):
             status["lastState"], status["restartCount"] = status["state"], status["restartCount"] + 1
             status["state"] = {"waiting": {"reason": "CrashLoopBackOff", "message": f"back-off {pause:g}s"}}
             self._say("Running")
-            self._tell("Warning", "BackOff", f"Back-off restarting failed container {container['name']}")
+            self._notify("Warning", "BackOff", f"Back-off restarting failed container {container['name']}")
             if self._leaving.wait(pause):
                 return code
             pause = min(pause * 2, _LONGEST_BACK_OFF_S)
@@ -142,7 +142,7 @@ class PodRun(threading.Thread):
         try:
             process = self._spawned(container)
         except ContainerError as problem:
-            self._tell("Warning", "Failed", f"Error: {problem}")
+            self._notify("Warning", "Failed", f"Error: {problem}")
             status["state"] = {"waiting": {"reason": problem.reason, "message": str(problem)}}
             self._say("Pending")
             if problem.reason in ("CreateContainerConfigError", "ImagePullBackOff"):
@@ -152,7 +152,7 @@ class PodRun(threading.Thread):
         status["state"] = {"running": {"startedAt": now()}}
         status |= {"started": True, "ready": True}
         self._say("Running" if container in self._pod["spec"]["containers"] else "Pending")
-        self._tell("Normal", "Started", f"Started container {name}")
+        self._notify("Normal", "Started", f"Started container {name}")
         began = now()
         # Opened here: a thread that begins late must not find the folder of a lost node gone.
         log = self.log(name).open("ab", buffering=0)

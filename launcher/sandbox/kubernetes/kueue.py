@@ -46,7 +46,7 @@ def reconcile(cluster: Cluster) -> None:
     for pending in sorted(waiting, key=_rank):
         queued = jobs.get(pending["metadata"]["labels"][UID_LABEL])
         if queued is not None and not is_over(queued[1]) and "deletionTimestamp" not in queued[1]["metadata"]:
-            _judge(cluster, pending, *queued, jobs)
+            _admit(cluster, pending, *queued, jobs)
 
 
 def _queued(cluster: Cluster) -> Iterator[tuple[tuple[str, str, str], Object]]:
@@ -99,7 +99,7 @@ def _priority(cluster: Cluster, labels: Mapping[str, str]) -> int:
     return next((int(row["value"]) for row in classes if row["metadata"]["name"] == labels.get(PRIORITY_LABEL)), 0)
 
 
-def _judge(
+def _admit(
     cluster: Cluster, workload: Object, place: tuple[str, str, str], job: Object, jobs: Mapping[str, Any]
 ) -> None:
     """Let a job in where there is quota for it, else say why not."""

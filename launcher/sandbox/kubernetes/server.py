@@ -357,7 +357,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._event("ERROR", expired.status())
                 break
             for change in changes:
-                self._tell(change, namespace, match)
+                self._notify(change, namespace, match)
             if marks and time.monotonic() - told_at >= BOOKMARK_S:
                 told_at = time.monotonic()
                 metadata = {"resourceVersion": str(version)}
@@ -365,7 +365,7 @@ class _Handler(BaseHTTPRequestHandler):
             objects.wait(version, min(1.0, max(0.0, deadline - time.monotonic())))
         self._chunk(b"")
 
-    def _tell(self, change: Change, namespace: str, match: Callable[[Mapping[str, Any]], bool]) -> None:
+    def _notify(self, change: Change, namespace: str, match: Callable[[Mapping[str, Any]], bool]) -> None:
         if namespace not in ("", change.newest["metadata"].get("namespace", "")):
             return
         before = change.before is not None and match(change.before)

@@ -3,4 +3,4 @@
 from launcher.model.service_updates import EKS_TYPE, eks_version
 from launcher.model.update import Updates
 
-UPDATES = Updates(judge={EKS_TYPE: eks_version}, head_type={})
+UPDATES = Updates(compare={EKS_TYPE: eks_version}, head_type={})

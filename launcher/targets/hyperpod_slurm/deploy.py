@@ -1,7 +1,7 @@
 """A deployed HyperPod cluster with Slurm: its description, its controller, access commands, return of its workers."""
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from launcher.agent import safe_json
 from launcher.aws import hyperpod
@@ -11,6 +11,7 @@ from launcher.model.enums import PREPAID
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.model.hyperpod import CONTROLLER, SHARED_HOME, USER
 from launcher.model.plan import Plan
+from launcher.model.stages import Notify
 from launcher.records.submission import HeadNode
 from launcher.rendering.cluster import cluster_name, queue_name
 from launcher.rendering.slurm_job import BATCH_FILE
@@ -80,7 +81,7 @@ def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     return ways
 
 
-def start(outputs: Mapping[str, str], session: Session, tell: Callable[[str], None]) -> None:
+def start(outputs: Mapping[str, str], session: Session, notify: Notify) -> None:
     """Have the workers come again where the guard has deleted them, as the output StartFleet says.
 
     Raises:
@@ -91,11 +92,11 @@ def start(outputs: Mapping[str, str], session: Session, tell: Callable[[str], No
     cluster, groups = given["--cluster-name"], safe_json.loads(given["--instance-groups"])
     try:
         if hyperpod.start_workers(session, cluster, groups):
-            tell(f"the workers of {cluster} were stopped: starting them; they are billed from now on")
+            notify(f"the workers of {cluster} were stopped: starting them; they are billed from now on")
     except AwsError as problem:
         if not forbidden(problem):
             raise
-        tell(f"whether the workers of {cluster} are stopped is unknown: these credentials cannot read it")
+        notify(f"whether the workers of {cluster} are stopped is unknown: these credentials cannot read it")
 
 
 DEPLOY = Cluster(

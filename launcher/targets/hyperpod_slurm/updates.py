@@ -3,4 +3,4 @@
 from launcher.model.service_updates import HYPERPOD_TYPE, head_group, hyperpod_groups
 from launcher.model.update import Updates
 
-UPDATES = Updates(judge={HYPERPOD_TYPE: hyperpod_groups}, head_type={HYPERPOD_TYPE: head_group})
+UPDATES = Updates(compare={HYPERPOD_TYPE: hyperpod_groups}, head_type={HYPERPOD_TYPE: head_group})

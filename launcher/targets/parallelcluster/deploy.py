@@ -11,7 +11,7 @@ from launcher.aws.stacks import StackState
 from launcher.model.enums import OperatingSystem
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.model.plan import Plan
-from launcher.model.stages import Tell, stage
+from launcher.model.stages import Notify, stage
 from launcher.model.units import spoken
 from launcher.records.submission import HeadNode
 from launcher.targets.parallelcluster.updates import CLUSTER_TYPE
@@ -96,7 +96,7 @@ def described(session: Session, stack: StackState) -> ClusterState:
 def start_fleet(
     session: Session,
     cluster: str,
-    tell: Tell,
+    notify: Notify,
     *,
     sleep: Callable[[float], None] = time.sleep,
     patience_s: float = FLEET_S,
@@ -114,19 +114,19 @@ def start_fleet(
         except AwsError as problem:
             if not forbidden(problem):
                 raise
-            tell(f"whether the compute fleet of {cluster} runs is unknown: these credentials cannot read it")
+            notify(f"whether the compute fleet of {cluster} runs is unknown: these credentials cannot read it")
             return
         if status is None or status not in compute_fleet.STARTABLE:
             break
-        tell(f"the compute fleet of {cluster} is {status}: starting it")
+        notify(f"the compute fleet of {cluster} is {status}: starting it")
         if compute_fleet.request_start(session, cluster, status, datetime.now(UTC)):
-            tell("its guard stops it again after guardrails.ttl_h; slipway deploy FILE restarts that period")
+            notify("its guard stops it again after guardrails.ttl_h; slipway deploy FILE restarts that period")
             break
     waited = 0.0
-    with stage(tell):
+    with stage(notify):
         while compute_fleet.status(session, cluster) in ("START_REQUESTED", "STARTING"):
             if waited >= patience_s:
-                tell(f"the fleet is not running after {spoken(patience_s)}; the job will wait for the fleet")
+                notify(f"the fleet is not running after {spoken(patience_s)}; the job will wait for the fleet")
                 return
             sleep(FLEET_LOOK_S)
             waited += FLEET_LOOK_S
@@ -142,7 +142,7 @@ def running_nodes(session: Session, cluster: str) -> int | None:
 def stop_fleet(
     session: Session,
     cluster: str,
-    tell: Tell,
+    notify: Notify,
     *,
     sleep: Callable[[float], None] = time.sleep,
     patience_s: float = FLEET_S,
@@ -153,7 +153,7 @@ def stop_fleet(
         DeploymentFailedError: it is not stopped in that time.
     """
     waited = 0.0
-    with stage(tell, f"stopping the compute fleet of {cluster}"):
+    with stage(notify, f"stopping the compute fleet of {cluster}"):
         while (status := compute_fleet.status(session, cluster)) not in (None, compute_fleet.STOPPED):
             if status not in ("STOP_REQUESTED", "STOPPING"):
                 compute_fleet.request_stop(session, cluster, str(status), datetime.now(UTC))

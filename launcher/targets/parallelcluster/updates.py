@@ -225,4 +225,4 @@ def head_type(properties: Properties) -> str | None:
     return str(properties["ClusterConfiguration"]["HeadNode"]["InstanceType"])
 
 
-UPDATES = Updates(judge={CLUSTER_TYPE: changes}, head_type={CLUSTER_TYPE: head_type})
+UPDATES = Updates(compare={CLUSTER_TYPE: changes}, head_type={CLUSTER_TYPE: head_type})

@@ -10,7 +10,7 @@ from launcher.aws.stacks import StackState
 from launcher.model.errors import AwsError, DeploymentFailedError
 from launcher.model.pcs import CLUSTER_TAG, IMAGE_INPUT, IMAGE_PARAMETER, LOGIN, USER
 from launcher.model.plan import Plan
-from launcher.model.stages import Tell
+from launcher.model.stages import Notify
 from launcher.model.target import Runs
 from launcher.model.units import spoken
 from launcher.records.submission import HeadNode
@@ -67,7 +67,7 @@ def inputs(plan: Plan, session: Session) -> dict[str, str]:
     return {IMAGE_INPUT: ssm.parameter(session, IMAGE_PARAMETER)}
 
 
-def start(outputs: Outputs, session: Session, tell: Tell) -> None:
+def start(outputs: Outputs, session: Session, notify: Notify) -> None:
     """Let nodes come again where the guard has set their groups to none, as the output StartFleet says.
 
     Raises:
@@ -81,12 +81,12 @@ def start(outputs: Outputs, session: Session, tell: Tell) -> None:
             name = given["--compute-node-group-identifier"]
             counts = dict(pair.split("=") for pair in given["--scaling-configuration"].split(","))
             if name in stopped:
-                tell(f"node group {name} of {cluster} was stopped: its nodes can start again")
+                notify(f"node group {name} of {cluster} was stopped: its nodes can start again")
                 pcs.scale(session, cluster, name, int(counts["minInstanceCount"]), int(counts["maxInstanceCount"]))
     except AwsError as problem:
         if not forbidden(problem):
             raise
-        tell(f"whether the nodes of {cluster} are stopped is unknown: these credentials cannot read it")
+        notify(f"whether the nodes of {cluster} are stopped is unknown: these credentials cannot read it")
 
 
 def described(session: Session, stack: StackState) -> ClusterState:
@@ -105,13 +105,13 @@ def described(session: Session, stack: StackState) -> ClusterState:
     )
 
 
-def empty(session: Session, outputs: Mapping[str, str], tell: Tell, pause: Callable[[float], None]) -> None:
+def empty(session: Session, outputs: Mapping[str, str], notify: Notify, pause: Callable[[float], None]) -> None:
     """Remove queues and node groups before the stack.
 
     Raises:
         DeploymentFailedError: something stays.
     """
-    pcs.empty(session, outputs["PcsClusterId"], tell, pause)
+    pcs.empty(session, outputs["PcsClusterId"], notify, pause)
 
 
 def machines(session: Session, outputs: Mapping[str, str]) -> Mapping[str, int]:

@@ -31,4 +31,4 @@ def login_keys(old: Properties, new: Properties) -> Iterator[KeyChange]:
         )
 
 
-UPDATES = Updates(judge={CLUSTER_TYPE: cluster_keys, GROUP_TYPE: login_keys}, head_type={GROUP_TYPE: login_type})
+UPDATES = Updates(compare={CLUSTER_TYPE: cluster_keys, GROUP_TYPE: login_keys}, head_type={GROUP_TYPE: login_type})

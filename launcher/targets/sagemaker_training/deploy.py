@@ -14,7 +14,7 @@ from launcher.model.finding import error
 from launcher.model.job import Submitted
 from launcher.model.monitoring import STAGED_FOLDER
 from launcher.model.plan import Plan
-from launcher.model.stages import Tell
+from launcher.model.stages import Notify
 from launcher.model.training_job import JOBS_OUTPUT, LOG_GROUP
 from launcher.records.submission import API, HeadNode, Submission
 from launcher.rendering.blanks import with_names
@@ -58,8 +58,10 @@ def submit_training_job(job_request: JobRequest) -> Submission:
     request: dict[str, Any] = safe_json.loads(bundle.file(REQUEST_FILE).text)
     refuse_bad_request(request)
     session = Session(environment=job_request.environment, region=job_request.quoted.plan.place.region)
-    shipment = ship_work(job_request.workdir, job_request.store, job_request.here, datetime.now(UTC), job_request.tell)
-    job_request.tell(shipment.words())
+    shipment = ship_work(
+        job_request.workdir, job_request.store, job_request.here, datetime.now(UTC), job_request.notify
+    )
+    job_request.notify(shipment.words())
     name = str(request["TrainingJobName"])
     channel = f"{STAGED_FOLDER}/{name}"
     with job_archive(bundle, shipment) as (path, agent):
@@ -76,7 +78,7 @@ def submit_training_job(job_request: JobRequest) -> Submission:
     done = submission.taken(Submitted(job=name, key=job_request.key, folder=name))
     done.write(job_request.folder)
     job_request.folder.append_event("submitted", job=name, key=job_request.key)
-    job_request.tell(f"created: training job {name}")
+    job_request.notify(f"created: training job {name}")
     return done
 
 
@@ -126,11 +128,11 @@ def machines(session: Session, outputs: Outputs) -> Mapping[str, int]:
     return counts
 
 
-def end_jobs(session: Session, outputs: Outputs, tell: Tell, pause: Callable[[float], None]) -> None:
+def end_jobs(session: Session, outputs: Outputs, notify: Notify, pause: Callable[[float], None]) -> None:
     """Stop jobs before the role goes that they store their checkpoints with."""
     names = [str(job["TrainingJobName"]) for job in _running(session, outputs)]
     for name in names:
-        tell(f"stopping training job {name}: it saves and ends within 2 minutes")
+        notify(f"stopping training job {name}: it saves and ends within 2 minutes")
         training_jobs.stop(session, name)
     for _ in range(END_LOOKS if names else 0):
         if not _running(session, outputs):

@@ -2,4 +2,4 @@
 
 from launcher.model.update import Updates
 
-UPDATES = Updates(judge={}, head_type={})
+UPDATES = Updates(compare={}, head_type={})

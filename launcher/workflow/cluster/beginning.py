@@ -9,7 +9,7 @@ from launcher.aws.session import Session
 from launcher.model.enums import PREPAID
 from launcher.model.errors import AwsError
 from launcher.model.plan import Plan
-from launcher.model.stages import Tell
+from launcher.model.stages import Notify
 from launcher.pricing.blocks import begins
 from launcher.workflow.cluster.targets import cluster_of
 
@@ -28,7 +28,7 @@ class Beginning:
     plan: Plan
     session: Session
     cluster: str
-    tell: Tell
+    notify: Notify
     waits: bool = True
     clock: Callable[[], datetime] = _now
     done: bool = False
@@ -54,9 +54,9 @@ class Beginning:
         except AwsError as problem:
             if not forbidden(problem):
                 raise
-            self.tell(f"whether the nodes of {self.cluster} are stopped is unknown: these credentials cannot read it")
+            self.notify(f"whether the nodes of {self.cluster} are stopped is unknown: these credentials cannot read it")
             return
         if started and self.plan.place.option in PREPAID:
-            self.tell(f"starting the {self.plan.place.nodes} nodes of {self.cluster}: the reservation has started")
+            self.notify(f"starting the {self.plan.place.nodes} nodes of {self.cluster}: the reservation has started")
         elif started:
-            self.tell(f"the nodes of {self.cluster} were stopped: starting them; they are billed from now on")
+            self.notify(f"the nodes of {self.cluster} were stopped: starting them; they are billed from now on")

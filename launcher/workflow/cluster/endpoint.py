@@ -15,7 +15,7 @@ from launcher.aws.session import Session
 from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
-from launcher.model.stages import Tell, stage
+from launcher.model.stages import Notify, stage
 from launcher.model.units import spoken
 
 PROMPT = "Count from one to twenty in words, separated by commas."
@@ -109,7 +109,7 @@ def troubles(endpoint: ServedEndpoint, session: Session) -> tuple[str, ...]:
 def settled(
     endpoint: ServedEndpoint,
     session: Session,
-    tell: Tell,
+    notify: Notify,
     *,
     limit_s: float = SETTLE_S,
     clock: Callable[[], float] = time.monotonic,
@@ -123,11 +123,11 @@ def settled(
         DeploymentFailedError: it is still changing after that time, or is not as it was deployed.
     """
     begun, reported = clock(), ""
-    with stage(tell) as changing:
+    with stage(notify) as changing:
         while (state := _changing(endpoint, session)) is not None:
             words = f"endpoint {endpoint.name}: {state.status}, {state.instances} instances"
             if words != reported:
-                tell(words)
+                notify(words)
                 changing.now(f"{state.status}, waited for {spoken(limit_s)} at most")
             reported = words
             if clock() - begun > limit_s:

@@ -1,6 +1,6 @@
 """Whether a job can run on an existing Kubernetes cluster: one check for each requirement, with its fix."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from launcher.model import eks
 from launcher.model.diagnosis import Check, Outcome, advice, failed, ok, unknown
@@ -11,6 +11,7 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.kubernetes import EFA, HUGE_PAGES, JOB_KINDS
 from launcher.model.names import nearest_name
 from launcher.model.plan import Plan
+from launcher.model.stages import Notify
 from launcher.model.target import target_of
 from launcher.rendering import kubernetes_pod as pod
 from launcher.rendering.kubernetes_job import namespace_of
@@ -44,7 +45,7 @@ def checks(plan: Plan, facts: InstanceType, inspection: Inspection) -> tuple[Che
     return tuple(results)
 
 
-def refuse_unless_well(plan: Plan, results: Sequence[Check], tell: Callable[[str], None]) -> None:
+def refuse_unless_well(plan: Plan, results: Sequence[Check], notify: Notify) -> None:
     """Go on where nothing is known that the job would fail on; what is not well is told.
 
     Raises:
@@ -57,7 +58,7 @@ def refuse_unless_well(plan: Plan, results: Sequence[Check], tell: Callable[[str
         raise ImpossibleError(message, findings=errors)
     for check in results:
         if check.result is not Outcome.OK:
-            tell(f"  {'!' if check.result is Outcome.ADVICE else '?'} {check.name}: {check.asked}: {check.got}")
+            notify(f"  {'!' if check.result is Outcome.ADVICE else '?'} {check.name}: {check.asked}: {check.got}")
 
 
 def _rights(plan: Plan, inspection: Inspection) -> Iterator[Check]:

@@ -12,6 +12,7 @@ from launcher.aws import eks
 from launcher.aws.calls import forbidden
 from launcher.aws.session import Session
 from launcher.model.errors import AwsError, ImpossibleError
+from launcher.model.stages import Notify
 
 EFFECTIVE_S = 15.0
 """An association is effective after several seconds (EKS API reference, CreatePodIdentityAssociation); a pod that is
@@ -44,7 +45,7 @@ def grant(
     namespace: str,
     account: str,
     session: Session,
-    tell: Callable[[str], None],
+    notify: Notify,
     *,
     wait: Callable[[float], None] = time.sleep,
 ) -> None:
@@ -67,7 +68,7 @@ def grant(
         )
         hint = f"ask an administrator to run: {pod_identity.by_hand(namespace, account)}"
         raise ImpossibleError(text, hint=hint) from problem
-    tell(f"granting the cluster's role to pods of {namespace}/{account}; EKS needs some seconds")
+    notify(f"granting the cluster's role to pods of {namespace}/{account}; EKS needs some seconds")
     wait(EFFECTIVE_S)
 
 

@@ -65,7 +65,7 @@ def submit_pods(request: JobRequest) -> Submission:
         connection.close()
     done.write(request.folder)
     request.folder.append_event("submitted", job=done.job, key=done.key)
-    request.tell(f"submitted: {head_node.kind} {place} on {head_node.words()}")
+    request.notify(f"submitted: {head_node.kind} {place} on {head_node.words()}")
     return done
 
 
@@ -109,7 +109,7 @@ def _start_nodes(request: JobRequest) -> None:
     cluster = str(request.head_node.host)
     session = Session(environment=request.environment, region=str(request.head_node.region))
     waits = request.head_node.via != SANDBOX
-    Beginning(plan=request.quoted.plan, session=session, cluster=cluster, tell=request.tell, waits=waits).check()
+    Beginning(plan=request.quoted.plan, session=session, cluster=cluster, notify=request.notify, waits=waits).check()
 
 
 def _plugins(request: JobRequest, bundle: Bundle) -> Iterator[dict[str, Any]]:
@@ -128,8 +128,8 @@ def _plugins(request: JobRequest, bundle: Bundle) -> Iterator[dict[str, Any]]:
 def _shipped(request: JobRequest, bundle: Bundle, head_node: HeadNode, place: str) -> tuple[Submission, Bundle]:
     """The job folder in S3; the submission as it is about to be made, and its files, which name the folder."""
     store = request.store
-    shipment = ship_work(request.workdir, store, request.here, datetime.now(UTC), request.tell)
-    request.tell(shipment.words())
+    shipment = ship_work(request.workdir, store, request.here, datetime.now(UTC), request.notify)
+    request.notify(shipment.words())
     with job_archive(with_archive(bundle, PENDING), shipment) as (path, agent):
         content = path.read_bytes()
         sha256 = hashlib.sha256(content).hexdigest()

@@ -13,12 +13,12 @@ from launcher.model.errors import AwsError, ImpossibleError, SlipwayError
 from launcher.model.hyperpod import SHARED_HOME
 from launcher.model.monitoring import STAGED_FOLDER
 from launcher.model.plan import Plan
-from launcher.model.stages import Tell, stage
+from launcher.model.stages import Notify, stage
 from launcher.records.command_record import read_command
 from launcher.records.run_folder import RunFolder, latest, names
 from launcher.records.submission import CONTEXT, EKS, SANDBOX, HeadNode, Submission, recorded
 from launcher.rendering.names import FRESH_FOLDER, journal_uri
-from launcher.sandbox import staying
+from launcher.sandbox import running_sandbox
 from launcher.sandbox.sandbox import Sandbox
 from launcher.submit.jobs import GoneError, SchedulerError
 from launcher.submit.kubernetes.connection import Connection, Endpoint, RefusedError, to_context, to_endpoint
@@ -64,7 +64,7 @@ def refuse_unless_answered(
     plan: Plan,
     outputs: Mapping[str, str],
     environment: Mapping[str, str],
-    tell: Tell,
+    notify: Notify,
     wait: Callable[[float], None] = time.sleep,
 ) -> None:
     """Go on once the API of a plan's own cluster answers here, before its machines are paid for.
@@ -77,7 +77,7 @@ def refuse_unless_answered(
     """
     region = plan.place.region
     way = HeadNode(via=EKS, host=outputs["ClusterName"], region=region, role=outputs["AccessRoleArn"])
-    with stage(tell, f"requesting the API of {way.host} before any node starts"):
+    with stage(notify, f"requesting the API of {way.host} before any node starts"):
         for left in reversed(range(ASKED_TIMES)):
             try:
                 with closing(connection_to(way, environment)) as connection:
@@ -218,7 +218,7 @@ def region_in_sandbox(cluster: str, environment: Mapping[str, str]) -> str | Non
 
 def attached(environment: Mapping[str, str], region: str) -> Sandbox | None:
     """The sandbox that stays, ready to be used; None where none runs."""
-    stays = staying.find(environment)
+    stays = running_sandbox.find(environment)
     return None if stays is None else Sandbox.attached(stays, region=region)
 
 

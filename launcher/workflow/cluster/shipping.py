@@ -21,7 +21,7 @@ from launcher.catalog.assets import asset
 from launcher.model.bundle import Bundle
 from launcher.model.monitoring import RESENT_DAYS, STAGED_FOLDER
 from launcher.model.quote import Quote
-from launcher.model.stages import Stage, Tell, stage
+from launcher.model.stages import Notify, Stage, stage
 from launcher.pricing.interruptible import losses_per_h
 from launcher.records.run_folder import write_bundle, write_whole
 from launcher.records.submission import HeadNode, Submission
@@ -113,7 +113,7 @@ def left_out_words(names: Sequence[str]) -> str:
     return f"; left out as private: {shown}{more} (add the line !{first} to .slipwayignore to ship it)"
 
 
-def ship_work(folder: Path, store: Objects, environment: Mapping[str, str], now: datetime, tell: Tell) -> Shipment:
+def ship_work(folder: Path, store: Objects, environment: Mapping[str, str], now: datetime, notify: Notify) -> Shipment:
     """Bring the user's folder to S3.
 
     The archive goes below `.work/` of the store, where no plan's name leads; one that would soon expire at `now` (UTC)
@@ -122,7 +122,7 @@ def ship_work(folder: Path, store: Objects, environment: Mapping[str, str], now:
     Raises:
         ImpossibleError: the folder cannot be shipped.
     """
-    with tempfile.TemporaryDirectory(prefix="slipway-work-") as temporary, stage(tell) as shipping:
+    with tempfile.TemporaryDirectory(prefix="slipway-work-") as temporary, stage(notify) as shipping:
         shipping.now("packing run.workdir")
         archive = pack(folder, Path(temporary) / "work.tar.gz", environment)
         key = f"{STAGED_FOLDER}/{archive.sha256}.tar.gz"

@@ -55,21 +55,21 @@ def submit_batch(request: JobRequest) -> Submission:
     session = Session(environment=request.environment, region=plan.place.region)
     target = cluster_of(plan)
     if request.outputs is not None:
-        target.start(request.outputs, session, request.tell)
+        target.start(request.outputs, session, request.notify)
     with closing(request.shell()) as shell:
         slurm = Slurm(shell=shell)
         # Cheap questions first: a cluster without such nodes needs nothing shipped.
         partition = slurm.partition(queue_name(plan.place.instance_type), plan.place.instance_type)
-        shipment = ship_work(request.workdir, request.store, request.here, datetime.now(UTC), request.tell)
-        request.tell(shipment.words())
+        shipment = ship_work(request.workdir, request.store, request.here, datetime.now(UTC), request.notify)
+        request.notify(shipment.words())
         if request.cluster is not None:
-            target.start_fleet(session, request.cluster, request.tell)
+            target.start_fleet(session, request.cluster, request.notify)
         submission = submission_of(request, request.head_node, shipment)
         try:
             done = submit(slurm, bundle, shipment, submission, folder=folder, partition=partition)
         except SchedulerError as problem:
             raise DeploymentFailedError(problem.message, hint=problem.hint) from problem
-    request.tell(f"submitted: job {done.job} on {request.head_node.words()}, partition {partition}")
+    request.notify(f"submitted: job {done.job} on {request.head_node.words()}, partition {partition}")
     return done
 
 

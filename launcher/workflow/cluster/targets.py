@@ -13,7 +13,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
-from launcher.model.stages import Tell
+from launcher.model.stages import Notify
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import HeadNode, Submission
 from launcher.rendering.names import ClusterNames
@@ -30,7 +30,7 @@ def _allowed(_plan: Plan, _environment: Mapping[str, str]) -> None:
     """Every job can be submitted from here."""
 
 
-def _nothing_to_start(_outputs: Outputs, _session: Session, _tell: Callable[[str], None]) -> None:
+def _nothing_to_start(_outputs: Outputs, _session: Session, _notify: Notify) -> None:
     """Nodes come as jobs do, or are started elsewhere."""
 
 
@@ -39,7 +39,7 @@ def _known_way(_plan: Plan, _outputs: Outputs) -> str:
     return ""
 
 
-def _no_fleet(_session: Session, _cluster: str, _tell: Tell) -> None:
+def _no_fleet(_session: Session, _cluster: str, _notify: Notify) -> None:
     """Nodes are there, or come as jobs do."""
 
 
@@ -61,7 +61,7 @@ def _no_inputs(_plan: Plan, _session: Session) -> dict[str, str]:
     return {}
 
 
-def _removed_at_once(_session: Session, _outputs: Outputs, _tell: Tell, _pause: Callable[[float], None]) -> None:
+def _removed_at_once(_session: Session, _outputs: Outputs, _notify: Notify, _pause: Callable[[float], None]) -> None:
     """CloudFormation removes all of it."""
 
 
@@ -106,7 +106,7 @@ class JobRequest:
     store: Objects
     environment: Mapping[str, str]
     here: Mapping[str, str]
-    tell: Tell
+    notify: Notify
     unreached: str = ""
     operator: Operator | None = None
     account: str | None = None
@@ -137,14 +137,14 @@ class Cluster:
     reach: Callable[[Submission, Mapping[str, str], Callable[[], Shell]], Reached]
     refuse_job: Callable[[Plan, Mapping[str, str]], None] = _allowed
     start: Callable[[Outputs, Session, Callable[[str], None]], None] = _nothing_to_start
-    start_fleet: Callable[[Session, str, Tell], None] = _no_fleet
-    stop_fleet: Callable[[Session, str, Tell], None] = _no_fleet
+    start_fleet: Callable[[Session, str, Notify], None] = _no_fleet
+    stop_fleet: Callable[[Session, str, Notify], None] = _no_fleet
     running_nodes: Callable[[Session, str], int | None] = _no_nodes
     unreached: Callable[[Plan, Outputs], str] = _known_way
     start_nodes: Callable[[Plan, Session, str], bool] = _all_up
     queues: Callable[[Session, StackState], ClusterState] = _no_queues
     inputs: Callable[[Plan, Session], Mapping[str, str]] = _no_inputs
-    empty: Callable[[Session, Outputs, Tell, Callable[[float], None]], None] = _removed_at_once
+    empty: Callable[[Session, Outputs, Notify, Callable[[float], None]], None] = _removed_at_once
     machines: Callable[[Session, Outputs], Mapping[str, int]] = _counted_elsewhere
 
 

@@ -1,19 +1,18 @@
 """HyperPod's chart and the layer with helm: fetched once, checked by digest, cached, copied into an assembly."""
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from launcher.aws.feeds.download import Downloads
 from launcher.catalog.hyperpod_chart import ChartPins, PinnedFile, chart_pins
 from launcher.cdk.chart import packed_chart, unpacked_layer
 from launcher.model.errors import AwsError, ImpossibleError
+from launcher.model.stages import Notify
 from launcher.records.cache_folder import own_folder
 
 NAMED = "SLIPWAY_HYPERPOD_CHART"
 """A folder with the pinned files, for networks that do not reach their publishers."""
-
-Tell = Callable[[str], None]
 
 
 def chart_cache(environment: Mapping[str, str]) -> Path:
@@ -21,7 +20,7 @@ def chart_cache(environment: Mapping[str, str]) -> Path:
     return own_folder(environment) / "hyperpod-chart"
 
 
-def chart_and_layer(environment: Mapping[str, str], tell: Tell) -> dict[str, bytes]:
+def chart_and_layer(environment: Mapping[str, str], notify: Notify) -> dict[str, bytes]:
     """Both, by their names in an assembly; fetched where they are not there yet.
 
     Raises:
@@ -34,7 +33,7 @@ def chart_and_layer(environment: Mapping[str, str], tell: Tell) -> dict[str, byt
     if missing and named is not None:
         message = f"{NAMED}: {folder} lacks {', '.join(pinned_file.name for pinned_file in missing)}"
         raise ImpossibleError(message, hint=fetch_command(pins, folder))
-    content |= _fetched(missing, cache, pins, tell)
+    content |= _fetched(missing, cache, pins, notify)
     contents = {pins.chart_name: packed_chart(pins, content), pins.layer_name: unpacked_layer(pins, content)}
     for pinned_file in missing:
         _keep(cache / pinned_file.name, content[pinned_file.name])
@@ -61,13 +60,13 @@ def fetch_command(pins: ChartPins, folder: Path) -> str:
     return f"curl -fL --create-dirs --output-dir {place} {words}; then {NAMED}={place} slipway ..."
 
 
-def _fetched(missing: list[PinnedFile], cache: Path, pins: ChartPins, tell: Tell) -> dict[str, bytes]:
+def _fetched(missing: list[PinnedFile], cache: Path, pins: ChartPins, notify: Notify) -> dict[str, bytes]:
     if not missing:
         return {}
     downloads, contents = Downloads(cache / "parts"), {}
     try:
         for pinned_file in missing:
-            tell(f"fetching {pinned_file.name} from {pinned_file.url.split('/')[2]}: once, verified by its digest")
+            notify(f"fetching {pinned_file.name} from {pinned_file.url.split('/')[2]}: once, verified by its digest")
             file = downloads.fetch(pinned_file.url)
             if file is not None:
                 contents[pinned_file.name] = file.path.read_bytes()

@@ -1,6 +1,6 @@
 """What `deploy` does: a quoted plan's cluster, in AWS, in the sandbox, or only shown."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from launcher.model.enums import PREPAID
 from launcher.model.errors import ImpossibleError, InterruptedAtQuestionError, SlipwayError
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
+from launcher.model.stages import Notify
 from launcher.planning.pin import zone
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
@@ -25,7 +26,7 @@ from launcher.workflow.cluster.beginning import Beginning
 from launcher.workflow.cluster.reach import attached
 from launcher.workflow.deploy.chart import chart_and_layer
 from launcher.workflow.deploy.difference import agreed, all_new, difference_lines, difference_of, shown_only
-from launcher.workflow.deploy.in_sandbox import context_in, sandbox_for, stand_ins_for
+from launcher.workflow.deploy.in_sandbox import context_in, prerequisites_for, sandbox_for
 from launcher.workflow.deploy.steps import (
     DeployContext,
     DeployOptions,
@@ -48,7 +49,7 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         ImpossibleError: the plan's jobs go to a cluster that exists.
         SlipwayError: a step failed; the run folder holds what was done until then.
     """
-    tell, named = options.tell, quoted.plan.request.target.cluster
+    notify, named = options.notify, quoted.plan.request.target.cluster
     if named is not None:
         message = f"target.cluster: cluster {named} exists, and {quoted.plan.name} is a job for it: nothing to deploy"
         raise ImpossibleError(
@@ -57,10 +58,10 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root, dry_run=options.dry_run)
     run = f"{quoted.plan.name}-{folder.path.name}".lower()
     bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent, run=run)
-    tell(f"run folder {folder.path.relative_to(options.root)}")
+    notify(f"run folder {folder.path.relative_to(options.root)}")
     done = _called_when_done(options, quoted.plan.place.region)
     ends = ends_with_it(options, quoted.plan.place.region)
-    with undone_if_declined(folder), report_ended_sandbox(tell, ends=ends), ExitStack() as stack:
+    with undone_if_declined(folder), report_ended_sandbox(notify, ends=ends), ExitStack() as stack:
         stack.enter_context(recorded_command(folder, "deploy", sandbox=options.sandbox, done=done))
         context = target_for(priced, quoted, options, stack).context
         cdk, assembly = synthesise(folder, quoted, context)
@@ -73,21 +74,21 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         around = stack.enter_context(agreed(difference, quoted, context, plan_words(quoted.plan)))
         if not ends:
             cost_notice = report_running_costs(
-                quoted.plan, context.environment, priced.catalog, tell, sandbox=options.sandbox
+                quoted.plan, context.environment, priced.catalog, notify, sandbox=options.sandbox
             )
             stack.enter_context(cost_notice)
         now = datetime.now(UTC)
         deployed_stacks = bring_up(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now, around=around)
         if quoted.plan.place.option in PREPAID:
             cluster, waits = deployed_stacks.cluster_name, not options.sandbox
-            Beginning(plan=quoted.plan, session=session, cluster=cluster, tell=tell, waits=waits).check()
+            Beginning(plan=quoted.plan, session=session, cluster=cluster, notify=notify, waits=waits).check()
         # The same files, which refer to the cluster that is there now.
         folder.write_bundle(with_archive(with_names(bundle, deployed_names(deployed_stacks.training)), PENDING))
         return deployed_stacks.outputs
 
 
 @contextmanager
-def report_ended_sandbox(tell: Callable[[str], None], *, ends: bool) -> Iterator[None]:
+def report_ended_sandbox(notify: Notify, *, ends: bool) -> Iterator[None]:
     """Say after an interruption that nothing is left, if the sandbox `ends` with the command."""
     try:
         yield
@@ -95,7 +96,7 @@ def report_ended_sandbox(tell: Callable[[str], None], *, ends: bool) -> Iterator
         raise
     except KeyboardInterrupt:
         if ends:
-            tell("interrupted: the sandbox of this command has ended, and nothing of it exists")
+            notify("interrupted: the sandbox of this command has ended, and nothing of it exists")
         raise
 
 
@@ -103,8 +104,8 @@ def ends_with_it(options: DeployOptions, region: str) -> bool:
     """Whether what is deployed goes with a sandbox of its own; False in AWS and in a sandbox that stays."""
     if not options.sandbox:
         return False
-    box = options.box or attached(options.environment, region)
-    return box is None or box.stays is None
+    sandbox = options.emulator or attached(options.environment, region)
+    return sandbox is None or sandbox.stays is None
 
 
 def _called_when_done(options: DeployOptions, region: str) -> str:
@@ -134,12 +135,12 @@ def show_deployment(
     looked_at = account_shown(options, region)
     if looked_at is None:
         for line in difference_lines(all_new(assembly, "a new sandbox is empty"), context, region, words):
-            options.tell(line)
+            options.notify(line)
     else:
         shown_only(assembly, Session(environment=looked_at, region=region), context, words, quoted.plan)
     cdk = Cdk(runner=RecordingRunner(), environment=context.environment)
     outputs = folder.path / "outputs.json"
-    deploy(quoted, bundle, assembly, cdk, outputs=outputs, now=datetime.now(UTC), on_line=options.tell)
+    deploy(quoted, bundle, assembly, cdk, outputs=outputs, now=datetime.now(UTC), on_line=options.notify)
 
 
 def head_there(options: DeployOptions, plan: Plan) -> str | None:
@@ -158,8 +159,8 @@ def account_shown(options: DeployOptions, region: str) -> Mapping[str, str] | No
     """The environment in which a dry run asks what is there; None where that is a sandbox which is not there yet."""
     if not options.sandbox:
         return options.environment
-    box = options.box or attached(options.environment, region)
-    return None if box is None else box.process_environment(options.environment)
+    sandbox = options.emulator or attached(options.environment, region)
+    return None if sandbox is None else sandbox.process_environment(options.environment)
 
 
 def deploys(plan: Plan) -> bool:
@@ -176,12 +177,14 @@ def target_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: Exi
     plan = quoted.plan
     if options.sandbox and not options.dry_run:
         where = plan.place.region
-        box = stack.enter_context(sandbox_for(where, options.scheduler, options.box, options.tell, options.environment))
-        stand_ins = stand_ins_for(box, plan)
-        for stand_in in stand_ins:
-            options.tell(f"{stand_in} is emulated; your own is not read")
-        context = context_in(box, priced, plan, options)
-        return DeployTarget(context=context, box=box, stand_ins=stand_ins)
+        sandbox = stack.enter_context(
+            sandbox_for(where, options.scheduler, options.emulator, options.notify, options.environment)
+        )
+        prerequisites = prerequisites_for(sandbox, plan)
+        for prerequisite in prerequisites:
+            options.notify(f"{prerequisite} is emulated; your own is not read")
+        context = context_in(sandbox, priced, plan, options)
+        return DeployTarget(context=context, emulator=sandbox, prerequisites=prerequisites)
     if not options.dry_run and options.account is None:
         where, now = plan.place.region, datetime.now(UTC)
         subject = subject_of(
@@ -192,7 +195,7 @@ def target_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: Exi
             now=now,
             up_usd_per_hour=quoted.left_up_usd_per_hour,
         )
-        refuse_unless_ready(subject, options.tell, PLAN_EXAMINATIONS if deploys(plan) else JOB_EXAMINATIONS)
+        refuse_unless_ready(subject, options.notify, PLAN_EXAMINATIONS if deploys(plan) else JOB_EXAMINATIONS)
     # The CDK CLI asks whose credentials these are: what a dry run compares is synthesised for the account it looks at.
     environment = (account_shown(options, plan.place.region) if options.dry_run else None) or options.environment
     context = DeployContext(
@@ -202,10 +205,10 @@ def target_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: Exi
         zone=zone(plan.place, priced.catalog),
         catalog=priced.catalog,
         cluster=options.cluster,
-        tell=options.tell,
+        notify=options.notify,
         max_usd=priced.context.rules.max_usd,
         approve=options.approve,
         root=options.root,
-        pinned=None if options.dry_run else lambda: chart_and_layer(options.environment, options.tell),
+        pinned=None if options.dry_run else lambda: chart_and_layer(options.environment, options.notify),
     )
     return DeployTarget(context=context)

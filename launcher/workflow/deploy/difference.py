@@ -29,7 +29,7 @@ from launcher.model.errors import ImpossibleError, SlipwayError
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
-from launcher.model.stages import Tell
+from launcher.model.stages import Notify
 from launcher.model.update import KeyChange, Needs, Updates
 from launcher.records.deploy_lock import deploying
 from launcher.rendering.cluster import owner_in
@@ -140,7 +140,7 @@ class Fleet:
     cluster: Cluster
 
 
-def fleet_to_stop(difference: Difference, plan: Plan, session: Session, tell: Tell) -> Fleet | None:
+def fleet_to_stop(difference: Difference, plan: Plan, session: Session, notify: Notify) -> Fleet | None:
     """The fleet that an update needs stopped, told with what is lost; None where it needs none, or none runs."""
     needing = [key for key in difference.keys if key.needs is Needs.STOPPED_FLEET]
     if not needing:
@@ -150,9 +150,9 @@ def fleet_to_stop(difference: Difference, plan: Plan, session: Session, tell: Te
     if nodes is None:
         return None
     changed = ", ".join(dict.fromkeys(change.plan_key or change.path for change in needing))
-    tell(f"  {changed}: the compute fleet is stopped for this and started again afterwards")
+    notify(f"  {changed}: the compute fleet is stopped for this and started again afterwards")
     if nodes:
-        tell(
+        notify(
             f"  {nodes} running node{'s end' if nodes > 1 else ' ends'}: their jobs return to the queue and lose "
             "the work since their newest checkpoint"
         )
@@ -160,7 +160,7 @@ def fleet_to_stop(difference: Difference, plan: Plan, session: Session, tell: Te
 
 
 @contextmanager
-def stopped(fleet: Fleet | None, tell: Tell) -> Iterator[None]:
+def stopped(fleet: Fleet | None, notify: Notify) -> Iterator[None]:
     """A part of a deployment with a stopped fleet, which is started again when all went well.
 
     Raises:
@@ -169,13 +169,13 @@ def stopped(fleet: Fleet | None, tell: Tell) -> Iterator[None]:
     if fleet is None:
         yield
         return
-    fleet.cluster.stop_fleet(fleet.session, fleet.name, tell)
+    fleet.cluster.stop_fleet(fleet.session, fleet.name, notify)
     try:
         yield
     except BaseException:
-        tell(f"the compute fleet of {fleet.name} is stopped: the next launch or deployment starts it")
+        notify(f"the compute fleet of {fleet.name} is stopped: the next launch or deployment starts it")
         raise
-    fleet.cluster.start_fleet(fleet.session, fleet.name, tell)
+    fleet.cluster.start_fleet(fleet.session, fleet.name, notify)
 
 
 IN_PROGRESS = "_IN_PROGRESS"
@@ -230,9 +230,9 @@ def compared(
 ) -> Difference:
     """An assembly held against the templates of the stacks that are there."""
     after = {name: safe_json.load(path) for name, path in assembly.templates.items()}
-    replacing, judges = load_replacing(), {} if kind is None else part(kind, "updates", Updates).judge
+    replacing, comparisons = load_replacing(), {} if kind is None else part(kind, "updates", Updates).compare
     changes = tuple(
-        stack_change(name, before.get(name), template, replacing, judges) for name, template in after.items()
+        stack_change(name, before.get(name), template, replacing, comparisons) for name, template in after.items()
     )
     return Difference(states=states, before=before, after=after, stacks=changes, unasked=unasked)
 
@@ -268,9 +268,9 @@ def agreed(
     with _held(context, plan.cluster_name, place.region):
         session = Session(environment=context.environment, region=place.region)
         for line in difference_lines(difference, context, place.region, words):
-            context.tell(line)
+            context.notify(line)
         refuse_update(difference, plan.cluster_name)
-        fleet = fleet_to_stop(difference, plan, session, context.tell)
+        fleet = fleet_to_stop(difference, plan, session, context.notify)
         context.approve()
         states = {name: stacks.find(session, name) for name in difference.states}
         _refuse_in_progress(states)
@@ -280,7 +280,7 @@ def agreed(
                 f"stack {moved[0]} changed since the difference was shown: nothing is deployed",
                 hint="run the command again to see the new difference",
             )
-        yield stopped(fleet, context.tell)
+        yield stopped(fleet, context.notify)
 
 
 @contextmanager
@@ -305,9 +305,9 @@ def shown_only(assembly: Assembly, session: Session, context: DeployContext, wor
     except SlipwayError as problem:
         difference = all_new(assembly, problem.message)
     for line in difference_lines(difference, context, session.region, words):
-        context.tell(line)
+        context.notify(line)
     refuse_update(difference, plan.cluster_name)
-    fleet_to_stop(difference, plan, session, context.tell)
+    fleet_to_stop(difference, plan, session, context.notify)
 
 
 def update_obstacle(quoted: Quote, *, base: Path, environment: Mapping[str, str]) -> str | None:

@@ -17,7 +17,7 @@ from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInput
 from launcher.model.names import nearest_name
 from launcher.model.removal import Removal, Retained
 from launcher.model.request import PlanRequest
-from launcher.model.stages import Part, Stage, Tell, stage
+from launcher.model.stages import Notify, Part, Stage, stage
 from launcher.model.target import TARGETS
 from launcher.records import run_folder
 from launcher.records.documents import report_document, stored_report
@@ -149,7 +149,7 @@ def survey(target: Subject, session: Session, catalog: Catalog, *, erase: bool) 
         ),
     )
     left = _left_behind(result, session, catalog) if training is None else ()
-    return replace(result, removal=replace(result.removal, kept=(*_staying(result, session, catalog), *left)))
+    return replace(result, removal=replace(result.removal, kept=(*_retained(result, session, catalog), *left)))
 
 
 def _kind_of(stack: StackState | None) -> TargetKind | None:
@@ -177,7 +177,7 @@ def _serving_instances(session: Session, serving: StackState | None) -> tuple[tu
 
 
 def take_down(
-    surveyed: Survey, session: Session, catalog: Catalog, tell: Tell, pause: Callable[[float], None] | None = None
+    surveyed: Survey, session: Session, catalog: Catalog, notify: Notify, pause: Callable[[float], None] | None = None
 ) -> Removal:
     """Remove what a survey says, in its order; what came of it.
 
@@ -187,22 +187,22 @@ def take_down(
     """
     for stack in surveyed.going:
         if stack.name.endswith(f"-{STORE_STACK}"):
-            _erase(surveyed, stack, session, tell)
+            _erase(surveyed, stack, session, notify)
         kind = _kind_of(stack)
         if kind is not None:
-            cluster_at(kind).empty(session, stack.outputs, tell, pause or stacks.wait)
+            cluster_at(kind).empty(session, stack.outputs, notify, pause or stacks.wait)
         try:
-            with stage(tell, f"removing {stack.name}") as removal:
-                stacks.remove(session, stack, _Removed(tell, removal), pause or stacks.wait)
+            with stage(notify, f"removing {stack.name}") as removal:
+                stacks.remove(session, stack, _Removed(notify, removal), pause or stacks.wait)
         except KeyboardInterrupt:
-            tell(f"CloudFormation continues with {stack.name}; run the same command to follow it")
+            notify(f"CloudFormation continues with {stack.name}; run the same command to follow it")
             raise
-    retained = (*_staying(surveyed, session, catalog), *_left_behind(surveyed, session, catalog))
+    retained = (*_retained(surveyed, session, catalog), *_left_behind(surveyed, session, catalog))
     gone = tuple((removed.name, stacks.REMOVED) for removed in surveyed.going)
     return replace(surveyed.removal, done=True, stacks=gone, kept=retained)
 
 
-def record_removal(removal: Removal, root: Path, environment: Mapping[str, str], tell: Tell) -> None:
+def record_removal(removal: Removal, root: Path, environment: Mapping[str, str], notify: Notify) -> None:
     """Write into the reports of a cluster's runs under `root` that its stacks are gone; a broken record is named."""
     gone, simulated = dict(removal.stacks), MARK in environment
     for name, folder in run_folder.all_runs(root):
@@ -212,23 +212,23 @@ def record_removal(removal: Removal, root: Path, environment: Mapping[str, str],
             report = stored_report(folder)
             regions = plan_file.load(folder.path / "plan.json").target.region or ()
         except SlipwayError as problem:
-            tell(problem.message)
+            notify(problem.message)
             continue
         if report.simulated == simulated and removal.region in regions:
             states = tuple((stack_name, gone.get(stack_name, state)) for stack_name, state in report.stacks)
             folder.write_json("report.json", report_document(replace(report, stacks=states)))
 
 
-def _erase(surveyed: Survey, store: StackState, session: Session, tell: Tell) -> None:
+def _erase(surveyed: Survey, store: StackState, session: Session, notify: Notify) -> None:
     """Delete the buckets before their stack, whose list of resources is all that names them."""
     for bucket in surveyed.buckets:
-        with stage(tell, f"deleting bucket {bucket}") as erasure:
+        with stage(notify, f"deleting bucket {bucket}") as erasure:
             buckets.delete(session, bucket, lambda count: erasure.now(f"{count:,} objects are gone"))
     if store.protected:
         stacks.unprotect(session, store)
 
 
-def _staying(surveyed: Survey, session: Session, catalog: Catalog) -> tuple[Retained, ...]:
+def _retained(surveyed: Survey, session: Session, catalog: Catalog) -> tuple[Retained, ...]:
     target = surveyed.subject
     names = () if surveyed.erase else surveyed.buckets
     volumes = (
@@ -285,8 +285,8 @@ def _nothing_there(target: Subject, session: Session) -> ImpossibleError:
 class _Removed:
     """Shows what goes, and tells of what is gone or will not go."""
 
-    def __init__(self, tell: Tell, removal: Stage) -> None:
-        self.tell, self.removal = tell, removal
+    def __init__(self, notify: Notify, removal: Stage) -> None:
+        self.notify, self.removal = notify, removal
         self.doing: dict[str, Part] = {}
 
     def __call__(self, event: StackEvent) -> None:
@@ -299,5 +299,5 @@ class _Removed:
         if event.status == stacks.REMOVED:
             self.removal.detail(words)
         elif event.status in (stacks.NOT_REMOVED, "DELETE_SKIPPED"):
-            self.tell(words)
+            self.notify(words)
         self.removal.now(parts=tuple(self.doing.values()))

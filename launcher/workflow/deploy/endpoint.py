@@ -20,7 +20,7 @@ from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.report import EndpointReport, Report, RunStatus
-from launcher.model.stages import Tell
+from launcher.model.stages import Notify
 from launcher.planning.endpoint import ServingDeployment
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
@@ -133,7 +133,7 @@ def show_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptio
     catalog = priced.catalog
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root, dry_run=True)
     bundle = record(folder, quoted, rank, catalog, Path(priced.path).resolve().parent)
-    options.tell(f"run folder {folder.path.relative_to(options.root)}")
+    options.notify(f"run folder {folder.path.relative_to(options.root)}")
     with ExitStack() as stack:
         context = target_for(priced, quoted, options, stack).context
         _, assembly = synthesise(folder, quoted, context)
@@ -161,7 +161,7 @@ def _run(
     story = _EndpointLog(folder=folder, quoted=quoted, simulated=options.sandbox)
     try:
         bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
-        options.tell(f"run folder {folder.path.relative_to(options.root)}")
+        options.notify(f"run folder {folder.path.relative_to(options.root)}")
         with ExitStack() as stack:
             _report_launch(story, priced, bundle, options, stack, ask=ask)
         story.status = RunStatus.SUCCEEDED
@@ -171,7 +171,7 @@ def _run(
         if story.begun is not None and not options.sandbox:
             story.left = left_behind(quoted, *story.begun)
             if story.left.words is not None:
-                options.tell(story.left.words)
+                options.notify(story.left.words)
         raise
     finally:
         report = story.write()
@@ -181,7 +181,7 @@ def _run(
 def _report_launch(
     story: "_EndpointLog", priced: Priced, bundle: Bundle, options: DeployOptions, stack: ExitStack, *, ask: bool
 ) -> None:
-    quoted, tell = story.quoted, options.tell
+    quoted, notify = story.quoted, options.notify
     served = ServingDeployment(plan=quoted.plan, catalog=priced.catalog, images=load_images())
     decided = served.endpoint
     target = target_for(priced, quoted, options, stack)
@@ -194,11 +194,11 @@ def _report_launch(
         outputs = carry_out(story.folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
     except DeploymentFailedError as failure:
         raise _with_troubles(failure, quoted.plan, session) from failure
-    story.live = live = _in_service(story, decided, session, assembly=assembly, outputs=outputs, tell=tell)
-    if target.box is not None:
-        story.not_emulated = (*left_out(target.box, live.verification, target.stand_ins), *LEFT_OUT)
+    story.live = live = _in_service(story, decided, session, assembly=assembly, outputs=outputs, notify=notify)
+    if target.emulator is not None:
+        story.not_emulated = (*left_out(target.emulator, live.verification, target.prerequisites), *LEFT_OUT)
     if ask:
-        story.reply = ask_once(live.endpoint, session, tell)
+        story.reply = ask_once(live.endpoint, session, notify)
         story.folder.append_event("answered", answer=answer(story.reply))
 
 
@@ -209,14 +209,14 @@ def _in_service(
     *,
     assembly: Assembly,
     outputs: Mapping[str, Mapping[str, str]],
-    tell: Tell,
+    notify: Notify,
 ) -> LiveEndpoint:
     folder, quoted, plan = story.folder, story.quoted, story.quoted.plan
     endpoint = served(plan.name, session)
     folder.append_event("deployed", endpoint=endpoint.name, config=endpoint.config)
-    state = settled(endpoint, session, tell)
+    state = settled(endpoint, session, notify)
     folder.append_event("in-service", endpoint=endpoint.name, config=state.config, instances=state.instances)
-    tell(f"endpoint {endpoint.name}: {state.status}, {_instances(state)}, with the requested configuration")
+    notify(f"endpoint {endpoint.name}: {state.status}, {_instances(state)}, with the requested configuration")
     checked = verify(
         plan,
         session,
@@ -226,20 +226,20 @@ def _in_service(
         usd_per_hour=quoted.usd_per_hour,
         endpoint=decided,
     )
-    tell(f"read back and as planned: {len(checked.verified)} facts of {len(checked.stacks)} stack")
+    notify(f"read back and as planned: {len(checked.verified)} facts of {len(checked.stacks)} stack")
     return LiveEndpoint(outputs=outputs, endpoint=endpoint, state=state, verification=checked)
 
 
-def ask_once(endpoint: ServedEndpoint, session: Session, tell: Tell) -> Reply:
+def ask_once(endpoint: ServedEndpoint, session: Session, notify: Notify) -> Reply:
     """One real request of the endpoint's kind.
 
     Raises:
         DeploymentFailedError: it was refused, stalled, broke off, or was answered without a token.
     """
     queued = endpoint.mode is EndpointMode.ASYNCHRONOUS
-    tell("sending a real request through its queue" if queued else "sending a real request, as a client does")
+    notify("sending a real request through its queue" if queued else "sending a real request, as a client does")
     reply = asker(endpoint, session)()
-    tell(f"answered: {reply.summary}")
+    notify(f"answered: {reply.summary}")
     return reply
 
 

@@ -37,14 +37,14 @@ def cluster_for(folder: RunFolder, quoted: Quote, bundle: Bundle, context: Deplo
         ImpossibleError: the cluster that the plan names is not there, or has not what the plan was priced with.
         DeploymentFailedError: a deployment failed, or what is there is not what was planned.
     """
-    plan, tell = quoted.plan, context.tell
+    plan, notify = quoted.plan, context.notify
     session = Session(environment=context.environment, region=plan.place.region)
     if plan.request.target.cluster is not None:
         return _joined(folder, quoted, context, session)
     cdk, assembly = synthesise(folder, quoted, context)
     difference = difference_of(assembly, session, plan.place.target)
     if difference.none:
-        tell(f"cluster {plan.cluster_name} exists as planned: nothing is deployed")
+        notify(f"cluster {plan.cluster_name} exists as planned: nothing is deployed")
         context.approve()
         return _reused(folder, quoted, context, session, assembly)
     with agreed(difference, quoted, context, plan_words(plan)) as around:
@@ -60,7 +60,7 @@ def _joined(folder: RunFolder, quoted: Quote, context: DeployContext, session: S
     running = ask(stack.outputs["ClusterName"]) if ask is not None else cluster_of(plan).queues(session, stack)
     refuse_unless_fits(plan, running)
     refuse_unless_in_zone(plan, session, stack.outputs["PrivateSubnetId"])
-    context.tell(f"cluster {plan.cluster_name} exists: nothing is deployed")
+    context.notify(f"cluster {plan.cluster_name} exists: nothing is deployed")
     context.approve()
     checked = verify_joined(plan, session, stack)
     return _read_back(folder, context, checked)
@@ -82,7 +82,7 @@ def _reused(folder: RunFolder, quoted: Quote, context: DeployContext, session: S
 def _read_back(folder: RunFolder, context: DeployContext, checked: Verification) -> Deployed:
     outputs = {stack.name: stack.outputs for stack in checked.stacks}
     folder.write_json("outputs.json", outputs)
-    context.tell(f"read back and as planned: {len(checked.verified)} facts, stacks: {len(checked.stacks)}")
+    context.notify(f"read back and as planned: {len(checked.verified)} facts, stacks: {len(checked.stacks)}")
     return Deployed(outputs=outputs, verification=checked)
 
 

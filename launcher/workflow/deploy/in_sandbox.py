@@ -12,7 +12,7 @@ from launcher.model.enums import Operator
 from launcher.model.hyperpod import ml_name
 from launcher.model.plan import Plan
 from launcher.model.reach import reached
-from launcher.model.stages import Tell, stage
+from launcher.model.stages import Notify, stage
 from launcher.model.target import target_of
 from launcher.planning.networks import subnet_id
 from launcher.planning.pin import zone
@@ -22,7 +22,7 @@ from launcher.rendering.names import stack_name
 from launcher.sandbox.cluster.existing import ExistingCluster
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.environment import ACCOUNT
-from launcher.sandbox.kubernetes.hyperpod_chart import stand_ins
+from launcher.sandbox.kubernetes.hyperpod_chart import emulated_files
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.cluster.reach import attached
 from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
@@ -34,25 +34,25 @@ from launcher.workflow.deploy.steps import DeployContext, DeployOptions
 
 @contextmanager
 def sandbox_for(
-    region: str, scheduler: str, given: Sandbox | None, tell: Tell, environment: Mapping[str, str]
+    region: str, scheduler: str, given: Sandbox | None, notify: Notify, environment: Mapping[str, str]
 ) -> Iterator[Sandbox]:
     """The sandbox that was given or that stays, which goes on afterwards; else a new one, which ends with the block."""
     if given is not None:
         yield given
         return
-    box = attached(environment, region)
-    if box is not None:
-        tell("in the running sandbox: slipway sandbox status")
-        yield box
+    sandbox = attached(environment, region)
+    if sandbox is not None:
+        notify("in the running sandbox: slipway sandbox status")
+        yield sandbox
         return
     with ExitStack() as lasting:
-        with stage(tell, "starting an emulated AWS on this computer"):
-            box = lasting.enter_context(Sandbox(region=region, scheduler=scheduler))
-        yield box
+        with stage(notify, "starting an emulated AWS on this computer"):
+            sandbox = lasting.enter_context(Sandbox(region=region, scheduler=scheduler))
+        yield sandbox
 
 
-def stand_ins_for(box: Sandbox, plan: Plan) -> tuple[str, ...]:
-    """Make stand-ins for what a plan names as being there: VPC, buckets, training plan, Kubernetes cluster."""
+def prerequisites_for(sandbox: Sandbox, plan: Plan) -> tuple[str, ...]:
+    """Create the existing resources that a plan names: VPC, buckets, training plan, Kubernetes cluster."""
     network, request = plan.request.network, plan.request
     zones = {subnet.id: subnet.az_id for subnet in network.subnets}
     own = subnet_id(plan)
@@ -64,17 +64,17 @@ def stand_ins_for(box: Sandbox, plan: Plan) -> tuple[str, ...]:
     uris += [reach.uri for reach in reached(request)]
     uris += [serve.model_uri, serve.artifacts_uri] if serve is not None else []
     buckets = [uri.removeprefix("s3://").partition("/")[0] for uri in uris if uri is not None]
-    return box.make_stand_ins(
+    return sandbox.create_prerequisites(
         vpc_id=network.vpc_id,
         zones=zones,
         security_groups=network.security_group_ids,
         buckets=buckets,
         training_plans=_bought(plan),
-        cluster=_existing(box, plan),
+        cluster=_existing(sandbox, plan),
     )
 
 
-def _existing(box: Sandbox, plan: Plan) -> ExistingCluster | None:
+def _existing(sandbox: Sandbox, plan: Plan) -> ExistingCluster | None:
     """The Kubernetes cluster that a plan names; None where it names none, or one that was deployed here.
 
     One without a store of its own is refused, as it is in AWS: only a cluster that Slipway deployed has one.
@@ -83,7 +83,7 @@ def _existing(box: Sandbox, plan: Plan) -> ExistingCluster | None:
     row, target = target_of(place.target), request.target
     if target.cluster is None or not row.pods or request.checkpoint.foreign_store_uri is None:
         return None
-    if stack_name(plan, "training") in {stack["name"] for stack in box.stacks()}:
+    if stack_name(plan, "training") in {stack["name"] for stack in sandbox.stacks()}:
         return None
     return ExistingCluster(
         name=plan.cluster_name,
@@ -123,9 +123,9 @@ def _bought(plan: Plan) -> list[TrainingPlan]:
     return [held]
 
 
-def context_in(box: Sandbox, priced: Priced, plan: Plan, options: DeployOptions) -> DeployContext:
+def context_in(sandbox: Sandbox, priced: Priced, plan: Plan, options: DeployOptions) -> DeployContext:
     """What a deployment into a sandbox happens in; one that runs already others may deploy to."""
-    environment = box.process_environment(options.environment)
+    environment = sandbox.process_environment(options.environment)
     session = Session(environment=environment, region=plan.place.region)
     toolkit = stacks.find(session, toolkit_stack(plan.request.security.qualifier))
     return DeployContext(
@@ -134,11 +134,11 @@ def context_in(box: Sandbox, priced: Priced, plan: Plan, options: DeployOptions)
         account=None if toolkit is not None and toolkit.status in COMPLETE else ACCOUNT,
         zone=zone(plan.place, priced.catalog),
         catalog=priced.catalog,
-        cluster=lambda name: cluster_state(box, name),
-        tell=options.tell,
+        cluster=lambda name: cluster_state(sandbox, name),
+        notify=options.notify,
         max_usd=priced.context.rules.max_usd,
         approve=options.approve,
-        root=options.root if options.box is not None else None,
+        root=options.root if options.emulator is not None else None,
         pinned=lambda: _chart_in_sandbox(options),
     )
 
@@ -147,21 +147,23 @@ def _chart_in_sandbox(options: DeployOptions) -> Mapping[str, bytes]:
     """HyperPod's chart and the layer with helm where they are there, else small ones of the sandbox's own."""
     files = there(options.environment)
     if files is not None:
-        options.tell("the cache contains HyperPod's chart: the sandbox renders it")
+        options.notify("the cache contains HyperPod's chart: the sandbox renders it")
         return files
-    options.tell("the cache does not contain HyperPod's chart: the sandbox uses its own small chart")
-    return stand_ins()
+    options.notify("the cache does not contain HyperPod's chart: the sandbox uses its own small chart")
+    return emulated_files()
 
 
-def left_out(box: Sandbox, checked: Verification | None, stand_ins: Iterable[str]) -> tuple[str, ...]:
+def left_out(sandbox: Sandbox, checked: Verification | None, prerequisites: Iterable[str]) -> tuple[str, ...]:
     """What the sandbox did not make or nobody read back, each with the reason; None where nothing was deployed."""
-    assumed = dict.fromkeys(stand_ins, "emulated; your own is not read")
+    assumed = dict.fromkeys(prerequisites, "emulated; your own is not read")
     if checked is None:
         return tuple(f"{name}: {reason}" for name, reason in sorted(assumed.items()))
-    known = {emulated.name: emulated.reason for emulated in box.not_emulated([stack.name for stack in checked.stacks])}
+    known = {
+        emulated.name: emulated.reason for emulated in sandbox.not_emulated([stack.name for stack in checked.stacks])
+    }
     return tuple(f"{name}: {reason}" for name, reason in sorted({**checked.unread, **known, **assumed}.items()))
 
 
-def cluster_state(box: Sandbox, name: str) -> ClusterState:
+def cluster_state(sandbox: Sandbox, name: str) -> ClusterState:
     """A cluster as its scheduler runs it, by queue."""
-    return ClusterState(name=name, queues=tuple(QueueState(**group) for group in box.groups(name)))
+    return ClusterState(name=name, queues=tuple(QueueState(**group) for group in sandbox.groups(name)))

@@ -29,7 +29,7 @@ from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.sizing import head_node
 from launcher.model.spending import small
-from launcher.model.stages import Part, Stage, Tell, stage
+from launcher.model.stages import Notify, Part, Stage, stage
 from launcher.model.target import target_of
 from launcher.model.units import HOUR_S, spoken
 from launcher.records.documents import quote_document
@@ -53,7 +53,7 @@ from launcher.workflow.doctor.rates import running_rates
 GIB = 2**30
 
 
-def remove_left_log(plan: Plan, session: Session, tell: Tell) -> None:
+def remove_left_log(plan: Plan, session: Session, notify: Notify) -> None:
     """Remove what an earlier cluster of a plan has left of its control plane's log, before a new one is deployed.
 
     The group of a stack or of a cluster that stands is left alone.
@@ -78,7 +78,7 @@ def remove_left_log(plan: Plan, session: Session, tell: Tell) -> None:
         )
         raise ImpossibleError(message, hint=fix) from problem
     size = f"{left.stored_bytes / GIB:.3f} GiB"
-    tell(f"removed log group {name}, which EKS wrote after an earlier cluster was deleted ({size})")
+    notify(f"removed log group {name}, which EKS wrote after an earlier cluster was deleted ({size})")
 
 
 CELLS = 6
@@ -99,18 +99,18 @@ class StackEvents:
 
     def __init__(
         self,
-        tell: Tell,
+        notify: Notify,
         rates: Mapping[str, Mapping[str, Decimal]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin.
 
         Args:
-            tell: takes a line a stack, and what is in progress where it can.
+            notify: receives one line per stack, and shows work in progress if it can.
             rates: dollars an hour of resources by stack and logical id.
             clock: seconds.
         """
-        self._tell, self._rates, self._clock = tell, rates, clock
+        self._notify, self._rates, self._clock = notify, rates, clock
         self._begun = clock()
         self._stack = ""
         self._stage: Stage | None = None
@@ -160,7 +160,7 @@ class StackEvents:
             self._stage.end()
         self._stack, self._doing = stack, {}
         # The stack counts itself.
-        self._stage = stage(self._tell, f"stack {stack}" + (f": {count - 1} resources" if count > 1 else ""))
+        self._stage = stage(self._notify, f"stack {stack}" + (f": {count - 1} resources" if count > 1 else ""))
 
     def _began(self, state: str, kind: str, name: str, logical_id: str, now: float) -> None:
         """Take note of a resource in progress: what is paid by the hour counts from its creation on."""
@@ -176,7 +176,7 @@ class StackEvents:
         """Tell of a resource that is done with; of one that failed in any case."""
         words = f"  {state:<16} {kind:<38} {name}"
         if state.endswith("_FAILED") or self._stage is None:
-            self._tell(words)
+            self._notify(words)
         else:
             self._stage.detail(words)
 
@@ -215,7 +215,7 @@ class DeployContext:
     zone: str | None
     catalog: Catalog
     cluster: Callable[[str], ClusterState] | None
-    tell: Tell
+    notify: Notify
     max_usd: Decimal | None = None
     approve: Approve = no_confirmation
     root: Path | None = None
@@ -230,21 +230,27 @@ class DeployContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployOptions:
-    """Where and how a deployment goes; a dry run synthesises, says what would change, and changes nothing.
+    """Where and how to deploy.
 
-    `box` is a sandbox that runs already and goes on afterwards; None: with `sandbox` a new one, which ends with it, and
-    whose clusters are scheduled by `scheduler`: "slurm", "local", or "auto" for Slurm where it is installed. Outside
-    of it, `account` is prepared for the CDK first (None: it is examined instead), and `cluster` asks the scheduler of a
-    cluster what it runs (None: nothing answers that). `approve` is called when everything that would happen was shown,
-    and raises where somebody says no.
+    Attributes:
+        root: folder of `.slipway`.
+        notify: receives progress lines.
+        sandbox: deploy to the sandbox, not to AWS.
+        dry_run: synthesise, report what would change, and change nothing.
+        environment: of processes and AWS calls.
+        emulator: a running sandbox, which keeps running; None: `sandbox` starts one for this deployment.
+        scheduler: of the sandbox's clusters: "slurm", "local", or "auto" for Slurm if it is installed.
+        account: the AWS account to bootstrap for the CDK; None: the doctor checks the account instead.
+        cluster: reads what a cluster's scheduler runs; None: not read.
+        approve: called after all changes were shown; raises if the user declines.
     """
 
     root: Path
-    tell: Tell
+    notify: Notify
     sandbox: bool = False
     dry_run: bool = False
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    box: Sandbox | None = None
+    emulator: Sandbox | None = None
     # No job is submitted, so that a cluster needs no Slurm.
     scheduler: str = "local"
     account: str | None = None
@@ -257,8 +263,8 @@ class DeployTarget:
     """What a deployment happens in: its context, and in a sandbox that, with what was put there for the plan."""
 
     context: DeployContext
-    box: Sandbox | None = None
-    stand_ins: tuple[str, ...] = ()
+    emulator: Sandbox | None = None
+    prerequisites: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +317,7 @@ def synthesise(folder: RunFolder, quoted: Quote, context: DeployContext) -> tupl
     """
     cdk = Cdk(runner=context.runner, environment=context.environment)
     amounts = quoted.amounts(context.max_usd)
-    with stage(context.tell, "synthesising the stacks"):
+    with stage(context.notify, "synthesising the stacks"):
         assembly = cdk.synth(folder.path / "plan.json", quoted.digest, folder.assembly, amounts)
     refuse_without_efa(quoted.plan, assembly, context.instances)
     if context.pinned is None or not assembly.names_chart:
@@ -368,10 +374,10 @@ def bring_up(
     Raises:
         DeploymentFailedError: CloudFormation failed, or what is there is not what was planned.
     """
-    plan, tell = quoted.plan, context.tell
+    plan, notify = quoted.plan, context.notify
     session = Session(environment=context.environment, region=plan.place.region)
     refuse_unless_training_plan_fits(plan, session, now)
-    remove_left_log(plan, session, tell)
+    remove_left_log(plan, session, notify)
     if context.reach is not None:
         stack = stacks.find(session, stack_name(plan, TRAINING_STACK))
         if stack is None or WITH_MACHINES not in stack.outputs:
@@ -382,7 +388,7 @@ def bring_up(
     inputs = {f"{own}:{name}": value for name, value in cluster_of(plan).inputs(plan, session).items()}
     with around:
         outputs = carry_out(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now, inputs=inputs)
-    with stage(tell):
+    with stage(notify):
         checked = verify(
             plan,
             session,
@@ -391,7 +397,7 @@ def bring_up(
             zone=context.zone,
             usd_per_hour=quoted.usd_per_hour,
         )
-    tell(f"read back and as planned: {len(checked.verified)} facts, stacks: {len(checked.stacks)}")
+    notify(f"read back and as planned: {len(checked.verified)} facts, stacks: {len(checked.stacks)}")
     return Deployed(outputs=outputs, verification=checked)
 
 
@@ -407,7 +413,7 @@ def _control_outputs(
 ) -> Mapping[str, str]:
     with TemporaryDirectory(prefix="slipway-control-") as place:
         part = control_part(assembly, Path(place) / "cdk.out")
-        context.tell("control plane first: nodes start after its API has answered this computer")
+        context.notify("control plane first: nodes start after its API has answered this computer")
         outputs = carry_out(folder, quoted, bundle, context, cdk=cdk, assembly=part, now=now)
     return next(output for output in outputs.values() if "ClusterEndpoint" in output)
 
@@ -430,11 +436,11 @@ def carry_out(
     Raises:
         DeploymentFailedError: CloudFormation failed.
     """
-    place, tell = quoted.plan.place, context.tell
+    place, notify = quoted.plan.place, context.notify
     if context.account is not None:
-        with stage(tell, "preparing the account (cdk bootstrap)"):
+        with stage(notify, "preparing the account (cdk bootstrap)"):
             cdk.bootstrap(assembly, context.account, place.region, quoted.plan.request.security.qualifier)
-    with StackEvents(tell, rates_by_stack(assembly, context.catalog, place.region)) as events:
+    with StackEvents(notify, rates_by_stack(assembly, context.catalog, place.region)) as events:
         outputs = deploy(
             quoted,
             bundle,
@@ -445,5 +451,5 @@ def carry_out(
             on_line=events.line,
             inputs=inputs,
         )
-    tell(f"deployed in {spoken(events.elapsed())}: {', '.join(assembly.stacks)}")
+    notify(f"deployed in {spoken(events.elapsed())}: {', '.join(assembly.stacks)}")
     return outputs

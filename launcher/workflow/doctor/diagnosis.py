@@ -9,7 +9,7 @@ from launcher.model.diagnosis import Diagnosis, Outcome
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Plan
-from launcher.model.stages import Tell, stage
+from launcher.model.stages import Notify, stage
 from launcher.planning.pin import zone
 from launcher.workflow.doctor.account import ACCOUNT, BILLING
 from launcher.workflow.doctor.capacity import CAPACITY
@@ -64,7 +64,7 @@ def subject_of(
 
 
 def refuse_unless_ready(
-    subject: Subject, tell: Tell, examinations: Sequence[Examination] = PLAN_EXAMINATIONS
+    subject: Subject, notify: Notify, examinations: Sequence[Examination] = PLAN_EXAMINATIONS
 ) -> Diagnosis:
     """Go on only where nothing is known that a launch would fail on; what is not well is told.
 
@@ -73,7 +73,7 @@ def refuse_unless_ready(
     Raises:
         ImpossibleError: a check failed, with all that did.
     """
-    with stage(tell, "checking the account for this launch"):
+    with stage(notify, "checking the account for this launch"):
         diagnosis = examine(subject, examinations)
     if diagnosis.failed:
         errors: list[Finding] = [
@@ -83,7 +83,7 @@ def refuse_unless_ready(
         raise ImpossibleError("the account is not ready for this plan", findings=errors, hint="slipway doctor FILE")
     passed = sum(check.result is Outcome.OK for check in diagnosis.checks)
     unknown = [check for check in diagnosis.checks if check.result is Outcome.UNKNOWN]
-    tell(f"doctor: {passed} checks passed" + (f", {len(unknown)} could not run" if unknown else ""))
+    notify(f"doctor: {passed} checks passed" + (f", {len(unknown)} could not run" if unknown else ""))
     for check in unknown:
-        tell(f"  ? {check.name}: {check.asked}: {check.got}")
+        notify(f"  ? {check.name}: {check.asked}: {check.got}")
     return diagnosis

@@ -11,6 +11,7 @@ from launcher.catalog.load import Catalog
 from launcher.model.errors import DeclinedError, InterruptedAtQuestionError, SlipwayError
 from launcher.model.plan import Plan
 from launcher.model.spending import StackCost, hourly, small
+from launcher.model.stages import Notify
 from launcher.rendering.names import stack_name
 from launcher.workflow.doctor.running_costs import NOT_STARTED, PARTS, costs
 
@@ -64,7 +65,7 @@ def report_running_costs(
     plan: Plan,
     environment: Mapping[str, str],
     catalog: Catalog,
-    tell: Callable[[str], None],
+    notify: Notify,
     keep: Callable[[tuple[tuple[str, str], ...]], None] = lambda _: None,
     *,
     sandbox: bool = False,
@@ -82,10 +83,10 @@ def report_running_costs(
         try:
             left = left_running(plan, session, catalog, datetime.now(UTC), sandbox=sandbox)
         except KeyboardInterrupt:
-            tell(f"interrupted again before the check of what is billed: {_down(plan, sandbox=sandbox)} checks")
+            notify(f"interrupted again before the check of what is billed: {_down(plan, sandbox=sandbox)} checks")
             raise
         for line in left.lines:
-            tell(line)
+            notify(line)
         keep(left.stacks)
         raise
 
@@ -97,7 +98,7 @@ def _down(plan: Plan, *, sandbox: bool) -> str:
 
 @contextmanager
 def report_earlier_runs(
-    earlier: Sequence[Plan], environment: Mapping[str, str], catalog: Catalog, tell: Callable[[str], None]
+    earlier: Sequence[Plan], environment: Mapping[str, str], catalog: Catalog, notify: Notify
 ) -> Iterator[None]:
     """A story after whose end the clusters of its earlier attempts are left: whatever its end, each is told.
 
@@ -109,24 +110,22 @@ def report_earlier_runs(
     except DeclinedError as answer:
         if not earlier:
             raise
-        _report_plans(earlier, environment, catalog, tell)
+        _report_plans(earlier, environment, catalog, notify)
         raise DeclinedError("nothing more was done") from answer
     except (KeyboardInterrupt, SlipwayError):
-        _report_plans(earlier, environment, catalog, tell)
+        _report_plans(earlier, environment, catalog, notify)
         raise
-    _report_plans(earlier, environment, catalog, tell)
+    _report_plans(earlier, environment, catalog, notify)
 
 
-def _report_plans(
-    plans: Sequence[Plan], environment: Mapping[str, str], catalog: Catalog, tell: Callable[[str], None]
-) -> None:
+def _report_plans(plans: Sequence[Plan], environment: Mapping[str, str], catalog: Catalog, notify: Notify) -> None:
     """Look at the stacks of each cluster, once however many plans have shared it."""
     for plan in {(shared.cluster_name, shared.place.region): shared for shared in plans}.values():
         region = plan.place.region
         left = left_running(plan, Session(environment=environment, region=region), catalog, datetime.now(UTC))
-        tell(f"cluster {plan.cluster_name} in {region}, which got no instances for the job: {left.lines[0]}")
+        notify(f"cluster {plan.cluster_name} in {region}, which got no instances for the job: {left.lines[0]}")
         for line in left.lines[1:]:
-            tell(line)
+            notify(line)
 
 
 def _rate(cost: StackCost) -> str:

@@ -5,7 +5,7 @@ every call, and CloudWatch keeps the counts, also of a removed cluster. Slipway 
 about the run, and writes its measurement again with them.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -18,6 +18,7 @@ from launcher.aws.session import Session
 from launcher.model.errors import AwsError, UnreadableInputError
 from launcher.model.measurement import Measurement
 from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS
+from launcher.model.stages import Notify
 from launcher.model.units import HOUR_S
 from launcher.records.measurements import FILE, add_measurement, measurement_document, parse_measurement
 from launcher.records.run_folder import RUNS, STAMP, RunFolder
@@ -42,9 +43,7 @@ class Count(NamedTuple):
     nodes: float
 
 
-def learn_tails(
-    name: str, root: Path, environment: Mapping[str, str], now: datetime, tell: Callable[[str], None]
-) -> None:
+def learn_tails(name: str, root: Path, environment: Mapping[str, str], now: datetime, notify: Notify) -> None:
     """Keep how long the nodes of a plan's runs stayed, where that is not known yet and can be by now."""
     place = root / RUNS / name
     if not place.is_dir():
@@ -61,14 +60,14 @@ def learn_tails(
                 measurement, plan_file.load(path / "plan.json").name, following or now, environment
             )
         except AwsError as problem:
-            tell(
+            notify(
                 f"cannot read how long the nodes of {measurement.run} stayed, so later quotes cannot use it: {problem}"
             )
             return
         except UnreadableInputError:
             continue  # what reads the plan names it
         if hours is not None:
-            _keep(folder, root / FILE, replace(measurement, idle_tail_h=hours), tell)
+            _keep(folder, root / FILE, replace(measurement, idle_tail_h=hours), notify)
 
 
 def _unknown(folder: RunFolder, now: datetime) -> Measurement | None:
@@ -136,16 +135,16 @@ def _until_none(counted: Iterable[Count]) -> Iterable[Count]:
             return
 
 
-def _keep(folder: RunFolder, path: Path, measurement: Measurement, tell: Callable[[str], None]) -> None:
+def _keep(folder: RunFolder, path: Path, measurement: Measurement, notify: Notify) -> None:
     """The measurement again, now with its tail, in the run folder and in the file that quotes are made with."""
     try:
         folder.write_json(IN_RUN, measurement_document(measurement))
         add_measurement(path, measurement)
     except OSError as problem:
-        tell(f"{path.name} cannot be written, so the next quote does not know how long nodes stay idle: {problem}")
+        notify(f"{path.name} cannot be written, so the next quote does not know how long nodes stay idle: {problem}")
     else:
         minutes = (measurement.idle_tail_h or 0.0) * 60
-        tell(
+        notify(
             f"the nodes of {measurement.run} stayed {minutes:.3g} minutes: stored in {path.name}, "
             "the next quote uses it"
         )

@@ -18,7 +18,7 @@ from launcher.pricing.own_cluster import OWN_CLUSTER
 from launcher.pricing.port import Port, port
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.pricing.training import TrainingPriced
-from launcher.pricing.verdict import Choice, Verdict, ending, judge, one_sided
+from launcher.pricing.verdict import Choice, Verdict, ending, one_sided, recommend
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import load_request, price_request
 
@@ -110,7 +110,7 @@ class Comparison(Opened[Priced]):
             chip = self.priced.catalog.instance_types[self.trainium.plan.place.instance_type].chip
             stack = chip.training_stack if chip is not None else None
             run_h = self.trainium.hours.mid
-            return judge(self.request, train, self.port, stack, run_h, measured=not self.unmeasured)
+            return recommend(self.request, train, self.port, stack, run_h, measured=not self.unmeasured)
         return self._of_one_side()
 
     @cached_property

@@ -16,7 +16,7 @@ from launcher.pricing.priced import NEURON, NVIDIA
 from launcher.pricing.serving.candidate import ServingCandidate
 from launcher.pricing.serving.crossover import turn, usd_per_request, utilisation
 from launcher.pricing.serving.quoting import ServingPriced
-from launcher.pricing.serving.verdict import ServingChoice, Sides, judge, machines, sides
+from launcher.pricing.serving.verdict import ServingChoice, Sides, machines, recommend, sides
 from launcher.pricing.verdict import Verdict
 from launcher.workflow.quote.compare import Opened, both_priced
 from launcher.workflow.quote.options import PriceOptions
@@ -77,7 +77,7 @@ class ServingComparison(Opened[ServingPriced]):
     @cached_property
     def verdict(self) -> Verdict:
         """What to do."""
-        return judge(self.sides)
+        return recommend(self.sides)
 
     def best_of(self, family: str) -> list[ServingCandidate]:
         """The best candidate of each type of a family that a verdict may rest on, of the pinned types before others."""

@@ -31,7 +31,7 @@ from launcher.catalog.selector import SAGEMAKER, Key
 from launcher.model.errors import AwsError, ImpossibleError, UnreadableInputError
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.stages import Stage, Tell, stage
+from launcher.model.stages import Notify, Stage, stage
 from launcher.model.target import target_of
 from launcher.records.cache_folder import cache_folder
 from launcher.records.price_cache import PriceCache
@@ -64,7 +64,7 @@ def refresh_file(
     *,
     environment: Mapping[str, str],
     now: datetime,
-    say: Tell,
+    say: Notify,
     everywhere: bool = False,
 ) -> RefreshReport:
     """Fresh prices for a plan file, or for everything without one: with credentials from AWS's APIs, else its files.
@@ -105,7 +105,7 @@ def refresh_file(
 
 
 def _report_fees(
-    request: PlanRequest, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Tell
+    request: PlanRequest, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Notify
 ) -> None:
     for target in (target_of(kind) for kind in request.target.kind or ()):
         if not target.fee_service:
@@ -175,7 +175,7 @@ def refresh_for(
     catalog: Catalog,
     environment: Mapping[str, str],
     now: datetime,
-    say: Tell,
+    say: Notify,
     place: Place | None = None,
 ) -> RefreshReport:
     """Fresh prices for a plan, or for one candidate of it; the caller loads the catalog anew, quotes and gates again.
@@ -189,7 +189,7 @@ def refresh_for(
 
 
 def refresh(
-    questions: Sequence[Question], *, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Tell
+    questions: Sequence[Question], *, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Notify
 ) -> RefreshReport:
     """Ask AWS and keep each answer in the environment's cache as it comes.
 
@@ -212,7 +212,7 @@ def refresh(
 
 
 def refresh_public(
-    questions: Sequence[Question], *, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Tell
+    questions: Sequence[Question], *, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Notify
 ) -> RefreshReport:
     """Read AWS's public files and keep each answer as it comes; the arguments are those of `refresh`.
 
@@ -239,7 +239,7 @@ def _files(environment: Mapping[str, str], catalog: Catalog) -> PublicFiles:
 
 
 def _reachable(
-    questions: Sequence[Question], sessions: Sessions, say: Tell
+    questions: Sequence[Question], sessions: Sessions, say: Notify
 ) -> tuple[tuple[Question, ...], tuple[str, ...]]:
     """The questions without the regions that the account may not use, and those regions."""
     asked_regions = {region for question in questions if question.kind in REGIONAL for region in question.regions}
@@ -292,7 +292,7 @@ class _Run:
     cache: PriceCache
     ask: Ask
     now: datetime
-    say: Tell
+    say: Notify
     total: int = 0
     came: int = 0
     prices: int = 0

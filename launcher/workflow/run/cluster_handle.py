@@ -57,7 +57,7 @@ def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, target: Dep
     """
     plan = quoted.plan
     session = Session(environment=target.context.environment, region=plan.place.region)
-    if plan.request.target.ssh_host is not None and target.box is None:
+    if plan.request.target.ssh_host is not None and target.emulator is None:
         handle = handle_over_ssh(plan, session)
         target.context.approve()
         return handle
@@ -74,7 +74,7 @@ def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, target: Dep
 
 
 def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> ClusterHandle:
-    context, tell = target.context, target.context.tell
+    context, notify = target.context, target.context.notify
     existing = kubernetes_cluster.find(plan, session)
     try:
         inspection = kubernetes_cluster.inspect_cluster(plan, existing, context.environment)
@@ -82,14 +82,14 @@ def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
         hint = problem.hint or UNREACHED
         raise ImpossibleError(f"{problem.message}; nothing was submitted", hint=hint) from problem
     facts = context.instances[plan.place.instance_type]
-    refuse_unless_well(plan, checks(plan, facts, inspection), tell)
-    tell(f"cluster {plan.cluster_name} exists: Slipway provisions nothing, and the quote does not include its cost")
+    refuse_unless_well(plan, checks(plan, facts, inspection), notify)
+    notify(f"cluster {plan.cluster_name} exists: Slipway provisions nothing, and the quote does not include its cost")
     context.approve()
     if existing.pod_identity is not None and not inspection.granted:
-        pause = (lambda _: None) if target.box is not None else time.sleep
-        grant(existing.pod_identity, namespace_of(plan), existing.account(plan), session, tell, wait=pause)
+        pause = (lambda _: None) if target.emulator is not None else time.sleep
+        grant(existing.pod_identity, namespace_of(plan), existing.account(plan), session, notify, wait=pause)
     way = existing.head_node
-    if target.box is not None:
+    if target.emulator is not None:
         way = replace(way, via=SANDBOX, instance=_mark(target))
     return ClusterHandle(
         head_node=way,
@@ -108,14 +108,14 @@ def scheduler_of(plan: Plan) -> str:
 
 
 def _head_node(plan: Plan, done: Deployed, session: Session, target: DeployTarget) -> HeadNode:
-    if target.box is not None:
+    if target.emulator is not None:
         role, mark = done.training.get(kubernetes_cluster.ROLE), _mark(target)
         return HeadNode(via=SANDBOX, host=done.cluster_name, instance=mark, region=plan.place.region, role=role)
     return cluster_of(plan).head_node(plan, done.training, session)
 
 
 def _mark(target: DeployTarget) -> str | None:
-    stays = target.box.stays if target.box is not None else None
+    stays = target.emulator.stays if target.emulator is not None else None
     return stays.mark if stays is not None else None
 
 

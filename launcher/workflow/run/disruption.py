@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 from launcher.model.budget_stop import stops_at
 from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.plan import Plan
+from launcher.model.stages import Notify
 from launcher.model.target import target_of
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.names import stack_name
-from launcher.sandbox.guard_play import LOOK_S, PERIOD
+from launcher.sandbox.guard_schedule import LOOK_S, PERIOD
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.history.attempts import NODE_LOST
 from launcher.workflow.run.follow import Follower
@@ -25,17 +26,15 @@ WITHOUT_CHECKPOINT_S = 30.0
 
 
 @contextmanager
-def guard_called(
-    plan: Plan, box: Sandbox | None, environment: Mapping[str, str], tell: Callable[[str], None]
-) -> Iterator[None]:
+def guard_called(plan: Plan, sandbox: Sandbox | None, environment: Mapping[str, str], notify: Notify) -> Iterator[None]:
     """Have the guard called while the block follows the job, and for the last time when it ends."""
     guard = target_of(plan.place.target).guard
-    if box is None or guard is None or stops_at(plan.request, plan.place.option) is None:
+    if sandbox is None or guard is None or stops_at(plan.request, plan.place.option) is None:
         yield
         return
     minutes = PERIOD.total_seconds() / 60
-    tell(f"the guard looks every {LOOK_S:g} s in the sandbox; each time {minutes:g} minutes have passed for it")
-    play = box.guard_play(stack_name(plan, "training"), guard.module, environment)
+    notify(f"the guard looks every {LOOK_S:g} s in the sandbox; each time {minutes:g} minutes have passed for it")
+    play = sandbox.guard_schedule(stack_name(plan, "training"), guard.module, environment)
     play.start()
     try:
         yield
@@ -64,38 +63,38 @@ class Undisturbed:
 
 def disruption_for(
     plan: Plan,
-    box: Sandbox | None,
+    sandbox: Sandbox | None,
     cluster: str | None,
     watch: RemoteWatch,
     *,
     folder: RunFolder,
     after_s: float | None,
-    tell: Callable[[str], None],
+    notify: Notify,
 ) -> Undisturbed:
     """What is done to a job: its first node is lost once, `after_s` seconds after the first whole checkpoint.
 
     Where none has come, it is lost `WITHOUT_CHECKPOINT_S` seconds later than that after its command began. `after_s` is
-    None for never; `box` is None outside a sandbox.
+    None for never; `sandbox` is None outside a sandbox.
     """
-    if box is None or cluster is None or after_s is None:
+    if sandbox is None or cluster is None or after_s is None:
         return Undisturbed()
     row = target_of(plan.place.target)
     # Of pods the cluster itself says what became of them, and spot in HyperPod drains its node as EC2's does.
     kind: type[_Disruption] = _NodeFailure if row.resumes_jobs and not row.pods else _Interruption
     kind = _JobInterruption if row.per_job else kind
-    return kind(box=box, cluster=cluster, watch=watch, folder=folder, after_s=after_s, tell=tell)
+    return kind(sandbox=sandbox, cluster=cluster, watch=watch, folder=folder, after_s=after_s, notify=notify)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Disruption(Undisturbed):
     """The loss of the job's first node."""
 
-    box: Sandbox
+    sandbox: Sandbox
     cluster: str
     watch: RemoteWatch
     folder: RunFolder
     after_s: float
-    tell: Callable[[str], None]
+    notify: Notify
     due_at: float | None = None
     saved: bool = False
     not_played: str = "the job ended before its command started"
@@ -116,7 +115,7 @@ class _Disruption(Undisturbed):
             return False
         self.not_played = ""
         if not self.saved:
-            self.tell("no complete checkpoint exists yet: simulating the interruption anyway")
+            self.notify("no complete checkpoint exists yet: simulating the interruption anyway")
         return True
 
     def victim(self) -> str | None:
@@ -139,10 +138,10 @@ class _Interruption(_Disruption):
             node = self.victim()
             if node is None:
                 return
-            self.tell(f"EC2 reclaims {node}: 2 minutes' notice")
-            loss = self.box.lose_node(self.cluster, node, notice_s=NOTICE_S)
+            self.notify(f"EC2 reclaims {node}: 2 minutes' notice")
+            loss = self.sandbox.lose_node(self.cluster, node, notice_s=NOTICE_S)
             left = "after the job had left the node" if loss.drained else "with the job still running on the node"
-            self.tell(f"{loss.node} and its disk are lost, {left}; another node replaces it")
+            self.notify(f"{loss.node} and its disk are lost, {left}; another node replaces it")
         except (SlipwayError, RuntimeError, OSError) as problem:
             self.failure = problem
 
@@ -181,8 +180,8 @@ class _NodeFailure(_Disruption):
         node = self.victim()
         if node is None:
             return
-        self.tell(f"{node} fails, with the job on it")
-        self.box.fail_node(self.cluster, node)
+        self.notify(f"{node} fails, with the job on it")
+        self.sandbox.fail_node(self.cluster, node)
         # The agent is gone with its node and leaves no word of the end. The next attempt waits for the new node.
         self.watch.mirror.sync()
         follower.look()
@@ -192,8 +191,8 @@ class _NodeFailure(_Disruption):
         self.folder.append_event(
             "interrupted", time=lost_at, attempt=attempt, ended_by=NODE_LOST, exit_code=None, node=node
         )
-        self.box.replace_node(self.cluster, node)
-        self.tell(f"HyperPod's automatic recovery replaced {node}; the new node has an empty disk")
+        self.sandbox.replace_node(self.cluster, node)
+        self.notify(f"HyperPod's automatic recovery replaced {node}; the new node has an empty disk")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -203,5 +202,5 @@ class _JobInterruption(_Disruption):
     def check(self, follower: Follower) -> None:
         del follower
         if self.is_due() and self.victim() is not None:
-            self.tell("SageMaker reclaims the instances without notice")
-            self.box.interrupt_job(self.watch.job.job)
+            self.notify("SageMaker reclaims the instances without notice")
+            self.sandbox.interrupt_job(self.watch.job.job)

@@ -218,7 +218,7 @@ def load(
     seconds: float,
     root: Path,
     now: datetime,
-    tell: Callable[[LoadStep], None],
+    on_step: Callable[[LoadStep], None],
 ) -> LoadTest:
     """A ramp of requests at once, beside the quote of the newest run, and kept in its folder for later quotes.
 
@@ -231,7 +231,7 @@ def load(
     steps = []
     for concurrency in ramp(most or load_plan.at_once(state.instances)):
         done = step(ask, concurrency, seconds)
-        tell(done)
+        on_step(done)
         if done.failures == done.requests:
             raise DeploymentFailedError(f"no answer with {concurrency} requests at once: {done.failure}")
         steps.append(done)

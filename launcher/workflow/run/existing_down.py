@@ -15,6 +15,7 @@ from launcher.model.kubernetes import JOB_KINDS, PLAN_LABEL, RUN_ANNOTATION
 from launcher.model.plan import Plan
 from launcher.model.removal import Removal, Retained, RetainedKind
 from launcher.model.request import PlanRequest
+from launcher.model.stages import Notify
 from launcher.model.target import target_of
 from launcher.planning.pin import pinned_plan
 from launcher.records import run_folder
@@ -154,7 +155,7 @@ def _retained(connection: Connection, plan: Plan, existing: ExistingCluster) -> 
 def remove_jobs(
     cluster_jobs: JobsThere,
     environment: Mapping[str, str],
-    tell: Callable[[str], None],
+    notify: Notify,
     *,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
@@ -167,7 +168,7 @@ def remove_jobs(
     """
     with closing(connection_to(cluster_jobs.existing.head_node, environment)) as connection:
         for job in cluster_jobs.jobs:
-            tell(f"deleting {job.kind} {job.submitted.folder}")
+            notify(f"deleting {job.kind} {job.submitted.folder}")
             jobs = KubernetesJobs(connection=connection, namespace=namespace_of(cluster_jobs.plan), kind=job.kind)
             jobs.remove(job.submitted)
             end = clock() + PATIENCE_S
@@ -178,15 +179,15 @@ def remove_jobs(
                         hint="run the same command to check again; only its controller should remove a finalizer",
                     )
                 sleep(LOOK_S)
-    _take_back(cluster_jobs, environment, tell)
+    _take_back(cluster_jobs, environment, notify)
     gone = tuple((name, "gone") for name, _ in cluster_jobs.removal.jobs)
     return replace(cluster_jobs.removal, done=True, jobs=gone)
 
 
-def _take_back(cluster_jobs: JobsThere, environment: Mapping[str, str], tell: Callable[[str], None]) -> None:
+def _take_back(cluster_jobs: JobsThere, environment: Mapping[str, str], notify: Notify) -> None:
     plan, pod_identity = cluster_jobs.plan, cluster_jobs.existing.pod_identity
     if pod_identity is None or not cluster_jobs.granted:
         return
     namespace, account = namespace_of(plan), cluster_jobs.existing.account(plan)
     if revoke(pod_identity, namespace, account, Session(environment=environment, region=plan.place.region)):
-        tell(f"the cluster's role is no longer granted to pods of {namespace}/{account}")
+        notify(f"the cluster's role is no longer granted to pods of {namespace}/{account}")

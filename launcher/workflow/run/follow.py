@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from launcher.agent.metrics import figures_in
 from launcher.model.report import RunStatus
+from launcher.model.stages import Notify
 from launcher.records.run_folder import RunFolder
 from launcher.submit.jobs import SchedulerError
 from launcher.workflow.history.attempts import read_events
@@ -194,7 +195,7 @@ class StopCondition:
     is_met: Callable[[RunFolder], bool] | None
     watch: RemoteWatch
     folder: RunFolder
-    tell: Callable[[str], None]
+    notify: Notify
     checked_step: int | None = None
     over: bool = False
 
@@ -209,7 +210,7 @@ class StopCondition:
             self.watch.source.cancel(self.watch.job)
         except SchedulerError as problem:
             self.checked_step = None
-            self.tell(f"{problem.message}; trying again")
+            self.notify(f"{problem.message}; trying again")
         else:
             self.over = True
-            self.tell(f"step {follower.step}: the measurement is complete, cancelling the job")
+            self.notify(f"step {follower.step}: the measurement is complete, cancelling the job")

@@ -27,6 +27,7 @@ from launcher.model.meter import Meter
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.report import Report, RunStatus
+from launcher.model.stages import Notify
 from launcher.model.target import SLURM, target_of
 from launcher.model.units import spoken
 from launcher.pricing.priced import Priced
@@ -136,11 +137,11 @@ _WORDS: dict[str, Callable[[dict[str, object]], str]] = {
 }
 
 
-def tell_event(event: dict[str, object], tell: Callable[[str], None]) -> None:
+def notify_of_event(event: dict[str, object], notify: Notify) -> None:
     """Tell a person of an event, where it is one for a person."""
     words = event_words(event)
     if words is not None:
-        tell(words)
+        notify(words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,8 +180,8 @@ class _Launch:
     target: DeployTarget
 
     def shell(self, head_node: HeadNode, key: str, store: Objects) -> Shell:
-        if self.target.box is not None:
-            return self.target.box.head_node(str(head_node.host), self.options.environment)
+        if self.target.emulator is not None:
+            return self.target.emulator.head_node(str(head_node.host), self.options.environment)
         return connect(head_node, self.options.environment, key=key, store=store)
 
     @property
@@ -242,7 +243,7 @@ def _refuse_an_unproven_run(story: LaunchLog, report: Report, options: LaunchOpt
         hint = f"slipway logs {name} shows its files; set checkpoint.layout, pattern or mode"
         raise DeploymentFailedError(f"the job succeeded, the rehearsal failed: {'; '.join(unproven)}", hint=hint)
     for reason in unproven:
-        options.tell(f"warning: {reason}")
+        options.notify(f"warning: {reason}")
 
 
 def show_launch(priced: Priced, rank: int, quoted: Quote, options: LaunchOptions) -> None:
@@ -261,7 +262,7 @@ def show_launch(priced: Priced, rank: int, quoted: Quote, options: LaunchOptions
     where = plan.request.target.ssh_host or f"cluster {plan.cluster_name}"
     slurm = target_of(plan.place.target).scheduler == SLURM
     queue = f", partition {queue_name(plan.place.instance_type)}" if slurm else ""
-    options.tell(f"would submit the job to {where}{queue}; nothing was done")
+    options.notify(f"would submit the job to {where}{queue}; nothing was done")
 
 
 def _launch(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions) -> Report:
@@ -270,7 +271,7 @@ def _launch(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions)
     declined = False
     try:
         with (
-            report_ended_sandbox(options.tell, ends=ends),
+            report_ended_sandbox(options.notify, ends=ends),
             recorded_command(folder, "launch", sandbox=options.sandbox, done="done"),
             ExitStack() as stack,
         ):
@@ -286,17 +287,17 @@ def _launch(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions)
             story.status = RunStatus.INTERRUPTED if isinstance(ended, KeyboardInterrupt) else RunStatus.FAILED
         else:
             rate = f", at ${quoted.usd_per_hour:.2f} an hour" if quoted.usd_per_hour is not None else ""
-            options.tell(f"the job continues{rate}")
+            options.notify(f"the job continues{rate}")
             for way in ("attach", "cancel", *(("down",) if deploys(plan) else ())):
-                options.tell(f"next: slipway {way} {plan.name}")
+                options.notify(f"next: slipway {way} {plan.name}")
         raise
     finally:
         report = story.write()
         if not declined:
-            keep_measurement(plan.name, folder, options.root, priced.catalog, options.tell)
+            keep_measurement(plan.name, folder, options.root, priced.catalog, options.notify)
             if not options.sandbox:
-                learn_tails(plan.name, options.root, options.environment, datetime.now(UTC), options.tell)
-            share(plan.name, folder, options.environment, datetime.now(UTC), options.tell)
+                learn_tails(plan.name, options.root, options.environment, datetime.now(UTC), options.notify)
+            share(plan.name, folder, options.environment, datetime.now(UTC), options.notify)
     return report
 
 
@@ -308,7 +309,7 @@ def _go(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions, sta
     figures = None if options.sandbox else quoted_figures
     base = Path(priced.path).resolve().parent
     bundle = record(folder, quoted, rank, priced.catalog, base, run=key, figures=figures)
-    options.tell(f"run folder {folder.path.relative_to(options.root)}")
+    options.notify(f"run folder {folder.path.relative_to(options.root)}")
     target = reminding(
         target_for(priced, quoted, options, stack),
         quoted.plan,
@@ -320,13 +321,13 @@ def _go(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions, sta
     launch = _Launch(
         priced=priced, quoted=quoted, bundle=bundle, key=key, folder=folder, options=options, target=target
     )
-    if target.box is not None:
-        stack.callback(_keep_logs, target.box, folder)
+    if target.emulator is not None:
+        stack.callback(_keep_logs, target.emulator, folder)
     with ExitStack() as unsubmitted:
-        if (target.box is None or target.box.stays is not None) and deploys(quoted.plan):
+        if (target.emulator is None or target.emulator.stays is not None) and deploys(quoted.plan):
             keep, aws = partial(setattr, story, "stacks"), target.context.environment
             cost_notice = report_running_costs(
-                quoted.plan, aws, priced.catalog, options.tell, keep, sandbox=target.box is not None
+                quoted.plan, aws, priced.catalog, options.notify, keep, sandbox=target.emulator is not None
             )
             unsubmitted.enter_context(cost_notice)
         handle = cluster_handle(quoted, bundle, folder, _probing(target, quoted.plan, options))
@@ -341,13 +342,13 @@ def _probing(target: DeployTarget, plan: Plan, options: LaunchOptions) -> Deploy
     if not (target_of(plan.place.target).pods and deploys(plan)):
         return target
     context = target.context
-    reach = partial(refuse_unless_answered, plan, environment=context.environment, tell=options.tell)
+    reach = partial(refuse_unless_answered, plan, environment=context.environment, notify=options.notify)
     return replace(target, context=replace(context, reach=reach))
 
 
 def _ready(launch: _Launch, story: LaunchLog, handle: ClusterHandle) -> Submission:
     target = launch.target
-    if target.box is None or target.box.stays is not None:
+    if target.emulator is None or target.emulator.stays is not None:
         # A launcher that dies from here on leaves a run that `status` can complete.
         story.status = RunStatus.RUNNING
         story.write()
@@ -359,7 +360,7 @@ def _request(launch: _Launch, handle: ClusterHandle) -> JobRequest:
     plan = launch.quoted.plan
     store = launch.store(handle.names.store_uri, plan.place.region)
     first = launch.store(checkpoint_uri(plan, handle.names), plan.place.region)
-    below = begun_below(plan, first, launch.key if launch.options.fresh else None, launch.options.tell)
+    below = begun_below(plan, first, launch.key if launch.options.fresh else None, launch.options.notify)
     return JobRequest(
         quoted=launch.quoted,
         bundle=put_below(launch.bundle, below),
@@ -376,7 +377,7 @@ def _request(launch: _Launch, handle: ClusterHandle) -> JobRequest:
         store=store,
         environment=launch.aws,
         here=launch.options.environment,
-        tell=launch.options.tell,
+        notify=launch.options.notify,
         unreached=handle.unreached,
         operator=handle.operator,
         account=handle.account,
@@ -389,16 +390,16 @@ def _take_note(story: LaunchLog, handle: ClusterHandle, target: DeployTarget, pl
     if checked is not None:
         story.stacks = tuple((stack.name, stack.status) for stack in checked.stacks)
         story.verified = checked.verified
-    if target.box is not None:
-        story.not_emulated = left_out(target.box, checked, target.stand_ins)
+    if target.emulator is not None:
+        story.not_emulated = left_out(target.emulator, checked, target.prerequisites)
         if handle.deployed is not None and not target_of(plan.place.target).per_job:
-            story.scheduler = target.box.scheduler_name(handle.deployed.cluster_name)
+            story.scheduler = target.emulator.scheduler_name(handle.deployed.cluster_name)
 
 
-def _keep_logs(box: Sandbox, folder: RunFolder) -> None:
-    lines = [json.dumps(asdict(request), default=str) for request in box.s3_requests()]
+def _keep_logs(sandbox: Sandbox, folder: RunFolder) -> None:
+    lines = [json.dumps(asdict(request), default=str) for request in sandbox.s3_requests()]
     write_whole(folder.logs / "s3-requests.jsonl", "".join(f"{line}\n" for line in lines))
-    if faults := box.server_log():
+    if faults := sandbox.server_log():
         write_whole(folder.path / SANDBOX_LOG, faults)
 
 
@@ -419,30 +420,30 @@ def _follow(launch: _Launch, story: LaunchLog, submission: Submission) -> None:
         watch = RemoteWatch(
             mirror=Mirror(source=way.source, job=job, folder=place),
             look_s=options.look_s if options.look_s is not None else way.look_s,
-            tell=options.tell,
+            notify=options.notify,
             waits_s=waits_s(plan) + wait_s,
             give_up=options.give_up,
         )
         stack.callback(watch.close)
         disruption = disruption_for(
             launch.quoted.plan,
-            launch.target.box,
+            launch.target.emulator,
             head_node.host,
             watch,
             folder=folder,
             after_s=options.interrupt_after_s,
-            tell=options.tell,
+            notify=options.notify,
         )
         listeners = Listeners(
-            event=lambda event: tell_event(event, options.tell),
+            event=lambda event: notify_of_event(event, options.notify),
             progress=options.progress,
             first_checkpoint=disruption.first_checkpoint,
             command_started=disruption.command_started,
         )
         follower = Follower(job=place, folder=folder, log=place / way.source.log_name(job), listeners=listeners)
-        stop = StopCondition(is_met=options.stop_when, watch=watch, folder=folder, tell=options.tell)
+        stop = StopCondition(is_met=options.stop_when, watch=watch, folder=folder, notify=options.notify)
 
-        meters = MeterReader(folder=folder, tell=options.meter, environment=launch.aws)
+        meters = MeterReader(folder=folder, on_reading=options.meter, environment=launch.aws)
 
         def tick() -> None:
             beginning.check()
@@ -450,7 +451,7 @@ def _follow(launch: _Launch, story: LaunchLog, submission: Submission) -> None:
             stop.check(follower)
             meters.check()
 
-        with guard_called(launch.quoted.plan, launch.target.box, options.environment, options.tell):
+        with guard_called(launch.quoted.plan, launch.target.emulator, options.environment, options.notify):
             status = follower.follow(watch, tick=tick)
         story.not_played = disruption.finish()
         story.status = RunStatus.CANCELLED if _cancelled(watch, stop, folder) else status
@@ -458,14 +459,14 @@ def _follow(launch: _Launch, story: LaunchLog, submission: Submission) -> None:
 
 
 def _beginning(launch: _Launch, submission: Submission) -> Beginning:
-    plan, tell = launch.quoted.plan, launch.options.tell
+    plan, notify = launch.quoted.plan, launch.options.notify
     session = Session(environment=launch.aws, region=plan.place.region)
     # The sandbox emulates the window of a training plan for training jobs alone.
-    waits = launch.target.box is None or target_of(plan.place.target).per_job
+    waits = launch.target.emulator is None or target_of(plan.place.target).per_job
     cluster = str(submission.head_node.host)
-    beginning = Beginning(plan=plan, session=session, cluster=cluster, tell=tell, waits=waits)
+    beginning = Beginning(plan=plan, session=session, cluster=cluster, notify=notify, waits=waits)
     if wait_s := beginning.left_s:
-        tell(f"the nodes come in {spoken(wait_s)}, when the reservation starts: following until then")
+        notify(f"the nodes come in {spoken(wait_s)}, when the reservation starts: following until then")
     beginning.done = not wait_s
     return beginning
 

@@ -99,18 +99,18 @@ class MeterReader:
     """Reads the meter of a run every half minute, and tells it; `environment` is that of the AWS it runs in."""
 
     folder: RunFolder
-    tell: Callable[[Meter], None]
+    on_reading: Callable[[Meter], None]
     environment: Mapping[str, str] | None = None
-    told_at: float = field(default_factory=time.monotonic)
+    read_at: float = field(default_factory=time.monotonic)
 
     def check(self) -> None:
         """Tell the meter when it is due; called at every look."""
-        if time.monotonic() - self.told_at < EVERY_S:
+        if time.monotonic() - self.read_at < EVERY_S:
             return
-        self.told_at = time.monotonic()
+        self.read_at = time.monotonic()
         now = meter_of(self.folder, datetime.now(UTC), self.environment)
         if now is not None:
-            self.tell(now)
+            self.on_reading(now)
 
 
 def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | None = None) -> Meter | None:

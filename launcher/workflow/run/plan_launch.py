@@ -89,7 +89,7 @@ class Fallback:
         Raises:
             NoCapacityError: no candidate got machines.
         """
-        with report_earlier_runs(self.left, self.options.environment, first.priced.catalog, self.options.tell):
+        with report_earlier_runs(self.left, self.options.environment, first.priced.catalog, self.options.notify):
             return self._launch(first)
 
     def _launch(self, first: Picked) -> tuple[RunFolder, Report]:
@@ -101,14 +101,14 @@ class Fallback:
             except NoCapacityError as problem:
                 if deploys(quoted.plan):
                     self.left.append(quoted.plan)
-                self.options.tell(problem.message)
+                self.options.notify(problem.message)
                 following = self._following()
                 if following is None:
                     raise
             except NoPartitionError as problem:
                 if len(self.tried) == 1:
                     raise
-                self.options.tell(problem.message)
+                self.options.notify(problem.message)
                 following = self._following()
                 if following is None:
                     raise
@@ -131,7 +131,7 @@ class Fallback:
             why = self.judged[place]
             if why is None:
                 return rank
-            self.options.tell(f"{place_words(place)} is left out: {why}")
+            self.options.notify(f"{place_words(place)} is left out: {why}")
 
     def _obstacle(self, quoted: Quote) -> str | None:
         try:
@@ -143,9 +143,9 @@ class Fallback:
         priced = self.candidates()
         rank = self._next(priced)
         if rank is None:
-            self.options.tell("no capacity yet, and the gate allows no other candidate: the job continues to wait")
+            self.options.notify("no capacity yet, and the gate allows no other candidate: the job continues to wait")
             return False
-        self.options.tell(f"no capacity yet; the next candidate is {place_words(priced.candidates[rank - 1].place)}")
+        self.options.notify(f"no capacity yet; the next candidate is {place_words(priced.candidates[rank - 1].place)}")
         return True
 
     def _following(self) -> Picked | None:
@@ -159,7 +159,7 @@ class Fallback:
             try:
                 picked = self.requote(quoted.digest)
             except SlipwayError as refusal:
-                self.options.tell(f"{place_words(quoted.plan.place)}: {refusal.message}")
+                self.options.notify(f"{place_words(quoted.plan.place)}: {refusal.message}")
                 continue
             self.options = self.options_for(picked)
             return picked

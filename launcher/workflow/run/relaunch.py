@@ -14,6 +14,7 @@ from launcher.model.enums import CheckpointMode
 from launcher.model.errors import AwsError, ImpossibleError, SlipwayError
 from launcher.model.monitoring import JOBS_PREFIX
 from launcher.model.plan import Plan
+from launcher.model.stages import Notify
 from launcher.records.run_folder import RunFolder, earlier_runs
 from launcher.records.submission import recorded
 from launcher.rendering.cluster import owner_in
@@ -47,7 +48,7 @@ def refuse_fresh(plan: Plan) -> None:
         )
 
 
-def begun_below(plan: Plan, first: Objects, key: str | None, tell: Callable[[str], None]) -> str:
+def begun_below(plan: Plan, first: Objects, key: str | None, notify: Notify) -> str:
     """Where below a plan's first checkpoints this launch's go: "", or what begins with a slash.
 
     `key` is given for a launch that begins anew; later launches go on from it.
@@ -62,14 +63,14 @@ def begun_below(plan: Plan, first: Objects, key: str | None, tell: Callable[[str
         if mine not in (None, _signed(first)):
             first.put(_OWNER, str(mine).encode())
     except AwsError as problem:
-        tell(f"warning: cannot record the owner of this run beside its checkpoints: {problem.message}")
+        notify(f"warning: cannot record the owner of this run beside its checkpoints: {problem.message}")
     if key is not None:
         first.put(_POINTER, key.encode())
         return f"/{FRESH_FOLDER}/{key}"
     try:
         return _newest(first)
     except AwsError as problem:
-        tell(f"warning: cannot read whether a launch with --fresh uses another prefix: {problem.message}")
+        notify(f"warning: cannot read whether a launch with --fresh uses another prefix: {problem.message}")
         return ""
 
 
@@ -104,15 +105,15 @@ def reminding(
 
     `second` is asked, and raises where somebody says no, before a job is submitted beside one of the same plan.
     """
-    if target.box is not None and target.box.stays is None:
+    if target.emulator is not None and target.emulator.stays is None:
         return target
     context = target.context
 
     def approve() -> None:
         for line in earlier_run_lines(plan, context, now, fresh=fresh):
-            context.tell(line)
+            context.notify(line)
         if (running := _going_on(plan.name, folder, context)) is not None:
-            context.tell(f"warning: {running} (slipway attach {plan.name}, slipway cancel {plan.name})")
+            context.notify(f"warning: {running} (slipway attach {plan.name}, slipway cancel {plan.name})")
             second(f"submit a second job of {plan.name} beside it")
         context.approve()
 
@@ -127,7 +128,7 @@ def _going_on(name: str, folder: RunFolder, context: DeployContext) -> str | Non
     try:
         state = run_state(name, before, context.environment)
     except SlipwayError as problem:
-        context.tell(f"warning: whether run {before.path.name} of this plan still runs is unknown: {problem.message}")
+        context.notify(f"warning: whether run {before.path.name} of this plan still runs is unknown: {problem.message}")
         return None
     if state.status not in GOING_ON or state.submission is None:
         return None

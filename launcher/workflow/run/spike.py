@@ -24,7 +24,7 @@ from launcher.model.money import Range
 from launcher.model.plan import Plan
 from launcher.model.request import NodeRange, PlanRequest
 from launcher.model.spike import Spiked, SpikeResult
-from launcher.model.stages import Tell
+from launcher.model.stages import Notify
 from launcher.model.workload import TrainingWorkload
 from launcher.planning import throughput
 from launcher.planning.pin import pinned_plan
@@ -48,7 +48,7 @@ from launcher.workflow.run.plan_launch import launch_plan
 
 
 def remove_clusters(
-    runs: Iterable[RunFolder], begun: datetime, catalog: Catalog, environment: Mapping[str, str], tell: Tell
+    runs: Iterable[RunFolder], begun: datetime, catalog: Catalog, environment: Mapping[str, str], notify: Notify
 ) -> tuple[str, ...]:
     """Remove the clusters of a spike's runs; what is left all the same, with what it costs and how to remove it.
 
@@ -56,11 +56,11 @@ def remove_clusters(
     """
     plans = [pinned_plan(plan_file.load(run.path / "plan.json"), catalog) for run in runs]
     clusters = {(plan.cluster_name, plan.place.region): plan for plan in plans if deploys(plan)}
-    return tuple(line for plan in clusters.values() for line in _removed(plan, begun, catalog, environment, tell))
+    return tuple(line for plan in clusters.values() for line in _removed(plan, begun, catalog, environment, notify))
 
 
 def _removed(
-    plan: Plan, begun: datetime, catalog: Catalog, environment: Mapping[str, str], tell: Tell
+    plan: Plan, begun: datetime, catalog: Catalog, environment: Mapping[str, str], notify: Notify
 ) -> tuple[str, ...]:
     name, region = plan.cluster_name, plan.place.region
     session = Session(environment=environment, region=region)
@@ -69,13 +69,13 @@ def _removed(
         result = survey(subject, session, catalog, erase=True)
         if any(stack.deployed_at is not None and stack.deployed_at < begun for stack in result.going):
             raise ImpossibleError("it existed before the spike started")
-        removal = take_down(result, session, catalog, tell)
+        removal = take_down(result, session, catalog, notify)
     except SlipwayError as problem:
         left = left_running(plan, session, catalog, datetime.now(UTC))
         return () if left.nothing else (f"{name} was not removed: {problem.message}", *left.lines)
-    tell(f"removed what the spike created in {region}: {', '.join(name for name, _ in removal.stacks)}")
+    notify(f"removed what the spike created in {region}: {', '.join(name for name, _ in removal.stacks)}")
     for item in removal.kept:
-        tell(f"kept: {item.kind.value} {item.name}: {item.reason}")
+        notify(f"kept: {item.kind.value} {item.name}: {item.reason}")
     return ()
 
 
@@ -227,7 +227,7 @@ def _removed_after(
         yield
     except KeyboardInterrupt:
         if not options.sandbox and _folders(plan.name, options.root, begun):
-            options.tell(f"next: slipway down {plan.name} --checkpoints removes what the spike created")
+            options.notify(f"next: slipway down {plan.name} --checkpoints removes what the spike created")
         raise
     except SlipwayError:
         left += _remove(plan, begun, catalog, options)
@@ -238,11 +238,11 @@ def _removed_after(
 def _remove(plan: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions) -> tuple[str, ...]:
     folders, environment = _folders(plan.name, options.root, begun), options.environment
     if options.sandbox and folders:
-        box = options.box or attached(environment, folders[0].read_json("quote.json")["region"])
-        if box is None:
+        sandbox = options.emulator or attached(environment, folders[0].read_json("quote.json")["region"])
+        if sandbox is None:
             return ()
-        environment = box.process_environment(environment)
-    return remove_clusters(folders, begun, catalog, environment, options.tell)
+        environment = sandbox.process_environment(environment)
+    return remove_clusters(folders, begun, catalog, environment, options.notify)
 
 
 def _measure(

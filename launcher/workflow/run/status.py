@@ -1,6 +1,6 @@
 """The state of a run, from its cluster or from its run folder."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,6 +16,7 @@ from launcher.model.errors import AwsError, SlipwayError
 from launcher.model.job import JobFacts, JobState
 from launcher.model.report import Attempt, Report, RunStatus
 from launcher.model.request import PlanRequest
+from launcher.model.stages import Notify
 from launcher.records.command_record import KILLED, goes_on, read_command
 from launcher.records.documents import report_document, stored_report
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder, write_whole
@@ -80,7 +81,7 @@ def _own(request: PlanRequest) -> list[str]:
 
 
 def run_state(
-    name: str, folder: RunFolder, environment: Mapping[str, str], tell: Callable[[str], None] = lambda _: None
+    name: str, folder: RunFolder, environment: Mapping[str, str], notify: Notify = lambda _: None
 ) -> RunState:
     """Ask for a run; what it has written is brought into its folder on the way, and one that is over into the ledger.
 
@@ -97,16 +98,16 @@ def run_state(
         return _with_stacks(_left(name, folder), folder, environment)
     try:
         with gone_where_removed(submission, environment):
-            return _current_state(name, folder, submission, environment, tell)
+            return _current_state(name, folder, submission, environment, notify)
     except GoneError as gone:
-        tell(gone.message)
+        notify(gone.message)
         left = _left(name, folder)
-        learn_tails(name, folder.root, environment, datetime.now(UTC), tell)
+        learn_tails(name, folder.root, environment, datetime.now(UTC), notify)
         return replace(left, status=UNKNOWN) if left.status == RunStatus.RUNNING.value else left
 
 
 def _current_state(
-    name: str, folder: RunFolder, submission: Submission, environment: Mapping[str, str], tell: Callable[[str], None]
+    name: str, folder: RunFolder, submission: Submission, environment: Mapping[str, str], notify: Notify
 ) -> RunState:
     with closing(reached(submission, environment)) as way:
         source = way.source
@@ -122,9 +123,9 @@ def _current_state(
         simulated = judged.report is not None and judged.report.simulated
         return replace(judged, meter=meter_of(folder, now, None if simulated else environment))
     if judged.status != before:
-        keep_measurement(name, folder, folder.root, catalog_load.load(today=now.date()), tell)
-        share(name, folder, environment, now, tell)
-    learn_tails(name, folder.root, environment, now, tell)
+        keep_measurement(name, folder, folder.root, catalog_load.load(today=now.date()), notify)
+        share(name, folder, environment, now, notify)
+    learn_tails(name, folder.root, environment, now, notify)
     return judged
 
 

@@ -38,7 +38,7 @@ def follow_logs(
     write: Callable[[bytes], None],
     say: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
-    tell_meter: Callable[[Meter], None] = lambda _: None,
+    on_meter: Callable[[Meter], None] = lambda _: None,
 ) -> None:
     """Pass on what a run's job prints until it has left the queue for good.
 
@@ -52,7 +52,7 @@ def follow_logs(
     if submission is None:
         if not goes_on(folder):
             raise ImpossibleError(f"{name} has no job on a cluster to follow", hint=f"slipway logs {name}")
-        submission = _followed_here(folder, write, sleep, tell_meter)
+        submission = _followed_here(folder, write, sleep, on_meter)
     if submission is None:
         say(f"{name}: {run_state(name, folder, environment).status}")
         return
@@ -61,9 +61,9 @@ def follow_logs(
         if recorded_submission is None:
             raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")
         mirror = Mirror(source=way.source, job=recorded_submission.submitted, folder=folder.path / JOB_FOLDER)
-        watch = RemoteWatch(mirror=mirror, look_s=way.look_s, tell=say)
+        watch = RemoteWatch(mirror=mirror, look_s=way.look_s, notify=say)
         log, offset, over = mirror.folder / way.source.log_name(recorded_submission.submitted), 0, False
-        meters = MeterReader(folder=folder, tell=tell_meter, environment=environment_of(submission, environment))
+        meters = MeterReader(folder=folder, on_reading=on_meter, environment=environment_of(submission, environment))
         while not over:
             over = watch.ended()
             meters.check()
@@ -80,9 +80,9 @@ def follow_logs(
 
 
 def _followed_here(
-    folder: RunFolder, write: Callable[[bytes], None], sleep: Callable[[float], None], tell: Callable[[Meter], None]
+    folder: RunFolder, write: Callable[[bytes], None], sleep: Callable[[float], None], on_meter: Callable[[Meter], None]
 ) -> Submission | None:
-    meters, offsets = MeterReader(folder=folder, tell=tell), dict[int, int]()
+    meters, offsets = MeterReader(folder=folder, on_reading=on_meter), dict[int, int]()
     while True:
         over = not goes_on(folder)
         submission = recorded(folder)

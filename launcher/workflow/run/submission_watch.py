@@ -13,7 +13,7 @@ from typing import BinaryIO, Self
 from launcher.agent.exits import INTERRUPTED
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.job import JobFacts, JobState, Submitted
-from launcher.model.stages import Stage, Tell, stage
+from launcher.model.stages import Notify, Stage, stage
 from launcher.model.units import spoken
 from launcher.records.run_folder import EVENTS, METRICS
 from launcher.submit.jobs import Chunk, JobSource, UnreachableError
@@ -122,7 +122,7 @@ class RemoteWatch:
 
     mirror: Mirror
     look_s: float
-    tell: Tell
+    notify: Notify
     waits_s: float | None = None
     give_up: Callable[[], bool] = lambda: False
     clock: Callable[[], float] = time.monotonic
@@ -185,9 +185,9 @@ class RemoteWatch:
             code = facts.attempt.exit_code if facts.attempt is not None else None
             self.over = code not in (None, INTERRUPTED) or now - self.failed_at >= REQUEUE_S
             if self.over and facts.reason:
-                self.tell(f"job {self.job.job} failed: {facts.reason}")
+                self.notify(f"job {self.job.job} failed: {facts.reason}")
             if self.over and facts.keeps_nodes and self.source.cancel(self.job):
-                self.tell(f"job {self.job.job} was cancelled: its other pods waited for the failed pod")
+                self.notify(f"job {self.job.job} was cancelled: its other pods waited for the failed pod")
             return
         self.failed_at = None
         self.over = facts.state.final
@@ -202,7 +202,7 @@ class RemoteWatch:
 
     def _waits(self, words: str) -> None:
         self.close()
-        self.waiting = stage(self.tell, words)
+        self.waiting = stage(self.notify, words)
         limit = self.waits_s if self.waits_s is not None and not self._has_run() else None
         self.waiting.now(f"for capacity, at most {spoken(limit)}" if limit is not None else "")
 
@@ -246,7 +246,7 @@ class RemoteWatch:
         """Take note of a look that gave nothing."""
         if self.silent_since is None:
             self.silent_since = now
-            self.tell(f"{problem.message}; the job continues; checking again")
+            self.notify(f"{problem.message}; the job continues; checking again")
         elif now - self.silent_since > PATIENCE_S:
             raise problem
 

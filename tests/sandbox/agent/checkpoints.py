@@ -101,7 +101,7 @@ class Checkpoints:
         tags = {k: self.client.get_object_tagging(Bucket=BUCKET, Key=PREFIX + k)["TagSet"] for k in self.keys()}
         return {key for key, tag in tags.items() if {"Key": "slipway", "Value": "superseded"} in tag}
 
-    def staying(self):
+    def retained_keys(self):
         """Keys that it would leave."""
         return set(self.keys()) - self.expiring()
 
@@ -141,4 +141,4 @@ def whole(bucket, step, *, keys=(), layout="", session="r1.a1", again=False):
 
 def keeping(store, *, keep=1, newest=None):
     retained = None if newest is None else retention.retained(newest)
-    return Retention(store, keep=keep, judge=commit.judge(store), newest=retained)
+    return Retention(store, keep=keep, inspect=commit.inspect(store), newest=retained)

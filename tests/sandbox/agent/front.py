@@ -5,7 +5,7 @@ from http.client import HTTPConnection
 from http.server import ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-from tests.stand_ins.loopback import QuietHandler
+from tests.emulators.loopback import QuietHandler
 
 ERRORS = {403: "AccessDenied", 404: "NoSuchKey", 507: "InsufficientStorage"}
 """What S3 calls its refusals; any other status is a SlowDown."""

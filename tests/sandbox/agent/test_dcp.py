@@ -88,7 +88,7 @@ class TestStart:
         for key in [*bucket.keys()]:
             bucket.supersede(key)
         assert trainer(0).run() == 0
-        assert bucket.staying() == {key for key in [*bucket.keys()] if key.startswith("step-1/")}
+        assert bucket.retained_keys() == {key for key in [*bucket.keys()] if key.startswith("step-1/")}
 
 
 class TestWhileItRuns:
@@ -96,7 +96,7 @@ class TestWhileItRuns:
         node = trainer(4, keep=2)
         assert node.run() == 0
         assert node.steps("checkpoint-uploaded")[-1] == 4
-        assert {key.partition("/")[0] for key in bucket.staying()} == {"step-3", "step-4"}
+        assert {key.partition("/")[0] for key in bucket.retained_keys()} == {"step-3", "step-4"}
         assert {key.partition("/")[0] for key in bucket.expiring()} == {"step-1", "step-2"}
 
     def test_one_that_is_not_whole_does_not_count_among_those_kept(self, trainer, bucket, stored, sample):
@@ -104,7 +104,7 @@ class TestWhileItRuns:
         stored(2, without=shard(sample))
         node = trainer(3, keep=2)  # the trainer goes on from step 1 and saves 2 again
         assert node.run() == 0
-        assert {key.partition("/")[0] for key in bucket.staying()} == {"step-2", "step-3"}
+        assert {key.partition("/")[0] for key in bucket.retained_keys()} == {"step-2", "step-3"}
 
     def test_a_notice_has_it_saved_and_the_next_attempt_goes_on_from_there(self, trainer):
         node = trainer(600, 0.2)

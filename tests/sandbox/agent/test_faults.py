@@ -170,7 +170,7 @@ class TestCorrupt:
         node.job(command=("true",))
         assert node.run(attempt=3) == 0
         safe = {"step-1/manifest.json", *(file.key for file in stored.manifest(1).files)}
-        assert stored.staying() == safe
+        assert stored.retained_keys() == safe
 
     def test_with_none_left_it_starts_anew(self, node, stored):
         for step in (1, 2):

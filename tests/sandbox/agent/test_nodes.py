@@ -78,7 +78,7 @@ class TestCheckpoint:
         foreign = {file.path for file in newest.files if not file.key.startswith("step-4/")}
         assert {"base-0", "base-1"} <= foreign
         # What the newest one points to elsewhere must outlive it.
-        assert {file.key for file in newest.files} <= bucket.staying()
+        assert {file.key for file in newest.files} <= bucket.retained_keys()
 
     def test_is_invisible_while_a_part_is_missing(self, node, bucket, pair):
         node.job(1, 0, "torn-1", final_upload_s=1.5)

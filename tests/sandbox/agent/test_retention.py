@@ -54,7 +54,7 @@ class TestNotice:
         front.rule = lambda *_: None
         node.job(4, 0, 1000, keep=1)
         assert node.run(attempt=2) == 0
-        assert {key.partition("/")[0] for key in bucket.staying()} >= {"step-4"}
+        assert {key.partition("/")[0] for key in bucket.retained_keys()} >= {"step-4"}
         assert len([key for key in bucket.expiring() if key.startswith("step-1/r0.a1")]) == 200
         record = json.loads(bucket.read("superseded.json"))
         assert record["schema"] == "slipway.superseded/1"
@@ -227,7 +227,7 @@ class TestOtherLayouts:
         whole(bucket, 7)
         newest = whole(bucket, 9)
         assert {
-            *tag_superseded(Retention(store, keep=1, judge=dcp.judge(store), newest=retention.retained(newest)))
+            *tag_superseded(Retention(store, keep=1, inspect=dcp.inspect(store), newest=retention.retained(newest)))
         } == {7}
 
     def test_it_is_reported(self, bucket, store, tmp_path):

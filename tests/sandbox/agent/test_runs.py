@@ -20,7 +20,7 @@ class TestCompleted:
         assert node.events()[-1]["event"] == "completed"
         assert (node.folder / "shared" / "checkpoints-are-marked-r1").exists()  # no later attempt need guess
         newest = uploaded[-2:]
-        assert bucket.staying() == {
+        assert bucket.retained_keys() == {
             *(f"step-{step}/manifest.json" for step in newest),
             *(file.key for step in newest for file in bucket.manifest(step).files),
         }
@@ -35,7 +35,7 @@ class TestCompleted:
         steps = node.steps("checkpoint-uploaded")[-2:]
         bases = {file.key for step in steps for file in bucket.manifest(step).files if file.path == "deep/base"}
         assert len(bases) == 1
-        assert bases <= bucket.staying()
+        assert bases <= bucket.retained_keys()
 
     def test_the_command_gets_the_environment_of_the_contract(self, node, bucket):
         interval = ["CHECKPOINT_INTERVAL_S", "CHECKPOINT_INTERVAL_FILE"]
@@ -165,7 +165,7 @@ class TestFailed:
         assert node.events()[-1]["ended_by"] == "failure"
         (torn,) = [event for event in node.events("checkpoint-dropped") if "folder" in event]
         assert torn["folder"] == "step-99"
-        assert not [key for key in bucket.staying() if key.startswith("step-99")]
+        assert not [key for key in bucket.retained_keys() if key.startswith("step-99")]
 
     @pytest.mark.parametrize(
         "command,code",

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from launcher.sandbox.cluster.imds import MetadataService
-from tests.stand_ins.loopback import QuietHandler, listening
+from tests.emulators.loopback import QuietHandler, listening
 
 STEPS = """
 import json, os, signal, sys, time

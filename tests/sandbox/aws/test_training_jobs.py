@@ -255,7 +255,7 @@ def test_a_training_plan_is_waited_for_and_one_that_is_over_or_for_others_is_ref
         each.name: each
         for each in (plan("to-come", 24, 48), plan("over", -48, -24), plan("hyperpods", -1, 24, "hyperpod-cluster"))
     }
-    sandbox.make_stand_ins(training_plans=plans.values())
+    sandbox.create_prerequisites(training_plans=plans.values())
 
     def planned(name):
         resources = {"InstanceType": "ml.p5.48xlarge", "TrainingPlanArn": plans[name].arn}

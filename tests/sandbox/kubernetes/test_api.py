@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from launcher.sandbox.kubernetes.judge import refusals
+from launcher.sandbox.kubernetes.validation import refusals
 
 kubernetes = pytest.importorskip("kubernetes")
 ApiException = kubernetes.client.ApiException

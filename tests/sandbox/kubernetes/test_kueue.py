@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from launcher.model.job import JobState
-from launcher.sandbox.kubernetes.judge import refusals
 from launcher.sandbox.kubernetes.kinds import defined, shipped
+from launcher.sandbox.kubernetes.validation import refusals
 from launcher.submit.kubernetes import existing as read
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 

@@ -25,8 +25,8 @@ from launcher.submit.kubernetes.jobs import KubernetesJobs
 from launcher.workflow.cluster.shipping import job_archive, ship_work
 from launcher.workflow.run.submission_watch import Mirror, NoCapacityError, RemoteWatch
 from tests.checks import some
+from tests.emulators.loopback import QuietHandler, listening
 from tests.plans import request_of
-from tests.stand_ins.loopback import QuietHandler, listening
 
 pytest.importorskip("kubernetes")
 pytestmark = pytest.mark.long
@@ -218,7 +218,7 @@ def test_a_job_that_waits_too_long_for_machines_is_taken_back(  # noqa: PLR0917
 ):
     jobs, job, _ = submitted(operator, TRAINER, nodes=2, machines=machines)
     mirror = Mirror(source=jobs, job=job, folder=tmp_path / "copy")
-    watch = RemoteWatch(mirror=mirror, look_s=0.1, tell=lambda _: None, waits_s=3.0, give_up=lambda: True)
+    watch = RemoteWatch(mirror=mirror, look_s=0.1, notify=lambda _: None, waits_s=3.0, give_up=lambda: True)
     with pytest.raises(NoCapacityError, match=rf"no capacity within 0.05 minutes \(no capacity: {why}") as told:
         until(watch.ended)
     assert "purchase.wait_for_capacity_minutes waits longer" in told.value.hint
@@ -236,7 +236,7 @@ def test_a_job_one_of_whose_pods_can_record_nothing_is_ended_whole(submitted, un
 
     jobs, job, _ = submitted(Operator.PYTORCHJOB, TRAINER, retries=1, change=lock_out)
     said = []
-    watch = RemoteWatch(mirror=Mirror(source=jobs, job=job, folder=tmp_path / "copy"), look_s=0.1, tell=said.append)
+    watch = RemoteWatch(mirror=Mirror(source=jobs, job=job, folder=tmp_path / "copy"), look_s=0.1, notify=said.append)
     until(watch.ended, lambda: str(said))
     assert (watch.facts.state, watch.facts.keeps_nodes) == (JobState.FAILED, True)
     assert any("worker-0: the pod has no credentials" in each for each in said)

@@ -24,7 +24,7 @@ from launcher.submit.ssh import SshShell
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
-from tests.stand_ins.moto_server import moto_server
+from tests.emulators.moto_server import moto_server
 from tests.waiting import until
 
 PATIENCE_S = 120.0
@@ -299,7 +299,7 @@ class Far:
         setting = {
             "root": self.root,
             "environment": self.environment,
-            "tell": self.messages.append,
+            "notify": self.messages.append,
             "progress": lambda now: self.messages.append(str(now)),
             "look_s": 0.5,
         }

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
+from tests.emulators.aws_prices import AwsPrices, served
+from tests.emulators.price_entries import ec2_product, term
 from tests.sandbox.submit.conftest import BUCKET
-from tests.stand_ins.aws_prices import AwsPrices, served
-from tests.stand_ins.price_entries import ec2_product, term
 from tests.waiting import replace_sleep
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-commands")]

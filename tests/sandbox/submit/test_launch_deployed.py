@@ -20,8 +20,8 @@ from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from tests.emulators.run_command import Machine, served
 from tests.sandbox.submit.conftest import RUNUSER
-from tests.stand_ins.run_command import Machine, served
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-launch")]
 PLAN = """
@@ -68,15 +68,15 @@ class HeadNode(Machine):
         (self.home / "aws.py").write_text(FETCH)
         return f'exec {sys.executable} {self.home}/aws.py "$@"\n'
 
-    def came_up(self, box, folder):
+    def came_up(self, sandbox, folder):
         """It is there: under its id, with the way to its Slurm."""
         outputs = folder.read_json("outputs.json")
         (self.instance,) = {
             output["HeadNodeInstanceId"] for output in outputs.values() if "HeadNodeInstanceId" in output
         }
-        own = client_environment(Path(box._cluster("slipway-own")["slurm_conf"]))
+        own = client_environment(Path(sandbox._cluster("slipway-own")["slurm_conf"]))
         path = f"{self.home}/bin:{os.environ['PATH']}:{own['PATH']}"
-        self.environment = {**box.job_environment(os.environ), **own, "HOME": str(self.home), "PATH": path}
+        self.environment = {**sandbox.job_environment(os.environ), **own, "HOME": str(self.home), "PATH": path}
 
 
 @pytest.fixture(scope="module")
@@ -88,14 +88,17 @@ def user(tmp_path_factory):
     (root / "work" / "train.py").write_text(TRAINER)
     machine = HeadNode(home)
     machine.programs()
-    with Sandbox(region="us-east-2", scheduler="slurm") as box, served(machine, otherwise=box.endpoint) as endpoint:
-        yield User(root, machine, box, endpoint)
+    with (
+        Sandbox(region="us-east-2", scheduler="slurm") as sandbox,
+        served(machine, otherwise=sandbox.endpoint) as endpoint,
+    ):
+        yield User(root, machine, sandbox, endpoint)
 
 
 class User:
-    def __init__(self, root, machine, box, endpoint):
-        self.root, self.machine, self.box = root, machine, box
-        self.environment = {**box.process_environment(os.environ), "AWS_ENDPOINT_URL_SSM": endpoint}
+    def __init__(self, root, machine, sandbox, endpoint):
+        self.root, self.machine, self.sandbox = root, machine, sandbox
+        self.environment = {**sandbox.process_environment(os.environ), "AWS_ENDPOINT_URL_SSM": endpoint}
         self.messages = []
         key = {"AttributeName": "Id"}
         self.dynamodb = Session(environment=self.environment, region="us-east-2").client("dynamodb")
@@ -106,10 +109,10 @@ class User:
             BillingMode="PAY_PER_REQUEST",
         )
 
-    def tell(self, text):
+    def notify(self, text):
         self.messages.append(text)
         if text.startswith("deployed in"):
-            self.machine.came_up(self.box, latest("own", self.root))
+            self.machine.came_up(self.sandbox, latest("own", self.root))
         if text.startswith("its guard"):
             # It was stopped, and asking for its start had the sandbox's fleet begin.
             assert self.fleet() == "RUNNING"
@@ -128,15 +131,15 @@ class User:
         priced = price(path, datetime.now(UTC), PriceOptions(any_age=True))
         rank, quoted = pick(priced, None)
         self.messages.clear()
-        of_box = DeployOptions(root=self.root, environment=self.environment, tell=self.tell)
+        of_box = DeployOptions(root=self.root, environment=self.environment, notify=self.notify)
         options = LaunchOptions(
             root=self.root,
             environment=self.environment,
-            tell=self.tell,
+            notify=self.notify,
             progress=lambda now: None,
             look_s=0.5,
             account=ACCOUNT,
-            cluster=context_in(self.box, priced, quoted.plan, of_box).cluster,
+            cluster=context_in(self.sandbox, priced, quoted.plan, of_box).cluster,
         )
         return launch_quote(priced, rank, quoted, options)
 
@@ -167,7 +170,7 @@ def test_a_cluster_is_deployed_and_its_job_runs(user, own):
     }
     assert f"trained in {submission['folder']}/work" in (folder.logs / "attempt-1.log").read_text()
     bucket = submission["store_uri"].removeprefix("s3://").partition("/")[0]
-    written = {request.path for request in user.box.s3_requests()}
+    written = {request.path for request in user.sandbox.s3_requests()}
     assert any(path.startswith(f"/{bucket}/") and path.endswith("/own/step-1/manifest.json") for path in written)
     steps = ("deployed", "run.workdir", "submitted")
     order = [next(index for index, line in enumerate(messages) if line.startswith(words)) for words in steps]

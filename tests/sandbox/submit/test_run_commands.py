@@ -177,7 +177,7 @@ class TestFallback:
         options = LaunchOptions(
             root=far.root,
             environment=far.environment,
-            tell=far.messages.append,
+            notify=far.messages.append,
             progress=far.messages.append,
             look_s=0.5,
         )
@@ -221,13 +221,13 @@ class TestFallback:
         (far.root / "one.yaml").write_text(text)
         story.candidates = only
 
-        def tell(text):
+        def notify(text):
             far.messages.append(str(text))
             if "continues to wait" in str(text):
                 far.head.slurm.run("scontrol", "update", "nodename=trn1-2xlarge-dy-nodes-1", "state=resume")
 
         story.options = LaunchOptions(
-            root=far.root, environment=far.environment, tell=tell, progress=far.messages.append, look_s=0.5
+            root=far.root, environment=far.environment, notify=notify, progress=far.messages.append, look_s=0.5
         )
         rank, quoted = pick(priced, None)
         _, report = story.launch(Picked(priced, rank, quoted))

@@ -12,9 +12,9 @@ from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.session import Person
 from launcher.submit.slurm import Slurm
 from launcher.submit.ssm import SsmShell
+from tests.emulators.run_command import Machine, served
 from tests.sandbox.submit.archives import archive_of
 from tests.sandbox.submit.conftest import RUNUSER
-from tests.stand_ins.run_command import Machine, served
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-submit")]

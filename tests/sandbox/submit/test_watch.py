@@ -19,7 +19,7 @@ def watch(tmp_path):
     def made(slurm, job, **more):
         mirror = Mirror(source=slurm, job=job, folder=tmp_path / "mirror")
         messages = []
-        return RemoteWatch(mirror=mirror, look_s=0.0, tell=messages.append, **more), messages
+        return RemoteWatch(mirror=mirror, look_s=0.0, notify=messages.append, **more), messages
 
     return made
 

@@ -8,7 +8,7 @@ from botocore.exceptions import IncompleteReadError
 from botocore.response import StreamingBody
 
 from launcher.agent.store.downloads import Body
-from tests.stand_ins.loopback import QuietHandler, listening
+from tests.emulators.loopback import QuietHandler, listening
 
 CONTENT = bytes(range(256)) * 1000
 

@@ -10,7 +10,7 @@ import pytest
 
 from launcher.agent.node.notice import SPOT_NOTICE_S, spot_notice
 from launcher.agent.node.notices import DEFAULT_ENDPOINT, SpotWatch, endpoint
-from tests.stand_ins.loopback import QuietHandler, listening
+from tests.emulators.loopback import QuietHandler, listening
 
 NOW = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
 DEEP = ("[" * 4096, '{"action":' * 400, f'{{"action": "stop", "time": {"9" * 4000}}}')

@@ -6,7 +6,7 @@ import pytest
 
 from launcher.aws.clients import Sessions
 from launcher.aws.session import Session
-from tests.stand_ins.aws_prices import SERVICES, AwsPrices, served
+from tests.emulators.aws_prices import SERVICES, AwsPrices, served
 from tests.waiting import replace_sleep
 
 

@@ -11,7 +11,7 @@ import pytest
 from launcher.aws.feeds import download
 from launcher.aws.feeds.download import Downloads
 from launcher.model.errors import AwsError
-from tests.stand_ins.loopback import QuietHandler, listening
+from tests.emulators.loopback import QuietHandler, listening
 
 pytestmark = pytest.mark.server
 URL = "http://prices.example/index.json"

@@ -5,9 +5,9 @@ import pytest
 from launcher.aws.capacity_offers import capacity_blocks
 from launcher.aws.training_plans import training_plans
 from launcher.model.errors import AwsError
+from tests.emulators.aws_prices import Fault
+from tests.emulators.price_entries import block, plan
 from tests.plans import NOW
-from tests.stand_ins.aws_prices import Fault
-from tests.stand_ins.price_entries import block, plan
 
 P5, TRN2 = "p5.48xlarge", "trn2.48xlarge"
 

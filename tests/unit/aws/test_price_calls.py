@@ -7,8 +7,8 @@ from launcher.aws.clients import Sessions
 from launcher.aws.regions import enabled
 from launcher.aws.session import ATTEMPTS, CredentialsError, NoAccountError, Session
 from launcher.model.errors import AwsError
-from tests.stand_ins.aws_prices import BROKEN, CUT, EXPIRED, LOOP, THROTTLED, Fault
-from tests.stand_ins.price_entries import ec2_product, term
+from tests.emulators.aws_prices import BROKEN, CUT, EXPIRED, LOOP, THROTTLED, Fault
+from tests.emulators.price_entries import ec2_product, term
 
 PRODUCTS = [ec2_product("p5.48xlarge", f"eu-test-{number}", term("55")) for number in range(3)]
 

@@ -6,8 +6,8 @@ import pytest
 
 from launcher.aws import price_list
 from launcher.model.errors import AwsError
+from tests.emulators.price_entries import ec2_product, ml_product, reserved_term, term
 from tests.plans import NOW
-from tests.stand_ins.price_entries import ec2_product, ml_product, reserved_term, term
 
 P5 = "p5.48xlarge"
 

@@ -1,7 +1,7 @@
 """Savings Plan rates, through real boto3."""
 
 from launcher.aws import savings_plans
-from tests.stand_ins.price_entries import ml_product, rate
+from tests.emulators.price_entries import ml_product, rate
 
 P5 = "p5.48xlarge"
 

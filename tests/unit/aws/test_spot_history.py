@@ -4,8 +4,8 @@ import pytest
 
 from launcher.aws.spot_history import spot
 from launcher.model.errors import AwsError
+from tests.emulators.price_entries import spot_entry
 from tests.plans import NOW
-from tests.stand_ins.price_entries import spot_entry
 
 P5, TRN = "p5.48xlarge", "trn1.32xlarge"
 

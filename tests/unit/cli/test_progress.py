@@ -8,9 +8,9 @@ import time
 import pytest
 
 from launcher.cli import live, output
-from launcher.cli.console import EVERY_S, JobLine, Narrator
+from launcher.cli.console import EVERY_S, JobLine, StepPrinter
 from launcher.cli.live import SCREEN
-from launcher.model.stages import Part, Watched, stage
+from launcher.model.stages import Part, StageNotifier, stage
 from launcher.workflow.run.follow import Progress
 from tests.screen import rows
 
@@ -50,13 +50,13 @@ def without_clocks(rows):
 
 def test_a_terminal_shows_what_is_in_progress_and_keeps_the_story_alone(monkeypatch):
     terminal = standard_error(monkeypatch, Terminal())
-    tell = Narrator().tell
-    assert isinstance(tell, Watched)
-    with stage(tell, "stack a: 4 resources") as deploying:
+    notify = StepPrinter().notify
+    assert isinstance(notify, StageNotifier)
+    with stage(notify, "stack a: 4 resources") as deploying:
         deploying.now(
             "1 of 4", share=0.25, parts=(Part(words="Network/Nat  AWS::EC2::NatGateway", begun=time.monotonic()),)
         )
-        tell("something else")
+        notify("something else")
         *story, sum_line, part = without_clocks(terminal.rows())
         assert story == ["  [ 0:00] stack a: 4 resources", "  [ 0:00] something else"]
         assert sum_line == "     0:00 ▰▰▰▰▰▱▱▱▱▱▱▱▱▱▱▱▱▱▱▱ 1 of 4"
@@ -143,11 +143,11 @@ def test_a_listener_that_only_takes_lines_gets_every_one():
 class TestJob:
     def test_a_terminal_draws_its_line_anew_and_keeps_the_last(self, monkeypatch):
         terminal = standard_error(monkeypatch, Terminal())
-        with Narrator() as person:
+        with StepPrinter() as person:
             person.progress(moment(1, 20, loss=3.5))
             person.progress(moment(1, 40, saved=30))
             assert terminal.rows() == ["          attempt 1  step 40 of 900  saved at step 30"]
-            person.tell("attempt 1 interrupted")
+            person.notify("attempt 1 interrupted")
             person.progress(moment(1, 60))
         assert [row[10:] for row in terminal.rows()] == [
             "attempt 1  step 40 of 900  saved at step 30",

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.model.units import HOURS_A_YEAR
-from launcher.pricing.gate import GateRules, NewCommitment, judge
+from launcher.pricing.gate import GateRules, NewCommitment, decide
 from launcher.pricing.training_candidate import TrainingCandidate
 from launcher.workflow.quote.commands import CHANGES
 from launcher.workflow.quote.options import PriceOptions
@@ -51,7 +51,7 @@ def test_without_a_price_on_demand_the_refusal_says_so(priced):
     quoted = reserved(priced)
     new = NewCommitment(Decimal(600_000), None)
     rules = GateRules(today=NOW.date(), changes=CHANGES)
-    gate = judge(quoted.plan, quoted.price, quoted.usd, quoted.usd_per_hour, (), rules=rules, commitment=new)
+    gate = decide(quoted.plan, quoted.price, quoted.usd, quoted.usd_per_hour, (), rules=rules, commitment=new)
     assert gate.exit_code == 5
     assert "at a price that is not known" in gate.reason
 

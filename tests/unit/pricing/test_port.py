@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from launcher.catalog.load import load
 from launcher.model.money import UsdRange
 from launcher.pricing.port import break_even_run, port, weeks_words
-from launcher.pricing.verdict import Choice, judge
+from launcher.pricing.verdict import Choice, recommend
 from tests.plans import request_of
 
 TODAY = date(2026, 11, 20)
@@ -56,7 +56,7 @@ def test_no_port_gives_a_traceback_and_its_paths_agree(  # noqa: PLR0917 - as ma
             assert first.usd <= alone.usd * Decimal("1.000001") + Decimal("0.01")
     elif port_cost.maintenance_usd_per_month > 0:
         assert first.usd >= alone.usd * Decimal("0.999999")
-    verdict = judge(plan_request, plan_request.workload.train, port_cost, STACK, 10.0)
+    verdict = recommend(plan_request, plan_request.workload.train, port_cost, STACK, 10.0)
     assert verdict.text.endswith(".")
     if verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}:
         assert port_cost.saving_usd > 0

@@ -23,7 +23,7 @@ from launcher.model.enums import Operator
 from launcher.rendering.batch import JobArchive
 from launcher.rendering.kubernetes_job import FETCH_SCRIPT, START_SCRIPT, job_manifests
 from launcher.rendering.names import symbolic_names
-from tests.stand_ins.loopback import QuietHandler, listening
+from tests.emulators.loopback import QuietHandler, listening
 from tests.unit.rendering.conftest import JOB
 
 

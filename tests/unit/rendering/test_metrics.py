@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from launcher.rendering.node import metrics_script
-from tests.stand_ins.loopback import QuietHandler, listening
+from tests.emulators.loopback import QuietHandler, listening
 
 DCGM = """#Entity   GPUTL                       FBUSD                       DBEVOL
 ID                                    MB

@@ -18,8 +18,8 @@ from launcher.planning.pin import pinned_plan
 from launcher.rendering.bundle import render
 from launcher.rendering.kubernetes_job import job_manifests
 from launcher.rendering.names import symbolic_names
-from launcher.sandbox.kubernetes.judge import refusals
 from launcher.sandbox.kubernetes.kinds import defined, shipped
+from launcher.sandbox.kubernetes.validation import refusals
 from tests.checks import some
 from tests.plans import EXAMPLES
 from tests.unit.rendering.conftest import JOB

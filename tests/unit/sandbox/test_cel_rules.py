@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from launcher.sandbox.kubernetes import cel_rules
-from launcher.sandbox.kubernetes.judge import judge
 from launcher.sandbox.kubernetes.kinds import Kind, defined
 from launcher.sandbox.kubernetes.statuses import RefusedError
+from launcher.sandbox.kubernetes.validation import validate
 
 pytest.importorskip("cel")
 
@@ -77,7 +77,7 @@ def thing(**spec):
 def verdict(spec, old=None):
     """The messages about an object; empty when it is valid."""
     try:
-        judge(KIND, thing(**spec), None if old is None else thing(**old))
+        validate(KIND, thing(**spec), None if old is None else thing(**old))
     except RefusedError as refused:
         return list(refused.causes) or [("", str(refused))]
     return []
@@ -146,7 +146,7 @@ def _vendor(name):
 
 def _said(kind, document, old=None):
     try:
-        judge(kind, document, old)
+        validate(kind, document, old)
     except RefusedError as refused:
         return str(refused)
     return ""

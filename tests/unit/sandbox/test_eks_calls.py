@@ -10,7 +10,7 @@ from launcher.aws.session import Session
 from launcher.sandbox.aws import eks_calls
 from launcher.sandbox.environment import ACCOUNT
 from launcher.workflow.cluster.pod_identity import PodIdentity, grant, revoke
-from tests.stand_ins.moto_server import moto_server
+from tests.emulators.moto_server import moto_server
 
 pytestmark = [pytest.mark.server, pytest.mark.xdist_group("eks-calls")]
 

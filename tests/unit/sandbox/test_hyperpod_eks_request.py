@@ -8,8 +8,8 @@ import yaml
 from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.sandbox.cluster.hyperpod_eks_request import ControlPlane, refuse
 from launcher.sandbox.cluster.hyperpod_request import RequestRefusedError
-from launcher.sandbox.kubernetes.hyperpod_chart import is_stand_in, own_objects, stand_ins
-from launcher.sandbox.kubernetes.judge import refusals
+from launcher.sandbox.kubernetes.hyperpod_chart import emulated_files, is_emulated, own_objects
+from launcher.sandbox.kubernetes.validation import refusals
 from tests.unit.sandbox.hyperpod_plans import ACCOUNT, PLANS
 
 CONTROL = ControlPlane(version="1.35", vpc_id="vpc-1", has_chart=True)
@@ -141,6 +141,6 @@ class TestChart:
         } == plugins
 
     def test_it_is_known_for_what_it_is(self):
-        made = stand_ins()
+        made = emulated_files()
         assert set(made) == {chart_pins().chart_name, chart_pins().layer_name}
-        assert all(is_stand_in(each) for each in made.values())
+        assert all(is_emulated(each) for each in made.values())

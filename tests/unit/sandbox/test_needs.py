@@ -6,10 +6,10 @@ import os
 import pytest
 
 from launcher.model.errors import ImpossibleError
-from launcher.sandbox import needs, processes, staying
+from launcher.sandbox import needs, processes, running_sandbox
 from launcher.sandbox.sandbox import Sandbox
 
-STARTS = [Sandbox, lambda: staying.start(os.environ)]
+STARTS = [Sandbox, lambda: running_sandbox.start(os.environ)]
 
 
 @pytest.mark.parametrize("start", STARTS)

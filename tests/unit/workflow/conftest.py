@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.stand_ins import aws_account
+from tests.emulators import aws_account
 from tests.waiting import replace_sleep
 
 

@@ -14,8 +14,8 @@ from launcher.planning.pin import pinned_plan
 from launcher.targets.eks.deploy import api, refuse_job, unreached, ways_in
 from launcher.workflow.cluster.beginning import Beginning
 from launcher.workflow.cluster.reach import refuse_unless_answered
+from tests.emulators import aws_account
 from tests.plans import request_of
-from tests.stand_ins import aws_account
 
 BASE = {"slipway": 1, "name": "small", "workload": {"train": {"hours": 1}}, "purchase": {"option": "on-demand"}}
 TARGET = {"kind": "eks", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 2}
@@ -110,7 +110,7 @@ def test_nodes_of_a_block_are_set_when_it_begins_and_once(one_account):
         plan=plan(purchase={"option": "capacity-block", "reservation": reservation}, target=target),
         session=session,
         cluster="slipway-small",
-        tell=messages.append,
+        notify=messages.append,
         clock=lambda: moment[0],
     )
 

@@ -12,8 +12,8 @@ from launcher.aws.session import Session
 from launcher.cli.app import application
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.workflow.cluster.endpoint import asker, probe, served, settled, state_of
-from tests.stand_ins import endpoint_runtime
-from tests.stand_ins.endpoint_runtime import NAME, Runtime
+from tests.emulators import endpoint_runtime
+from tests.emulators.endpoint_runtime import NAME, Runtime
 
 pytestmark = pytest.mark.xdist_group("endpoint")
 

@@ -65,7 +65,7 @@ def test_a_job_for_a_cluster_that_exists_is_not_deployed(tmp_path):
         "slipway: 1\nname: job\nworkload: {train: {model: llama-3.1-8b, hours: 1}}\n"
         "target: {region: us-east-2, instance_type: p5.48xlarge, nodes: 1, cluster: team}\npurchase: {option: spot}\n"
     )
-    options = DeployOptions(root=tmp_path, sandbox=False, dry_run=True, tell=lambda _: None)
+    options = DeployOptions(root=tmp_path, sandbox=False, dry_run=True, notify=lambda _: None)
     priced = price(tmp_path / "plan.yaml", datetime(2026, 11, 20, tzinfo=UTC), PriceOptions(any_age=True))
     with pytest.raises(ImpossibleError, match="cluster team exists") as caught:
         deploy_quote(priced, *pick(priced, None), options)

@@ -11,7 +11,7 @@ from launcher.cdk.commands import Assembly
 from launcher.model.errors import ImpossibleError, QuoteMismatchError
 from launcher.workflow.deploy import chart
 from launcher.workflow.deploy.chart import NAMED, chart_and_layer, chart_cache, there
-from tests.stand_ins.loopback import listening
+from tests.emulators.loopback import listening
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -11,7 +11,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
 from launcher.workflow.deploy.steps import remove_left_log
 from launcher.workflow.doctor import leftovers
-from tests.stand_ins.aws_account import Refused
+from tests.emulators.aws_account import Refused
 
 pytestmark = pytest.mark.server
 

@@ -25,7 +25,7 @@ from launcher.workflow.deploy.steps import DeployContext, DeployOptions
 from launcher.workflow.doctor.rates import hourly_rate
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from tests.stand_ins import aws_account
+from tests.emulators import aws_account
 
 GOLDEN = Path(__file__).parents[3] / "golden/infra"
 REGION = "us-east-2"
@@ -60,7 +60,7 @@ def context(account, messages, root=None, approve=lambda: None):
         zone=None,
         catalog=load(),
         cluster=None,
-        tell=messages.append,
+        notify=messages.append,
         approve=approve,
         root=root,
     )
@@ -246,7 +246,7 @@ def test_a_dry_run_looks_into_a_sandbox_that_is_there_and_says_of_a_new_one_that
     for sandbox, line in ((box, "  slipway-team-training: 1 replaced"), (None, "a new sandbox is empty")):
         messages = []
         options = DeployOptions(
-            root=tmp_path, sandbox=True, dry_run=True, tell=messages.append, box=sandbox, environment=empty
+            root=tmp_path, sandbox=True, dry_run=True, notify=messages.append, emulator=sandbox, environment=empty
         )
         show_deployment(folder, quoted, bundle, made, context=context(account, messages), words=["it"], options=options)
         assert any(line in each for each in messages), messages

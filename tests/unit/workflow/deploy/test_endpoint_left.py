@@ -11,8 +11,8 @@ from launcher.planning.endpoint import ServingDeployment
 from launcher.workflow.deploy.endpoint import left_behind
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from tests.stand_ins import endpoint_runtime
-from tests.stand_ins.endpoint_runtime import Runtime
+from tests.emulators import endpoint_runtime
+from tests.emulators.endpoint_runtime import Runtime
 
 EXAMPLE = Path(__file__).parents[4] / "examples/serve/pinned/embedding-inf2.yaml"
 NAME = "embedding-inf2"

@@ -15,7 +15,7 @@ from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
-from tests.stand_ins.aws_account import DENIED, THROTTLED
+from tests.emulators.aws_account import DENIED, THROTTLED
 from tests.unit.workflow.doctor.conftest import NOW, REGION, actions_of, allowed, client, decision
 
 pytestmark = pytest.mark.server
@@ -272,7 +272,7 @@ def test_a_deployment_asks_before_it_makes_anything(account, plan, tmp_path, mon
     client(account, "iam").delete_role(RoleName="AWSServiceRoleForEC2Spot")
     priced = price(tmp_path / "plan.yaml", NOW, PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)
-    options = DeployOptions(root=tmp_path, sandbox=False, dry_run=False, tell=lambda text: None)
+    options = DeployOptions(root=tmp_path, sandbox=False, dry_run=False, notify=lambda text: None)
     with pytest.raises(ImpossibleError) as refusal:
         deploy_quote(priced, rank, quoted, options)
     fixes = [finding.hint for finding in refusal.value.findings]
@@ -287,7 +287,7 @@ def test_so_does_a_launch(account, plan, tmp_path):
     priced = price(tmp_path / "plan.yaml", NOW, PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)
     setting = LaunchOptions(
-        root=tmp_path, environment=account.environment, tell=lambda text: None, progress=lambda now: None
+        root=tmp_path, environment=account.environment, notify=lambda text: None, progress=lambda now: None
     )
     with pytest.raises(ImpossibleError, match="not ready"):
         launch_quote(priced, rank, quoted, setting)

@@ -7,7 +7,7 @@ import pytest
 from launcher.model.diagnosis import Outcome
 from launcher.workflow.doctor.capacity import CAPACITY
 from launcher.workflow.doctor.existing import ARTEFACTS
-from tests.stand_ins.aws_account import Refused
+from tests.emulators.aws_account import Refused
 from tests.unit.workflow.doctor.conftest import NOW, REGION, client
 from tests.unit.workflow.doctor.reservations import BLOCK, HELD
 

@@ -9,7 +9,7 @@ from launcher.answers.cost import document, page
 from launcher.aws.clients import Sessions
 from launcher.catalog.load import load
 from launcher.workflow.doctor.running_costs import survey
-from tests.stand_ins.aws_account import Refused
+from tests.emulators.aws_account import Refused
 from tests.unit.workflow.doctor.conftest import NOW, REGION, client, stack
 
 pytestmark = pytest.mark.server

@@ -6,7 +6,7 @@ import pytest
 
 from launcher.model.diagnosis import Outcome
 from launcher.workflow.doctor.existing import EXISTING
-from tests.stand_ins.aws_account import DENIED, EC2_DENIED
+from tests.emulators.aws_account import DENIED, EC2_DENIED
 from tests.unit.workflow.doctor.conftest import REGION, actions_of, client, decision
 
 EXAMINED = EXISTING

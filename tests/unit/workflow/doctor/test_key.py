@@ -9,7 +9,7 @@ import pytest
 from launcher.model.diagnosis import Outcome
 from launcher.workflow.doctor.key import KEYS
 from tests.checks import some
-from tests.stand_ins.aws_account import EC2_DENIED
+from tests.emulators.aws_account import EC2_DENIED
 from tests.unit.workflow.doctor.conftest import REGION, client
 
 EXAMINED = KEYS

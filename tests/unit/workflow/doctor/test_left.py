@@ -8,7 +8,7 @@ from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.model.errors import DeclinedError, DeploymentFailedError, InterruptedAtQuestionError
 from launcher.workflow.doctor.left_running import left_running, report_earlier_runs, report_running_costs
-from tests.stand_ins.aws_account import Refused
+from tests.emulators.aws_account import Refused
 from tests.unit.workflow.doctor.conftest import NOW, REGION, client, stack
 
 pytestmark = pytest.mark.server

@@ -12,7 +12,7 @@ from launcher.workflow.doctor.live_offers import compared_live, with_live_offers
 from launcher.workflow.quote.compare import compare
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
-from tests.stand_ins.aws_account import EC2_DENIED
+from tests.emulators.aws_account import EC2_DENIED
 from tests.unit.workflow.doctor.conftest import BEGINS, NOW, PLAN, block
 
 pytestmark = pytest.mark.server

@@ -8,7 +8,7 @@ from launcher.answers.capacity import document, page
 from launcher.model.capacity import OfferKind
 from launcher.workflow.doctor.offers import capacity
 from launcher.workflow.quote.options import PriceOptions
-from tests.stand_ins.aws_account import EC2_DENIED
+from tests.emulators.aws_account import EC2_DENIED
 from tests.unit.workflow.doctor.conftest import NOW, PLAN, block
 
 pytestmark = pytest.mark.server

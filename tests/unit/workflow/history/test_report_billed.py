@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from launcher.cli import options
-from tests.stand_ins.aws_account import DENIED, THROTTLED
+from tests.emulators.aws_account import DENIED, THROTTLED
 from tests.unit.workflow.history.billing import MADE, cost, day, explorer
 
 EC2, OTHER = "Amazon Elastic Compute Cloud - Compute", "EC2 - Other"

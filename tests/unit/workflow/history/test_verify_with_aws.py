@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from tests.stand_ins.aws_account import DENIED, THROTTLED, Refused
-from tests.stand_ins.price_entries import ec2_product, term
+from tests.emulators.aws_account import DENIED, THROTTLED, Refused
+from tests.emulators.price_entries import ec2_product, term
 from tests.unit.workflow.history.conftest import PLAN
 from tests.waiting import replace_sleep
 

@@ -9,9 +9,9 @@ from launcher.model.sizing import head_node
 from launcher.records.cache_folder import cache_folder
 from launcher.workflow.quote.fresh import fresh_quote, gated_quote
 from launcher.workflow.quote.options import PriceOptions
+from tests.emulators.aws_prices import AwsPrices, served
+from tests.emulators.price_entries import ec2_product, ml_product, spot_entry, term
 from tests.plans import NOW
-from tests.stand_ins.aws_prices import AwsPrices, served
-from tests.stand_ins.price_entries import ec2_product, ml_product, spot_entry, term
 from tests.waiting import replace_sleep
 
 pytestmark = pytest.mark.server

@@ -17,10 +17,10 @@ from launcher.records.cache_folder import cache_folder
 from launcher.workflow.quote.price_needs import Question
 from launcher.workflow.quote.prices import known_catalog
 from launcher.workflow.quote.refresh import refresh, refresh_file, refresh_for
+from tests.emulators.aws_prices import BROKEN, CUT, EXPIRED, THROTTLED, AwsPrices, Fault, served
+from tests.emulators.price_entries import block, ec2_product, rate, spot_entry, term
+from tests.emulators.public_prices import item_product
 from tests.plans import NOW
-from tests.stand_ins.aws_prices import BROKEN, CUT, EXPIRED, THROTTLED, AwsPrices, Fault, served
-from tests.stand_ins.price_entries import block, ec2_product, rate, spot_entry, term
-from tests.stand_ins.public_prices import item_product
 from tests.waiting import replace_sleep
 
 pytestmark = pytest.mark.server

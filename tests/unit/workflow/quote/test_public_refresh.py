@@ -15,9 +15,8 @@ from launcher.model.money import Price
 from launcher.records.cache_folder import cache_folder
 from launcher.workflow.quote.prices import known_catalog
 from launcher.workflow.quote.refresh import refresh_file
-from tests.plans import NOW
-from tests.stand_ins.price_entries import ec2_product, ml_product, reserved_term, term
-from tests.stand_ins.public_prices import (
+from tests.emulators.price_entries import ec2_product, ml_product, reserved_term, term
+from tests.emulators.public_prices import (
     ADVISOR_DAY,
     SPOT_DAY,
     PublicPrices,
@@ -27,6 +26,7 @@ from tests.stand_ins.public_prices import (
     served,
     spot_file,
 )
+from tests.plans import NOW
 
 pytestmark = pytest.mark.server
 P5, REGION = "p5.48xlarge", "us-east-2"

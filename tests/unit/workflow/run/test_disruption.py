@@ -67,41 +67,43 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def made(box: Box, nodes: tuple[str, ...] = ("n1",), kind: Any = _Interruption) -> Any:
+def made(sandbox: Box, nodes: tuple[str, ...] = ("n1",), kind: Any = _Interruption) -> Any:
     messages: list[str] = []
-    return kind(box=box, cluster="tiny", watch=Watch(Facts(nodes)), folder=None, after_s=8.0, tell=messages.append)
+    return kind(
+        sandbox=sandbox, cluster="tiny", watch=Watch(Facts(nodes)), folder=None, after_s=8.0, notify=messages.append
+    )
 
 
 def test_it_comes_after_the_first_whole_checkpoint(clock: Clock) -> None:
-    box = Box()
-    disruption = made(box)
+    sandbox = Box()
+    disruption = made(sandbox)
     disruption.command_started()
     clock.now += 20
     disruption.first_checkpoint()
     clock.now += 7.9
     disruption.check(None)
-    assert box.lost == []
+    assert sandbox.lost == []
     clock.now += 0.2
     disruption.check(None)
     disruption.check(None)
     assert disruption.finish() == ""
-    assert box.lost == ["n1"]
+    assert sandbox.lost == ["n1"]
 
 
 def test_without_a_checkpoint_it_comes_thirty_seconds_later_than_that_after_the_start(clock: Clock) -> None:
-    box = Box()
-    disruption = made(box)
+    sandbox = Box()
+    disruption = made(sandbox)
     disruption.command_started()
     clock.now += 37.9
     disruption.check(None)
-    assert box.lost == []
+    assert sandbox.lost == []
     clock.now += 0.2
     disruption.check(None)
     disruption.first_checkpoint()  # too late: it was played
     clock.now += 60
     disruption.check(None)
     assert disruption.finish() == ""
-    assert box.lost == ["n1"]
+    assert sandbox.lost == ["n1"]
 
 
 @pytest.mark.parametrize("kind", [_Interruption, _NodeFailure])
@@ -115,14 +117,14 @@ def test_without_a_checkpoint_it_comes_thirty_seconds_later_than_that_after_the_
     ids=["no start", "no checkpoint", "a checkpoint"],
 )
 def test_a_job_that_ends_before_it_says_so(clock: Clock, kind: Any, calls: list[str], why: str) -> None:
-    box = Box()
-    disruption = made(box, kind=kind)
+    sandbox = Box()
+    disruption = made(sandbox, kind=kind)
     for call in calls:
         getattr(disruption, call)()
     clock.now += 7
     disruption.check(None)
     assert disruption.finish().startswith(why)
-    assert box.lost == []
+    assert sandbox.lost == []
 
 
 def test_a_job_on_no_node_says_so(clock: Clock) -> None:

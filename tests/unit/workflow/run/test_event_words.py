@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.workflow.run.launch import event_words, tell_event
+from launcher.workflow.run.launch import event_words, notify_of_event
 
 
 def test_where_a_checkpoint_came_from() -> None:
@@ -23,7 +23,7 @@ def test_an_upload_that_goes_on_failing_is_reported_ever_more_rarely() -> None:
             "retry_in_s": 1.5,
             "failures": failures,
         }
-        tell_event(event, messages.append)
+        notify_of_event(event, messages.append)
     words = "attempt 1: step 8 is not in S3 yet: 503 SlowDown; trying again in 1.5 s, training continues"
     assert messages == [words] * 5
 

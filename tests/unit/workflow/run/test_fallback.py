@@ -88,7 +88,7 @@ class TestObstacles:
     """Judged while the job still waits: what the cluster cannot become is no reason to take it back."""
 
     def fallback(self, priced, told, obstacle):
-        options = LaunchOptions(root=Path(), tell=told.append, progress=lambda _: None)
+        options = LaunchOptions(root=Path(), notify=told.append, progress=lambda _: None)
         candidates, nothing = (lambda: priced), (lambda _: None)
         return Fallback(options=options, candidates=candidates, requote=nothing, options_for=nothing, obstacle=obstacle)
 

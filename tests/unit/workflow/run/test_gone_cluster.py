@@ -15,8 +15,8 @@ from launcher.records.documents import report_document
 from launcher.submit.jobs import GoneError
 from launcher.workflow.run.status import run_state
 from launcher.workflow.run.status_logs import follow_logs, refresh_logs
+from tests.emulators.aws_account import THROTTLED, Refused
 from tests.plans import EXAMPLES
-from tests.stand_ins.aws_account import THROTTLED, Refused
 from tests.unit.cli.reports import REPORT
 from tests.unit.records.reports import ENDPOINT
 from tests.unit.records.reports import REPORT as ENDED

@@ -16,9 +16,9 @@ from launcher.records.load_documents import load_document
 from launcher.workflow.cluster.endpoint import asker, served
 from launcher.workflow.run.endpoint_load import LoadPlan, load, loader, planned, prompt, step
 from tests.documents import read_document
+from tests.emulators import endpoint_runtime
+from tests.emulators.endpoint_runtime import Runtime
 from tests.plans import NOW
-from tests.stand_ins import endpoint_runtime
-from tests.stand_ins.endpoint_runtime import Runtime
 
 pytestmark = pytest.mark.xdist_group("endpoint")
 SHORT = LoadPlan(input_tokens=40, output_tokens=8, setting=None, full=None)
@@ -59,7 +59,7 @@ def folder(tmp_path):
 def loaded(session, root, *, most=2, seconds=0.3, wanted=SHORT, report=lambda each: None):
     endpoint = served("small", session)
     ask = loader(endpoint, session, wanted)
-    return load(endpoint, session, ask, wanted, most=most, seconds=seconds, root=root, now=NOW, tell=report)
+    return load(endpoint, session, ask, wanted, most=most, seconds=seconds, root=root, now=NOW, on_step=report)
 
 
 class TestStep:
@@ -161,7 +161,9 @@ class TestLoad:
         ask = loader(endpoint, session, SHORT)
         runtime.refuse = 503
         with pytest.raises(DeploymentFailedError, match="no answer with 1 requests at once"):
-            load(endpoint, session, ask, SHORT, most=2, seconds=1, root=tmp_path, now=NOW, tell=lambda load_step: None)
+            load(
+                endpoint, session, ask, SHORT, most=2, seconds=1, root=tmp_path, now=NOW, on_step=lambda load_step: None
+            )
 
     def test_it_stands_beside_the_quote_and_is_kept(self, session, tmp_path, folder):
         messages = []

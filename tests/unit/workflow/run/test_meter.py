@@ -10,7 +10,7 @@ from moto import mock_aws
 from launcher.agent.forecast import Point
 from launcher.answers import meter as answer
 from launcher.answers.meter import line
-from launcher.cli.console import Narrator
+from launcher.cli.console import StepPrinter
 from launcher.model.errors import UnreadableInputError
 from launcher.model.meter import Terms, meter
 from launcher.model.money import Range, UsdRange
@@ -117,7 +117,7 @@ def test_so_far_leaves_out_what_is_still_to_come(run):
 def test_a_forecast_above_the_budget_and_outside_of_the_range_is_reported_once(run, capsys):
     reading = meter_of(run(budget="200", quote=QUOTE | {"usd": {"low": "180", "mid": "220", "high": "240"}}), NOW)
     assert set(reading.warnings) == {"budget", "quote"}
-    person = Narrator()
+    person = StepPrinter()
     person.meter(reading)
     person.meter(reading)
     err = capsys.readouterr().err
@@ -165,10 +165,10 @@ def test_an_end_that_is_reached_or_passed():
 
 def test_the_reader_is_silent_between_two_looks(run):
     messages = []
-    reader = MeterReader(folder=run(), tell=messages.append)
+    reader = MeterReader(folder=run(), on_reading=messages.append)
     reader.check()
     assert messages == []
-    reader.told_at -= 31
+    reader.read_at -= 31
     reader.check()
     reader.check()
     assert [each.step for each in messages] == [400]

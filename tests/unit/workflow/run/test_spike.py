@@ -109,7 +109,7 @@ class TestEnough:
             looked.append(follower.step)
             return follower.step >= 20
 
-        sated = StopCondition(is_met=enough, watch=watch, folder=None, tell=messages.append)
+        sated = StopCondition(is_met=enough, watch=watch, folder=None, notify=messages.append)
         for step in (None, 10, 10, 20, 20, 20, 30):
             follower.step = step
             sated.check(follower)
@@ -123,7 +123,7 @@ class TestEnough:
     def test_without_a_wish_nothing_is_asked(self):
         watch, follower = Watch(), Follower()
         follower.step = 20
-        sated = StopCondition(is_met=None, watch=watch, folder=None, tell=None)
+        sated = StopCondition(is_met=None, watch=watch, folder=None, notify=None)
         sated.check(follower)
         assert (sated.checked_step, sated.over, watch.source.requests) == (None, False, [])
 

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote
 
-from tests.stand_ins.answers import judge
-from tests.stand_ins.loopback import QuietHandler, listening
+from tests.emulators.answers import check
+from tests.emulators.loopback import QuietHandler, listening
 
 SERVICES = {
     "DescribeLogStreams": "logs",
@@ -120,7 +120,7 @@ class Handler(QuietHandler):
             status = state.before.pop(0) if state.before else state.status
             described = {"EndpointName": NAME, "EndpointStatus": status, "EndpointConfigName": state.config}
             described = {**described, **MADE, "EndpointArn": ARN, "ProductionVariants": variants}
-            judge("sagemaker", "DescribeEndpoint", described)
+            check("sagemaker", "DescribeEndpoint", described)
             self.send(described)
         else:
             self.query(parse_qs(body.decode()), target)
@@ -143,7 +143,7 @@ class Handler(QuietHandler):
             },
         }
         if action in answers:
-            judge(SERVICES[action], action, answers[action])
+            check(SERVICES[action], action, answers[action])
             return self.send(answers[action])
         if action == "ListStackResources":
             members = "".join(

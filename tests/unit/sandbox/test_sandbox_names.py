@@ -3,19 +3,19 @@
 import pytest
 
 from launcher.model.errors import UnreadableInputError
-from launcher.sandbox import staying
+from launcher.sandbox import running_sandbox
 
 
 def test_a_folder_uses_the_default_one_until_it_names_another(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     own = {"XDG_CACHE_HOME": str(tmp_path)}
-    assert staying.place(own) == tmp_path / "slipway" / "sandbox.json"
-    staying.use(tmp_path, "team-2")
-    assert staying.used_in(tmp_path) == "team-2"
-    assert staying.place(own) == tmp_path / "slipway" / "sandbox-team-2.json"
-    assert staying.place(own, staying.DEFAULT) == tmp_path / "slipway" / "sandbox.json"
-    staying.use(tmp_path, staying.DEFAULT)
-    assert staying.used_in(tmp_path) == staying.DEFAULT
+    assert running_sandbox.folder_of(own) == tmp_path / "slipway" / "sandbox.json"
+    running_sandbox.select(tmp_path, "team-2")
+    assert running_sandbox.selected_in(tmp_path) == "team-2"
+    assert running_sandbox.folder_of(own) == tmp_path / "slipway" / "sandbox-team-2.json"
+    assert running_sandbox.folder_of(own, running_sandbox.DEFAULT) == tmp_path / "slipway" / "sandbox.json"
+    running_sandbox.select(tmp_path, running_sandbox.DEFAULT)
+    assert running_sandbox.selected_in(tmp_path) == running_sandbox.DEFAULT
 
 
 @pytest.mark.parametrize("text", ["", "../x", "Team", "a" * 41, "a b"])
@@ -23,7 +23,7 @@ def test_a_name_that_is_none_is_refused_with_its_file(tmp_path, text):
     (tmp_path / ".slipway").mkdir()
     (tmp_path / ".slipway" / "sandbox").write_text(text)
     with pytest.raises(UnreadableInputError, match="1 to 40 of a to z") as refused:
-        staying.used_in(tmp_path)
+        running_sandbox.selected_in(tmp_path)
     assert str(tmp_path) in refused.value.message
     with pytest.raises(UnreadableInputError):
-        staying.checked(text)
+        running_sandbox.checked_name(text)

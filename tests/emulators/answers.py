@@ -22,13 +22,13 @@ def operation(service: str, name: str) -> OperationModel:
     return botocore.session.get_session().get_service_model(service).operation_model(name)
 
 
-def judge(service: str, name: str, answer: dict[str, Any]) -> None:
+def check(service: str, name: str, answer: dict[str, Any]) -> None:
     """Fail where an answer, as a client has it or as JSON on its way, is none that the operation can give."""
-    judge_by(operation(service, name), answer)
+    check_by_model(operation(service, name), answer)
 
 
-def judge_by(model: OperationModel, answer: dict[str, Any]) -> None:
-    """`judge` by the model itself."""
+def check_by_model(model: OperationModel, answer: dict[str, Any]) -> None:
+    """`check` with the operation's model."""
     shape = model.output_shape
     body = {key: value for key, value in answer.items() if key != "ResponseMetadata"}
     wrong = list(_wrong(shape, body, model.name)) if shape is not None else [f"{model.name}: {key}" for key in body]
@@ -80,7 +80,7 @@ def _wrong_word(shape: Shape, value: Any, place: str) -> Iterator[str]:
         yield f"{place} is {value!r}"
 
 
-def judge_xml(service: str, name: str, text: str) -> None:
+def check_xml(service: str, name: str, text: str) -> None:
     """Fail where XML of EC2's or a query protocol has an element that the operation's answer has not."""
     model = operation(service, name)
     assert model.output_shape is not None

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 
-from tests.stand_ins.answers import judge
-from tests.stand_ins.loopback import QuietHandler, listening
+from tests.emulators.answers import check
+from tests.emulators.loopback import QuietHandler, listening
 
 OUT, ERR = 24_000, 8_000
 """What GetCommandInvocation returns of standard output and of standard error, in characters."""
@@ -92,7 +92,7 @@ def served(machine: Machine, *, otherwise: str = "") -> Iterator[str]:
             if operation in known:
                 code, answer = known[operation](json.loads(request_body))
                 if code == HTTPStatus.OK:
-                    judge("ssm", operation, answer)
+                    check("ssm", operation, answer)
                 body = json.dumps(answer).encode()
             else:
                 code, body = self.passed_on(request_body)

@@ -61,7 +61,7 @@ for line in sys.stdin:
 
 
 @dataclass(slots=True, kw_only=True)
-class GuardPlay:
+class GuardSchedule:
     """Calls the guard of one cluster until it has told the job to stop, and once more when the job has left.
 
     `module` is its file of templates/guard, `variables` are the deployed function's, `environment` that of a process

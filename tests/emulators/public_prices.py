@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import md5
 
-from tests.stand_ins.loopback import QuietHandler, listening
+from tests.emulators.loopback import QuietHandler, listening
 
 SPOT_DAY, ADVISOR_DAY = "Fri, 20 Nov 2026 06:00:00 GMT", "Fri, 20 Mar 2026 10:00:00 GMT"
 

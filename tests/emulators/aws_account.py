@@ -16,9 +16,9 @@ from urllib.parse import parse_qs
 from moto.core.serialize import get_serializer_class
 from moto.core.utils import get_service_model
 
-from tests.stand_ins.answers import judge_by
-from tests.stand_ins.loopback import QuietHandler, listening
-from tests.stand_ins.moto_server import moto_server
+from tests.emulators.answers import check_by_model
+from tests.emulators.loopback import QuietHandler, listening
+from tests.emulators.moto_server import moto_server
 
 SERVICES = {"servicequotas": "service-quotas", "monitoring": "cloudwatch"}
 """Names in the SDK of services that sign their requests with another one."""
@@ -104,7 +104,7 @@ class _Handler(QuietHandler):
         if isinstance(answer, Refused):
             body, kind, status = _error(protocol, answer), _content_type(protocol), answer.status
         else:
-            judge_by(operation_model, answer)
+            check_by_model(operation_model, answer)
             written = get_serializer_class(service, protocol)(operation_model).serialize(answer)
             body, kind, status = written["body"], _content_type(protocol), written["status_code"]
         self._reply(status, {"Content-Type": kind}, body if isinstance(body, bytes) else body.encode())

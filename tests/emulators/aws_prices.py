@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
 
-from tests.stand_ins.answers import judge, judge_xml
-from tests.stand_ins.loopback import QuietHandler, listening
+from tests.emulators.answers import check, check_xml
+from tests.emulators.loopback import QuietHandler, listening
 
 JSON_SERVICES = {
     "GetProducts": "pricing",
@@ -147,9 +147,9 @@ class _Handler(QuietHandler):
         method = re.sub(r"(?=[A-Z])", "_", operation).lower()
         text = getattr(self, method)(body, region, fault)
         if "Action" in body:
-            judge_xml("ec2", operation, text)
+            check_xml("ec2", operation, text)
         else:
-            judge(JSON_SERVICES[operation], operation, json.loads(text))
+            check(JSON_SERVICES[operation], operation, json.loads(text))
         self._send(200, text, "text/xml" if "Action" in body else "application/json", cut=_cuts(fault))
 
     def _fail(self, fault, *, xml):

@@ -40,7 +40,7 @@ _LOOK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StayingSandbox:
+class RunningSandbox:
     """Where a sandbox that stays is. `since` is an ISO moment, UTC; `folder` is private to it and goes with it."""
 
     name: str
@@ -77,7 +77,7 @@ class StayingSandbox:
         return True
 
 
-def used_in(folder: Path) -> str:
+def selected_in(folder: Path) -> str:
     """The name of the sandbox that a folder uses.
 
     Raises:
@@ -90,10 +90,10 @@ def used_in(folder: Path) -> str:
         return DEFAULT
     except (OSError, ValueError) as problem:
         raise UnreadableInputError(f"cannot read {path}: {problem}", hint="remove it") from problem
-    return checked(name, f"{path}: ")
+    return checked_name(name, f"{path}: ")
 
 
-def checked(name: str, where: str = "") -> str:
+def checked_name(name: str, where: str = "") -> str:
     """A name that a sandbox can have."""
     if _NAME.fullmatch(name) is None:
         message = f"{where}a sandbox's name has 1 to 40 of a to z, 0 to 9 and -, got {name[:60]!r}"
@@ -101,7 +101,7 @@ def checked(name: str, where: str = "") -> str:
     return name
 
 
-def use(folder: Path, name: str) -> None:
+def select(folder: Path, name: str) -> None:
     """Have a folder use a sandbox from here on."""
     path = folder / _USED
     if name == DEFAULT:
@@ -111,36 +111,36 @@ def use(folder: Path, name: str) -> None:
     path.write_text(f"{name}\n", encoding="utf-8")
 
 
-def place(environment: Mapping[str, str], name: str | None = None) -> Path:
+def folder_of(environment: Mapping[str, str], name: str | None = None) -> Path:
     """The file that says where a person's sandbox is; it need not exist. `name` None: that of the current folder."""
-    name = used_in(Path()) if name is None else name
+    name = selected_in(Path()) if name is None else name
     return own_folder(environment) / ("sandbox.json" if name == DEFAULT else f"sandbox-{name}.json")
 
 
-def find(environment: Mapping[str, str], name: str | None = None) -> StayingSandbox | None:
+def find(environment: Mapping[str, str], name: str | None = None) -> RunningSandbox | None:
     """The sandbox of a name, or of the current folder; None where it does not run."""
-    sandbox = _recorded(place(environment, name))
+    sandbox = _recorded(folder_of(environment, name))
     return sandbox if sandbox is not None and sandbox.running else None
 
 
-def every(environment: Mapping[str, str]) -> tuple[StayingSandbox, ...]:
+def all_running(environment: Mapping[str, str]) -> tuple[RunningSandbox, ...]:
     """All sandboxes of a person that run, by name."""
     recorded = (_recorded(path) for path in own_folder(environment).glob("sandbox*.json"))
     running = [sandbox for sandbox in recorded if sandbox is not None and sandbox.running]
     return tuple(sorted(running, key=lambda sandbox: sandbox.name))
 
 
-def _recorded(path: Path) -> StayingSandbox | None:
+def _recorded(path: Path) -> RunningSandbox | None:
     try:
         document = safe_json.load(path)
-        return read(StayingSandbox, document, exact=True)
+        return read(RunningSandbox, document, exact=True)
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
 
 
 def start(
     environment: Mapping[str, str], *, scheduler: str = "auto", port: int = 0, name: str | None = None
-) -> StayingSandbox:
+) -> RunningSandbox:
     """Start a sandbox that stays.
 
     `name` None: the one that the folder uses. `scheduler`: "slurm", "local" or "auto". `port` 0: any that is free.
@@ -150,8 +150,8 @@ def start(
         AwsError: the server does not start.
     """
     refuse_unless_possible()
-    name = used_in(Path()) if name is None else checked(name)
-    with_slurm, path, mark = daemons.chosen(scheduler), place(environment, name), secrets.token_hex(8)
+    name = selected_in(Path()) if name is None else checked_name(name)
+    with_slurm, path, mark = daemons.chosen(scheduler), folder_of(environment, name), secrets.token_hex(8)
     with _alone(path):
         existing = find(environment, name)
         if existing is None:
@@ -164,7 +164,7 @@ def start(
         server = EmbeddedServer(mark=mark, port=port, with_slurm=with_slurm)
         try:
             server.wait()
-            sandbox = StayingSandbox(
+            sandbox = RunningSandbox(
                 **server.ready(),
                 name=name,
                 folder=str(server.folder),
@@ -181,7 +181,7 @@ def start(
         return sandbox
 
 
-def stop(environment: Mapping[str, str], name: str | None = None) -> StayingSandbox | None:
+def stop(environment: Mapping[str, str], name: str | None = None) -> RunningSandbox | None:
     """End a sandbox that stays, with all that runs in it or is left of it; what it was, None where there is none.
 
     `name` None: that of the current folder.
@@ -189,12 +189,12 @@ def stop(environment: Mapping[str, str], name: str | None = None) -> StayingSand
     Raises:
         AwsError: a process of the sandbox does not end.
     """
-    path = place(environment, name)
+    path = folder_of(environment, name)
     with _alone(path):
         return _end_rest(environment, path)
 
 
-def _end_rest(environment: Mapping[str, str], path: Path) -> StayingSandbox | None:
+def _end_rest(environment: Mapping[str, str], path: Path) -> RunningSandbox | None:
     """End whatever there is of the sandbox in a file: its server, what that started, its folder, the file."""
     sandbox = _recorded(path)
     if sandbox is None:

@@ -173,7 +173,7 @@ def refusals(
     if match is None:
         return [f"no kind {document.get('kind')} in {document.get('apiVersion')} here"]
     try:
-        judge(match, document, None, version=version)
+        validate(match, document, None, version=version)
     except RefusedError as refused:
         return [f"{field}: {text}" if field else text for field, text in refused.causes] or [str(refused)]
     return []
@@ -183,7 +183,7 @@ def _is(document: Mapping[str, Any], kind: Kind) -> bool:
     return (document.get("apiVersion"), document.get("kind")) == (kind.api_version, kind.kind)
 
 
-def judge(kind: Kind, document: Mapping[str, Any], old: Mapping[str, Any] | None, *, version: str = VERSION) -> None:
+def validate(kind: Kind, document: Mapping[str, Any], old: Mapping[str, Any] | None, *, version: str = VERSION) -> None:
     """Refuse an object that a cluster would not take.
 
     Raises:

@@ -20,7 +20,7 @@ from launcher.records import run_folder
 from launcher.records.cache_folder import cache_folder
 from launcher.records.command_record import recorded_command
 from launcher.records.documents import report_document
-from launcher.sandbox import processes, staying
+from launcher.sandbox import processes, running_sandbox
 from launcher.sandbox.sandbox import Sandbox
 from tests.documents import read_document
 from tests.sandbox.clients import client, slipway
@@ -59,7 +59,7 @@ def own(tmp_path, monkeypatch):
     """The environment of somebody whose files are below the test's folder; what they started ends with the test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     yield dict(os.environ)
-    staying.stop(os.environ)
+    running_sandbox.stop(os.environ)
 
 
 def left_of(place_of_sandbox):
@@ -73,7 +73,7 @@ def left_of(place_of_sandbox):
 
 
 def test_it_stays_between_commands_and_its_end_leaves_nothing(own, tmp_path):
-    started = staying.start(own, scheduler="local")
+    started = running_sandbox.start(own, scheduler="local")
     first = Sandbox.attached(started, region="us-east-1")
     deploy(first)
     script = script_in(tmp_path, "echo ready; sleep 600")
@@ -90,7 +90,7 @@ def test_it_stays_between_commands_and_its_end_leaves_nothing(own, tmp_path):
     assert document["endpoint"] == first.endpoint
 
     with pytest.raises(ImpossibleError, match="is already running"):
-        staying.start(own)
+        running_sandbox.start(own)
     assert left_of(started)
 
     # Somebody who asks it by its address as if it were AWS: its prices are kept apart, and go with it.
@@ -105,14 +105,14 @@ def test_it_stays_between_commands_and_its_end_leaves_nothing(own, tmp_path):
     ended = slipway("sandbox", "stop", "--yes", folder=tmp_path, environment=by_address)
     assert ended.returncode == 0, ended.stderr
     assert left_of(started) == []
-    assert not staying.place(own).exists()
+    assert not running_sandbox.folder_of(own).exists()
     assert not prices.exists()
     assert slipway("sandbox", "stop", folder=tmp_path, environment=own).returncode == 5
 
 
 def test_down_finds_what_stands_in_it_by_the_newest_run(own, tmp_path):
     """As `status` does; from another folder by what stands there."""
-    made = Sandbox.attached(staying.start(own, scheduler="local"), region="us-east-2")
+    made = Sandbox.attached(running_sandbox.start(own, scheduler="local"), region="us-east-2")
     template = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
     client(made, "cloudformation").create_stack(StackName="slipway-tiny-training", TemplateBody=json.dumps(template))
     folder = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
@@ -157,7 +157,7 @@ def test_a_folder_has_its_own_where_it_names_one(own, tmp_path):
         assert slipway("sandbox", "stop", folder=theirs, environment=own).returncode == 0
         assert status_in(mine) == {"schema": "slipway.sandbox/1", "running": False}
     finally:
-        staying.stop(own, "mine")
+        running_sandbox.stop(own, "mine")
 
 
 def test_two_that_start_at_once_get_one(own):
@@ -165,7 +165,7 @@ def test_two_that_start_at_once_get_one(own):
 
     def go():
         try:
-            outcomes.append(staying.start(own, scheduler="local").mark)
+            outcomes.append(running_sandbox.start(own, scheduler="local").mark)
         except ImpossibleError as problem:
             outcomes.append(problem.message)
 
@@ -174,26 +174,26 @@ def test_two_that_start_at_once_get_one(own):
         thread.start()
     for thread in threads:
         thread.join()
-    running_sandbox = staying.find(own)
-    assert running_sandbox is not None
-    assert running_sandbox.mark in outcomes
+    found = running_sandbox.find(own)
+    assert found is not None
+    assert found.mark in outcomes
     assert sum("is already running" in outcome for outcome in outcomes) == 1
 
 
 def test_one_whose_server_is_killed_is_not_found_and_leaves_nothing(own):
-    started = staying.start(own, scheduler="local")
+    started = running_sandbox.start(own, scheduler="local")
     os.kill(started.pid, signal.SIGKILL)
     until(lambda: not left_of(started))
-    assert staying.find(own) is None
-    assert staying.start(own, scheduler="local").mark != started.mark
+    assert running_sandbox.find(own) is None
+    assert running_sandbox.start(own, scheduler="local").mark != started.mark
 
 
 def test_a_file_that_is_damaged_or_of_another_day_is_no_sandbox(own):
-    place = staying.place(own)
+    place = running_sandbox.folder_of(own)
     place.parent.mkdir(parents=True)
-    for text in ("", "{", "[]", '{"port": 1}', json.dumps(dict.fromkeys(staying.StayingSandbox.__slots__, 1))):
+    for text in ("", "{", "[]", '{"port": 1}', json.dumps(dict.fromkeys(running_sandbox.RunningSandbox.__slots__, 1))):
         place.write_text(text)
-        assert staying.find(own) is None
+        assert running_sandbox.find(own) is None
 
 
 def test_without_one_a_command_that_asks_for_it_says_so(own, tmp_path):
@@ -251,8 +251,8 @@ def test_a_launch_is_followed_left_and_ended_from_other_terminals(own, tmp_path)
     assert "a new sandbox is empty" not in dry.stderr
     down = slipway("down", "tiny-gpt", "--sandbox", "--yes", folder=tmp_path, environment=own)
     assert down.returncode == 0, down.stderr
-    box = Sandbox.attached(staying.find(own), region="us-east-1")
-    assert [stack["name"] for stack in box.stacks()] == ["slipway-tiny-gpt-checkpoints"]
+    sandbox = Sandbox.attached(running_sandbox.find(own), region="us-east-1")
+    assert [stack["name"] for stack in sandbox.stacks()] == ["slipway-tiny-gpt-checkpoints"]
 
     before = time.monotonic()
     ended = slipway("sandbox", "stop", "--json", folder=tmp_path, environment=own)

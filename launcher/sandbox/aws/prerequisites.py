@@ -23,7 +23,7 @@ _SUBNET_BITS = 20
 _ANYWHERE = "0.0.0.0/0"
 
 
-def make_stand_ins(
+def create_prerequisites(
     region: str,
     vpc_id: str | None,
     zones: Mapping[str, str],
