@@ -57,7 +57,7 @@ class Options:
         for name, kinds in _KINDS.items():
             value = getattr(self, name)
             if value is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool)):
-                wanted = " or ".join(each.__name__ for each in (kinds if isinstance(kinds, tuple) else (kinds,)))
+                wanted = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
                 raise UnreadableInputError(f"Options.{name} must be {wanted}, got {describe(value)}")
         if isinstance(self.prices_as_of, datetime):
             raise UnreadableInputError(f"Options.prices_as_of must be date, got {describe(self.prices_as_of)}")
@@ -142,11 +142,17 @@ def diff(old: str, new: str | None = None, options: Options = DEFAULTS, *, folde
     from launcher.answers import diff as answer
     from launcher.workflow.quote import diff as story
 
-    asked = options.price_options()
-    found = story.diff(
-        old, new, options.moment(), asked, old_options=asked, folder=Path(folder), environment=os.environ
+    price_options = options.price_options()
+    difference = story.diff(
+        old,
+        new,
+        options.moment(),
+        price_options,
+        old_options=price_options,
+        folder=Path(folder),
+        environment=os.environ,
     )
-    return answer.document(found, None)
+    return answer.document(difference, None)
 
 
 def sweep(file: PlanFile, values: Mapping[str, Sequence[Any]], options: Options = DEFAULTS) -> Document:
@@ -163,7 +169,7 @@ def sweep(file: PlanFile, values: Mapping[str, Sequence[Any]], options: Options 
     from launcher.answers import sweep as answer
     from launcher.workflow.quote import sweep as story
 
-    axes = [story.Axis(key=key, values=tuple(each)) for key, each in values.items()]
+    axes = [story.Axis(key=key, values=tuple(listed)) for key, listed in values.items()]
     return answer.document(story.sweep_axes(Path(file), axes, options.moment(), options.price_options()))
 
 
@@ -179,19 +185,19 @@ def rows(document: Document) -> list[dict[str, Any]]:
         listed = [{**point["values"], **(point["candidate"] or {})} for point in document["points"]]
     else:
         listed = document.get("candidates") or document.get("options") or []
-    return [dict(_flat(each)) for each in listed]
+    return [dict(_flat(row)) for row in listed]
 
 
 def _flat(data: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
     """The plain values of an object by their dotted names; lists are left out."""
-    found: list[tuple[str, Any]] = []
+    cells: list[tuple[str, Any]] = []
     for key, value in data.items():
         name = f"{path}.{key}" if path else key
         if isinstance(value, Mapping):
-            found += _flat(value, name)
+            cells += _flat(value, name)
         elif not isinstance(value, list):
-            found.append((name, _number(name, value)))
-    return found
+            cells.append((name, _number(name, value)))
+    return cells
 
 
 def _number(name: str, value: Any) -> Any:

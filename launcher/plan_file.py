@@ -65,7 +65,7 @@ def words_of(line: str) -> str:
     'python, train.py, --name, a b, --on, "yes"'
     """
     try:
-        return ", ".join(_word(each) for each in shlex.split(line))
+        return ", ".join(_word(word) for word in shlex.split(line))
     except ValueError:
         return ""
 
@@ -154,7 +154,7 @@ def _children(node: yaml.Node) -> Iterator[tuple[yaml.Node | None, yaml.Node]]:
     if isinstance(node, yaml.MappingNode):
         yield from node.value
     elif isinstance(node, yaml.SequenceNode):
-        yield from ((None, each) for each in node.value)
+        yield from ((None, child) for child in node.value)
 
 
 def _places(node: yaml.Node | None, path: str, seen: set[int]) -> Iterator[tuple[str, yaml.Mark]]:
@@ -171,12 +171,12 @@ def _places(node: yaml.Node | None, path: str, seen: set[int]) -> Iterator[tuple
         yield from _places(value, where, seen)
 
 
-def _placed(found: Finding, places: Mapping[str, yaml.Mark]) -> Finding:
-    path = found.path
+def _placed(finding: Finding, places: Mapping[str, yaml.Mark]) -> Finding:
+    path = finding.path
     while path and path not in places:
         path = path[: max(path.rfind("."), path.rfind("["), 0)]
     mark = places.get(path)
-    return found if mark is None else replace(found, line=mark.line + 1, column=mark.column + 1)
+    return finding if mark is None else replace(finding, line=mark.line + 1, column=mark.column + 1)
 
 
 def _refusal(name: str, findings: list[Finding]) -> SlipwayError:
@@ -205,17 +205,17 @@ class _Reader(ScalarReader):
             data = {}
         if not isinstance(data, Mapping):
             return self.wrong(path, data, "a mapping")
-        known = {key: (each, kind) for key, each, kind in keyed(owner)}
+        known = {key: (field, kind) for key, field, kind in keyed(owner)}
         for key in data:
             if str(key) not in known or not isinstance(key, str):
                 where = f"{path}.{key}" if path else str(key)
                 self.refuse("unknown-key", where, f"unknown key {describe(key)}", _known(str(key), list(known)))
         values: dict[str, object] = {}
         complete = True
-        for key, (each, kind) in known.items():
+        for key, (field, kind) in known.items():
             where = f"{path}.{key}" if path else key
             if key not in data:
-                if each.default is MISSING and each.default_factory is MISSING:
+                if field.default is MISSING and field.default_factory is MISSING:
                     self.refuse("missing-key", where, f"the key {key} is required")
                     complete = False
                 continue
@@ -272,7 +272,7 @@ class _Reader(ScalarReader):
             return self.wrong(path, data, "a command of at least one word")
         if kind.exactly is not None and len(data) != kind.exactly:
             return self.wrong(path, data, f"a list of {kind.exactly} values", f"it has {len(data)}")
-        values = [self.value(kind.item, each, f"{path}[{index}]") for index, each in enumerate(data)]
+        values = [self.value(kind.item, item, f"{path}[{index}]") for index, item in enumerate(data)]
         return FAILED if any(value is FAILED for value in values) else tuple(values)
 
     def table(self, kind: kinds.Table, data: object, path: str) -> object:
@@ -283,11 +283,11 @@ class _Reader(ScalarReader):
         if kind.most is not None and len(data) > kind.most:
             return self.refuse(OUT_OF_RANGE, path, f"{len(data)} of them, at most {kind.most} are allowed")
         values: dict[str, object] = {}
-        for key, each in data.items():
+        for key, item in data.items():
             if not isinstance(key, str) or not is_plain(key) or (kind.keys and not re.fullmatch(kind.keys, key)):
                 self.wrong(f"{path}.{key}", key, kind.form)
                 continue
-            values[key] = self.value(kind.item, each, f"{path}.{key}")
+            values[key] = self.value(kind.item, item, f"{path}.{key}")
         return FAILED if any(value is FAILED for value in values.values()) else values
 
     def node_count(self, data: object, path: str) -> object:

@@ -29,5 +29,7 @@ def describe(session: Session, arn: str) -> TopicState:
         arn=arn,
         display_name=str(attributes.get("DisplayName", "")),
         statements=statements,
-        subscribers=frozenset((str(each["Protocol"]), str(each["Endpoint"])) for each in subscriptions),
+        subscribers=frozenset(
+            (str(subscription["Protocol"]), str(subscription["Endpoint"])) for subscription in subscriptions
+        ),
     )

@@ -88,8 +88,8 @@ class _InterruptedError(SlipwayError):
     exit_code = INTERRUPTED
 
 
-def _version(asked: bool) -> None:
-    if not asked or completion.VARIABLE in os.environ:
+def _version(requested: bool) -> None:
+    if not requested or completion.VARIABLE in os.environ:
         return
     from importlib.metadata import PackageNotFoundError, version
 
@@ -186,8 +186,8 @@ def _ordered(words: Sequence[str]) -> list[str]:
     """
     end = list(words).index("--") if "--" in words else len(words)
     own = [word for word in words[:end] if word not in (*LOUD, NO_PAGER)]
-    said = set(words[:end])
-    return [*(["-v"] if said.intersection(LOUD) else []), *({NO_PAGER} & said), *own, *words[end:]]
+    given = set(words[:end])
+    return [*(["-v"] if given.intersection(LOUD) else []), *({NO_PAGER} & given), *own, *words[end:]]
 
 
 def _silence() -> None:

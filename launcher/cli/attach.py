@@ -37,7 +37,7 @@ def attach(run: options.RunName) -> None:
     except KeyboardInterrupt:
         output.say(f"\n  the job of {name} continues\n  next: slipway attach {name}\n  next: slipway cancel {name}")
         raise
-    found = run_state(name, folder, os.environ, output.say)
-    output.result(answer.page(found, output.terminal_width()))
-    if found.status in ("failed", "stopped"):
-        raise DeploymentFailedError(f"the job of {name} is {found.status}", hint=f"slipway logs {name}")
+    state = run_state(name, folder, os.environ, output.say)
+    output.result(answer.page(state, output.terminal_width()))
+    if state.status in ("failed", "stopped"):
+        raise DeploymentFailedError(f"the job of {name} is {state.status}", hint=f"slipway logs {name}")

@@ -33,12 +33,12 @@ def cancel(
     name = options.plan_name(run)
     folder = with_report(name, Path.cwd(), going_on=True)
     confirm(f"cancel the job of {name}", yes=yes)
-    found = cancel_run(name, folder, os.environ, output.say)
+    cancellation = cancel_run(name, folder, os.environ, output.say)
     if json:
-        output.document(answer.document(found))
+        output.document(answer.document(cancellation))
     else:
-        output.result(answer.page(found, output.terminal_width()))
-        sent = found.submission
+        output.result(answer.page(cancellation, output.terminal_width()))
+        sent = cancellation.submission
         if sent is not None and sent.head_node.via not in ("local", "ssh") and not target_of(sent.target).per_job:
             there = " --sandbox" if sent.head_node.via == SANDBOX else ""
             output.say(f"\n  the cluster is still billed; remove it: slipway down {sent.cluster}{there}")

@@ -25,9 +25,11 @@ def capacity(
     from launcher.answers.capacity import document, page
     from launcher.workflow.doctor.offers import capacity as story
 
-    asked = options.price_options(region=region, any_age=True)
-    found = story(file, options.now(), asked, environment=options.environment(sandbox=sandbox), say=output.talking())
+    price_options = options.price_options(region=region, any_age=True)
+    offers = story(
+        file, options.now(), price_options, environment=options.environment(sandbox=sandbox), say=output.talking()
+    )
     if json:
-        output.document(document(found))
+        output.document(document(offers))
     else:
-        output.page(page(found, output.terminal_width(), everything=everything))
+        output.page(page(offers, output.terminal_width(), everything=everything))

@@ -50,11 +50,11 @@ def list_them(
     from launcher.workflow.run.checkpoints import survey
 
     store = store_of(source, region, sandbox=sandbox)
-    found = survey(store)
+    checkpoints = survey(store)
     if json:
-        output.document(document(source, store.uri, found))
+        output.document(document(source, store.uri, checkpoints))
     else:
-        output.result(page(store.uri, found, output.terminal_width()))
+        output.result(page(store.uri, checkpoints, output.terminal_width()))
 
 
 def verify(
@@ -76,18 +76,18 @@ def verify(
     if everything and step is not None:
         raise UnreadableInputError("--step and --all exclude each other", hint="use one of them")
     store = store_of(source, region, sandbox=sandbox)
-    found = survey(store)
-    wanted = found if everything else (chosen(found, step),)
+    checkpoints = survey(store)
+    selected = checkpoints if everything else (chosen(checkpoints, step),)
     read = []
-    for each in wanted:
-        with progress_bar(f"step {each.step}", sum(file.bytes for file in each.files)) as advance:
-            wrong = damaged(store, each, advance)
-        read.append((each, tuple(wrong)))
+    for checkpoint in selected:
+        with progress_bar(f"step {checkpoint.step}", sum(file.bytes for file in checkpoint.files)) as advance:
+            wrong = damaged(store, checkpoint, advance)
+        read.append((checkpoint, tuple(wrong)))
         if not json:
-            output.result(verified_lines(each, wrong))
+            output.result(verified_lines(checkpoint, wrong))
     if json:
         output.document(verify_document(source, store.uri, read))
-    if bad := [str(each.step) for each, wrong in read if wrong]:
+    if bad := [str(checkpoint.step) for checkpoint, wrong in read if wrong]:
         problem = ImpossibleError(
             f"incomplete or damaged: step {', '.join(bad)}",
             hint="a restarted job skips them; restore another step with --step",
@@ -116,11 +116,11 @@ def prune(
     store = store_of(source, region, sandbox=sandbox)
     sizes = checkpoints_transfer.prunable(store, survey(store), keep)
     steps = sorted({step for key in sizes if (step := step_of_folder_key(key)) is not None})
-    told = prune_document(source, store.uri, steps, sizes, done=bool(sizes) and not dry_run)
+    pruned = prune_document(source, store.uri, steps, sizes, done=bool(sizes) and not dry_run)
     what = f"{len(sizes):,} objects of {len(steps)} steps, {size_words(sum(sizes.values()))}"
     if not sizes or dry_run:
         if json:
-            output.document(told)
+            output.document(pruned)
         else:
             nothing = f"  nothing to delete: {store.uri} has no other objects"
             output.result([f"  would delete {what}" if sizes else nothing])
@@ -130,7 +130,7 @@ def prune(
     with progress_bar("deleting", len(sizes), of_bytes=False) as advance:
         checkpoints_transfer.prune(store, sizes, options.now(), advance)
     if json:
-        output.document(told)
+        output.document(pruned)
     else:
         output.result([f"  deleted {what}"])
 

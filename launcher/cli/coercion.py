@@ -23,7 +23,7 @@ class Plain:
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         """The value of a word, or of each of several; a default is one already."""
         if isinstance(value, list | tuple):
-            return [self.coerce(each, param, ctx) for each in value]
+            return [self.coerce(word, param, ctx) for word in value]
         if not isinstance(value, str):
             return value
         try:
@@ -34,10 +34,10 @@ class Plain:
 
 def lighten(command: Any) -> None:
     """Give the parameters of a command, and of those below it, their plain coercion where they can have it."""
-    for each in _commands(command):
-        for parameter in each.params:
+    for subcommand in _commands(command):
+        for parameter in subcommand.params:
             _ease(parameter)
-        _ease_help(each)
+        _ease_help(subcommand)
 
 
 def _ease(parameter: Any) -> None:
@@ -61,8 +61,8 @@ def _ease_help(command: Any) -> None:
 
 def _commands(command: Any) -> Iterator[Any]:
     yield command
-    for each in getattr(command, "commands", {}).values():
-        yield from _commands(each)
+    for subcommand in getattr(command, "commands", {}).values():
+        yield from _commands(subcommand)
 
 
 def _parser(descriptor: Any) -> Parser | None:

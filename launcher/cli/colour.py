@@ -38,14 +38,14 @@ def dimmed(line: str, stream: TextIO) -> str:
 
 def _pieces(line: str) -> Iterator[str]:
     """A line with what the rules name in colour; where two name the same place, the first rule has it."""
-    found: list[tuple[int, int, str]] = []
+    pieces: list[tuple[int, int, str]] = []
     for pattern, code in RULES:
         for match in pattern.finditer(line):
             start, end = match.span(match.lastindex or 0)
-            if all(end <= other_start or start >= other_end for other_start, other_end, _ in found):
-                found.append((start, end, code))
+            if all(end <= other_start or start >= other_end for other_start, other_end, _ in pieces):
+                pieces.append((start, end, code))
     at = 0
-    for start, end, code in sorted(found):
+    for start, end, code in sorted(pieces):
         yield f"{line[at:start]}{code}{line[start:end]}{RESET}"
         at = end
     yield line[at:]

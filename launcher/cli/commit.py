@@ -34,13 +34,13 @@ def commit(
     from launcher.answers.commit import document, page
     from launcher.workflow.quote.commit import commit as story
 
-    asked = options.price_options(
+    price_options = options.price_options(
         region=region,
         prices_as_of=prices_as_of,
         max_price_age=max_price_age,
     )
-    found = story(files, options.now(), asked, accept_derived=accept_derived)
+    commitments = story(files, options.now(), price_options, accept_derived=accept_derived)
     if json:
-        output.document(document(found))
+        output.document(document(commitments))
     else:
-        output.page(page(found, output.terminal_width(), everything=everything))
+        output.page(page(commitments, output.terminal_width(), everything=everything))

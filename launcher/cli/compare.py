@@ -28,32 +28,32 @@ def compare(
     from launcher.answers.compare import document, page
     from launcher.workflow.quote import compare as story
 
-    asked = options.price_options(
+    price_options = options.price_options(
         region=region,
         prices_as_of=prices_as_of,
         max_price_age=max_price_age,
     )
-    found = story.compare(file, options.now(), asked)
+    comparison = story.compare(file, options.now(), price_options)
     if live:
         import os
 
         from launcher.workflow.doctor.live_offers import compared_live
 
-        found = compared_live(found, asked, environment=dict(os.environ), say=output.talking())
-    target = options.page_path(html, found.request.name, "compare", show=show)
+        comparison = compared_live(comparison, price_options, environment=dict(os.environ), say=output.talking())
+    target = options.page_path(html, comparison.request.name, "compare", show=show)
     if target is not None:
         from launcher.answers.html import compare as compare_html
         from launcher.workflow.quote.traffic_curves import traffic_curves
 
-        curves = () if isinstance(found, story.Comparison) else traffic_curves(found, asked)
-        output.save_html(target, compare_html.page(found, curves), show=show)
+        curves = () if isinstance(comparison, story.Comparison) else traffic_curves(comparison, price_options)
+        output.save_html(target, compare_html.page(comparison, curves), show=show)
     if json:
-        output.document(document(found))
+        output.document(document(comparison))
     elif target is not None:
         return
-    elif isinstance(found, story.Comparison):
-        output.page(page(found, output.terminal_width(), called=live))
+    elif isinstance(comparison, story.Comparison):
+        output.page(page(comparison, output.terminal_width(), called=live))
     else:
         from launcher.answers import serving_compare
 
-        output.page(serving_compare.page(found, output.terminal_width()))
+        output.page(serving_compare.page(comparison, output.terminal_width()))

@@ -35,8 +35,8 @@ def plan_files(incomplete: str) -> list[str]:
     head, _, _ = incomplete.rpartition("/")
     typed_folder = head + "/" if "/" in incomplete else ""
     folder = Path(typed_folder or ".").expanduser()
-    found = (typed_folder + path.relative_to(folder).as_posix() for path in _below(folder, _DEPTH))
-    return sorted({each for each in found if _PLAIN.fullmatch(each.removeprefix("~"))})
+    candidates = (typed_folder + path.relative_to(folder).as_posix() for path in _below(folder, _DEPTH))
+    return sorted({candidate for candidate in candidates if _PLAIN.fullmatch(candidate.removeprefix("~"))})
 
 
 def run_names(incomplete: str) -> list[str]:  # noqa: ARG001 - typer hands it over and sifts what comes back
@@ -61,13 +61,13 @@ def cluster_names(incomplete: str) -> list[str]:
     from launcher.model.errors import UnreadableInputError
     from launcher.records.run_folder import latest
 
-    found = set()
+    names = set()
     for name in run_names(incomplete):
         with suppress(UnreadableInputError):
             target = latest(name, Path.cwd()).read_json("plan.json").get("target")
             cluster = target.get("cluster") if isinstance(target, dict) else None
-            found.add(cluster if isinstance(cluster, str) else name)
-    return sorted(found)
+            names.add(cluster if isinstance(cluster, str) else name)
+    return sorted(names)
 
 
 def regions(incomplete: str) -> list[str]:  # noqa: ARG001 - as above
@@ -99,8 +99,8 @@ def swept_keys(incomplete: str) -> list[str]:  # noqa: ARG001 - as above
 
 
 def _keys(schema: Mapping[str, Any]) -> Iterator[str]:
-    for each in schema.get("anyOf", ()):
-        yield from _keys(each)
+    for variant in schema.get("anyOf", ()):
+        yield from _keys(variant)
     for key, inner in schema.get("properties", {}).items():
         yield from list(_keys(inner)) or [key]
 
@@ -122,7 +122,7 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
     """The plan files of a folder and of those in it, without hidden ones; what may not be read is passed by."""
     entries: list[os.DirEntry[str]] = []
     with suppress(OSError), os.scandir(folder) as listing:
-        entries = sorted(listing, key=lambda each: each.name)[:_MOST_FILES]
+        entries = sorted(listing, key=lambda item: item.name)[:_MOST_FILES]
     for entry in entries:
         path = folder / entry.name
         if entry.name.startswith("."):

@@ -36,7 +36,7 @@ def deploy(
     For an endpoint, the command waits until it is in service with the requested configuration; slipway launch also
     sends it a request.
     """
-    asked = options.price_options(
+    price_options = options.price_options(
         region=region,
         max_price_age=max_price_age,
         max_usd=max_usd,
@@ -49,7 +49,7 @@ def deploy(
 
     person = Console(yes=yes)
     how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=dry_run, notify=person.notify)
-    quoted, done = deploy_plan(file, options.now(), asked, selection=wanted, options=how, person=person)
+    quoted, done = deploy_plan(file, options.now(), price_options, selection=wanted, options=how, person=person)
     if json:
         from launcher.answers.deploy import document
 

@@ -93,22 +93,22 @@ def diff(
     from launcher.workflow.quote.options import PriceOptions
 
     limits = policy_of(policy, max_increase_usd, max_increase_percent)
-    asked = PriceOptions(cache=options.price_cache(), region=region, prices_as_of=prices_as_of)
-    found = story.diff(
+    price_options = PriceOptions(cache=options.price_cache(), region=region, prices_as_of=prices_as_of)
+    difference = story.diff(
         old,
         new,
         options.now(),
-        asked,
-        old_options=replace(asked, prices_as_of=old_prices_as_of or prices_as_of),
+        price_options,
+        old_options=replace(price_options, prices_as_of=old_prices_as_of or prices_as_of),
         folder=Path.cwd(),
         environment=os.environ,
     )
-    refusal = limits.refusal(found)
+    refusal = limits.refusal(difference)
     if json:
-        output.document(diff_page.document(found, refusal))
+        output.document(diff_page.document(difference, refusal))
     elif form is Form.GITHUB_COMMENT:
-        output.result(diff_page.comment(found, refusal))
+        output.result(diff_page.comment(difference, refusal))
     else:
-        output.page(diff_page.page(found, refusal, output.terminal_width()))
+        output.page(diff_page.page(difference, refusal, output.terminal_width()))
     if refusal is not None:
         raise typer.Exit(code=OverBudgetError.exit_code)

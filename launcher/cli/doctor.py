@@ -49,10 +49,10 @@ def doctor(
     if plan is None and known is None:
         raise UnreadableInputError("no region is given", hint="add --region, or name a plan file")
     subject = subject_of(plan, known or "", catalog=catalog, environment=environment, now=now, up_usd_per_hour=rate)
-    found = diagnose(subject, billing=billing)
+    diagnosis = diagnose(subject, billing=billing)
     if json:
-        output.document(document(found))
+        output.document(document(diagnosis))
     else:
-        output.result(page(found, subject.region, output.terminal_width()))
-    if found.failed:
+        output.result(page(diagnosis, subject.region, output.terminal_width()))
+    if diagnosis.failed:
         raise typer.Exit(code=REFUSED)

@@ -65,19 +65,19 @@ def down(
     if joined is not None:
         _jobs_down(joined, environment, yes=yes, dry_run=dry_run, checkpoints=checkpoints, json=json)
         return
-    asked = subject(what, region, Path.cwd(), environment)
+    resolved = subject(what, region, Path.cwd(), environment)
     if not dry_run:
         answered = yes and (not checkpoints or confirmed is not None)
-        flags = f"--yes --confirm {asked.cluster}" if checkpoints else "--yes"
-        refuse_without_terminal(f"remove {asked.cluster}", yes=answered, flags=flags)
+        flags = f"--yes --confirm {resolved.cluster}" if checkpoints else "--yes"
+        refuse_without_terminal(f"remove {resolved.cluster}", yes=answered, flags=flags)
     removal = _stacks_down(
-        asked, environment, catalog, yes=yes, dry_run=dry_run, checkpoints=checkpoints, confirmed=confirmed
+        resolved, environment, catalog, yes=yes, dry_run=dry_run, checkpoints=checkpoints, confirmed=confirmed
     )
     output.answer(answer, removal, json=json)
 
 
 def _stacks_down(
-    asked: "Subject",
+    resolved: "Subject",
     environment: Mapping[str, str],
     catalog: "Catalog",
     *,
@@ -91,18 +91,18 @@ def _stacks_down(
     from launcher.workflow.deploy.down import record_removal, survey, take_down
     from launcher.workflow.history.idle_tail import learn_tails
 
-    session = Session(environment=environment, region=asked.region)
-    found = survey(asked, session, catalog, erase=checkpoints)
-    removal = found.removal
-    if not dry_run and found.going:
+    session = Session(environment=environment, region=resolved.region)
+    surveyed = survey(resolved, session, catalog, erase=checkpoints)
+    removal = surveyed.removal
+    if not dry_run and surveyed.going:
         for line in answer.page(removal, output.terminal_width()):
             output.say(line)
-        confirm(f"remove {asked.cluster} in {asked.region}", yes=yes)
+        confirm(f"remove {resolved.cluster} in {resolved.region}", yes=yes)
         if checkpoints:
-            confirm_by_name("delete its checkpoints for good", asked.cluster, given=confirmed)
+            confirm_by_name("delete its checkpoints for good", resolved.cluster, given=confirmed)
         # The guard counts nodes until it goes.
-        learn_tails(asked.cluster, Path.cwd(), environment, options.now(), output.say)
-        removal = take_down(found, session, catalog, StepPrinter().notify)
+        learn_tails(resolved.cluster, Path.cwd(), environment, options.now(), output.say)
+        removal = take_down(surveyed, session, catalog, StepPrinter().notify)
         record_removal(removal, Path.cwd(), environment, output.say)
     return removal
 
@@ -121,11 +121,11 @@ def _jobs_down(
     question = f"delete the jobs of {plan.name} on {plan.cluster_name}"
     if not dry_run:
         refuse_without_terminal(question, yes=yes, flags="--yes")
-    found = survey_jobs(plan, environment)
-    removal = found.removal
-    if not dry_run and (found.jobs or found.granted):
+    surveyed = survey_jobs(plan, environment)
+    removal = surveyed.removal
+    if not dry_run and (surveyed.jobs or surveyed.granted):
         for line in answer.page(removal, output.terminal_width()):
             output.say(line)
         confirm(question, yes=yes)
-        removal = remove_jobs(found, environment, StepPrinter().notify)
+        removal = remove_jobs(surveyed, environment, StepPrinter().notify)
     output.answer(answer, removal, json=json)

@@ -55,12 +55,12 @@ def ask_once(
     from launcher.workflow.cluster.endpoint import asker, probe, served
 
     session = _session(name, region, sandbox=sandbox)
-    found = served(name, session)
-    state, reply = probe(found, session, asker(found, session, most_tokens=tokens, timeout_s=timeout))
+    endpoint = served(name, session)
+    state, reply = probe(endpoint, session, asker(endpoint, session, most_tokens=tokens, timeout_s=timeout))
     if json:
-        output.document(answer_document(found, state, reply))
+        output.document(answer_document(endpoint, state, reply))
     else:
-        output.result(answer_page(found, state, reply))
+        output.result(answer_page(endpoint, state, reply))
 
 
 def load(
@@ -90,18 +90,18 @@ def load(
     from launcher.workflow.run.endpoint_load import loader, planned
 
     session = _session(name, region, sandbox=sandbox)
-    found = served(name, session)
-    if found.mode is EndpointMode.ASYNCHRONOUS:
+    endpoint = served(name, session)
+    if endpoint.mode is EndpointMode.ASYNCHRONOUS:
         message = f"{name} reads its requests from a queue: parallel requests do not change its speed"
         raise ImpossibleError(message, hint=f"slipway endpoint test {name} sends one request")
     root = Path.cwd()
-    wanted = planned(found, session, root, tokens=tokens)
-    output.say(load_line(wanted.input_tokens, wanted.output_tokens, wanted.setting))
+    load_plan = planned(endpoint, session, root, tokens=tokens)
+    output.say(load_line(load_plan.input_tokens, load_plan.output_tokens, load_plan.setting))
     done = run(
-        found,
+        endpoint,
         session,
-        loader(found, session, wanted, timeout_s=timeout),
-        wanted,
+        loader(endpoint, session, load_plan, timeout_s=timeout),
+        load_plan,
         most=most,
         seconds=seconds,
         root=root,
@@ -118,12 +118,12 @@ def url(name: Name, *, region: Where = None, sandbox: options.AttachSandbox = Fa
     """Print the base URL for OpenAI clients."""
     from launcher.workflow.cluster.endpoint import served
 
-    found = served(name, _session(name, region, sandbox=sandbox))
-    if found.base_url is None:
+    endpoint = served(name, _session(name, region, sandbox=sandbox))
+    if endpoint.base_url is None:
         raise ImpossibleError(
             f"{name} has no chat API: OpenAI clients only support chat", hint=f"slipway endpoint test {name}"
         )
-    output.result([found.base_url])
+    output.result([endpoint.base_url])
     output.say(f"leave the model's name empty; the key: slipway endpoint token {name}")
 
 

@@ -60,7 +60,7 @@ def launch(
 
     For a serving plan, the command deploys the endpoint like slipway deploy and sends it one real request.
     """
-    asked = options.price_options(
+    price_options = options.price_options(
         region=region,
         max_price_age=max_price_age,
         max_usd=max_usd,
@@ -86,7 +86,7 @@ def launch(
         second=person.approve,
     )
     with person:
-        done = launch_plan(file, options.now, asked, selection=wanted, options=how, person=person)
+        done = launch_plan(file, options.now, price_options, selection=wanted, options=how, person=person)
     if done is not None:
         _print_report(*done, json=json, rehearsed=file if sandbox else None)
 

@@ -44,36 +44,36 @@ def ledger(
         raise UnreadableInputError("--by does not work with --csv or --focus", hint="remove one")
     gc.disable()
     try:
-        found = _found()
+        selection = _found()
     finally:
         # All that was made until here is kept: half the time of a long ledger went into looking for garbage in it.
         gc.freeze()
         gc.enable()
-    found = found.once
+    selection = selection.once
     if since is not None:
-        found = found.since(datetime.combine(since, time(), UTC))
+        selection = selection.since(datetime.combine(since, time(), UTC))
     target = options.page_path(html, "runs", "ledger", show=show)
     if target is not None:
         from launcher.answers.html import ledger as ledger_html
 
-        output.save_html(target, ledger_html.page(found, by), show=show)
+        output.save_html(target, ledger_html.page(selection, by), show=show)
     if json:
         from launcher.answers.ledger import document
 
-        output.document(document(found, by))
+        output.document(document(selection, by))
     elif csv:
-        _csv(found)
+        _csv(selection)
     elif focus:
         from launcher.records.focus import covered, focus_csv
 
-        sys.stdout.write(focus_csv(found.entries))
-        bare = sum(not covered(entry) for entry in found.entries)
+        sys.stdout.write(focus_csv(selection.entries))
+        bare = sum(not covered(entry) for entry in selection.entries)
         if bare:
             output.say(f"{bare} runs have no row: they have not ended, or their dollars are not known")
     elif target is None:
         from launcher.answers.ledger import page
 
-        output.page(page(found, output.terminal_width(), by=by, everything=everything))
+        output.page(page(selection, output.terminal_width(), by=by, everything=everything))
 
 
 def _found() -> Ledger:
@@ -88,12 +88,12 @@ def _found() -> Ledger:
     return own if place is None else shared_ledger(place, os.environ, own, datetime.now(UTC), output.talking())
 
 
-def _csv(found: Ledger) -> None:
+def _csv(selection: Ledger) -> None:
     import csv
 
     from launcher.answers.ledger import rows
 
-    columns, lines = rows(found.entries)
+    columns, lines = rows(selection.entries)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(lines)

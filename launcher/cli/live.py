@@ -144,7 +144,7 @@ class LiveStage(Stage):
     def lines(self) -> list[str]:
         """The drawn lines: the stage's time and summary, then each part with its time."""
         now = time.monotonic()
-        first = " ".join(each for each in (bar(self.share) if self.share is not None else "", self._sum()) if each)
+        first = " ".join(text for text in (bar(self.share) if self.share is not None else "", self._sum()) if text)
         own = [_line(clock(now - self.begun) if self.timed else "", first)] if self.timed or first else []
         return own + [_line(clock(now - part.begun), part.words) for part in self.parts]
 
@@ -154,7 +154,7 @@ class LiveStage(Stage):
     def still(self) -> None:
         """Report that the stage still runs."""
         doing = ", ".join(part.words.partition("  ")[0] for part in self.parts)
-        words = [each for each in (doing or self.words, self._sum()) if each]
+        words = [text for text in (doing or self.words, self._sum()) if text]
         self._notify(f"still running after {clock(time.monotonic() - self.begun)}: {'; '.join(words)}")
 
 

@@ -58,10 +58,10 @@ def logs(
         output.result((shown(text) if sys.stdout.isatty() else text).splitlines())
 
 
-def _refuse_endpoint(name: str, found: Mapping[str, str] | None) -> None:
-    if found is not None:
-        kind = "InferenceComponents" if found["mode"] == "components" else "Endpoints"
-        tail = f"aws logs tail /aws/sagemaker/{kind}/{found['name']} --region {found['region']} --follow"
+def _refuse_endpoint(name: str, endpoint: Mapping[str, str] | None) -> None:
+    if endpoint is not None:
+        kind = "InferenceComponents" if endpoint["mode"] == "components" else "Endpoints"
+        tail = f"aws logs tail /aws/sagemaker/{kind}/{endpoint['name']} --region {endpoint['region']} --follow"
         raise UnreadableInputError(f"{name} is an endpoint: its containers log to CloudWatch", hint=tail)
 
 

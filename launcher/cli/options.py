@@ -27,11 +27,11 @@ def calendar_day(text: str) -> date:
 
 def day(text: str) -> date:
     """A day from the command line that has been."""
-    found = calendar_day(text)
+    parsed = calendar_day(text)
     today = datetime.now(UTC).date()
-    if found > today:
-        raise typer.BadParameter(f"expected a past date: {found} is after today, {today}")
-    return found
+    if parsed > today:
+        raise typer.BadParameter(f"expected a past date: {parsed} is after today, {today}")
+    return parsed
 
 
 def dollars(text: str) -> Decimal:

@@ -55,10 +55,10 @@ def page(lines: Sequence[str]) -> None:
 
     $PAGER names the pager, as everywhere; `PAGER=cat` is none, and so is --no-pager.
     """
-    found = [line for line in lines if not line.startswith(NEXT)]
-    while found and not found[-1]:
-        found.pop()
-    _paged(found)
+    shown = [line for line in lines if not line.startswith(NEXT)]
+    while shown and not shown[-1]:
+        shown.pop()
+    _paged(shown)
     if following := [line for line in lines if line.startswith(NEXT)]:
         say("\n".join(["", *following]))
 
@@ -112,19 +112,19 @@ def terminal_width() -> int:
 class Answer(Protocol[Shown_contra]):
     """A module of the answers: what it shows of a value, as JSON and as text for a terminal of some columns."""
 
-    def document(self, found: Shown_contra, /) -> Mapping[str, Any]:
+    def document(self, value: Shown_contra, /) -> Mapping[str, Any]:
         """The JSON of the contract."""
 
     def page(self, found: Shown_contra, width: int, /) -> Sequence[str]:
         """The lines of text."""
 
 
-def answer(shown: Answer[Shown_contra], found: Shown_contra, *, json: bool) -> None:
+def answer(shown: Answer[Shown_contra], value: Shown_contra, *, json: bool) -> None:
     """Print the result of a command, as JSON or as a page."""
     if json:
-        document(shown.document(found))
+        document(shown.document(value))
     else:
-        page(shown.page(found, terminal_width()))
+        page(shown.page(value, terminal_width()))
 
 
 def document(data: Mapping[str, Any]) -> None:

@@ -34,14 +34,14 @@ def outputs(
     from launcher.workflow.run.outputs import fetch_outputs, stored_outputs
 
     store = store_of(source, region, sandbox=sandbox)
-    found = stored_outputs(store, run)
+    stored = stored_outputs(store, run)
     if target is not None:
-        with progress_bar("outputs", sum(file.bytes for file in found.files)) as advance:
-            fetch_outputs(store, found, target, advance)
+        with progress_bar("outputs", sum(file.bytes for file in stored.files)) as advance:
+            fetch_outputs(store, stored, target, advance)
     if json:
-        output.document(document(source, store.uri, found, target))
+        output.document(document(source, store.uri, stored, target))
     elif target is not None:
-        output.result([f"  {target}: {summary(found)}"])
+        output.result([f"  {target}: {summary(stored)}"])
     else:
-        output.result(page(found, output.terminal_width()))
+        output.result(page(stored, output.terminal_width()))
         output.say(f"\n  next: slipway outputs {source} --to DIR")

@@ -52,7 +52,7 @@ def plan(
     from launcher.pricing.gate import IMPOSSIBLE
     from launcher.workflow.quote.price import price
 
-    asked = options.price_options(
+    price_options = options.price_options(
         region=region,
         everything=everything,
         prices_as_of=prices_as_of,
@@ -62,21 +62,21 @@ def plan(
     _refuse_mixed(saved, wanted, swept, live=live)
     _refuse_explained(explained, swept, json=json)
     if swept:
-        _sweep(file, swept, asked, json=json, html=html, show=show)
+        _sweep(file, swept, price_options, json=json, html=html, show=show)
         return
-    priced = price(file, options.now(), asked)
+    priced = price(file, options.now(), price_options)
     if live:
-        priced = _with_live(priced, asked)
-    told = _saved(saved, priced, wanted) if saved is not None else []
+        priced = _with_live(priced, price_options)
+    saved_lines = _saved(saved, priced, wanted) if saved is not None else []
     if (target := options.page_path(html, priced.request.name, "plan", show=show)) is not None:
-        _page(priced, target, asked, show=show, live=live)
+        _page(priced, target, price_options, show=show, live=live)
     if explained is not None:
         _explain(priced, explained)
     elif json:
         _document(priced, everything=everything)
     elif target is None:
         _table(priced, everything=everything, live=live)
-    _say(told)
+    _say(saved_lines)
     if priced.impossible:
         raise typer.Exit(code=IMPOSSIBLE)
 
@@ -99,22 +99,22 @@ def _explain(priced: "Priced", rank: int) -> None:
 
 
 def _sweep(
-    file: Path, swept: Sequence[str], asked: "PriceOptions", *, json: bool, html: Path | None, show: bool
+    file: Path, swept: Sequence[str], price_options: "PriceOptions", *, json: bool, html: Path | None, show: bool
 ) -> None:
     from launcher.answers import sweep as answer
     from launcher.pricing.gate import IMPOSSIBLE
     from launcher.workflow.quote.sweep import sweep
 
-    found = sweep(file, swept, options.now(), asked)
-    if (target := options.page_path(html, found.request.name, "sweep", show=show)) is not None:
+    swept_plans = sweep(file, swept, options.now(), price_options)
+    if (target := options.page_path(html, swept_plans.request.name, "sweep", show=show)) is not None:
         from launcher.answers.html.sweep import page as sweep_html
 
-        output.save_html(target, sweep_html(found), show=show)
+        output.save_html(target, sweep_html(swept_plans), show=show)
     if json:
-        output.document(answer.document(found))
+        output.document(answer.document(swept_plans))
     elif target is None:
-        output.page(answer.page(found, output.terminal_width()))
-    if all(point.priced is None for point in found.points):
+        output.page(answer.page(swept_plans, output.terminal_width()))
+    if all(point.priced is None for point in swept_plans.points):
         raise typer.Exit(code=IMPOSSIBLE)
 
 
@@ -140,12 +140,12 @@ def _refuse_explained(explained: int | None, swept: Sequence[str] | None, *, jso
         )
 
 
-def _with_live(priced: "Priced", asked: "PriceOptions") -> "Priced":
+def _with_live(priced: "Priced", price_options: "PriceOptions") -> "Priced":
     import os
 
     from launcher.workflow.doctor.live_offers import with_live_offers
 
-    return with_live_offers(priced, asked, environment=dict(os.environ), say=output.talking())
+    return with_live_offers(priced, price_options, environment=dict(os.environ), say=output.talking())
 
 
 def _saved(path: Path, priced: "Priced", wanted: str | None) -> list[str]:
@@ -157,8 +157,8 @@ def _saved(path: Path, priced: "Priced", wanted: str | None) -> list[str]:
     rank, quoted = pick(priced, wanted)
     kept = save_plan(path, priced, rank, quoted, os.environ)
     verb = "launch" if priced.request.workload.train is not None else "deploy"
-    said = f"saved: candidate {rank}, plan {kept.digest[:12]}, at most ${kept.usd_high:,.2f}, in {path}"
-    return [f"\n  {said}", f"  next: slipway {verb} {shlex.quote(str(path))}"]
+    line = f"saved: candidate {rank}, plan {kept.digest[:12]}, at most ${kept.usd_high:,.2f}, in {path}"
+    return [f"\n  {line}", f"  next: slipway {verb} {shlex.quote(str(path))}"]
 
 
 def _document(priced: "Priced", *, everything: bool) -> None:
@@ -171,11 +171,11 @@ def _document(priced: "Priced", *, everything: bool) -> None:
         output.document(answer.document(priced))
 
 
-def _page(priced: "Priced", target: Path, asked: "PriceOptions", *, show: bool, live: bool) -> None:
+def _page(priced: "Priced", target: Path, price_options: "PriceOptions", *, show: bool, live: bool) -> None:
     """The page to look at, with every size and place where they are few enough to be priced whole."""
     from launcher.answers.html import plan as plan_page
     from launcher.workflow.quote.price import price
 
     few = not live and priced.request.workload.serve is None and priced.considered <= MOST_WHOLE
-    every = price(Path(priced.path), priced.now, replace(asked, everything=True)) if few else None
+    every = price(Path(priced.path), priced.now, replace(price_options, everything=True)) if few else None
     output.save_html(target, plan_page.page(priced, every), show=show)

@@ -50,10 +50,10 @@ def policies(
     from launcher.workflow.deploy.policies import Asked, policies_of
 
     _refuse_malformed(account, region)
-    asked = Asked(
+    request = Asked(
         account=account, region=region, qualifier=qualifier, boundary_arn=boundary, buckets=tuple(data_bucket or ())
     )
-    made = policies_of(asked, plan_file.load(file) if file is not None else None)
+    made = policies_of(request, plan_file.load(file) if file is not None else None)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for policy in made.every:

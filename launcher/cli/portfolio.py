@@ -27,10 +27,10 @@ def portfolio(
     from launcher.answers import portfolio as answer
     from launcher.workflow.quote import portfolio as story
 
-    asked = options.price_options(
+    price_options = options.price_options(
         region=region,
         prices_as_of=prices_as_of,
         max_price_age=max_price_age,
     )
-    found = story.portfolio(files, options.now(), asked)
-    output.answer(answer, found, json=json)
+    priced = story.portfolio(files, options.now(), price_options)
+    output.answer(answer, priced, json=json)

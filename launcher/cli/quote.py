@@ -53,14 +53,14 @@ def quote(
     from launcher.records.documents import quote_document
     from launcher.workflow.quote.price import pick, price
 
-    asked = options.price_options(
+    price_options = options.price_options(
         region=region,
         everything=everything,
         prices_as_of=prices_as_of,
         max_price_age=max_price_age,
         max_usd=max_usd,
     )
-    priced = price(file, options.now(), asked)
+    priced = price(file, options.now(), price_options)
     rank, alone = pick(priced, wanted)
     quoted = replace(alone, findings=(*priced.findings, *alone.findings))
     if credits_too:
@@ -69,7 +69,7 @@ def quote(
     verified = _verified(document) if verify else None
     target = options.page_path(html, priced.request.name, "quote", show=show)
     if target is not None:
-        _save(target, quoted, priced, asked, show=show)
+        _save(target, quoted, priced, price_options, show=show)
     if json:
         from launcher.answers import verification
 
@@ -80,11 +80,11 @@ def quote(
         raise typer.Exit(code=IMPOSSIBLE)
 
 
-def _save(target: "Path", quoted: "Quote", priced: "Priced", asked: "PriceOptions", *, show: bool) -> None:
+def _save(target: "Path", quoted: "Quote", priced: "Priced", price_options: "PriceOptions", *, show: bool) -> None:
     from launcher.answers.html import quote as quote_html
     from launcher.workflow.quote.spot_curve import spot_curve
 
-    output.save_html(target, quote_html.page(quoted, spot_curve(priced, quoted, asked)), show=show)
+    output.save_html(target, quote_html.page(quoted, spot_curve(priced, quoted, price_options)), show=show)
 
 
 def _lines(
@@ -105,13 +105,14 @@ def _with_credits(quoted: "Quote") -> "Quote":
     from launcher.pricing.cash import after_credits
     from launcher.workflow.quote.verify import credits_of
 
-    found = credits_of(dict(os.environ), options.now())
+    account_credits = credits_of(dict(os.environ), options.now())
     if quoted.cash_usd is None:
         return quoted
-    left, lines = after_credits(quoted.cash_usd, found.usable, options.now())
+    left, lines = after_credits(quoted.cash_usd, account_credits.usable, options.now())
     own = tuple(assumption for assumption in quoted.assumptions if not assumption.name.startswith("credit "))
     bare = tuple(
-        Assumption(name="credit not counted", value="0", unit="dollars", source=each) for each in found.left_out
+        Assumption(name="credit not counted", value="0", unit="dollars", source=reason)
+        for reason in account_credits.left_out
     )
     return replace(quoted, cash_after_credits_usd=left, assumptions=(*own, *lines, *bare))
 

@@ -53,35 +53,35 @@ def report(
             f"{name} has no report: its newest run is a {command.command}, {command.state}",
             hint=f"slipway status {name}",
         )
-    found = report_at(name, folder, stored_report(folder), options.now())
+    current = report_at(name, folder, stored_report(folder), options.now())
     bill = _bill(name, folder, export, upfront) if billed else None
     target = options.page_path(html, name, "report", show=show)
     if target is not None:
         from launcher.answers.html import report as report_html
         from launcher.workflow.run.timeline import timeline
 
-        output.save_html(target, report_html.page(found, timeline(folder, found.attempts), bill), show=show)
+        output.save_html(target, report_html.page(current, timeline(folder, current.attempts), bill), show=show)
     if json:
-        output.document(_document(report_document(found), bill))
+        output.document(_document(report_document(current), bill))
     elif target is None:
         # The page: the bill alone where it was asked for
         if bill is None:
             from launcher.answers.report import page
 
-            output.page(page(found, output.terminal_width(), everything=output.verbose()))
+            output.page(page(current, output.terminal_width(), everything=output.verbose()))
         else:
             from launcher.answers.bill import bill_lines, head
 
-            output.page([*head(found), *bill_lines(bill, output.terminal_width())])
-    if status_of(folder, found) == KILLED:
+            output.page([*head(current), *bill_lines(bill, output.terminal_width())])
+    if status_of(folder, current) == KILLED:
         output.say(f"\n  Its launch was killed; these are the last known values. next: slipway status {name}")
 
 
 def _bill(name: str, folder: RunFolder, export: str | None, upfront: Upfront) -> "BilledRun":
     from launcher.workflow.history.bill import BillOptions, bill_of
 
-    asked = BillOptions(root=Path.cwd(), environment=dict(os.environ), export=export, upfront=upfront)
-    return bill_of(name, folder, asked, options.now())
+    bill_options = BillOptions(root=Path.cwd(), environment=dict(os.environ), export=export, upfront=upfront)
+    return bill_of(name, folder, bill_options, options.now())
 
 
 def _document(document: dict[str, Any], bill: "BilledRun | None") -> dict[str, Any]:

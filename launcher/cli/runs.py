@@ -19,19 +19,19 @@ def register(app: typer.Typer) -> None:
 
 def runs(*, json: options.Json = False) -> None:
     """List the runs under .slipway in this folder, newest first."""
-    found, unreadable = [], []
+    listed, unreadable = [], []
     for name, folder in all_runs(Path.cwd()):
         try:
             status = _status(folder)
         except UnreadableInputError as problem:
             status = "unreadable"
             unreadable.append(problem.message)
-        found.append((name, folder.path.name, status, folder.path))
+        listed.append((name, folder.path.name, status, folder.path))
     if json:
-        output.document(runs_document([row[:3] for row in found]))
+        output.document(runs_document([row[:3] for row in listed]))
         _refuse(unreadable)
         return
-    if not found:
+    if not listed:
         output.say("no runs in this folder\n\n  next: slipway plan FILE")
         return
     columns: list[Column[tuple[str, str, str, Path]]] = [
@@ -39,7 +39,7 @@ def runs(*, json: options.Json = False) -> None:
         Column("started", itemgetter(1)),
         Column("status", itemgetter(2)),
     ]
-    output.result(render(columns, found, output.terminal_width()))
+    output.result(render(columns, listed, output.terminal_width()))
     _refuse(unreadable)
 
 

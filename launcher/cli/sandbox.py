@@ -85,9 +85,9 @@ def status(*, json: options.Json = False) -> None:
     """Show whether the sandbox is running, with its stacks and clusters."""
     from launcher.sandbox import running_sandbox
 
-    found, running = running_sandbox.find(os.environ), running_sandbox.all_running(os.environ)
-    others = [sandbox.name for sandbox in running if found is None or sandbox.name != found.name]
-    if found is None:
+    recorded, running = running_sandbox.find(os.environ), running_sandbox.all_running(os.environ)
+    others = [sandbox.name for sandbox in running if recorded is None or sandbox.name != recorded.name]
+    if recorded is None:
         if json:
             output.document({"schema": SCHEMA, "running": False})
         else:
@@ -100,17 +100,17 @@ def status(*, json: options.Json = False) -> None:
             output.say("\n  next: slipway sandbox start")
         return
     if json:
-        _document(found)
+        _document(recorded)
         return
-    sandbox, stacks, clusters = _inside(found)
+    sandbox, stacks, clusters = _inside(recorded)
     exports = _exports(_in_its_region(sandbox.environment, stacks), running_sandbox.folder_of(os.environ))
-    output.result([*_page(found, stacks, clusters), *_others(others), "", *exports])
+    output.result([*_page(recorded, stacks, clusters), *_others(others), "", *exports])
 
 
-def _inside(found: "RunningSandbox") -> tuple["Sandbox", list[dict[str, str]], list[dict[str, Any]]]:
+def _inside(recorded: "RunningSandbox") -> tuple["Sandbox", list[dict[str, str]], list[dict[str, Any]]]:
     from launcher.sandbox.sandbox import Sandbox
 
-    sandbox = Sandbox.attached(found, region=options.region_of(os.environ))
+    sandbox = Sandbox.attached(recorded, region=options.region_of(os.environ))
     stacks = [dict(stack) for stack in sandbox.stacks()]
     clusters = [
         {
@@ -124,9 +124,14 @@ def _inside(found: "RunningSandbox") -> tuple["Sandbox", list[dict[str, str]], l
     return sandbox, stacks, clusters
 
 
-def _document(found: "RunningSandbox") -> None:
-    sandbox, stacks, clusters = _inside(found)
-    about = {"name": found.name, "endpoint": sandbox.endpoint, "scheduler": found.scheduler, "since": found.since}
+def _document(recorded: "RunningSandbox") -> None:
+    sandbox, stacks, clusters = _inside(recorded)
+    about = {
+        "name": recorded.name,
+        "endpoint": sandbox.endpoint,
+        "scheduler": recorded.scheduler,
+        "since": recorded.since,
+    }
     output.document({"schema": SCHEMA, "running": True, **about, "stacks": stacks, "clusters": clusters})
 
 
@@ -169,8 +174,8 @@ def _others(names: list[str]) -> list[str]:
     return [f"  also running: {name}; slipway sandbox start --name {name} uses it in this folder" for name in names]
 
 
-def _page(found: Any, stacks: list[dict[str, str]], clusters: list[dict[str, Any]]) -> list[str]:
-    lines = [f"  {_called(found.name)} has been running since {found.since}: http://localhost:{found.port}"]
+def _page(recorded: Any, stacks: list[dict[str, str]], clusters: list[dict[str, Any]]) -> list[str]:
+    lines = [f"  {_called(recorded.name)} has been running since {recorded.since}: http://localhost:{recorded.port}"]
     columns: list[Column[dict[str, str]]] = [
         Column("stack", lambda stack: stack["name"], shrinks=True),
         Column("region", lambda stack: stack["region"]),
@@ -189,11 +194,11 @@ def stop(*, yes: options.Yes = False, json: options.Json = False) -> None:
     from launcher.sandbox import running_sandbox
     from launcher.sandbox.sandbox import Sandbox
 
-    found = running_sandbox.find(os.environ)
-    jobs = () if found is None else Sandbox.attached(found, region=options.region_of(os.environ)).running_jobs()
-    if found is not None and jobs:
+    recorded = running_sandbox.find(os.environ)
+    jobs = () if recorded is None else Sandbox.attached(recorded, region=options.region_of(os.environ)).running_jobs()
+    if recorded is not None and jobs:
         shown = ", ".join(jobs[:_SHOWN_JOBS]) + (f" and {len(jobs) - _SHOWN_JOBS} more" if jobs[_SHOWN_JOBS:] else "")
-        confirm(f"end {_called(found.name)} with its running jobs ({shown})", yes=yes)
+        confirm(f"end {_called(recorded.name)} with its running jobs ({shown})", yes=yes)
     ended = running_sandbox.stop(os.environ)
     if ended is None:
         name = running_sandbox.selected_in(Path.cwd())

@@ -47,7 +47,7 @@ def spike(
     from launcher.workflow.run import spike as story
     from launcher.workflow.run.launch import LaunchOptions
 
-    asked = options.price_options(region=region, max_price_age=max_price_age, max_usd=max_usd, any_age=sandbox)
+    price_options = options.price_options(region=region, max_price_age=max_price_age, max_usd=max_usd, any_age=sandbox)
     if not sandbox and not dry_run:
         refuse_without_terminal("spike", yes=yes)
     person = Console(yes=yes)
@@ -61,9 +61,9 @@ def spike(
     )
     wanted = story.SpikeOptions(steps=steps, minutes=minutes, types=tuple(types or ()))
     with person:
-        found = story.spike(file, options.now, asked, spike_options=wanted, options=how, person=person)
-    output.answer(answer, found, json=json)
-    for line in found.left:
+        result = story.spike(file, options.now, price_options, spike_options=wanted, options=how, person=person)
+    output.answer(answer, result, json=json)
+    for line in result.left:
         output.say(f"  {line}")
     if dry_run:
         output.say("\n  Nothing was deployed and nothing was measured.")

@@ -42,24 +42,24 @@ def status(
     from launcher.workflow.run.status import run_state
 
     name = options.plan_name(run)
-    found = run_state(name, with_report(name, Path.cwd(), going_on=True), os.environ, output.say)
+    state = run_state(name, with_report(name, Path.cwd(), going_on=True), os.environ, output.say)
     if watch:
-        found = _watched(name, found)
-    output.answer(answer, found, json=json)
+        state = _watched(name, state)
+    output.answer(answer, state, json=json)
 
 
-def _watched(name: str, found: "RunState") -> "RunState":
+def _watched(name: str, state: "RunState") -> "RunState":
     """Look again until the job is over, with the meter at every look; the last state."""
     from launcher.cli.console import StepPrinter
     from launcher.workflow.run.status import GOING_ON, run_state
 
-    person, told = StepPrinter(), ""
-    while found.status in GOING_ON:
-        if found.meter is not None:
-            person.meter(found.meter)
-        elif found.status != told:
-            told = found.status
-            output.say(f"  {found.name}: {told}; its job has not started")
+    person, shown = StepPrinter(), ""
+    while state.status in GOING_ON:
+        if state.meter is not None:
+            person.meter(state.meter)
+        elif state.status != shown:
+            shown = state.status
+            output.say(f"  {state.name}: {shown}; its job has not started")
         time.sleep(LOOK_S)
-        found = run_state(name, with_report(name, Path.cwd(), going_on=True), os.environ, output.say)
-    return found
+        state = run_state(name, with_report(name, Path.cwd(), going_on=True), os.environ, output.say)
+    return state

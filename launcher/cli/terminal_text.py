@@ -46,7 +46,7 @@ class TerminalText:
 
 
 def _plain(data: bytes) -> bytes:
-    shown = _STEERING.sub(lambda found: found["colour"] or b"", data)
+    shown = _STEERING.sub(lambda match: match["colour"] or b"", data)
     # An escape that begins no sequence would begin one with what another program prints next.
     return re.sub(rb"\x1b(?!\[[0-9;:]*m)", b"", shown)
 

@@ -31,6 +31,6 @@ def tunnel(
     name, local = options.plan_name(run), port if here is None else here
     with nodes_of(name, with_report(name, Path.cwd()), os.environ) as nodes:
         place = chosen(nodes, node)
-        said = f"  http://localhost:{local} leads to port {port} of {place}; Ctrl-C ends it"
-        code = nodes.tunnel(place, port, local, lambda: output.say(said))
+        line = f"  http://localhost:{local} leads to port {port} of {place}; Ctrl-C ends it"
+        code = nodes.tunnel(place, port, local, lambda: output.say(line))
     raise typer.Exit(code)

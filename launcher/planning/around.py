@@ -61,7 +61,7 @@ def _of_outputs(request: PlanRequest, kept_months: float) -> tuple[Assumption, .
 def _data_h(request: PlanRequest, nodes: int) -> float:
     """Each node fetches at the same rate: all of it, or its share."""
     shares = (nodes if source.shard or is_shared(request, source.path) else 1 for source in request.run.data)
-    gib = sum((each.gib or 0.0) / share for each, share in zip(request.run.data, shares, strict=True))
+    gib = sum((data_source.gib or 0.0) / share for data_source, share in zip(request.run.data, shares, strict=True))
     return gib * GB_PER_GIB / STORE_GB_PER_S / 3600
 
 

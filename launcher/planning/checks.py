@@ -407,7 +407,7 @@ def _storage(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     """File systems in the sizes FSx sells, and a head node that exists."""
     storage = request.storage
     if storage.lustre_mb_s_per_tib not in LUSTRE_THROUGHPUT:
-        allowed = ", ".join(str(each) for each in LUSTRE_THROUGHPUT)
+        allowed = ", ".join(str(throughput) for throughput in LUSTRE_THROUGHPUT)
         yield error(
             "lustre-throughput",
             "storage.lustre_mb_s_per_tib",
@@ -436,7 +436,7 @@ def _run(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
     known = [name for name in VARIABLES if direct or name != "SLIPWAY_CHECKPOINT_URI"]
     known += [f"SLIPWAY_VOLUME_{number}" for number, _ in enumerate(request.run.volumes)]
     steps = (*request.run.before, *request.run.after)
-    used = frozenset().union(*(names_in(each) for each in (command, *(step.command for step in steps))))
+    used = frozenset().union(*(names_in(words_list) for words_list in (command, *(step.command for step in steps))))
     for name in sorted(used.difference(known)):
         message = f"this job has no variable {name}, got ${{{name}}} in a list; allowed: {', '.join(known)}"
         yield error(

@@ -210,7 +210,7 @@ class ServingDeployment(ServingPlan):
         if image is None or model is None or not self.managed:
             message = f"{self.plan.name} makes no endpoint"
             raise ValueError(message)
-        ranges = (scheduled(each) for each in serve.schedule)
+        ranges = (scheduled(period) for period in serve.schedule)
         return Endpoint(
             name=f"slipway-{self.plan.cluster_name}",
             mode=self.mode,

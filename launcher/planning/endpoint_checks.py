@@ -113,7 +113,7 @@ def _layout(served: ServingPlan) -> Iterator[Finding]:
     path = f"{PATH}.tensor_parallel"
     if degree not in allowed:
         message = f"must be one of {', '.join(map(str, allowed))} on {facts.name}, got {degree}"
-        yield error("tensor-parallel", path, message, f"set it to {max(each for each in allowed)}, or to auto")
+        yield error("tensor-parallel", path, message, f"set it to {max(option for option in allowed)}, or to auto")
     elif degree < chip.cores:
         message = f"{degree} core is half of a chip of {facts.name}, and containers are given whole chips"
         yield error("half-a-chip", path, message, f"set it to {chip.cores}")

@@ -56,7 +56,7 @@ def pinned_serving(request: PlanRequest, catalog: Catalog, bedrock: BedrockCatal
     count = nodes.minimum if nodes is not None else serve.max_instances or max(1, serve.min_instances)
     place = pins.place(request, kinds_of(request)[0], count)
     plans = [(_with(estimate.layout, request, serve, place), estimate) for estimate in estimates]
-    return min(plans, key=lambda each: _order(each[0], each[1], catalog))[0]
+    return min(plans, key=lambda pair: _order(pair[0], pair[1], catalog))[0]
 
 
 def _with(layout: Layout, request: PlanRequest, serve: ServingWorkload, place: Place) -> Plan:

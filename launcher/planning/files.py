@@ -64,13 +64,13 @@ def _mounted(request: PlanRequest, path: str) -> Iterator[Finding]:
 
 
 def _data(request: PlanRequest) -> Iterator[Finding]:
-    for index, each in enumerate(request.run.data):
+    for index, source in enumerate(request.run.data):
         for other in request.run.data[:index]:
-            if _holds(other.path, each.path) or _holds(each.path, other.path):
-                message = f"{each.path} and {other.path} overlap: each folder may have one source only"
+            if _holds(other.path, source.path) or _holds(source.path, other.path):
+                message = f"{source.path} and {other.path} overlap: each folder may have one source only"
                 yield error("path-taken", f"run.data[{index}].path", message, "use a separate folder for each source")
-        if _holds("/slipway", each.path):
-            message = f"{each.path} is taken by the job's own folder"
+        if _holds("/slipway", source.path):
+            message = f"{source.path} is taken by the job's own folder"
             yield error("path-taken", f"run.data[{index}].path", message, "/data, for example")
 
 

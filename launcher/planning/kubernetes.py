@@ -14,7 +14,7 @@ _WIDEST = 16
 
 def key_findings(request: PlanRequest) -> Iterator[Finding]:
     """Keys of Kubernetes in a plan that allows no target with pods, and address ranges that are none."""
-    target, titles = request.target, [each.title for each in TARGETS.values() if each.pods]
+    target, titles = request.target, [kind.title for kind in TARGETS.values() if kind.pods]
     keys = (
         ("target.context", target.context),
         ("target.queue", target.queue),

@@ -85,7 +85,7 @@ def posterior(shape: TrainingShape, facts: TrainingFacts, prior_scale: float) ->
     weights = [1.0 / (cell.whole_variance + between) for cell in cells]
     own = 1.0 / prior_scale**2
     together = own + sum(weights)
-    shift = sum(weight * each.error for weight, each in zip(weights, cells, strict=True)) / together
+    shift = sum(weight * evidence.error for weight, evidence in zip(weights, cells, strict=True)) / together
     return Posterior(
         shift=shift,
         scale=math.sqrt(1.0 / together + between),
@@ -200,7 +200,7 @@ def variance_between(errors: Sequence[float], variances: Sequence[float]) -> tup
     apart = sum(weight * (error - mean) ** 2 for weight, error in zip(weights, errors, strict=True))
     if apart <= unlikely(free):
         return 0.0, False
-    return max(0.0, (apart - free) / (whole - sum(each**2 for each in weights) / whole)), True
+    return max(0.0, (apart - free) / (whole - sum(share**2 for share in weights) / whole)), True
 
 
 def unlikely(free: int) -> float:

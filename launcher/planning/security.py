@@ -73,11 +73,11 @@ def _unsuited(request: PlanRequest, place: Place) -> Iterator[Finding]:
         # The cluster is there, and what it logs and admits was decided with it.
         return
     if request.security.session_log and not row.logs_sessions:
-        able = " or ".join(kind.value for kind, each in TARGETS.items() if each.logs_sessions)
+        able = " or ".join(kind.value for kind, traits in TARGETS.items() if traits.logs_sessions)
         message = f"sessions on {row.title} cannot be logged by a document of the stack's own"
         hint = f"target.kind: {able}, or remove it: these nodes cannot be entered"
         yield error("sessions-unlogged", "security.session_log", message, hint)
     if request.network.security_group_ids and not row.joins_groups:
-        able = " or ".join(kind.value for kind, each in TARGETS.items() if each.joins_groups)
+        able = " or ".join(kind.value for kind, traits in TARGETS.items() if traits.joins_groups)
         message = f"instances of {row.title} are in the service's network and use none of your security groups"
         yield error("groups-unused", "network.security_group_ids", message, f"target.kind: {able}, or remove it")

@@ -258,7 +258,7 @@ def _micro_batch_scale(shape: TrainingShape, facts: TrainingFacts) -> float:
     """The scale of the micro-batches that a plan leaves open: their whole range, from the least to the most."""
     if shape.micro_batch is not None or not has_micro_steps(shape):
         return 0.0
-    least, most = (micro_step_term(replace(shape, micro_batch=each)) for each in (1, MOST_MICRO_BATCH))
+    least, most = (micro_step_term(replace(shape, micro_batch=size)) for size in (1, MOST_MICRO_BATCH))
     return facts.coefficients["micro_step"] * (most - least) / max(facts.quantile_low + facts.quantile_high, 1.0)
 
 

@@ -98,7 +98,7 @@ def _counts(context: PricingContext, allowed: tuple[int, ...] = COUNTS) -> tuple
     nodes = context.request.target.nodes
     if nodes is None:
         return allowed
-    return tuple(each for each in sorted({nodes.minimum, *allowed}) if nodes.minimum <= each <= nodes.maximum)
+    return tuple(count for count in sorted({nodes.minimum, *allowed}) if nodes.minimum <= count <= nodes.maximum)
 
 
 def _regions(context: PricingContext, facts: InstanceType) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ def _managed(
     catalog, component = context.catalog, SAGEMAKER[service]
     for facts in types:
         key = selector.Key(selector.SAGEMAKER, f"ml.{facts.name}", "", detail=component)
-        rows = ((catalog.selector.row(key.at(each)), each) for each in _regions(context, facts))
+        rows = ((catalog.selector.row(key.at(region_name)), region_name) for region_name in _regions(context, facts))
         priced = [(float(row.usd), region) for row, region in rows if row is not None]
         if not priced:
             continue
@@ -156,7 +156,7 @@ def _ultraserver(facts: InstanceType, estimator: Estimator, context: PricingCont
     prices = [(context.catalog.capacity_block(facts.name, region), region) for region in _regions(context, facts)]
     if not prices:
         return
-    price, region = min(prices, key=lambda each: (isinstance(each[0], Unpriced), getattr(each[0], "usd", 0), each[1]))
+    price, region = min(prices, key=lambda pair: (isinstance(pair[0], Unpriced), getattr(pair[0], "usd", 0), pair[1]))
     for nodes in _counts(context, facts.block_counts):
         work = estimator.work(facts.name, nodes)
         if work.misfit is None and not _late(work, context):

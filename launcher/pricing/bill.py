@@ -234,7 +234,7 @@ class Bill:
     def _own_price(self, key: str, region: str) -> Price | None:
         """The user's price for a fee; one with the region goes before one without."""
         overrides = self.request.purchase.price_overrides
-        name = next((each for each in (f"{key}/{region}", key) if each in overrides), None)
+        name = next((candidate for candidate in (f"{key}/{region}", key) if candidate in overrides), None)
         if name is None:
             return None
         note = f"purchase.price_overrides {name}"

@@ -156,9 +156,9 @@ def sum_price(parts: Iterable[tuple[float, Price]]) -> Price:
         priced.append(price)
     return Price(
         usd=usd.quantize(CENT_FRACTION),
-        source="; ".join(dict.fromkeys(each.source for each in priced)),
-        basis=min((each.basis for each in priced), key=_STRENGTH.index),
-        as_of=min(each.as_of for each in priced),
+        source="; ".join(dict.fromkeys(part.source for part in priced)),
+        basis=min((part.basis for part in priced), key=_STRENGTH.index),
+        as_of=min(part.as_of for part in priced),
     )
 
 

@@ -53,8 +53,8 @@ def monitoring_lines(prices: Prices, request: PlanRequest, target: Target) -> It
         item = "cloudwatch.composite-alarm"
         line = prices.line(f"composite alarm of the {head.name}", "other", item, "alarm-month")
         lines.insert(1, Watch(line, head.composite_alarms))
-    for each in lines:
-        yield each.line.while_up(each.number * PER_MONTH)
+    for counted in lines:
+        yield counted.line.while_up(counted.number * PER_MONTH)
     listings = prices.line("S3 listings of the guard", "other", "s3.put-requests", "1000 requests")
     yield listings.while_up(GUARD_CALLS_PER_HOUR * GUARD_LISTINGS / 1000)
 

@@ -46,7 +46,7 @@ def _area(mid: float, end: float, limit: float) -> float:
     if width == 0 or limit <= 0:
         return max(0.0, mid * math.exp(width**2 / 2) - limit)
     above = math.log(mid / limit) / width
-    tail = [0.5 * math.erfc(-each / math.sqrt(2)) for each in (above + width, above)]
+    tail = [0.5 * math.erfc(-bound / math.sqrt(2)) for bound in (above + width, above)]
     return mid * math.exp(width**2 / 2) * tail[0] - limit * tail[1]
 
 

@@ -177,7 +177,7 @@ def _options(instrument: _Instrument, years: int, payment: Payment, catalog: Cat
     curve = demand((usd, share) for usd, share, _ in loads)
     paid = sum(usd * share for usd, share, _ in loads)
     # AWS applies a plan where it saves most first: one ratio for all of them is the mean, weighted by the dollars.
-    ratio = sum(usd * share * each for usd, share, each in loads) / paid if paid else 1.0
+    ratio = sum(usd * share * units for usd, share, units in loads) / paid if paid else 1.0
     rates = _Rates(ratio, sum_price((1.0, rate) for _, rate in covered))
     levels = {"floor": OF_THE_FLOOR * Decimal(repr(curve.floor)), "most saving": Decimal(repr(curve.best(ratio)))}
     for name, level in levels.items():

@@ -87,7 +87,7 @@ def hazard(nodes: int, band: InterruptionBand | None, override: float | None, le
         rate = job_rate(override, nodes)
         return Hazard(rate, rate, rate, nodes, override, None, own=True)
     low, middle, high = assumed_rates(band) if learned is None else (learned.low, learned.mid, learned.high)
-    least, likely, most = (job_rate(each, nodes) for each in (low, middle, high))
+    least, likely, most = (job_rate(node_rate, nodes) for node_rate in (low, middle, high))
     return Hazard(least, likely, most, nodes, middle, band, own=False, learned=learned)
 
 

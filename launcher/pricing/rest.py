@@ -25,7 +25,7 @@ class OtherCosts:
         self._priced = tuple(line for line in lines if isinstance(line.price, Price))
         self._dates: dict[tuple[bool, ...], tuple[tuple[date, str], ...]] = {}
         self._unpriced = tuple(line for line in lines if isinstance(line.price, Unpriced))
-        self.unknown_fees = tuple(dict.fromkeys(each.fee for each in self._unpriced if each.fee))
+        self.unknown_fees = tuple(dict.fromkeys(unpriced.fee for unpriced in self._unpriced if unpriced.fee))
         """The keys of the service's fees that have no price (`Fee`)."""
         self._floor = _Floor(lines)
         self._totals: dict[JobSize, Decimal] = {}
@@ -80,7 +80,7 @@ class OtherCosts:
     def summary(self, size: JobSize) -> "RestSummary":
         """What the lines say beside their dollars."""
         if size not in self._summaries:
-            there = tuple([bool(each.quantity(size)) for each in self._priced])
+            there = tuple([bool(line.quantity(size)) for line in self._priced])
             if there not in self._dates:
                 self._dates[there] = self._dates_of(there)
             self._summaries[size] = RestSummary(dates=self._dates[there], unpriced=components(self._unpriced, size))
@@ -88,8 +88,8 @@ class OtherCosts:
 
     def _dates_of(self, there: tuple[bool, ...]) -> tuple[tuple[date, str], ...]:
         """The dates of the priced lines of which there is something, the oldest first."""
-        some = (each for each, counts in zip(self._priced, there, strict=True) if counts)
-        return tuple(sorted({(each.price.as_of, each.name) for each in some if isinstance(each.price, Price)}))
+        some = (line for line, counts in zip(self._priced, there, strict=True) if counts)
+        return tuple(sorted({(line.price.as_of, line.name) for line in some if isinstance(line.price, Price)}))
 
 
 class RestSummary(NamedTuple):

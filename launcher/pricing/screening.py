@@ -67,7 +67,7 @@ class _Sizes:
             whole: works one out; None where no offering is long enough.
         """
         self._found: list[_Size] = []
-        self._waiting = [(each, False) for each in waiting]
+        self._waiting = [(count, False) for count in waiting]
         self._whole = whole
         heapify(self._waiting)
         self.least = self._waiting[0][0]
@@ -210,7 +210,7 @@ class _Transfers(dict[str, float]):
 
 def _merged(starts: list[_Start]) -> Iterator[Row]:
     """The rows of all starts in their order; one is opened when its first row could be the next."""
-    waiting: list[tuple[Row, int, Iterator[Row] | None]] = [(row, each, None) for each, (row, _) in enumerate(starts)]
+    waiting: list[tuple[Row, int, Iterator[Row] | None]] = [(row, index, None) for index, (row, _) in enumerate(starts)]
     heapify(waiting)
     while waiting:
         row, number, rows = heappop(waiting)

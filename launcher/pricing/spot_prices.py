@@ -82,9 +82,9 @@ def _managed(price: Price) -> SpotPrice:
 def _of_region(place: Place, catalog: Catalog) -> list[tuple[float, date]]:
     """Prices of the region's other offers, and the ends of the range that it had."""
     observed = [
-        (float(each.usd), each.as_of)
-        for zone, each in catalog.spot(place.instance_type, place.region).items()
-        if zone != place.az_id and each.market is Market.OPEN
+        (float(quote.usd), quote.as_of)
+        for zone, quote in catalog.spot(place.instance_type, place.region).items()
+        if zone != place.az_id and quote.market is Market.OPEN
     ]
     known = catalog.spot_range(place.instance_type, place.region)
     ends = (known.low, known.average, known.high) if known is not None else ()

@@ -149,14 +149,14 @@ def _parallel(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) ->
     """Tensor parallelism and formats that the software of the pinned chips takes."""
     if serve.batch_size is not None and serve.batch_size > MOST_BATCH:
         yield error("too-large", f"{PATH}.batch_size", f"must be at most {MOST_BATCH:,}, got {serve.batch_size:,}")
-    names = [each for each in request.target.instance_type or () if each in catalog.instance_types]
-    named = [catalog.instance_types[each].accelerator for each in names]
-    chips = [catalog.accelerators[each] for each in dict.fromkeys(named) if each is not None]
+    names = [type_name for type_name in request.target.instance_type or () if type_name in catalog.instance_types]
+    named = [catalog.instance_types[type_name].accelerator for type_name in names]
+    chips = [catalog.accelerators[type_name] for type_name in dict.fromkeys(named) if type_name is not None]
     wanted = serve.tensor_parallel
     if wanted is not None:
         taken = {chip.name: chip.serving_groups for chip in chips} or _degrees(catalog)
-        if not any(wanted in each for each in taken.values()):
-            allowed = "; ".join(f"{', '.join(map(str, each))} on {name}" for name, each in taken.items())
+        if not any(wanted in type_name for type_name in taken.values()):
+            allowed = "; ".join(f"{', '.join(map(str, type_name))} on {name}" for name, type_name in taken.items())
             message = f"{wanted} is not a supported degree of tensor parallelism there, allowed: {allowed}"
             yield error("tensor-parallel", f"{PATH}.tensor_parallel", message, "set it to one of these, or to auto")
     refused = [reason for chip in chips if (reason := unserved_precision(serve.precision, chip))]
@@ -270,7 +270,7 @@ def _sold_elsewhere(request: PlanRequest) -> Iterator[Finding]:
         for option in options
         if not any(option in target_of(kind).serves for kind in kinds)
     }
-    away = [each for each, having in other.items() if having]
+    away = [region for region, having in other.items() if having]
     if away:
         say = error if len(options) == len(away) else warning
         message = f"SageMaker sells no endpoint as {', '.join(away)}"

@@ -102,7 +102,7 @@ def resolve_serving(
     model = model_of(serve, catalog)
     stopped = any(finding.level is Level.ERROR for finding in findings)
     choices = {} if stopped or model is None else _choices(request, serve, model, catalog, facts)
-    estimates = {name: each.estimates for name, each in choices.items() if each.estimates}
+    estimates = {name: entry.estimates for name, entry in choices.items() if entry.estimates}
     groups = tuple(_groups(request, serve, catalog, estimates))
     wanted = request.purchase.option
     modes = hosted_modes(serve, hosted=hosted is not None)
@@ -242,17 +242,17 @@ def _none_left(
     request: PlanRequest, serve: ServingWorkload, choices: Mapping[str, Choice], fitting: Callable[[], str]
 ) -> Finding:
     """Why no machine is left, and what would serve."""
-    if not choices or any(each.estimates for each in choices.values()):
+    if not choices or any(item.estimates for item in choices.values()):
         return _nothing_sold(request)
-    fast = {name: each.fastest for name, each in choices.items() if each.fastest is not None}
+    fast = {name: item.fastest for name, item in choices.items() if item.fastest is not None}
     if fast:
         first = serve.max_ttft_ms is not None
-        name, (ttft, tpot) = min(fast.items(), key=lambda each: each[1] if first else each[1][::-1])
+        name, (ttft, tpot) = min(fast.items(), key=lambda item: item[1] if first else item[1][::-1])
         path = f"{checks.PATH}.max_ttft_ms" if first else f"{checks.PATH}.max_tpot_ms"
         message = f"no candidate keeps the latency limits: {name}: {choices[name].reason}"
         hint = f"the fastest, {name}, has its first token after {ttft:.0f} ms and takes {tpot:.1f} ms a token"
         return error("latency-out-of-reach", path, message, hint)
-    name, choice = max(choices.items(), key=lambda each: _size(each[0]))
+    name, choice = max(choices.items(), key=lambda item: _size(item[0]))
     more = f" (and {len(choices) - 1} more types)" if len(choices) > 1 else ""
     message = f"no candidate is left: {name}: {choice.reason}{more}"
     return error("nothing-fits", "target.instance_type", message, fitting())
@@ -263,10 +263,10 @@ def _fitting(
 ) -> str:
     """The types that would serve the model, for a hint."""
     wide = replace(request, target=replace(request.target, instance_type=None))
-    names = [name for name, each in _choices(wide, serve, model, catalog, facts).items() if each.estimates]
+    names = [name for name, choice in _choices(wide, serve, model, catalog, facts).items() if choice.estimates]
     if not names:
         return "another precision or model: nothing here serves it"
-    kin = {each.partition(".")[0] for each in request.target.instance_type or ()}
+    kin = {choice.partition(".")[0] for choice in request.target.instance_type or ()}
     ordered = sorted(names, key=lambda name: (name.partition(".")[0] not in kin, _size(name), name))
     return f"it fits on {', '.join(ordered[:SUGGESTED])}"
 

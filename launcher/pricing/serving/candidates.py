@@ -149,17 +149,19 @@ def _laid_out(
     first = replace(first, watching=watched(first.place, first.serve, first.hosting.mode, counter.context))
     candidate = [
         first,
-        *(replace(_drawn(group, location, each, counter), watching=first.watching) for each in filled[1:]),
+        *(replace(_drawn(group, location, index, counter), watching=first.watching) for index in filled[1:]),
     ]
-    costs = [_cost(each, layout) for each, layout in zip(candidate, filled, strict=True)]
+    costs = [_cost(index, layout) for index, layout in zip(candidate, filled, strict=True)]
     ordered = sorted(range(len(candidate)), key=costs.__getitem__)
     least = ordered[0]
     if _lies_with_the_layout(candidate[least]):
-        least = next((each for each in ordered if not candidate[each].refusals), least)
+        least = next((index for index in ordered if not candidate[index].refusals), least)
     if candidate[least].refusals:
         return candidate[least]
     return next(
-        each for each, cost in zip(candidate, costs, strict=True) if cost <= costs[least] + CENT and not each.refusals
+        index
+        for index, cost in zip(candidate, costs, strict=True)
+        if cost <= costs[least] + CENT and not index.refusals
     )
 
 

@@ -102,7 +102,7 @@ def open_share(serve: ServingWorkload) -> float:
     (0.5, 0.0)
     """
     load = served_per_s(serve)
-    return sum(each * WINDOW_S / (1 + each * WINDOW_S) for each in load) / HOURS_A_DAY
+    return sum(rate * WINDOW_S / (1 + rate * WINDOW_S) for rate in load) / HOURS_A_DAY
 
 
 HOME = "us-east-1"

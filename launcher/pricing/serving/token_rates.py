@@ -90,7 +90,7 @@ def expired_share(serve: ServingWorkload) -> float:
     """
     load = served_per_s(serve)
     whole = sum(load)
-    return sum(each * math.exp(-each * CACHE_S) for each in load) / whole if whole else 1.0
+    return sum(rate * math.exp(-rate * CACHE_S) for rate in load) / whole if whole else 1.0
 
 
 def _long(row: BedrockPrice, serve: ServingWorkload) -> str:

@@ -29,9 +29,9 @@ _PREFIX = "ml."
 class RequestRefusedError(Exception):
     """A request that SageMaker would refuse, or whose machines would not come up, with every reason."""
 
-    def __init__(self, found: list[Problem]) -> None:
-        super().__init__("Invalid cluster request: " + "; ".join(str(problem) for problem in found))
-        self.problems = tuple(found)
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("Invalid cluster request: " + "; ".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
