@@ -57,8 +57,8 @@ class Options:
         for name, kinds in _KINDS.items():
             value = getattr(self, name)
             if value is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool)):
-                wanted = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
-                raise UnreadableInputError(f"Options.{name} must be {wanted}, got {describe(value)}")
+                expected = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+                raise UnreadableInputError(f"Options.{name} must be {expected}, got {describe(value)}")
         if isinstance(self.prices_as_of, datetime):
             raise UnreadableInputError(f"Options.prices_as_of must be date, got {describe(self.prices_as_of)}")
         if self.max_usd is not None and not (self.max_usd.is_finite() and self.max_usd >= 0):

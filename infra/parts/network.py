@@ -71,21 +71,21 @@ class Network(Construct):
     def _name(self, resource: ec2.CfnVPC | ec2.CfnSubnet, suffix: str = "") -> None:
         resource.tags.set_tag("Name", f"{Stack.of(self).stack_name}{suffix}")
 
-    def _subnet(self, which: str, cidr: str, zone: str | None) -> ec2.CfnSubnet:
+    def _subnet(self, kind: str, cidr: str, zone: str | None) -> ec2.CfnSubnet:
         subnet = ec2.CfnSubnet(
             self,
-            f"{which}Subnet",
+            f"{kind}Subnet",
             vpc_id=self.vpc.ref,
             cidr_block=cidr,
             map_public_ip_on_launch=False,
             availability_zone_id=zone,
             availability_zone=Fn.select(0, Fn.get_azs()) if zone is None else None,
         )
-        self._name(subnet, f"-{which.lower()}")
+        self._name(subnet, f"-{kind.lower()}")
         return subnet
 
-    def _routes(self, which: str, *subnets: ec2.CfnSubnet) -> ec2.CfnRouteTable:
-        table = ec2.CfnRouteTable(self, f"{which}Routes", vpc_id=self.vpc.ref)
+    def _routes(self, kind: str, *subnets: ec2.CfnSubnet) -> ec2.CfnRouteTable:
+        table = ec2.CfnRouteTable(self, f"{kind}Routes", vpc_id=self.vpc.ref)
         for subnet in subnets:
             label = subnet.node.id.removesuffix("Subnet")
             ec2.CfnSubnetRouteTableAssociation(

@@ -256,8 +256,8 @@ class Rendezvous:
             if sum(name.startswith(SEAT) for name in names) < self._place.parts:
                 continue  # it never began
             silent = [part for part in range(self._place.parts) if f"{LEFT}{part}" not in names]
-            here = self._machines(number, range(self._place.parts)) if silent else set()
-            if not here & self._machines(before, silent) or not self.fail(_KILLED, over=over, number=before):
+            nodes_now = self._machines(number, range(self._place.parts)) if silent else set()
+            if not nodes_now & self._machines(before, silent) or not self.fail(_KILLED, over=over, number=before):
                 return False
             self._declare_over(number)
             return True

@@ -138,8 +138,8 @@ class Session:
         spec, place = self._spec, self._place
         self._notices.listen()
         self._write_number()
-        here = {"checkpoints": spec.checkpoint.uri or spec.checkpoint.mode, "software": drivers() or None}
-        self._log.append("attempt-started", part=place.part, parts=place.parts, **here)
+        details = {"checkpoints": spec.checkpoint.uri or spec.checkpoint.mode, "software": drivers() or None}
+        self._log.append("attempt-started", part=place.part, parts=place.parts, **details)
         leaves_at = spec.leaves_at()
         if leaves_at is not None and spec.ends_at is not None:
             self._notices.watch_end(leaves_at, ends_at=spec.ends_at)
@@ -438,8 +438,8 @@ class Session:
         )
         uploader.start()
         if start.restored is not None and start.restored.only_here:
-            here = start.restored
-            uploader.offer(here.finished)
+            restored = start.restored
+            uploader.offer(restored.finished)
         return uploader
 
     def _dcp_watch(self, checkpoints: Checkpoints | None, start: Start, tagging: Tagging | None) -> dcp.DcpWatch | None:

@@ -57,16 +57,16 @@ class Steps:
         """Whether an earlier attempt completed the command on every node."""
         return len(self._services.store.sizes(f"{self._folder}/{COMMAND}/")) >= self._services.peers.parts
 
-    def mark(self, which: str) -> None:
+    def mark(self, step_name: str) -> None:
         """Say that this node has done a step."""
-        self._services.store.put_new(f"{self._folder}/{which}/{self._services.peers.part}", b"{}\n")
+        self._services.store.put_new(f"{self._folder}/{step_name}/{self._services.peers.part}", b"{}\n")
 
     def run(self, when: str, steps: Sequence[StepSpec]) -> Ending | None:
         """Do the steps that are not done yet, in their order; how the attempt ends, or None: it goes on."""
         for number, step in enumerate(steps):
-            which = f"{when}-{number}"
+            step_name = f"{when}-{number}"
             try:
-                end = self._step(which, step, wait=when == BEFORE)
+                end = self._step(step_name, step, wait=when == BEFORE)
             except StoreError as error:
                 return ending.failed(
                     exits.STORE_FAILED, f"run.{when}[{number}]: cannot store its progress mark: {error}"
@@ -75,28 +75,28 @@ class Steps:
                 return end
         return None
 
-    def _step(self, which: str, step: StepSpec, *, wait: bool) -> Ending | None:
+    def _step(self, step_name: str, step: StepSpec, *, wait: bool) -> Ending | None:
         part = self._services.peers.part
-        here = part == 0 or step.on == "all"
-        done = f"{self._folder}/{which}/{part if here else 0}"
-        if not here:
+        runs_on_this_node = part == 0 or step.on == "all"
+        done = f"{self._folder}/{step_name}/{part if runs_on_this_node else 0}"
+        if not runs_on_this_node:
             return self._waited(done) if wait else None
         if self._services.store.find_text(done) is not None:
             return None
         begun = time.monotonic()
-        self._services.log.append("step-started", step=which)
+        self._services.log.append("step-started", step=step_name)
         try:
             command = self._services.start(step.command)
         except OSError as error:
-            return ending.failed(start_failure_code(error), f"cannot start {which}: {error}")
+            return ending.failed(start_failure_code(error), f"cannot start {step_name}: {error}")
         notice = self._followed(command)
         code = exits.exit_code_of(command.returncode or 0)
-        self._services.log.append("step-ended", step=which, code=code, seconds=round(time.monotonic() - begun, 1))
+        self._services.log.append("step-ended", step=step_name, code=code, seconds=round(time.monotonic() - begun, 1))
         if notice is not None:
             return ending.announced(notice)
         if code != exits.COMPLETED:
-            return ending.failed(code, f"{which} ended with {code}")
-        self.mark(which)
+            return ending.failed(code, f"{step_name} ended with {code}")
+        self.mark(step_name)
         return None
 
     def _followed(self, command: Command) -> Notice | None:

@@ -92,5 +92,5 @@ def _counting(load: LoadTest) -> list[str]:
     return ["  saved in the run folder: later quotes of this layout and these lengths use it"]
 
 
-def _milliseconds(pair: tuple[float, float] | None, which: int) -> str:
-    return "-" if pair is None else f"{1000 * pair[which]:.0f} ms"
+def _milliseconds(pair: tuple[float, float] | None, index: int) -> str:
+    return "-" if pair is None else f"{1000 * pair[index]:.0f} ms"

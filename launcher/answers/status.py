@@ -124,12 +124,12 @@ def _without_job(state: RunState) -> tuple[str, ...]:
         return (f"  {command.command} is at work on this computer (process {command.pid}){where}",)
     if state.status != NOT_SUBMITTED:
         return (f"  this run has ended; slipway report {state.name} shows its result",)
-    there = (
+    place = (
         "; slipway sandbox status shows whether its sandbox still runs"
         if command is not None and command.sandbox
         else ""
     )
-    return (f"  no job: a {command.command}, {command.state}{there}",) if command is not None else ()
+    return (f"  no job: a {command.command}, {command.state}{place}",) if command is not None else ()
 
 
 def meter_lines(reading: Meter, width: int) -> list[str]:

@@ -161,8 +161,8 @@ def start_workers(session: Session, cluster: str, groups: Sequence[Mapping[str, 
     Raises:
         AwsError: there is no such cluster, or a call failed.
     """
-    there = describe_cluster(session, cluster).groups
-    if all(there[group["InstanceGroupName"]].desired >= group["InstanceCount"] for group in groups):
+    current = describe_cluster(session, cluster).groups
+    if all(current[group["InstanceGroupName"]].desired >= group["InstanceCount"] for group in groups):
         return False
     with translated(f"start the workers of {cluster}"):
         session.client("sagemaker").update_cluster(ClusterName=cluster, InstanceGroups=list(groups))

@@ -140,8 +140,8 @@ def sagemaker_products(session: Session, ml_type: str, regions: Collection[str])
 
 def is_managed(attributes: Mapping[str, str], names: Collection[str], regions: Collection[str]) -> bool:
     """Whether a product is one of SageMaker's for some `ml.` types and regions that the catalog has a component for."""
-    here = attributes.get("regionCode") in regions and attributes.get("instanceName") in names
-    return here and _component(attributes) in COMPONENTS
+    matches = attributes.get("regionCode") in regions and attributes.get("instanceName") in names
+    return matches and _component(attributes) in COMPONENTS
 
 
 def stated_attributes(product: Mapping[str, Any]) -> dict[str, str]:

@@ -40,5 +40,5 @@ def cancel(
         output.result(answer.page(cancellation, output.terminal_width()))
         sent = cancellation.submission
         if sent is not None and sent.head_node.via not in ("local", "ssh") and not target_of(sent.target).per_job:
-            there = " --sandbox" if sent.head_node.via == SANDBOX else ""
-            output.say(f"\n  the cluster is still billed; remove it: slipway down {sent.cluster}{there}")
+            flag = " --sandbox" if sent.head_node.via == SANDBOX else ""
+            output.say(f"\n  the cluster is still billed; remove it: slipway down {sent.cluster}{flag}")

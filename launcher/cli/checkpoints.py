@@ -156,15 +156,15 @@ def restore(
     from launcher.workflow.run.checkpoints import chosen, survey
 
     store = store_of(source, region, sandbox=sandbox)
-    wanted = chosen(survey(store), step)
-    files = checkpoints_transfer.files_for(wanted, node)
+    checkpoint = chosen(survey(store), step)
+    files = checkpoints_transfer.files_for(checkpoint, node)
     size = sum(file.bytes for file in files)
-    with progress_bar(f"step {wanted.step}", size) as advance:
-        place = checkpoints_transfer.restore(store, wanted, target, advance, node=node)
+    with progress_bar(f"step {checkpoint.step}", size) as advance:
+        place = checkpoints_transfer.restore(store, checkpoint, target, advance, node=node)
     if json:
-        output.document(restore_document(source, store.uri, wanted.step, place, files))
+        output.document(restore_document(source, store.uri, checkpoint.step, place, files))
     else:
-        output.result([f"  {place}: step {wanted.step}, {size_words(size)}"])
+        output.result([f"  {place}: step {checkpoint.step}, {size_words(size)}"])
 
 
 def store_of(source: str, region: str | None, *, sandbox: bool) -> "Objects":

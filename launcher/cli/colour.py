@@ -21,19 +21,19 @@ RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 """What is coloured: the first group of a pattern, or all that it matches."""
 
 
-def wanted(stream: TextIO) -> bool:
+def is_colored(stream: TextIO) -> bool:
     """Whether a stream shows colours: a terminal, and nobody asked for none (NO_COLOR, TERM=dumb)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def painted(line: str, stream: TextIO) -> str:
     """A line as a stream shows it."""
-    return "".join(_pieces(line)) if wanted(stream) else line
+    return "".join(_pieces(line)) if is_colored(stream) else line
 
 
 def dimmed(line: str, stream: TextIO) -> str:
     """A line of less weight, as a stream shows it."""
-    return f"{DIM}{line}{RESET}" if wanted(stream) else line
+    return f"{DIM}{line}{RESET}" if is_colored(stream) else line
 
 
 def _pieces(line: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 def deploy(
     file: options.PlanPath,
     *,
-    wanted: options.Pick = None,
+    selection: options.Pick = None,
     sandbox: options.InSandbox = False,
     yes: options.Yes = False,
     dry_run: options.DryRun = False,
@@ -49,7 +49,7 @@ def deploy(
 
     person = Console(yes=yes)
     how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=dry_run, notify=person.notify)
-    quoted, done = deploy_plan(file, options.now(), price_options, selection=wanted, options=how, person=person)
+    quoted, done = deploy_plan(file, options.now(), price_options, selection=selection, options=how, person=person)
     if json:
         from launcher.answers.deploy import document
 

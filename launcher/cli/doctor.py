@@ -25,7 +25,7 @@ def doctor(
         ),
     ] = None,
     *,
-    wanted: options.Pick = None,
+    selection: options.Pick = None,
     json: options.Json = False,
     region: options.Region = None,
     sandbox: options.AttachSandbox = False,
@@ -43,7 +43,7 @@ def doctor(
     plan, rate, catalog = None, None, load(overlay=options.price_cache(), today=now.date())
     if file is not None:
         priced = price(file, now, options.price_options(region=region, any_age=True))
-        quoted = pick(priced, wanted)[1]
+        quoted = pick(priced, selection)[1]
         plan, rate, catalog = quoted.plan, quoted.left_up_usd_per_hour, priced.catalog
     known = region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     if plan is None and known is None:

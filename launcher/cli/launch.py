@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 def launch(
     file: options.PlanPath,
     *,
-    wanted: options.Pick = None,
+    selection: options.Pick = None,
     sandbox: options.InSandbox = False,
     yes: options.Yes = False,
     dry_run: options.DryRun = False,
@@ -86,7 +86,7 @@ def launch(
         second=person.approve,
     )
     with person:
-        done = launch_plan(file, options.now, price_options, selection=wanted, options=how, person=person)
+        done = launch_plan(file, options.now, price_options, selection=selection, options=how, person=person)
     if done is not None:
         _print_report(*done, json=json, rehearsed=file if sandbox else None)
 

@@ -45,15 +45,15 @@ def logs(
     elif follow:
         raise UnreadableInputError(f"{name} has no job on a cluster to follow", hint=f"slipway logs {name}")
     logs_here = folder.attempt_logs
-    wanted = [path for number, path in logs_here if attempt in (None, number)]
+    selected = [path for number, path in logs_here if attempt in (None, number)]
     if not logs_here and (folder.path / "report.json").is_file():
         _refuse_endpoint(name, folder.read_json("report.json").get("endpoint"))
-    if not wanted:
+    if not selected:
         have = ", ".join(path.stem for _, path in logs_here) or "none"
         raise UnreadableInputError(
             f"{name} has no log" + (f" of attempt {attempt}" if attempt is not None else ""), hint=f"logs here: {have}"
         )
-    for path in wanted:
+    for path in selected:
         text = path.read_text(encoding="utf-8", errors="replace")
         output.result((shown(text) if sys.stdout.isatty() else text).splitlines())
 

@@ -34,7 +34,7 @@ def plan(
         Path | None,
         typer.Option("-o", "--output", metavar="SAVED", help="Save a candidate, for slipway deploy SAVED."),
     ] = None,
-    wanted: options.Pick = None,
+    selection: options.Pick = None,
     region: options.Region = None,
     prices_as_of: options.PricesAsOf = None,
     max_price_age: options.MaxPriceAge = None,
@@ -59,7 +59,7 @@ def plan(
         max_price_age=max_price_age,
         max_usd=max_usd,
     )
-    _refuse_mixed(saved, wanted, swept, live=live)
+    _refuse_mixed(saved, selection, swept, live=live)
     _refuse_explained(explained, swept, json=json)
     if swept:
         _sweep(file, swept, price_options, json=json, html=html, show=show)
@@ -67,7 +67,7 @@ def plan(
     priced = price(file, options.now(), price_options)
     if live:
         priced = _with_live(priced, price_options)
-    saved_lines = _saved(saved, priced, wanted) if saved is not None else []
+    saved_lines = _saved(saved, priced, selection) if saved is not None else []
     if (target := options.page_path(html, priced.request.name, "plan", show=show)) is not None:
         _page(priced, target, price_options, show=show, live=live)
     if explained is not None:
@@ -118,8 +118,8 @@ def _sweep(
         raise typer.Exit(code=IMPOSSIBLE)
 
 
-def _refuse_mixed(saved: Path | None, wanted: str | None, swept: Sequence[str] | None, *, live: bool) -> None:
-    if wanted is not None and saved is None:
+def _refuse_mixed(saved: Path | None, selection: str | None, swept: Sequence[str] | None, *, live: bool) -> None:
+    if selection is not None and saved is None:
         raise UnreadableInputError(
             "--pick needs -o: it selects the candidate to save",
             hint="add -o SAVED, or use slipway quote FILE --pick RANK",
@@ -148,16 +148,16 @@ def _with_live(priced: "Priced", price_options: "PriceOptions") -> "Priced":
     return with_live_offers(priced, price_options, environment=dict(os.environ), say=output.talking())
 
 
-def _saved(path: Path, priced: "Priced", wanted: str | None) -> list[str]:
+def _saved(path: Path, priced: "Priced", selection: str | None) -> list[str]:
     import os
 
     from launcher.workflow.deploy.saved_plan import save_plan
     from launcher.workflow.quote.price import pick
 
-    rank, quoted = pick(priced, wanted)
-    kept = save_plan(path, priced, rank, quoted, os.environ)
+    rank, quoted = pick(priced, selection)
+    saved = save_plan(path, priced, rank, quoted, os.environ)
     verb = "launch" if priced.request.workload.train is not None else "deploy"
-    line = f"saved: candidate {rank}, plan {kept.digest[:12]}, at most ${kept.usd_high:,.2f}, in {path}"
+    line = f"saved: candidate {rank}, plan {saved.digest[:12]}, at most ${saved.usd_high:,.2f}, in {path}"
     return [f"\n  {line}", f"  next: slipway {verb} {shlex.quote(str(path))}"]
 
 

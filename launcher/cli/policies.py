@@ -53,19 +53,19 @@ def policies(
     request = Asked(
         account=account, region=region, qualifier=qualifier, boundary_arn=boundary, buckets=tuple(data_bucket or ())
     )
-    made = policies_of(request, plan_file.load(file) if file is not None else None)
+    rendered = policies_of(request, plan_file.load(file) if file is not None else None)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for policy in made.every:
+        for policy in rendered.every:
             write_whole(folder / policy.file, policy.text, shared=True)
     except OSError as problem:
         hint = "-o FOLDER names a new or a writable folder"
         raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}", hint=hint) from problem
     if as_json:
-        output.document(document(made, folder))
+        output.document(document(rendered, folder))
         return
-    output.result(policies_lines(made, folder))
-    output.say(policies_next(made))
+    output.result(policies_lines(rendered, folder))
+    output.say(policies_next(rendered))
 
 
 def _refuse_malformed(account: str, region: str) -> None:

@@ -60,14 +60,14 @@ def show(
     from launcher.answers.prices import show_document, show_page
     from launcher.workflow.quote import prices
 
-    wanted = prices.PriceFilter(instance_type=instance_type or name, region=region, option=option)
+    price_filter = prices.PriceFilter(instance_type=instance_type or name, region=region, option=option)
     now = options.now()
-    rows = prices.show(prices.known_catalog(os.environ, now, prices_as_of), wanted, now, history=history)
+    rows = prices.show(prices.known_catalog(os.environ, now, prices_as_of), price_filter, now, history=history)
     if json:
         output.document(show_document(now=now, prices_as_of=prices_as_of, rows=rows))
         return
     width = output.terminal_width()
-    output.page(show_page(rows, wanted, width, everything=everything, history=history, as_of=prices_as_of))
+    output.page(show_page(rows, price_filter, width, everything=everything, history=history, as_of=prices_as_of))
     output.say("\n  next: slipway prices refresh")
 
 
@@ -87,12 +87,12 @@ def diff(
     from launcher.answers.prices import diff_document, diff_page
     from launcher.workflow.quote import prices
 
-    wanted = prices.PriceFilter(instance_type=instance_type, region=region, option=option)
-    changes = prices.diff(prices.known_catalog(os.environ, options.now()), wanted, before, after)
+    price_filter = prices.PriceFilter(instance_type=instance_type, region=region, option=option)
+    changes = prices.diff(prices.known_catalog(os.environ, options.now()), price_filter, before, after)
     if json:
         output.document(diff_document(now=options.now(), before=before, after=after, changes=changes))
     else:
-        output.page(diff_page(changes, wanted, (before, after), output.terminal_width(), everything=everything))
+        output.page(diff_page(changes, price_filter, (before, after), output.terminal_width(), everything=everything))
 
 
 def refresh(

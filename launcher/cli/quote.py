@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 def quote(
     file: options.PlanPath,
     *,
-    wanted: options.Pick = None,
+    selection: options.Pick = None,
     json: options.Json = False,
     everything: options.Everything = False,
     region: options.Region = None,
@@ -61,7 +61,7 @@ def quote(
         max_usd=max_usd,
     )
     priced = price(file, options.now(), price_options)
-    rank, alone = pick(priced, wanted)
+    rank, alone = pick(priced, selection)
     quoted = replace(alone, findings=(*priced.findings, *alone.findings))
     if credits_too:
         quoted = _with_credits(quoted)

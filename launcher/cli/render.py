@@ -22,7 +22,7 @@ def render(
     file: options.PlanPath,
     *,
     folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder for the files.")],
-    wanted: options.Pick = None,
+    selection: options.Pick = None,
     region: options.Region = None,
     prices_as_of: options.PricesAsOf = None,
     yes: options.Yes = False,
@@ -38,7 +38,7 @@ def render(
         options.now(),
         options.price_options(region=region, prices_as_of=prices_as_of),
     )
-    _, quoted = pick(priced, wanted)
+    _, quoted = pick(priced, selection)
     bundle = shown(render_any(quoted, priced.catalog), quoted.plan)
     strange = _others(folder, {rendered_file.path.partition("/")[0] for rendered_file in bundle.files})
     if strange:

@@ -60,22 +60,22 @@ def start(
 
     folder = Path.cwd()
     if name is not None and running_sandbox.checked_name(name) != running_sandbox.selected_in(folder):
-        there = running_sandbox.find(os.environ, name)
-        if there is not None:
+        recorded = running_sandbox.find(os.environ, name)
+        if recorded is not None:
             running_sandbox.select(folder, name)
             if json:
-                _document(there)
+                _document(recorded)
                 return
-            output.result([f"  this folder uses the sandbox {name}, running since {there.since}"])
+            output.result([f"  this folder uses the sandbox {name}, running since {recorded.since}"])
             return
-    made = running_sandbox.start(os.environ, scheduler=scheduler, port=port, name=name)
-    running_sandbox.select(folder, made.name)
+    started = running_sandbox.start(os.environ, scheduler=scheduler, port=port, name=name)
+    running_sandbox.select(folder, started.name)
     if json:
-        _document(made)
+        _document(started)
         return
-    slurm = "Slurm's own daemons" if made.scheduler == "slurm" else "a built-in local scheduler"
+    slurm = "Slurm's own daemons" if started.scheduler == "slurm" else "a built-in local scheduler"
     output.result(
-        [f"  {_called(made.name)} is running: http://localhost:{made.port}; clusters with Slurm have {slurm}"]
+        [f"  {_called(started.name)} is running: http://localhost:{started.port}; clusters with Slurm have {slurm}"]
     )
     output.say("\n  next: slipway launch FILE --sandbox")
     output.say("  next: slipway sandbox stop")

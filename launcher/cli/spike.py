@@ -59,9 +59,9 @@ def spike(
         progress=person.progress,
         meter=person.meter,
     )
-    wanted = story.SpikeOptions(steps=steps, minutes=minutes, types=tuple(types or ()))
+    spike_options = story.SpikeOptions(steps=steps, minutes=minutes, types=tuple(types or ()))
     with person:
-        result = story.spike(file, options.now, price_options, spike_options=wanted, options=how, person=person)
+        result = story.spike(file, options.now, price_options, spike_options=spike_options, options=how, person=person)
     output.answer(answer, result, json=json)
     for line in result.left:
         output.say(f"  {line}")

@@ -164,10 +164,10 @@ def too_few_addresses(
         subnet: the subnet's range or id, for the message.
         have: addresses that are free in it.
     """
-    wanted = addresses(request, place, instances)
-    if wanted <= have:
+    required = addresses(request, place, instances)
+    if required <= have:
         return ()
-    message = f"the private subnet {subnet} has {have} addresses, the cluster takes {wanted} with {place.nodes} nodes"
+    message = f"the private subnet {subnet} has {have} addresses, the cluster takes {required} with {place.nodes} nodes"
     existing = request.network.vpc_id is not None
     hint = "a larger subnet" if existing else "a larger network.cidr, such as 10.0.0.0/16"
     if request.target.efa_layout is EfaLayout.CLASSIC:

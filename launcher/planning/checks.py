@@ -291,8 +291,8 @@ def _zone(request: PlanRequest, az_id: str, catalog: Catalog) -> Iterator[Findin
             "give a zone ID such as use2-az1, not a zone name",
         )
     elif request.target.region and region not in request.target.region:
-        wanted = ", ".join(request.target.region)
-        yield error("zone-outside-region", "target.az_id", f"{az_id} lies in {region}, target.region is {wanted}")
+        regions = ", ".join(request.target.region)
+        yield error("zone-outside-region", "target.az_id", f"{az_id} lies in {region}, target.region is {regions}")
 
 
 def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:

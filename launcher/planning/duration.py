@@ -145,10 +145,10 @@ def _utilisation(shape: TrainingShape, facts: TrainingFacts) -> Assumption:
 def _measured(shape: TrainingShape, facts: TrainingFacts, estimate: TrainingEstimate) -> Assumption:
     measured = shape.measured_tokens_per_s or 0.0
     nodes = max(1.0, shape.chips / shape.chips_per_node)
-    kept = estimate.tokens_per_s.mid / (measured * nodes)
+    scaling = estimate.tokens_per_s.mid / (measured * nodes)
     steps = (
         f"measured on one node: {measured:.6g} tokens/s",
-        f"times {_nodes(nodes)}, times {kept:.3f} that scaling leaves = {estimate.tokens_per_s.mid:.6g} tokens/s",
+        f"times {_nodes(nodes)}, times {scaling:.3f} that scaling leaves = {estimate.tokens_per_s.mid:.6g} tokens/s",
         f"that is {estimate.mfu.mid:.3f} of the bf16 peak",
         f"range: a spread of {throughput.rate(shape, facts).scale:.2f} in logarithms",
     )

@@ -141,7 +141,9 @@ def _fit(shape: TrainingShape, group: int) -> Fit:
     gathered, activations, logits = _gathered(shape, group), _activations(shape, group), _logits(shape, group)
     total = weights + gradients + optimizer + gathered + activations + logits
     limit = _limit_bytes(shape)
-    kept = "2 bytes per layer and one layer whole" if shape.recompute is Recompute.FULL else "34 bytes per layer"
+    recompute_words = (
+        "2 bytes per layer and one layer whole" if shape.recompute is Recompute.FULL else "34 bytes per layer"
+    )
     trained_bytes = GRADIENT_BYTES + OPTIMIZER_BYTES
     memory_gib = shape.accelerator.memory_gib
     sequences = "one sequence" if (shape.micro_batch or 1) == 1 else f"{shape.micro_batch} sequences"
@@ -152,7 +154,7 @@ def _fit(shape: TrainingShape, group: int) -> Fit:
             f" = {(gradients + optimizer) / GIB:.2f} GiB"
         ),
         f"two layers gathered in bf16 by a group of {group} sharing a sequence: {gathered / GIB:.2f} GiB",
-        f"activations of {sequences} of {shape.sequence_length}, {kept}: {activations / GIB:.2f} GiB",
+        f"activations of {sequences} of {shape.sequence_length}, {recompute_words}: {activations / GIB:.2f} GiB",
         f"logits: {logits / GIB:.2f} GiB",
         f"together {total / GIB:.2f} of {limit / GIB:.2f} GiB ({memory_gib:g} less {RESERVE:.0%} for the runtime)",
     )

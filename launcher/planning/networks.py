@@ -94,10 +94,10 @@ def _shared(network: NetworkRequest, place: Place, catalog: Catalog) -> Iterator
         if region != place.region:
             lies = f"lies in {region}" if region else "is not a zone ID of the catalog"
             yield error("zone-outside-region", "network.az_ids", f"{az_id} {lies}, the plan is for {place.region}")
-    wanted = zone(place, catalog)
-    if wanted not in network.az_ids:
+    zone_id = zone(place, catalog)
+    if zone_id not in network.az_ids:
         zones = ", ".join(network.az_ids)
-        message = f"the capacity is in {wanted}, the network {network.name} has {zones}"
+        message = f"the capacity is in {zone_id}, the network {network.name} has {zones}"
         yield error("zone-outside-network", "target.az_id", message, "pin one of them, or add the zone to every plan")
 
 

@@ -206,6 +206,8 @@ def _none_left(
     if sold or types is None:
         return error("nothing-offered", "target", f"no candidate is left: nothing in this plan is sold as {options}")
     name = types[0]
-    wanted, known = ", ".join(request.target.region or ()) or "any region", catalog.regions_of(name)
+    requested_regions, known = ", ".join(request.target.region or ()) or "any region", catalog.regions_of(name)
     where = f"it is offered in {', '.join(known)}" if known else "no known region offers it"
-    return error("nothing-offered", "target", f"no candidate is left: {name} in {wanted} as {options}", where)
+    return error(
+        "nothing-offered", "target", f"no candidate is left: {name} in {requested_regions} as {options}", where
+    )

@@ -362,8 +362,8 @@ def _checkpoints(prices: Prices, request: PlanRequest, work: Work) -> Iterator[L
         return
     stored = prices.line("S3 checkpoints", "storage", "s3.standard-storage", "GB-month")
     billed = billed_gb(gigabytes)
-    kept = billed * keep
-    yield stored._replace(once=kept * KEPT_MONTHS, an_hour=kept / HOURS_PER_MONTH)
+    retained = billed * keep
+    yield stored._replace(once=retained * KEPT_MONTHS, an_hour=retained / HOURS_PER_MONTH)
     yield stored._replace(name="S3 replaced checkpoints", a_save=billed * SUPERSEDED_MONTHS, saves_free=keep)
     puts = max(2.0, gigabytes * 1000 / PART_MB) / 1000
     yield prices.line("S3 uploads", "storage", "s3.put-requests", "1000 requests")._replace(a_save=puts)

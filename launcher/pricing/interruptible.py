@@ -117,13 +117,13 @@ def spot_lines(spot: OnSpot, work: Work) -> tuple[Assumption, ...]:
     )
     if spot.interval_s is None:
         return (restart,)
-    kept = "keeps all work up to the notice" if job.lossless else "goes back to the last stored checkpoint"
+    effect = "keeps all work up to the notice" if job.lossless else "goes back to the last stored checkpoint"
     return (
         Assumption(
             name="checkpoint written and stored",
             value=spoken(job.write * HOUR_S),
             unit="",
-            source=f"against {NOTICE_H * 3600:.0f} s of notice (EC2 user guide): the job {kept}",
+            source=f"against {NOTICE_H * 3600:.0f} s of notice (EC2 user guide): the job {effect}",
         ),
         Assumption(name="checkpoint interval", value=spoken(spot.interval_s), unit="", source="Young 1974, Daly 2006"),
         restart,

@@ -16,10 +16,10 @@ OF_THE_CLUSTER = "the cluster's own, not this plan's"
 def policies(request: PlanRequest, interval_s: float | None, retries: int, kind: TargetKind) -> tuple[Policy, ...]:
     """Every policy with its setting."""
     rails, saves, stop_usd = request.guardrails, request.checkpoint, request.budget.stop_at_usd
-    kept = saves.mode is not CheckpointMode.NONE
+    has_checkpoints = saves.mode is not CheckpointMode.NONE
     every = f"every {spoken(interval_s)}, " if interval_s else ""
     before = {
-        "checkpoints": f"{every}{_keeping(saves)}" if kept else None,
+        "checkpoints": f"{every}{_keeping(saves)}" if has_checkpoints else None,
         **budget_settings(request.budget, "the high estimate"),
         "budget stop": None if stop_usd is None else f"${stop_usd:f}, saved before",
     }

@@ -80,15 +80,15 @@ class OtherCosts:
     def summary(self, size: JobSize) -> "RestSummary":
         """What the lines say beside their dollars."""
         if size not in self._summaries:
-            there = tuple([bool(line.quantity(size)) for line in self._priced])
-            if there not in self._dates:
-                self._dates[there] = self._dates_of(there)
-            self._summaries[size] = RestSummary(dates=self._dates[there], unpriced=components(self._unpriced, size))
+            counted = tuple([bool(line.quantity(size)) for line in self._priced])
+            if counted not in self._dates:
+                self._dates[counted] = self._dates_of(counted)
+            self._summaries[size] = RestSummary(dates=self._dates[counted], unpriced=components(self._unpriced, size))
         return self._summaries[size]
 
-    def _dates_of(self, there: tuple[bool, ...]) -> tuple[tuple[date, str], ...]:
+    def _dates_of(self, counted: tuple[bool, ...]) -> tuple[tuple[date, str], ...]:
         """The dates of the priced lines of which there is something, the oldest first."""
-        some = (line for line, counts in zip(self._priced, there, strict=True) if counts)
+        some = (line for line, counts in zip(self._priced, counted, strict=True) if counts)
         return tuple(sorted({(line.price.as_of, line.name) for line in some if isinstance(line.price, Price)}))
 
 

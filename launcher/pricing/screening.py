@@ -91,9 +91,9 @@ class _Sizes:
             if known:
                 self._found.append(size)
                 return True
-            made = self._whole(size.nodes)
-            if made is not None:
-                heappush(self._waiting, (made, True))
+            size_cost = self._whole(size.nodes)
+            if size_cost is not None:
+                heappush(self._waiting, (size_cost, True))
         return False
 
 

@@ -50,10 +50,10 @@ def retry_findings(request: PlanRequest, failures: float, hours: float) -> Itera
     The agent ends a job after two failures in a row without a newer checkpoint between them: without checkpoints that
     are two failures.
     """
-    retries, kept = request.run.retries, request.checkpoint.mode is not CheckpointMode.NONE
-    if request.workload.train is None or (retries is None and kept):
+    retries, has_checkpoints = request.run.retries, request.checkpoint.mode is not CheckpointMode.NONE
+    if request.workload.train is None or (retries is None and has_checkpoints):
         return
-    if not kept and (retries is None or retries > 0) and chance_of_at_most(failures, 1) < ENOUGH:
+    if not has_checkpoints and (retries is None or retries > 0) and chance_of_at_most(failures, 1) < ENOUGH:
         message = (
             f"{failures:.1f} failures of the program are expected in {hours:,.0f} h, and without checkpoints the second"
             f" ends the job: a {chance_of_at_most(failures, 1):.1%} chance of finishing without another launch"

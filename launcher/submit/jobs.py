@@ -67,7 +67,7 @@ class Nodes(Protocol):
     def run(self, node: str, words: Sequence[str]) -> int:
         """Run a command on a node, with its output on this process's; its exit code."""
 
-    def tunnel(self, node: str, port: int, here: int, ready: Callable[[], None]) -> int:
+    def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:
         """Lead a port of this machine to a port of a node until the user interrupts it.
 
         Raises:

@@ -61,15 +61,17 @@ class SlurmNodes:
         sys.stderr.write(answer.err)
         return answer.code
 
-    def tunnel(self, node: str, port: int, here: int, ready: Callable[[], None]) -> int:
+    def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:
         """Lead a port of this machine to a port of a node."""
-        words = self.head.forwarding(node, port, here)
-        if words is None and here == port:
+        words = self.head.forwarding(node, port, local_port)
+        if words is None and local_port == port:
             ready()  # the node is this machine: its port is here already, and a connection to it would come back
             threading.Event().wait()
         if words is None:
-            return forwarded(here, lambda: (socket.create_connection(("127.0.0.1", port), timeout=10.0), str), ready)
-        with free_port(here):
+            return forwarded(
+                local_port, lambda: (socket.create_connection(("127.0.0.1", port), timeout=10.0), str), ready
+            )
+        with free_port(local_port):
             pass
         ready()
         return attended(words, self.head.environment)
@@ -97,7 +99,7 @@ def attended(words: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 @contextlib.contextmanager
-def free_port(here: int) -> Iterator[socket.socket]:
+def free_port(local_port: int) -> Iterator[socket.socket]:
     """A listening port of this machine's loopback address.
 
     Raises:
@@ -106,10 +108,10 @@ def free_port(here: int) -> Iterator[socket.socket]:
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind(("127.0.0.1", here))
+            listener.bind(("127.0.0.1", local_port))
         except OSError as problem:
             hint = "--local PORT sets another port of this computer"
-            raise ImpossibleError(f"port {here} of this machine: {problem.strerror}", hint=hint) from problem
+            raise ImpossibleError(f"port {local_port} of this machine: {problem.strerror}", hint=hint) from problem
         listener.listen()
         yield listener
 
@@ -118,7 +120,7 @@ Dialled = tuple[socket.socket, Callable[[], str]]
 """A connection to a node's port, and what the other side says of it when it is over: nothing where all is well."""
 
 
-def forwarded(here: int, dial: Callable[[], Dialled], ready: Callable[[], None]) -> int:
+def forwarded(local_port: int, dial: Callable[[], Dialled], ready: Callable[[], None]) -> int:
     """Lead each connection to a port of this machine on to what `dial` opens, until it is interrupted.
 
     A connection that leads nowhere is closed with a line that says why, and the next one tries again.
@@ -126,7 +128,7 @@ def forwarded(here: int, dial: Callable[[], Dialled], ready: Callable[[], None])
     Raises:
         ImpossibleError: the port of this machine is taken.
     """
-    with free_port(here) as listener:
+    with free_port(local_port) as listener:
         ready()
         while True:
             near, _ = listener.accept()

@@ -67,13 +67,13 @@ class Person:
         """
         return self._words(INTERACTIVE, {"command": line})
 
-    def forwarding(self, node: str, port: int, here: int) -> list[str]:
+    def forwarding(self, node: str, port: int, local_port: int) -> list[str]:
         """The session that leads a port of this machine to that of a host which the machine reaches.
 
         Raises:
             SchedulerError: the AWS CLI or its plug-in is not on this machine.
         """
-        return self._words(FORWARDING, {"host": node, "portNumber": str(port), "localPortNumber": str(here)})
+        return self._words(FORWARDING, {"host": node, "portNumber": str(port), "localPortNumber": str(local_port)})
 
     def _words(self, document: str, parameters: Mapping[str, str]) -> list[str]:
         refuse_without_programs(self.target, self.region, self.environment)
@@ -148,9 +148,9 @@ class SessionShell:
         del script
         return None
 
-    def forwarding(self, node: str, port: int, here: int) -> list[str] | None:
+    def forwarding(self, node: str, port: int, local_port: int) -> list[str] | None:
         """A person's session, by way of this machine."""
-        return self._person().forwarding(node, port, here)
+        return self._person().forwarding(node, port, local_port)
 
     def _person(self) -> Person:
         return Person(target=self.target, region=self.region, environment=self.environment)

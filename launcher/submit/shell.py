@@ -79,7 +79,7 @@ class Shell(Protocol):
     def direct(self, script: str) -> list[str] | None:
         """The program that runs one with its output and exit code passed on as they are; None where there is none."""
 
-    def forwarding(self, node: str, port: int, here: int) -> list[str] | None:
+    def forwarding(self, node: str, port: int, local_port: int) -> list[str] | None:
         """The program that leads a port of this machine to a node's; None where that node is this machine."""
 
     def close(self) -> None:
@@ -204,9 +204,9 @@ class LocalShell:
 
     direct = terminal
 
-    def forwarding(self, node: str, port: int, here: int) -> list[str] | None:
+    def forwarding(self, node: str, port: int, local_port: int) -> list[str] | None:
         """Its nodes are this machine."""
-        del node, port, here
+        del node, port, local_port
         return None
 
     def close(self) -> None:

@@ -101,10 +101,10 @@ class Slurm:
         answer = self._query("sinfo --noheader --format='%R %f'", "the partitions")
         match = slurm_output.partition_of(answer.out.strip(), name, instance_type)
         if match is None:
-            there = ", ".join(sorted({line.partition(" ")[0] for line in answer.out.split("\n") if line.strip()}))
+            available = ", ".join(sorted({line.partition(" ")[0] for line in answer.out.split("\n") if line.strip()}))
             raise NoPartitionError(
                 f"{self.shell.name}: no partition {name} and no node with the feature {instance_type}, "
-                f"available: {there or 'none'}",
+                f"available: {available or 'none'}",
                 hint=f"create a partition {name}, or set on its nodes Feature={instance_type} in slurm.conf",
             )
         return match

@@ -85,9 +85,9 @@ class SshShell:
         """The ssh client without one."""
         return [*self._words, "--", self._host, f"exec bash -l -c {shlex.quote(script)}"]
 
-    def forwarding(self, node: str, port: int, here: int) -> list[str] | None:
+    def forwarding(self, node: str, port: int, local_port: int) -> list[str] | None:
         """The ssh client, which leads to the node by way of the head node."""
-        way = ["-N", "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{here}:{node}:{port}"]
+        way = ["-N", "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{local_port}:{node}:{port}"]
         return [*self._words, *way, "--", self._host]
 
     def close(self) -> None:

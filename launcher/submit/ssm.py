@@ -118,9 +118,9 @@ class SsmShell:
         del script
         return None
 
-    def forwarding(self, node: str, port: int, here: int) -> list[str] | None:
+    def forwarding(self, node: str, port: int, local_port: int) -> list[str] | None:
         """A person's session, by way of the head node."""
-        return self.person.forwarding(node, port, here)
+        return self.person.forwarding(node, port, local_port)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -162,15 +162,15 @@ class _Surveyor:
                 LocalFile(path=path, bytes=status.st_size, modified_ns=status.st_mtime_ns, inode=status.st_ino)
             )
         elif stat.S_ISDIR(status.st_mode):
-            here = (status.st_dev, status.st_ino)
-            if here in above:
+            inode = (status.st_dev, status.st_ino)
+            if inode in above:
                 self._refuse(path, "a circular link")
             elif entry.is_symlink() and not os.path.realpath(self._folder / path).startswith(f"{self._root}/"):
                 self._refuse(
                     path, "a link to a folder outside the checkpoint; copy the needed files into the checkpoint"
                 )
             else:
-                self._left.append((f"{path}/", above | {here}))
+                self._left.append((f"{path}/", above | {inode}))
         else:
             kind = next((word for is_kind, word in _KINDS if is_kind(status.st_mode)), "of an unknown type")
             self._refuse(path, f"{kind}; only files, folders and links to them can be stored")

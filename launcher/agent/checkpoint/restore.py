@@ -110,9 +110,9 @@ class Restore:
                 sizes |= self.store.sizes(f"{name}/")
             wholes, reason = whole_checkpoints(self.store, step, sizes)
             if wholes and finished_here is not None and finished_here.step > step:
-                here = self._take_over(finished_here, wholes[0], begun, skipped=skipped)
-                if here is not None:
-                    return here
+                local = self._take_over(finished_here, wholes[0], begun, skipped=skipped)
+                if local is not None:
+                    return local
                 finished_here = None
             other, wholes = self._of_other_layouts(wholes, step, stops=at_most is None)
             for manifest in wholes:
@@ -124,12 +124,12 @@ class Restore:
             reason = other or reason
             lost = lost or (f"step {step}: {reason}" if commit_keys(step, sizes) and not other else "")
             self.on_skip(step, reason)
-        here = None
+        local = None
         if finished_here is not None:
-            here = self._take_over(finished_here, None, time.monotonic(), skipped=skipped)
-        if here is None and lost and at_most is None and not self.fresh:
+            local = self._take_over(finished_here, None, time.monotonic(), skipped=skipped)
+        if local is None and lost and at_most is None and not self.fresh:
             raise LostCheckpointsError(self.store.uri, lost)
-        return here
+        return local
 
     def _of_other_layouts(self, wholes: list[Manifest], step: int, *, stops: bool) -> tuple[str, list[Manifest]]:
         """Why checkpoints of a step are not comparable with this job's, empty where all are, and those that are."""
@@ -169,10 +169,10 @@ class Restore:
             write_back(row, self.checkpoints, finished.names)
         except OSError as error:
             raise AgentError(f"step {step} cannot be resumed from {folder}: {error}") from error
-        here = replace(finished, path=self.checkpoints if finished.entries else self.checkpoints / finished.folder)
+        local = replace(finished, path=self.checkpoints if finished.entries else self.checkpoints / finished.folder)
         return Restored(
-            finished=replace(here, files=files),
-            resume=_resume(row, here, self.checkpoints),
+            finished=replace(local, files=files),
+            resume=_resume(row, local, self.checkpoints),
             step=step,
             manifest=manifest,
             bytes=size,
@@ -196,8 +196,8 @@ class Restore:
                 # Remove what an earlier call restored, which the nodes could not agree on; the store has it
                 for name in self.layouts.belongings(self.checkpoints):
                     remove(self.checkpoints / name)
-                here = self._reuse(files, self.previous / manifest.folder, partial)
-                coming = [file for file in files if file not in here]
+                reused = self._reuse(files, self.previous / manifest.folder, partial)
+                coming = [file for file in files if file not in reused]
                 needed = sum(file.bytes for file in coming)
                 # The next checkpoint is as large as this one.
                 self.make_room(needed + sum(file.bytes for file in files), _useful(manifest))
@@ -216,7 +216,7 @@ class Restore:
             step=manifest.step,
             manifest=manifest,
             bytes=sum(file.bytes for file in files),
-            reused_bytes=sum(file.bytes for file in here),
+            reused_bytes=sum(file.bytes for file in reused),
             seconds=round(time.monotonic() - begun, 3),
             skipped_newer=skipped,
         )
@@ -273,11 +273,11 @@ class Restore:
         if not earlier.is_dir():
             return set()
         with ThreadPoolExecutor(_HASHERS) as pool:
-            here = {file for file, is_same in zip(files, pool.map(same, files), strict=True) if is_same}
-        for file in here:
+            reused = {file for file, is_same in zip(files, pool.map(same, files), strict=True) if is_same}
+        for file in reused:
             (partial / file.path).parent.mkdir(parents=True, exist_ok=True)
             _copied(earlier, file.path, partial / file.path)
-        return here
+        return reused
 
     def _download(self, files: list[StoredFile], partial: Path, manifest: Manifest) -> str:
         """Download and check by hash; the reason why the checkpoint is not whole, or an empty string.

@@ -123,5 +123,5 @@ def crossings(own: Line, other: Line) -> list[float]:
     ]
 
 
-def _part(rows: Sequence[tuple[float, float, float, float]], which: int) -> Line:
-    return [(row[0], row[which]) for row in rows]
+def _part(rows: Sequence[tuple[float, float, float, float]], column: int) -> Line:
+    return [(row[0], row[column]) for row in rows]

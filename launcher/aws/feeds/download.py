@@ -102,12 +102,12 @@ class Downloads:
 
     def _read(self, url: str, part: Path, note: Path, known: str, progress: Progress) -> bool:
         noted = _note(note)
-        there = part.stat().st_size if part.exists() and noted.get("tag") else 0
-        whole = bool(there) and there == noted.get("length")
+        downloaded = part.stat().st_size if part.exists() and noted.get("tag") else 0
+        whole = bool(downloaded) and downloaded == noted.get("length")
         # A coded answer of some bytes may stand for any number of them.
         headers = {"Accept-Encoding": "identity"}
-        if there and not whole:
-            headers |= {"Range": f"bytes={there}-", "If-Range": noted["tag"]}
+        if downloaded and not whole:
+            headers |= {"Range": f"bytes={downloaded}-", "If-Range": noted["tag"]}
         elif whole or known:
             headers |= {"If-None-Match": noted["tag"] if whole else known}
         with self._request(url, headers) as answer:
@@ -121,7 +121,7 @@ class Downloads:
             coding = answer.headers.get("Content-Encoding", "identity")
             if coding != "identity":
                 raise AwsError(f"{url}: the file comes as {coding[:40]}, expected no encoding", hint=_AGAIN)
-            begin = there if answer.status == HTTPStatus.PARTIAL_CONTENT else 0
+            begin = downloaded if answer.status == HTTPStatus.PARTIAL_CONTENT else 0
             stated = answer.headers.get("Content-Length")
             length = begin + int(stated) if stated and stated.isdecimal() and len(stated) < _DIGITS else None
             state = {"url": url, "tag": answer.headers.get("ETag", ""), "length": length}

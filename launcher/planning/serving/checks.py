@@ -152,12 +152,12 @@ def _parallel(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) ->
     names = [type_name for type_name in request.target.instance_type or () if type_name in catalog.instance_types]
     named = [catalog.instance_types[type_name].accelerator for type_name in names]
     chips = [catalog.accelerators[type_name] for type_name in dict.fromkeys(named) if type_name is not None]
-    wanted = serve.tensor_parallel
-    if wanted is not None:
+    degree = serve.tensor_parallel
+    if degree is not None:
         taken = {chip.name: chip.serving_groups for chip in chips} or _degrees(catalog)
-        if not any(wanted in type_name for type_name in taken.values()):
+        if not any(degree in type_name for type_name in taken.values()):
             allowed = "; ".join(f"{', '.join(map(str, type_name))} on {name}" for name, type_name in taken.items())
-            message = f"{wanted} is not a supported degree of tensor parallelism there, allowed: {allowed}"
+            message = f"{degree} is not a supported degree of tensor parallelism there, allowed: {allowed}"
             yield error("tensor-parallel", f"{PATH}.tensor_parallel", message, "set it to one of these, or to auto")
     refused = [reason for chip in chips if (reason := unserved_precision(serve.precision, chip))]
     if refused and len(refused) == len(chips):
@@ -247,14 +247,14 @@ def _hosted(
             yield error("not-on-bedrock", "purchase.option", message, hint)
     regions = request.target.region or ()
     usable = {region: profiles_of(region) for region in regions}
-    wanted = settings.profile
+    profile = settings.profile
     if (
-        wanted not in (None, BedrockProfile.NONE)
+        profile not in (None, BedrockProfile.NONE)
         and regions
-        and not any(wanted in profiles for profiles in usable.values())
+        and not any(profile in profiles for profiles in usable.values())
     ):
         known_here = ", ".join(dict.fromkeys(name for profiles in usable.values() for name in profiles))
-        message = f"{wanted} is not a profile of {', '.join(regions)}, allowed: {known_here}, none, auto"
+        message = f"{profile} is not a profile of {', '.join(regions)}, allowed: {known_here}, none, auto"
         yield error("bedrock-profile", f"{PATH}.bedrock.profile", message, "set it to one of these")
     if (imports or settings.import_copies is not None) and serve.model_uri is None:
         message = "custom model import reads weights from S3, and workload.serve.model_uri is not given"

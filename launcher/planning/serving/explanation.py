@@ -73,8 +73,8 @@ def _steps(
             f"one decoding step of {batch} requests: {1000 * step.decode_s:.4g} ms",
             f"{batch} requests: {batch} prompts and {outputs:g} steps = {whole:.4g} s",
         ]
-    kept = one.requests_per_s * whole / batch
-    lines.append(f"x {kept:.3f} that the scheduler keeps: {one.requests_per_s:.4g} requests/s a copy")
+    efficiency = one.requests_per_s * whole / batch
+    lines.append(f"x {efficiency:.3f} that the scheduler keeps: {one.requests_per_s:.4g} requests/s a copy")
     lines.append(f"x {layout.copies} copies = {one.requests_per_s * layout.copies:.4g} requests/s of the instance")
     if estimate.requests_per_s < one.requests_per_s * layout.copies * 0.999:
         lines.append(f"held to a measured row of the same lengths: {estimate.requests_per_s:.4g} requests/s")

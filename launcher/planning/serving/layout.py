@@ -74,9 +74,9 @@ def layouts(
                 estimates.append(_estimate(copy, parts(facts, chip) // group, known, factor, measured))
     quickest = min(estimates, key=lambda estimate: _latency(workload, estimate), default=None)
     fastest = None if quickest is None else (quickest.ttft_ms or 0.0, quickest.tpot_ms or 0.0)
-    kept = tuple(_leading(workload, [estimate for estimate in estimates if keeps(workload, estimate)]))
-    if kept:
-        return Choice(kept, "", fastest)
+    feasible = tuple(_leading(workload, [estimate for estimate in estimates if keeps(workload, estimate)]))
+    if feasible:
+        return Choice(feasible, "", fastest)
     return Choice((), _why(workload, fastest) if fastest else reason or _no_group(workload, facts, chip), fastest)
 
 
@@ -112,10 +112,10 @@ def _groups(workload: ServingWorkload, facts: InstanceType, chip: Accelerator) -
 
     Containers are given whole chips, so one core is tried where the plan asks for it alone.
     """
-    wanted = workload.tensor_parallel
-    least = chip.cores if wanted is None else 1
+    degree = workload.tensor_parallel
+    least = chip.cores if degree is None else 1
     for group in reversed(chip.serving_groups):
-        if least <= group <= parts(facts, chip) and wanted in (None, group):
+        if least <= group <= parts(facts, chip) and degree in (None, group):
             yield group
 
 

@@ -48,14 +48,14 @@ def rate_of(copy: Copy, step: Times, scheduling: float, *, live: int | None = No
     read one at a time) at the share of time that prompts take: M/D/1, rho / (2 (1 - rho)) prompts, after one step.
     """
     at_once = float(copy.batch if live is None else min(live, copy.batch))
-    kept = scheduling if copy.software in SCHEDULED and at_once > 1 else 1.0
+    efficiency = scheduling if copy.software in SCHEDULED and at_once > 1 else 1.0
     prompts_s = at_once * step.prefill_s + step.shared_prefill_s
     whole_s = prompts_s + copy.output_tokens * step.decode_s
-    requests = kept * at_once / whole_s
+    requests = efficiency * at_once / whole_s
     if not copy.output_tokens:
         return Rate(requests, requests * copy.input_tokens, 1000 * (step.prefill_s + step.shared_prefill_s), 0.0)
     busy = min(BUSIEST, prompts_s / whole_s)
     wait_s = busy / (2 * (1 - busy)) * step.prefill_s if at_once > 1 else 0.0
     ttft_s = step.shared_prefill_s + step.prefill_s + wait_s + (step.decode_s if at_once > 1 else 0.0)
     others_s = (at_once - 1) * step.prefill_s / copy.output_tokens
-    return Rate(requests, requests * copy.output_tokens, 1000 * ttft_s, 1000 * (step.decode_s + others_s) / kept)
+    return Rate(requests, requests * copy.output_tokens, 1000 * ttft_s, 1000 * (step.decode_s + others_s) / efficiency)

@@ -104,9 +104,9 @@ def resolve_serving(
     choices = {} if stopped or model is None else _choices(request, serve, model, catalog, facts)
     estimates = {name: entry.estimates for name, entry in choices.items() if entry.estimates}
     groups = tuple(_groups(request, serve, catalog, estimates))
-    wanted = request.purchase.option
+    purchase_options = request.purchase.option
     modes = hosted_modes(serve, hosted=hosted is not None)
-    usable = bool(modes) and (wanted is None or PurchaseOption.BEDROCK in wanted)
+    usable = bool(modes) and (purchase_options is None or PurchaseOption.BEDROCK in purchase_options)
     if not stopped:
         findings += _remarks(request, serve, model, choices, estimates)
         if not groups and model is not None and _wants_machines(request, serve, hosted=usable):
@@ -200,11 +200,11 @@ def _groups(
             named = request.purchase.plan_kind
             plans = [plan for plan in target_of(kind).savings_plans if named in (None, plan)]
             for option in target_of(kind).serves:
-                wanted = request.purchase.option is None or option in request.purchase.option
+                requested = request.purchase.option is None or option in request.purchase.option
                 built = kind.value in facts.targets
                 locations = tuple(locations_of(request, catalog, name, option, known)) if built else ()
                 terms = tuple(terms_of(request, option, plans))
-                if wanted and is_sold(facts, option, kind) and locations and terms:
+                if requested and is_sold(facts, option, kind) and locations and terms:
                     yield CandidateGroup(kind, name, option, locations, (1,), terms)
 
 

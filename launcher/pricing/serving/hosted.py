@@ -60,10 +60,15 @@ def imported(
         return price, terms, (component(f"{name} imported", "compute", "unit-minute", 0, price),)
     copies = serve.bedrock.import_copies or 1
     minutes = copies * units * open_share(serve) * MINUTES_PER_MONTH
-    kept = catalog.import_price(region)
+    import_price = catalog.import_price(region)
     stored: Price | Unpriced = Unpriced(reason=f"no price of a stored unit in {region} is known")
-    if kept is not None:
-        stored = Price(usd=kept.usd_per_unit_month, source=kept.source, basis=kept.basis, as_of=kept.as_of)
+    if import_price is not None:
+        stored = Price(
+            usd=import_price.usd_per_unit_month,
+            source=import_price.source,
+            basis=import_price.basis,
+            as_of=import_price.as_of,
+        )
     lines = (
         component(f"{name} imported, {copies} × {units} units", "compute", "unit-minute", minutes, rate),
         component("imported model kept", "storage", "unit-month", units, stored),
@@ -81,13 +86,13 @@ def _rate(
     serve: ServingWorkload, context: PricingContext, catalog: BedrockCatalog, region: str, units: int | None
 ) -> Price | Unpriced:
     """The price of a custom model unit and minute, or what is missing for it to be of use."""
-    wanted = serve.bedrock
-    if wanted.import_copies is None:
+    bedrock = serve.bedrock
+    if bedrock.import_copies is None:
         return Unpriced(reason=f"AWS publishes no throughput of an imported copy: {PATH}.import_copies")
     if units is None:
         return Unpriced(reason=f"AWS names the units of a copy at its import: {PATH}.import_units")
-    if wanted.import_usd_per_unit_minute is not None:
-        note, own = f"{PATH}.import_usd_per_unit_minute", wanted.import_usd_per_unit_minute
+    if bedrock.import_usd_per_unit_minute is not None:
+        note, own = f"{PATH}.import_usd_per_unit_minute", bedrock.import_usd_per_unit_minute
         return Price(usd=own, source=Basis.USER.value, basis=Basis.USER, as_of=context.rules.today, note=note)
     known = catalog.import_price(region)
     if known is None:
@@ -168,8 +173,8 @@ def _by_the_token(
     choices: ServingChoices, context: PricingContext, catalog: BedrockCatalog, region: str, *, mode: BedrockMode
 ) -> Hosted:
     """On demand, or in a batch whose answers come within a day."""
-    model_id, serve, wanted = choices.bedrock_id or "", choices.serve, choices.serve.bedrock.profile
-    row = catalog.price(model_id, region, wanted, today=context.rules.today)
+    model_id, serve, profile = choices.bedrock_id or "", choices.serve, choices.serve.bedrock.profile
+    row = catalog.price(model_id, region, profile, today=context.rules.today)
     if row is None:
         rates: TokenRates | Unpriced = Unpriced(reason=_absent(choices, context, catalog, region))
     else:
@@ -196,7 +201,7 @@ def _by_the_token(
             input_usd_per_million=rates.input.usd,
             output_usd_per_million=rates.output.usd,
             cached_usd_per_million=rates.cached.usd if rates.cached and serve.cached_input_fraction else None,
-            cheaper=_cheaper(row, catalog, region) if row is not None and wanted is None else "",
+            cheaper=_cheaper(row, catalog, region) if row is not None and profile is None else "",
             end=row.end if row is not None else None,
         )
     return Hosted(
@@ -215,12 +220,13 @@ def _cheaper(row: BedrockPrice, catalog: BedrockCatalog, region: str) -> str:
 
 
 def _absent(choices: ServingChoices, context: PricingContext, catalog: BedrockCatalog, region: str) -> str:
-    model_id, wanted, day = choices.bedrock_id, choices.serve.bedrock.profile, context.catalog.prices_as_of
+    model_id, requested_profile, day = choices.bedrock_id, choices.serve.bedrock.profile, context.catalog.prices_as_of
     when = f" on or before {day}" if day is not None else ""
-    if wanted is None or catalog.price(model_id or "", region) is None:
+    if requested_profile is None or catalog.price(model_id or "", region) is None:
         return f"no price of {model_id} is known{when}"
     known = ", ".join(profile.profile for profile in catalog.priced_profiles(model_id or "", region)) or "none"
-    return f"no price of {model_id} is known in {region} with profile {wanted}{when}; of profiles there: {known}"
+    lacking = f"no price of {model_id} is known in {region} with profile {requested_profile}{when}"
+    return f"{lacking}; of profiles there: {known}"
 
 
 def _hourly(lines: tuple[CostComponent, ...], rates: TokenRates) -> Price:
@@ -238,8 +244,8 @@ def _hourly(lines: tuple[CostComponent, ...], rates: TokenRates) -> Price:
 
 
 def _provisioned(choices: ServingChoices, context: PricingContext, region: str, same: str) -> Hosted:
-    wanted = choices.serve.bedrock
-    own = wanted.provisioned_usd_per_hour
+    bedrock = choices.serve.bedrock
+    own = bedrock.provisioned_usd_per_hour
     model_id = choices.bedrock_id or ""
     price: Price | Unpriced
     if own is None:
@@ -247,12 +253,12 @@ def _provisioned(choices: ServingChoices, context: PricingContext, region: str, 
     else:
         note = "workload.serve.bedrock.provisioned_usd_per_hour"
         price = Price(usd=own, source=Basis.USER.value, basis=Basis.USER, as_of=context.rules.today, note=note)
-    hours = wanted.provisioned_units * HOURS_PER_MONTH
-    name = f"{model_id} provisioned, {wanted.provisioned_units} units"
+    hours = bedrock.provisioned_units * HOURS_PER_MONTH
+    name = f"{model_id} provisioned, {bedrock.provisioned_units} units"
     whole = price
     if isinstance(price, Price):
         whole = Price(
-            usd=price.usd * wanted.provisioned_units,
+            usd=price.usd * bedrock.provisioned_units,
             source=price.source,
             basis=price.basis,
             as_of=price.as_of,

@@ -78,11 +78,11 @@ def fleet_lines(
 
 
 def _clock(serve: ServingWorkload) -> Assumption:
-    ranges, wanted = hours_of_day(serve.schedule), requests_per_month(replace(serve, schedule=()))
+    ranges, monthly_requests = hours_of_day(serve.schedule), requests_per_month(replace(serve, schedule=()))
     slots = [slot for hour in ranges for slot in hour]
     spans = dict.fromkeys(f"{slot.least} to {slot.most}" for slot in sorted(slots, key=lambda item: item[1:]))
     closed = sum(slot.share for slot in slots if not slot.most) / HOURS_A_DAY
-    away = wanted - requests_per_month(serve)
+    away = monthly_requests - requests_per_month(serve)
     text = f"closed for {closed:.0%} of the time" if closed else "never closed"
     if away:
         text += f", when {away:,.0f} requests a month are not served, nor counted on Bedrock"

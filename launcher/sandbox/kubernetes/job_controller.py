@@ -128,10 +128,10 @@ def _failed(cluster: Cluster, job: Object, counted: Mapping[str, Any]) -> Object
 
 def _start_missing(cluster: Cluster, job: Object, pods: list[Object], done: set[int], completions: int) -> None:
     spec = job["spec"]
-    here = [pod for pod in pods if not _has_ended(pod)]
-    indexes = {int(pod["metadata"]["annotations"].get(INDEX, -1)) for pod in here}
+    running = [pod for pod in pods if not _has_ended(pod)]
+    indexes = {int(pod["metadata"]["annotations"].get(INDEX, -1)) for pod in running}
     free = [index for index in range(completions) if index not in done and index not in indexes]
-    room = min(spec["parallelism"], completions - len(done)) - len(here)
+    room = min(spec["parallelism"], completions - len(done)) - len(running)
     for index in free[: max(0, room)]:
         if cluster.may_replace(job, index):
             cluster.create_pod(_pod(job, index), job)

@@ -192,9 +192,9 @@ def changed(document: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
     free = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "nodeName", "schedulingGates")
 
     def fixed(spec: Mapping[str, Any]) -> dict[str, Any]:
-        kept = {name: value for name, value in spec.items() if name not in free}
+        unchanged = {name: value for name, value in spec.items() if name not in free}
         parts = ("containers", "initContainers")
-        return {**kept, **{part: [{**row, "image": ""} for row in kept.get(part, ())] for part in parts}}
+        return {**unchanged, **{part: [{**row, "image": ""} for row in unchanged.get(part, ())] for part in parts}}
 
     if fixed(document["spec"]) != fixed(old["spec"]):
         return [("spec", "Forbidden: pod updates may not change fields other than `spec.containers[*].image`")]

@@ -68,10 +68,10 @@ def _of_signature(url: str, cluster: str, keys: KeyRing) -> str | None:
 
 def _of_address(url: str) -> str | None:
     parts = urlsplit(url)
-    here = parts.hostname in ("localhost", "127.0.0.1")
-    if not (here or _HOST.fullmatch(parts.hostname or "")) or parts.path != "/":
+    is_local = parts.hostname in ("localhost", "127.0.0.1")
+    if not (is_local or _HOST.fullmatch(parts.hostname or "")) or parts.path != "/":
         return f"unexpected host or path: {parts.hostname}{parts.path}"
-    return None if here or parts.scheme == "https" else f"unexpected scheme {parts.scheme}"
+    return None if is_local or parts.scheme == "https" else f"unexpected scheme {parts.scheme}"
 
 
 def _of_parameters(query: Mapping[str, list[str]]) -> str | None:

@@ -404,8 +404,8 @@ class LocalScheduler:
 
     def _has_lost_node(self, nodes: tuple[NodeView, ...]) -> bool:
         """Whether one of some nodes is not there any more: AWS's own calls tell nobody here."""
-        here = {node.life for node in self._nodes_now() if node.metadata}
-        return any(node.life not in here for node in nodes)
+        current = {node.life for node in self._nodes_now() if node.metadata}
+        return any(node.life not in current for node in nodes)
 
     def _wait(self, job: Job, process: "subprocess.Popen[bytes]") -> int:
         """Wait for the script; past its time limit, or cancelled, it is told to end and then killed."""

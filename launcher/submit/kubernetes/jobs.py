@@ -360,10 +360,10 @@ class KubernetesJobs:
         try:
             self.connection.ask("POST", path, body=dict(document), query={"fieldValidation": "Strict"})
         except RefusedError as refused:
-            there = refused.code == _THERE or (
+            exists = refused.code == _THERE or (
                 refused.code == _FORBIDDEN and self.connection.find(f"{path}/{document['metadata']['name']}")
             )
-            if not there:
+            if not exists:
                 raise
 
     def _delete(self, path: str, body: Mapping[str, Any]) -> None:
@@ -438,8 +438,8 @@ def served(connection: Connection) -> tuple[Operator, ...]:
     available = []
     for operator in (Operator.HYPERPOD_PYTORCHJOB, Operator.PYTORCHJOB):
         kind = JOB_KINDS[operator]
-        there = connection.find(f"/apis/{kind.group}/{kind.version}") or {}
-        if any(resource["name"] == kind.plural for resource in there.get("resources", ())):
+        resources = connection.find(f"/apis/{kind.group}/{kind.version}") or {}
+        if any(resource["name"] == kind.plural for resource in resources.get("resources", ())):
             available.append(operator)
     return (*available, Operator.JOB)
 

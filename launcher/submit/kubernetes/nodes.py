@@ -48,9 +48,9 @@ class PodNodes:
         """Run a command in a node's pod."""
         return self._executed(node, words, tty=False, stdin=False)
 
-    def tunnel(self, node: str, port: int, here: int, ready: Callable[[], None]) -> int:
+    def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:
         """Lead a port of this machine to a port of a node's pod; every connection is one to the API."""
-        return forwarded(here, lambda: self.connection.forward(self.namespace, self._pod(node), port), ready)
+        return forwarded(local_port, lambda: self.connection.forward(self.namespace, self._pod(node), port), ready)
 
     def _pod(self, node: str) -> str:
         return next(pod for name, pod in self.pods if name == node)

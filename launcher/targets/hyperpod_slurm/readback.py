@@ -93,8 +93,8 @@ def _slurm(reading: Reading, state: PodState) -> None:
         checks.equal("workers' training plan", None if bought is None else bought.arn, workers.training_plan_arn)
     if reading.cluster is not None:
         running = [(queue.name, queue.maximum) for queue in reading.cluster(outputs["ClusterName"]).queues]
-        there = [(queue_name(place.instance_type), place.nodes)] if nodes else []
-        checks.equal("Slurm's partitions and nodes", there, running)
+        planned = [(queue_name(place.instance_type), place.nodes)] if nodes else []
+        checks.equal("Slurm's partitions and nodes", planned, running)
 
 
 def file_systems(reading: Reading) -> None:

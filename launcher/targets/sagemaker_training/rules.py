@@ -65,10 +65,10 @@ def remarks(request: PlanRequest, place: Place, instances: Mapping[str, Instance
 def _type(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
     facts = instances[place.instance_type]
     if place.target not in facts.targets:
-        there = (instance for instance in instances.values() if place.target in instance.targets)
+        offered = (instance for instance in instances.values() if place.target in instance.targets)
         kin = [
             instance_type.name
-            for instance_type in there
+            for instance_type in offered
             if instance_type.chip is not None and instance_type.chip is facts.chip
         ]
         hint = ", ".join((*kin[:3], _CLUSTERS)) if kin else _CLUSTERS.removeprefix("or ")

@@ -64,8 +64,8 @@ def _base_url(url: str | None, session: Session) -> str | None:
     """The address of OpenAI clients at the place where the session's own client finds SageMaker's runtime."""
     if url is None:
         return None
-    here = str(session.client("sagemaker-runtime").meta.endpoint_url)
-    return f"{here.rstrip('/')}{urlsplit(url).path}"
+    runtime_url = str(session.client("sagemaker-runtime").meta.endpoint_url)
+    return f"{runtime_url.rstrip('/')}{urlsplit(url).path}"
 
 
 def state_of(endpoint: ServedEndpoint, session: Session) -> EndpointState:

@@ -105,9 +105,9 @@ def _nodes(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterator[
         got = f"{len(fitting)} are running; the node group adds the others when the job starts"
         yield ok("cluster nodes", requirement, got)
     else:
-        there = _there(cluster.nodes, cluster.types)
+        present = _there(cluster.nodes, cluster.types)
         fix = "set what the cluster has: target.instance_type, target.nodes, target.az_id, purchase.option"
-        yield failed("cluster nodes", requirement, f"{len(fitting)} found; the cluster has {there}", fix)
+        yield failed("cluster nodes", requirement, f"{len(fitting)} found; the cluster has {present}", fix)
 
 
 def _makes_again(plan: Plan, inspection: Inspection) -> bool:

@@ -145,8 +145,11 @@ def _eks_name(plan: Plan, session: Session, *, sure: bool = True) -> str:
     below = hyperpod.eks_cluster(session, named) if target_of(plan.place.target).managed else None
     cluster = eks.describe(session, below or named)
     if cluster is None:
-        there = eks.names(session)
-        hint = nearest_name(named, there) or f"clusters in the region: {', '.join(sorted(there)) or 'none'}"
+        cluster_names = eks.names(session)
+        hint = (
+            nearest_name(named, cluster_names)
+            or f"clusters in the region: {', '.join(sorted(cluster_names)) or 'none'}"
+        )
         raise ImpossibleError(
             f"target.cluster: no cluster {named} in {session.region}",
             hint=f"{hint}; without target.cluster the plan gets its own cluster",

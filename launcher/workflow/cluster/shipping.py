@@ -128,10 +128,10 @@ def ship_work(folder: Path, store: Objects, environment: Mapping[str, str], now:
         key = f"{STAGED_FOLDER}/{archive.sha256}.tar.gz"
         stored = store.find(key)
         fresh = stored is not None and now - stored.modified < timedelta(days=RESENT_DAYS)
-        there = fresh and stored is not None and stored.bytes == archive.bytes
-        if not there:
+        stored_already = fresh and stored is not None and stored.bytes == archive.bytes
+        if not stored_already:
             store.send(archive.path, key, _Sent(shipping, archive.bytes))
-    return Shipment(uri=f"{store.uri}/{key}", archive=archive, sent=not there)
+    return Shipment(uri=f"{store.uri}/{key}", archive=archive, sent=not stored_already)
 
 
 class _Sent:

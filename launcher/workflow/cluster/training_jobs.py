@@ -56,13 +56,13 @@ def reach_training_job(submission: Submission, environment: Mapping[str, str], _
     """The API that runs a job, and where its nodes keep what they write."""
     session = Session(environment=environment, region=str(submission.head_node.region))
     first = submission.checkpoint_uri.partition(f"/{FRESH_FOLDER}/")[0]
-    here = submission.head_node.via == SANDBOX
+    emulated = submission.head_node.via == SANDBOX
     source = TrainingJobs(
         session=session,
         kept=Objects.at(session, journal_uri(first, submission.key)),
-        settle_s=0.0 if here else SETTLE_S,
+        settle_s=0.0 if emulated else SETTLE_S,
     )
-    return Reached(source=source, look_s=LOOK_HERE_S if here else LOOK_S, close=_nothing_open)
+    return Reached(source=source, look_s=LOOK_HERE_S if emulated else LOOK_S, close=_nothing_open)
 
 
 def _nothing_open() -> None:

@@ -109,17 +109,17 @@ def _refuse(reading: Reading) -> None:
 
 def _read(reading: Reading) -> dict[str, str]:
     """Run every reader whose types are there; the types that none could read, with the reason."""
-    there = {resource.type for resource in reading.found} - {"AWS::CDK::Metadata"}
-    unread = dict.fromkeys(there, "created, but Slipway has no check for it")
+    created_types = {resource.type for resource in reading.found} - {"AWS::CDK::Metadata"}
+    unread = dict.fromkeys(created_types, "created, but Slipway has no check for it")
     for read, types in readback_of(reading.plan.place.target).readers:
-        if there.isdisjoint(types):
+        if created_types.isdisjoint(types):
             continue
         try:
             read(reading)
         except AwsError as problem:
             if not forbidden(problem):
                 raise
-            unread.update(dict.fromkeys(there.intersection(types), f"not read back: {problem.message}"))
+            unread.update(dict.fromkeys(created_types.intersection(types), f"not read back: {problem.message}"))
         else:
             for type_ in types:
                 unread.pop(type_, None)

@@ -40,7 +40,7 @@ def chart_and_layer(environment: Mapping[str, str], notify: Notify) -> dict[str,
     return contents
 
 
-def there(environment: Mapping[str, str]) -> dict[str, bytes] | None:
+def cached_files(environment: Mapping[str, str]) -> dict[str, bytes] | None:
     """Both, where all files are there already; None where one would have to be fetched.
 
     Raises:

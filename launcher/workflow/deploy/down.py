@@ -271,13 +271,13 @@ def _refuse_protected(going: list[StackState], region: str) -> None:
 
 def _nothing_there(target: Subject, session: Session) -> ImpossibleError:
     suffixes = (f"-{TRAINING_STACK}", f"-{SERVING_STACK}")
-    there = [
+    clusters = [
         name.removeprefix("slipway-").removesuffix(suffix)
         for name in stacks.names(session)
         for suffix in suffixes
         if name.startswith("slipway-") and name.endswith(suffix)
     ]
-    hint = nearest_name(target.cluster, there) or f"found: {', '.join(sorted(there)) or 'nothing'}"
+    hint = nearest_name(target.cluster, clusters) or f"found: {', '.join(sorted(clusters)) or 'nothing'}"
     message = f"{target.region} has no resources of a cluster or an endpoint {target.cluster}"
     return ImpossibleError(message, hint=f"{hint}; slipway cost lists every region, --region names one")
 

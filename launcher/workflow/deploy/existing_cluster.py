@@ -95,12 +95,12 @@ def find(session: Session, cluster: str) -> StackState:
     suffix = f"-{TRAINING_STACK}"
     stack_state = stacks.find(session, f"slipway-{cluster}{suffix}")
     if stack_state is None:
-        there = [
+        clusters = [
             name.removeprefix("slipway-").removesuffix(suffix)
             for name in stacks.names(session)
             if name.startswith("slipway-") and name.endswith(suffix)
         ]
-        hint = nearest_name(cluster, there) or f"clusters in the region: {', '.join(sorted(there)) or 'none'}"
+        hint = nearest_name(cluster, clusters) or f"clusters in the region: {', '.join(sorted(clusters)) or 'none'}"
         raise ImpossibleError(
             f"target.cluster: no cluster {cluster} in {session.region}",
             hint=f"{hint}; without target.cluster the plan gets its own cluster",
@@ -120,13 +120,13 @@ def refuse_unless_fits(plan: Plan, cluster: ClusterState) -> None:
     place = plan.place
     if fits(place.instance_type, place.nodes, place.option, cluster):
         return
-    there = ", ".join(
+    available = ", ".join(
         f"{queue.name} ({queue.maximum} x {queue.instance_type}, {queue.capacity_type.lower().replace('_', ' ')})"
         for queue in cluster.queues
     )
     request_text = f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}"
     raise ImpossibleError(
-        f"target.cluster: no queue of {plan.cluster_name} has {request_text}; available: {there or 'none'}",
+        f"target.cluster: no queue of {plan.cluster_name} has {request_text}; available: {available or 'none'}",
         hint="set what the cluster has: target.instance_type, target.nodes, purchase.option",
     )
 

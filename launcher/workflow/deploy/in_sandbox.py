@@ -28,7 +28,7 @@ from launcher.workflow.cluster.reach import attached
 from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
 from launcher.workflow.cluster.readback.training import COMPLETE
 from launcher.workflow.cluster.verify import Verification
-from launcher.workflow.deploy.chart import there
+from launcher.workflow.deploy.chart import cached_files
 from launcher.workflow.deploy.steps import DeployContext, DeployOptions
 
 
@@ -145,7 +145,7 @@ def context_in(sandbox: Sandbox, priced: Priced, plan: Plan, options: DeployOpti
 
 def _chart_in_sandbox(options: DeployOptions) -> Mapping[str, bytes]:
     """HyperPod's chart and the layer with helm where they are there, else small ones of the sandbox's own."""
-    files = there(options.environment)
+    files = cached_files(options.environment)
     if files is not None:
         options.notify("the cache contains HyperPod's chart: the sandbox renders it")
         return files

@@ -136,11 +136,11 @@ def bootstrapped(subject: Subject) -> Iterator[Check]:
         yield failed(name, requirement, f"version {version}", fix)
         return
     bucket = bootstrap.staging_bucket(qualifier, subject.account, subject.region)
-    there = bootstrap.bucket_is_there(subject.session("s3"), bucket)
-    if there:
+    bucket_exists = bootstrap.bucket_is_there(subject.session("s3"), bucket)
+    if bucket_exists:
         yield ok(name, requirement, f"version {version}, bucket {bucket}")
     else:
-        why = "is gone" if there is False else "is not readable by this account"
+        why = "is gone" if bucket_exists is False else "is not readable by this account"
         yield failed(name, requirement, f"version {version}, but its bucket {bucket} {why}", fix)
 
 
@@ -211,16 +211,18 @@ def shared_log(subject: Subject) -> Iterator[Check]:
     if not group:
         return
     name, requirement = "log retention", f"log group {group} expires its events"
-    there = next(
+    job_logs = next(
         (log_group for log_group in log_groups(subject.session("logs"), group) if log_group.name == group), None
     )
     days = timedelta(days=LOG_RETENTION_DAYS)
-    if there is not None and there.retention_days is not None:
-        yield ok(name, requirement, f"after {there.retention_days:,} days")
-    elif there is None or datetime.now(UTC) - there.created < days:
+    if job_logs is not None and job_logs.retention_days is not None:
+        yield ok(name, requirement, f"after {job_logs.retention_days:,} days")
+    elif job_logs is None or datetime.now(UTC) - job_logs.created < days:
         yield ok(name, requirement, f"the guard of the deployed plan sets {days.days} days")
     else:
-        got = f"no retention since {there.created:%Y-%m-%d}; the guard deletes no events of other jobs of the account"
+        got = (
+            f"no retention since {job_logs.created:%Y-%m-%d}; the guard deletes no events of other jobs of the account"
+        )
         fix = f"aws logs put-retention-policy --region {subject.region} --log-group-name {group} --retention-in-days"
         yield advice(name, requirement, got, f"{fix} {days.days}")
 

@@ -205,7 +205,7 @@ def _judged(plan: Plan, name: str, requirement: str, group: GroupState | None, *
     if group.vpc_id != plan.request.network.vpc_id:
         return failed(title, requirement, f"it belongs to {group.vpc_id}", "name groups of that VPC")
     ways = {"ingress": group.lets_itself_in, "egress": group.lets_itself_out}
-    lacking = [way for way, there in ways.items() if strict and not there]
+    lacking = [way for way, works in ways.items() if strict and not works]
     if not lacking:
         return ok(title, requirement, "confirmed")
     rule = f"--region {region} --group-id {name} --ip-permissions 'IpProtocol=-1,UserIdGroupPairs=[{{GroupId={name}}}]'"

@@ -248,14 +248,14 @@ def split(line: QuotedLine, quantity: Decimal | None, usd: Decimal) -> tuple[Dec
 
 
 def _line_of(row: BilledRow, lines: Sequence[QuotedLine]) -> int | None:
-    here = [number for number, line in enumerate(lines) if not row.service or row.service in line.services]
+    candidates = [number for number, line in enumerate(lines) if not row.service or row.service in line.services]
     if row.kind is ChargeKind.FEE:
-        return next((number for number in here if lines[number].takes_fees), None)
-    exact = [number for number in here if _is_of(lines[number], row.usage_type)]
+        return next((number for number in candidates if lines[number].takes_fees), None)
+    exact = [number for number in candidates if _is_of(lines[number], row.usage_type)]
     if exact:
         return exact[0] if len(exact) == 1 or row.service else None
     by_service = [
-        number for number in here if row.service and not lines[number].usage_type and not lines[number].takes_fees
+        number for number in candidates if row.service and not lines[number].usage_type and not lines[number].takes_fees
     ]
     return by_service[0] if len(by_service) == 1 else None
 

@@ -104,8 +104,10 @@ def shared_ledger(
     """Every run of a shared ledger, the newest first; runs of this folder that it lacks are sent first."""
     store = _objects(uri, environment)
     known = _known(store, environment, say)
-    there = {sent.entry.identity: sent.entry for sent in sorted(known, key=lambda sent: sent.order)}
-    missing = {entry.identity: entry for entry in own.entries if _belongs(entry) and there.get(entry.identity) != entry}
+    shared = {sent.entry.identity: sent.entry for sent in sorted(known, key=lambda sent: sent.order)}
+    missing = {
+        entry.identity: entry for entry in own.entries if _belongs(entry) and shared.get(entry.identity) != entry
+    }
     # Never a key before those that are there: a clock that is behind would hide the entry. S3 counts whole seconds; the
     # number of entries keeps two looks within one of them apart.
     after = timedelta(seconds=1, microseconds=len(known))
@@ -114,7 +116,7 @@ def shared_ledger(
         send(store, entry, moment)
     if missing:
         say(f"sent {len(missing)} missing run{'' if len(missing) == 1 else 's'} of this folder")
-    return Ledger(source=uri, entries=newest_first([*(there | missing).values()]))
+    return Ledger(source=uri, entries=newest_first([*(shared | missing).values()]))
 
 
 def _belongs(entry: LedgerEntry) -> bool:

@@ -56,11 +56,11 @@ def no_head(_plan: Plan) -> str | None:
 
 
 def _with_head_there(request: PlanRequest, plan: Plan, head: Head, say: Say) -> PlanRequest:
-    there, new = head(plan), head_node(plan.place.nodes, request.storage.head_node)
-    if there is None or there == new:
+    existing, new = head(plan), head_node(plan.place.nodes, request.storage.head_node)
+    if existing is None or existing == new:
         return request
-    say(f"cluster {plan.cluster_name} keeps its head node, {there}; a new cluster of this size would get {new}")
-    return replace(request, storage=replace(request.storage, head_node=there))
+    say(f"cluster {plan.cluster_name} keeps its head node, {existing}; a new cluster of this size would get {new}")
+    return replace(request, storage=replace(request.storage, head_node=existing))
 
 
 def _at(priced: Priced, place: Place) -> tuple[int, Quote]:

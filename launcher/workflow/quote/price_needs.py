@@ -101,22 +101,22 @@ def for_plan(request: PlanRequest, catalog: Catalog) -> tuple[Question, ...]:
 
 def for_place(place: Place, request: PlanRequest) -> tuple[Question, ...]:
     """What one candidate of a plan is priced by, its head and login nodes included."""
-    here = (place.region,)
+    regions = (place.region,)
     name, ml = place.instance_type, f"ml.{place.instance_type}"
     commits = _commits((place.option,))
     hosts = _hosts(request, (place.nodes,))
-    questions = [*_on_demand(dict.fromkeys((*hosts, name), here), {name: here} if commits else {})]
+    questions = [*_on_demand(dict.fromkeys((*hosts, name), regions), {name: regions} if commits else {})]
     if target_of(place.target).managed:
-        questions += _each(SAGEMAKER, {ml: here})
+        questions += _each(SAGEMAKER, {ml: regions})
     match place.option:
         case PurchaseOption.SPOT:
-            questions += _spot({name: here})
+            questions += _spot({name: regions})
         case PurchaseOption.CAPACITY_BLOCK:
-            questions.append(Question(kind=CAPACITY_BLOCK, names=(name,), regions=here, count=place.nodes))
+            questions.append(Question(kind=CAPACITY_BLOCK, names=(name,), regions=regions, count=place.nodes))
         case PurchaseOption.TRAINING_PLAN:
-            questions += _training_plans({name: here}, place.nodes)
+            questions += _training_plans({name: regions}, place.nodes)
         case PurchaseOption.SAVINGS_PLAN:
-            questions += _each(SAVINGS_PLAN, {ml if place.plan_kind is SavingsPlanKind.SAGEMAKER else name: here})
+            questions += _each(SAVINGS_PLAN, {ml if place.plan_kind is SavingsPlanKind.SAGEMAKER else name: regions})
         case _:
             pass
     return tuple(questions)
@@ -164,9 +164,9 @@ def _check(request: PlanRequest, catalog: Catalog) -> None:
         raise ImpossibleError(f"{request.name}: there are no prices to request", findings=unknown)
 
 
-def _unknown(what: str, path: str, name: str, there: Collection[str]) -> Finding:
+def _unknown(what: str, path: str, name: str, known: Collection[str]) -> Finding:
     return error(
-        f"unknown-{what.replace(' ', '-')}", path, f"no {what} {name} in the catalog", nearest_name(name, there)
+        f"unknown-{what.replace(' ', '-')}", path, f"no {what} {name} in the catalog", nearest_name(name, known)
     )
 
 

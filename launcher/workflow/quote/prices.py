@@ -120,12 +120,12 @@ def _check(catalog: Catalog, price_filter: PriceFilter) -> None:
         check_regions(catalog, (price_filter.region,))
     if price_filter.instance_type is not None:
         name = price_filter.instance_type.removeprefix("ml.")
-        there = {*catalog.instance_types, *catalog.unavailable_types, *_priced_types(catalog.store)}
+        known = {*catalog.instance_types, *catalog.unavailable_types, *_priced_types(catalog.store)}
         gone = catalog.unavailable_type(name)
-        if gone is not None and name not in there:
+        if gone is not None and name not in known:
             raise UnreadableInputError(f"{name}: {gone.reason}", hint=f"slipway prices show --type {gone.name}")
-        if name not in there:
-            raise UnreadableInputError(f"the catalog has no instance type {name}", hint=nearest_name(name, there))
+        if name not in known:
+            raise UnreadableInputError(f"the catalog has no instance type {name}", hint=nearest_name(name, known))
 
 
 def _priced_types(store: Store) -> set[str]:

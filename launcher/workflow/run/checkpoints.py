@@ -184,7 +184,7 @@ def chosen(checkpoints: tuple[Checkpoint, ...], step: int | None) -> Checkpoint:
     Raises:
         ImpossibleError: there is none, or it is not whole.
     """
-    there = ", ".join(str(checkpoint.step) for checkpoint in checkpoints if checkpoint.whole) or "none"
+    complete = ", ".join(str(checkpoint.step) for checkpoint in checkpoints if checkpoint.whole) or "none"
     if step is None:
         for checkpoint in checkpoints:
             if checkpoint.whole:
@@ -194,8 +194,10 @@ def chosen(checkpoints: tuple[Checkpoint, ...], step: int | None) -> Checkpoint:
         if checkpoint.step == step and checkpoint.whole:
             return checkpoint
         if checkpoint.step == step:
-            raise ImpossibleError(f"step {step} is not complete: {checkpoint.reason}", hint=f"complete steps: {there}")
-    raise ImpossibleError(f"no checkpoint of step {step}", hint=f"complete steps: {there}")
+            raise ImpossibleError(
+                f"step {step} is not complete: {checkpoint.reason}", hint=f"complete steps: {complete}"
+            )
+    raise ImpossibleError(f"no checkpoint of step {step}", hint=f"complete steps: {complete}")
 
 
 def superseded(checkpoints: tuple[Checkpoint, ...], keys: Iterable[str], keep: int) -> tuple[str, ...]:

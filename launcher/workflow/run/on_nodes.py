@@ -42,5 +42,5 @@ def chosen(nodes: Nodes, node: str | None) -> str:
         return names[int(node)]
     if node in names:
         return node
-    there = ", ".join(f"{number} {name}" for number, name in enumerate(names))
-    raise ImpossibleError(f"--node: the job has no node {node}", hint=f"nodes of the job: {there}")
+    node_list = ", ".join(f"{number} {name}" for number, name in enumerate(names))
+    raise ImpossibleError(f"--node: the job has no node {node}", hint=f"nodes of the job: {node_list}")

@@ -10,7 +10,7 @@ import pytest
 from launcher.cdk.commands import Assembly
 from launcher.model.errors import ImpossibleError, QuoteMismatchError
 from launcher.workflow.deploy import chart
-from launcher.workflow.deploy.chart import NAMED, chart_and_layer, chart_cache, there
+from launcher.workflow.deploy.chart import NAMED, cached_files, chart_and_layer, chart_cache
 from tests.emulators.loopback import listening
 
 
@@ -53,14 +53,14 @@ def test_it_is_fetched_once_and_kept(own, environment, publisher):
         path.unlink()
     assert chart_and_layer(environment, messages.append) == made
     assert len(messages) == len(own.files)
-    assert there(environment) == made
+    assert cached_files(environment) == made
 
 
 def test_nothing_is_kept_that_is_not_what_is_pinned(own, environment, publisher):
     (publisher[1] / "elsewhere-2.tgz").write_bytes(b"changed by its publisher")
     with pytest.raises(ImpossibleError, match="is not what this version installs"):
         chart_and_layer(environment, lambda _: None)
-    assert there(environment) is None
+    assert cached_files(environment) is None
     assert not list(chart_cache(environment).glob("*.tgz"))
 
 
