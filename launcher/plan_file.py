@@ -187,7 +187,7 @@ def _refusal(name: str, findings: list[Finding]) -> SlipwayError:
     return kind(message, findings=findings)
 
 
-def _known(word: str, allowed: list[str]) -> str:
+def _allowed_hint(word: str, allowed: list[str]) -> str:
     """A hint naming the closest allowed word, or all of them when few."""
     return nearest_name(word, allowed) or (f"allowed: {', '.join(allowed)}" if len(allowed) <= 12 else "")  # noqa: PLR2004 - what fits a line
 
@@ -209,7 +209,7 @@ class _Reader(ScalarReader):
         for key in data:
             if str(key) not in known or not isinstance(key, str):
                 where = f"{path}.{key}" if path else str(key)
-                self.refuse("unknown-key", where, f"unknown key {describe(key)}", _known(str(key), list(known)))
+                self.refuse("unknown-key", where, f"unknown key {describe(key)}", _allowed_hint(str(key), list(known)))
         values: dict[str, object] = {}
         complete = True
         for key, (field, kind) in known.items():

@@ -81,7 +81,7 @@ class Rendezvous:
                 number = self._seat(latest)
                 if self.completed:
                     return None
-                if number is not None and self._begun(number, over=over):
+                if number is not None and self._has_begun(number, over=over):
                     return replace(self._place, attempt=number, session=f"{self._place.session}.l{number}")
                 latest = latest if number is None else number
             except StoreError as error:
@@ -226,7 +226,7 @@ class Rendezvous:
         stored = self._store.find_text(seat)
         return stored is not None and stored.text == self._name
 
-    def _begun(self, number: int, *, over: Callable[[], bool]) -> bool:
+    def _has_begun(self, number: int, *, over: Callable[[], bool]) -> bool:
         pause = _LOOK_S
         while not over():
             keys = self._store.sizes(f"{folder_of(number)}/")

@@ -104,15 +104,15 @@ def _finite(text: str) -> float:
     return number
 
 
-def _whole(text: str) -> int:
+def _integer(text: str) -> int:
     if len(text) > _MOST_DIGITS:
         raise JsonError(f"the number {text[:_MOST_DIGITS]}... has {len(text):,} digits")
     return int(text)
 
 
-def _whole_or_infinite(text: str) -> int | float:
+def _integer_or_infinite(text: str) -> int | float:
     return int(text) if len(text) <= _MOST_DIGITS else math.copysign(math.inf, -1.0 if text[0] == "-" else 1.0)
 
 
-_STRICT = json.JSONDecoder(parse_float=_finite, parse_int=_whole, parse_constant=_refuse)  # noqa: TID251 - here alone
-_FIGURES = json.JSONDecoder(parse_int=_whole_or_infinite)  # noqa: TID251 - here alone
+_STRICT = json.JSONDecoder(parse_float=_finite, parse_int=_integer, parse_constant=_refuse)  # noqa: TID251 - here alone
+_FIGURES = json.JSONDecoder(parse_int=_integer_or_infinite)  # noqa: TID251 - here alone

@@ -437,7 +437,7 @@ class Session:
             reports=Reports(whole=whole, hashed=self._record_hashes, taken_over=self._taken_over),
         )
         uploader.start()
-        if start.restored is not None and start.restored.only_here:
+        if start.restored is not None and start.restored.is_local_only:
             restored = start.restored
             uploader.offer(restored.finished)
         return uploader

@@ -54,7 +54,9 @@ def page(portfolio: Portfolio, width: int) -> list[str]:
     if portfolio.unpriced:
         text += f", without {', '.join(portfolio.unpriced)}, which has no price"
     lines = ["", *wrapped(f"  {text}, each on its best option.", width), "", *_plans(portfolio, width)]
-    lines += [piece for commitment in portfolio.commitments for piece in wrapped(f"  {_held(commitment)}", width)]
+    lines += [
+        piece for commitment in portfolio.commitments for piece in wrapped(f"  {_commitment_lines(commitment)}", width)
+    ]
     lines += ["", *_chips(portfolio, width), *wrapped("  A port to Neuron is not in these months.", width)]
     lines += [piece for finding in portfolio.findings for piece in wrapped(f"  {finding_line(finding)}", width)]
     chosen = [member.priced.candidates[member.rank - 1] for member in portfolio.members if member.rank is not None]
@@ -62,7 +64,7 @@ def page(portfolio: Portfolio, width: int) -> list[str]:
     return [*lines, f"  next: {command(portfolio.members[0].priced, 'compare')}"]
 
 
-def _held(commitment: HeldCommitment) -> str:
+def _commitment_lines(commitment: HeldCommitment) -> str:
     what = f"{commitment.instances} × {commitment.instance_type} in {commitment.region} for {commitment.term_years} y"
     return (
         f"Committed: {what}: ${words.dollars(commitment.usd_per_month)} a month whether it is used or not; "

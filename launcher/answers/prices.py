@@ -109,7 +109,7 @@ def _section(
     priced = [row for row in shown if row.usd is not None]
     if priced:
         columns: list[Column[PriceRow]] = [
-            *_what(kind, priced, short=width < NARROW),
+            *_price_columns(kind, priced, short=width < NARROW),
             Column("$", lambda row: _price(row, ""), "point"),
             Column("as of", lambda row: row.as_of.isoformat()) if history else Column("age", _age, "right"),
             Column("basis", lambda row: row.basis.value if row.basis else ""),
@@ -149,7 +149,7 @@ def _unpriced(row: PriceRow, numbers: Mapping[str, int]) -> str:
     return f"  unpriced: {row.name} {where}: {row.note or 'no price is known'} ({row.as_of}) {_source(row, numbers)}"
 
 
-def _what(kind: str, rows: Sequence[PriceRow], *, short: bool) -> list[Column[PriceRow]]:
+def _price_columns(kind: str, rows: Sequence[PriceRow], *, short: bool) -> list[Column[PriceRow]]:
     """The columns that say what a price is the price of; where there is little room, a bill item's in one."""
     start: Column[PriceRow] = Column("from", _tier)
     if kind == BILL_ITEM and short:
@@ -266,7 +266,7 @@ def _changes(kind: str, changes: Sequence[PriceChange], width: int) -> list[str]
     rows = [_row(price_change) for price_change in changes]
     columns: list[Column[PriceChange]] = [
         Column(column.title, partial(_of_row, column), column.align, column.yields, column.shrinks)
-        for column in _what(kind, rows, short=width < NARROW)
+        for column in _price_columns(kind, rows, short=width < NARROW)
     ]
     columns += [
         Column("before", lambda change: _price(change.before, "new"), "point"),

@@ -57,7 +57,7 @@ def find(session: Session, name: str) -> EndpointState | None:
         raise
 
 
-def going_off(session: Session, names: tuple[str, ...]) -> tuple[str, ...]:
+def in_alarm(session: Session, names: tuple[str, ...]) -> tuple[str, ...]:
     """The descriptions of alarms among `names` that are going off."""
     if not names:
         return ()

@@ -54,7 +54,7 @@ def estimated(
         identifier = client.create_workload_estimate(name=name[:64], rateType=RATE_TYPE)["id"]
     try:
         keys, estimates = _filled(client, identifier, account, usages)
-        _worked_out(client, identifier, wait)
+        _wait_for_estimate(client, identifier, wait)
         listed = items(
             client.list_workload_estimate_usage,
             "read the estimate of AWS's pricing calculator",
@@ -96,7 +96,7 @@ def _sent(usage: Usage, account: str) -> dict[str, Any]:
     }
 
 
-def _worked_out(client: Any, identifier: str, wait: Callable[[float], None]) -> None:
+def _wait_for_estimate(client: Any, identifier: str, wait: Callable[[float], None]) -> None:
     what = "look at the estimate of AWS's pricing calculator"
     for _ in range(MOST_WAITS):
         with translated(what):

@@ -104,7 +104,7 @@ class BedrockCatalog:
         else:
             wider = [(bedrock_profile, where) for bedrock_profile in profiles_of(region) for where in (region, "")]
             places = [("", region), *wider[:-2], ("", ""), *wider[-2:]]
-        rows = self._known(model_id)
+        rows = self._rows_until(model_id)
         chosen = (_first([row for row in rows if (row.profile, row.region) == where]) for where in places)
         bedrock_prices = [bedrock_price for bedrock_price in chosen if bedrock_price is not None]
         offered = (
@@ -119,7 +119,7 @@ class BedrockCatalog:
         bedrock_prices = (self.price(model_id, region, BedrockProfile(profile)) for profile in profiles_of(region))
         return tuple(bedrock_price for bedrock_price in bedrock_prices if bedrock_price is not None)
 
-    def _known(self, model_id: str) -> Sequence[BedrockPrice]:
+    def _rows_until(self, model_id: str) -> Sequence[BedrockPrice]:
         until = self.prices_as_of or date.max
         return [bedrock_price for bedrock_price in self.rows.get(model_id, ()) if bedrock_price.as_of <= until]
 

@@ -158,7 +158,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(name)
 
 
-def _asked(words: Sequence[str]) -> typer.Typer:
+def _command_line(words: Sequence[str]) -> typer.Typer:
     """The command line as far as the words need it: one command, or the front where they name none."""
     first = next((word for word in words if word not in (*LOUD, NO_PAGER)), "")
     return application((first,)) if first in SUMMARIES else front()
@@ -169,7 +169,7 @@ def _complete() -> NoReturn:
     # Typer would have rich wrap what an option does, and a shell takes the second line for another word.
     sys.modules["rich"] = None  # type: ignore[assignment]
     try:
-        command = get_command(_asked(completion.typed(os.environ)))
+        command = get_command(_command_line(completion.typed(os.environ)))
         lighten(command)
         # Typer answers and leaves.
         command(args=[], standalone_mode=False)
@@ -259,7 +259,7 @@ def main() -> None:
     try:
         _refuse_closed_output(closed=closed)
         words = _ordered(sys.argv[1:])
-        command = get_command(_asked(words))
+        command = get_command(_command_line(words))
         lighten(command)
         code = command(args=words, standalone_mode=False)
         if code == INTERRUPTED and output.wants_json():

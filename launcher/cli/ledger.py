@@ -44,7 +44,7 @@ def ledger(
         raise UnreadableInputError("--by does not work with --csv or --focus", hint="remove one")
     gc.disable()
     try:
-        selection = _found()
+        selection = _read_ledger()
     finally:
         # All that was made until here is kept: half the time of a long ledger went into looking for garbage in it.
         gc.freeze()
@@ -76,7 +76,7 @@ def ledger(
         output.page(page(selection, output.terminal_width(), by=by, everything=everything))
 
 
-def _found() -> Ledger:
+def _read_ledger() -> Ledger:
     from launcher.workflow.history.ledger import folder_ledger
 
     own = folder_ledger(Path.cwd())

@@ -27,7 +27,7 @@ def _every(
     return known
 
 
-def where_named(
+def locations_if_named(
     request: PlanRequest, _catalog: Catalog, _facts: InstanceType, _option: PurchaseOption, known: Locations
 ) -> Locations:
     """The known locations where the plan names its target, else none."""
@@ -84,14 +84,14 @@ def request_findings(request: PlanRequest, catalog: Catalog) -> tuple[Finding, .
         return (error("training-plan-target", "target.kind", message, f"set target.kind to {' or '.join(taking)}"),)
     if kinds is None or len(kinds) != 1 or not target_of(kinds[0]).trains:
         return ()
-    places = list(_asked(request, kinds[0], catalog))
+    places = list(_requested_places(request, kinds[0], catalog))
     refused = [_refusals(request, place, catalog) for place in places]
     whole = {(finding.code, finding.path): finding for group in refused for finding in group}
     say = error if places and all(refused) else warning
     return tuple(say(finding.code, finding.path, finding.message, finding.hint) for finding in whole.values())
 
 
-def _asked(request: PlanRequest, kind: TargetKind, catalog: Catalog) -> Iterator[Place]:
+def _requested_places(request: PlanRequest, kind: TargetKind, catalog: Catalog) -> Iterator[Place]:
     """Every type in every way that a request names, in the least number; one sold in all ways stands for any."""
     target, purchase = request.target, request.purchase
     options = purchase.option or (PurchaseOption.ON_DEMAND,)

@@ -181,12 +181,12 @@ def _options(instrument: _Instrument, years: int, payment: Payment, catalog: Cat
     rates = _Rates(ratio, sum_price((1.0, rate) for _, rate in covered))
     levels = {"floor": OF_THE_FLOOR * Decimal(repr(curve.floor)), "most saving": Decimal(repr(curve.best(ratio)))}
     for name, level in levels.items():
-        whole = _whole(level, covered[0][0]) if instrument.option is PurchaseOption.RESERVED else level
+        whole = _whole_instances(level, covered[0][0]) if instrument.option is PurchaseOption.RESERVED else level
         if whole > 0 and ratio < 1:
             yield _option(instrument, years, payment, catalog, name=name, level=whole, rates=rates, curve=curve)
 
 
-def _whole(level: Decimal, load: Load) -> Decimal:
+def _whole_instances(level: Decimal, load: Load) -> Decimal:
     """A level in whole instances, which is how reservations are sold."""
     return (level / load.usd_per_node_hour).to_integral_value(ROUND_FLOOR) * load.usd_per_node_hour
 

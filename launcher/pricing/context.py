@@ -59,9 +59,8 @@ class PricingContext:
             # The same, worked out once for a region: the advisor's band is one's
             band = self.catalog.interruption_band(place.instance_type, place.region)
             own = self.request.purchase.interruptions_per_node_hour
-            self._hazards[key] = hazard(
-                place.nodes, band, own, None if own is not None else self._seen(place.instance_type, place.region, band)
-            )
+            measured = self._measured_rates(place.instance_type, place.region, band) if own is None else None
+            self._hazards[key] = hazard(place.nodes, band, own, measured)
         return self._hazards[key]
 
     def node_rate(self, instance_type: str, region: str) -> float:
@@ -70,7 +69,7 @@ class PricingContext:
         if own is not None:
             return own
         band = self.catalog.interruption_band(instance_type, region)
-        observed = self._seen(instance_type, region, band)
+        observed = self._measured_rates(instance_type, region, band)
         return assumed_rates(band)[1] if observed is None else observed.mid
 
     def tail(self, place: Place) -> Learned | None:
@@ -83,7 +82,7 @@ class PricingContext:
             self._tails[key] = None if assumed_h is None else learned_tail(key[0].value, assumed_h, self.measured)
         return self._tails[key]
 
-    def _seen(self, instance_type: str, region: str, band: InterruptionBand | None) -> Learned | None:
+    def _measured_rates(self, instance_type: str, region: str, band: InterruptionBand | None) -> Learned | None:
         """What the runs on a type say of it in a region, worked out once."""
         if not self.measured:
             return None

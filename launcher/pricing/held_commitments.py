@@ -52,10 +52,10 @@ def held_commitments(quotes: Iterable[Quote]) -> tuple[HeldCommitment, ...]:
                 place.instance_type, place.region, place.option, place.plan_kind, place.term_years, quoted.price.usd
             )
             by_key.setdefault(key, []).append(quoted)
-    return tuple(_held(key, sharers) for key, sharers in by_key.items())
+    return tuple(_commitment(key, sharers) for key, sharers in by_key.items())
 
 
-def _held(key: _Key, sharers: list[Quote]) -> HeldCommitment:
+def _commitment(key: _Key, sharers: list[Quote]) -> HeldCommitment:
     used = sum(used_hours(quoted) * _times_a_month(quoted) for quoted in sharers)
     most = max(quoted.plan.place.nodes for quoted in sharers)
     instances = most * whole_sets(used / most)

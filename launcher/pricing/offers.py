@@ -47,7 +47,7 @@ def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> 
             availability = Availability.LEAD_TIME
         if price.market is not Market.OPEN:
             availability = Availability.NO_MARKET
-            if not asked_for(place.instance_type, place.region, request):
+            if not is_requested_spot(place.instance_type, place.region, request):
                 price = Unpriced(reason=_no_market(price), seen=price)
     if bought(request.purchase, place.option) is not None:
         availability = Availability.OFFERED
@@ -101,7 +101,7 @@ def _plan_key(place: Place, payment: Payment) -> Key | Unpriced:
     return Key(place.option.value, name, place.region, "", kind.value, place.term_years or 1, payment.value)
 
 
-def asked_for(instance_type: str, region: str, request: PlanRequest) -> bool:
+def is_requested_spot(instance_type: str, region: str, request: PlanRequest) -> bool:
     """Whether the user asked for spot at this very place, market or not."""
     target = request.target
     return (

@@ -53,11 +53,11 @@ def against_cluster(candidate: TrainingCandidate) -> Iterator[Finding]:
         return
     difference = candidate.usd - cluster.usd
     than = f"costs ${abs(difference):,.2f} {'more' if difference > 0 else 'less'} than {cluster.name}"
-    message = f"the training job {than} made for this job alone (${cluster.usd:,.2f}); {kept_words(cluster)}"
+    message = f"the training job {than} made for this job alone (${cluster.usd:,.2f}); {break_even_words(cluster)}"
     yield info(OWN_CLUSTER, "target.kind", message)
 
 
-def kept_words(cluster: OwnCluster) -> str:
+def break_even_words(cluster: OwnCluster) -> str:
     """From how many jobs on a cluster that stays up pays."""
     month = f"a cluster that stays up costs ${cluster.month_usd:,.2f} a month without nodes"
     if cluster.jobs is None:

@@ -59,12 +59,12 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     def quote(self, rank: int) -> Quote:
         """The quote of a rank, from 1; one over the budget names the best that is not."""
-        return self._with_way_out(self._own(rank))
+        return self._with_affordable_hint(self._own(rank))
 
     def row(self, rank: int) -> Quote:
         """What a row of a table shows of a rank: its quote, which may lack lines, assumptions, policies and cash."""
         quoted = self._made[rank] if rank in self._made else self._outline(rank)
-        return self._with_way_out(quoted)
+        return self._with_affordable_hint(quoted)
 
     @property
     def rows(self) -> Iterator[Quote]:
@@ -76,11 +76,11 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         quoted, rules = self._own(rank), replace(self.context.rules, any_age=True)
         if quoted.gate.allowed or quoted.commitment_usd is not None:
             # What a commitment would cost is judged before its age.
-            return self._with_way_out(quoted)
+            return self._with_affordable_hint(quoted)
         gate = decide(quoted.plan, quoted.price, quoted.usd, quoted.usd_per_hour, quoted.findings, rules=rules)
-        return self._with_way_out(replace(quoted, gate=gate))
+        return self._with_affordable_hint(replace(quoted, gate=gate))
 
-    def _with_way_out(self, quoted: Quote) -> Quote:
+    def _with_affordable_hint(self, quoted: Quote) -> Quote:
         if quoted.gate.exit_code != OVER_BUDGET or self._affordable is None:
             return quoted
         other, usd = self._affordable
@@ -140,13 +140,13 @@ class PricedRequest(ABC, Generic[Candidate_co]):
     def cheapest_of(self, family: str) -> int | None:
         """The rank of the cheapest possible candidate of a family that ties nobody down for years; None without one."""
         for rank, candidate in enumerate(self.candidates, start=1):
-            tied = candidate.place.term_years is not None and candidate.place.option not in self._asked
+            tied = candidate.place.term_years is not None and candidate.place.option not in self._requested_options
             if candidate.usd is not None and not candidate.refusals and not tied and self.family(candidate) == family:
                 return rank
         return None
 
     @property
-    def _asked(self) -> tuple[PurchaseOption, ...]:
+    def _requested_options(self) -> tuple[PurchaseOption, ...]:
         """The ways of buying that the plan names; what it owns is not new."""
         return tuple(PurchaseOption) if self.request.purchase.owned else self.request.purchase.option or ()
 

@@ -12,7 +12,7 @@ from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import Market, PurchaseOption
 from launcher.model.request import PlanRequest
 from launcher.pricing.derived_spot import factor, is_derived
-from launcher.pricing.offers import asked_for, override_names, price_key
+from launcher.pricing.offers import is_requested_spot, override_names, price_key
 
 
 class RateBook:
@@ -54,7 +54,7 @@ class RateBook:
 
     def _is_offer(self, row: Row, instance_type: str, region: str) -> bool:
         market = self.selector.market(row, instance_type, region)
-        return market is Market.OPEN or asked_for(instance_type, region, self.request)
+        return market is Market.OPEN or is_requested_spot(instance_type, region, self.request)
 
     @cached_property
     def _overrides(self) -> dict[str, float]:

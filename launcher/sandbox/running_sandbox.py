@@ -155,7 +155,7 @@ def start(
     with _alone(path):
         existing = find(environment, name)
         if existing is None:
-            _end_rest(environment, path)
+            _end_leftovers(environment, path)
         else:
             raise ImpossibleError(
                 f"the sandbox {name} is already running, since {existing.since}: http://localhost:{existing.port}",
@@ -191,10 +191,10 @@ def stop(environment: Mapping[str, str], name: str | None = None) -> RunningSand
     """
     path = folder_of(environment, name)
     with _alone(path):
-        return _end_rest(environment, path)
+        return _end_leftovers(environment, path)
 
 
-def _end_rest(environment: Mapping[str, str], path: Path) -> RunningSandbox | None:
+def _end_leftovers(environment: Mapping[str, str], path: Path) -> RunningSandbox | None:
     """End whatever there is of the sandbox in a file: its server, what that started, its folder, the file."""
     sandbox = _recorded(path)
     if sandbox is None:

@@ -128,23 +128,23 @@ class Sandbox:
         self._key: AccessKey | None = None
         self._folder = Path()
         self._unwinds = False
-        self._stays: RunningSandbox | None = None
+        self._record: RunningSandbox | None = None
 
     @classmethod
-    def attached(cls, stays: RunningSandbox, *, region: str) -> Self:
-        """One that stays, ready to be used; a block around it leaves it as it is."""
+    def attached(cls, record: RunningSandbox, *, region: str) -> Self:
+        """A client of a sandbox that keeps running; leaving the block does not end it."""
         sandbox = cls(region=region, scheduler="local")
-        sandbox._stays, sandbox._mark, sandbox._folder = stays, stays.mark, Path(stays.folder)
-        sandbox._port, sandbox._control, sandbox._key = stays.port, stays.client, stays.key
+        sandbox._record, sandbox._mark, sandbox._folder = record, record.mark, Path(record.folder)
+        sandbox._port, sandbox._control, sandbox._key = record.port, record.client, record.key
         return sandbox
 
     @property
-    def stays(self) -> RunningSandbox | None:
-        """Where it is, if it goes on when the block ends."""
-        return self._stays
+    def record(self) -> RunningSandbox | None:
+        """The record of a sandbox that keeps running; None if the sandbox ends with the block."""
+        return self._record
 
     def __enter__(self) -> Self:
-        if self._stays is not None:
+        if self._record is not None:
             return self
         self._end_on_signals()
         try:
@@ -342,7 +342,7 @@ class Sandbox:
 
     def stop(self) -> None:
         """End everything that belongs to it, in any state; a second call does nothing. One that stays is only left."""
-        if self._stays is not None:
+        if self._record is not None:
             return
         self._control = None
         if self._server is not None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from launcher.submit.jobs import SchedulerError, UnreachableError
-from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, not_there, placed, text, unpacking_from
+from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, placed, program_missing, text, unpacking_from
 
 DOCUMENT = "AWS-StartNonInteractiveCommand"
 """The session document that runs one command and ends (Systems Manager user guide, session types)."""
@@ -129,7 +129,7 @@ class SessionShell:
         packed = base64.b64encode(frame.around(script).encode()).decode()
         line = f"printf %s {packed} | base64 -d | {self._as_user('bash -l -s')}"
         words = session_words(self.target, self.region, DOCUMENT, {"command": line})
-        out, err = _held(words, self.environment, self.name, timeout_s, frame)
+        out, err = _run_session(words, self.environment, self.name, timeout_s, frame)
         # A session may end lines as a terminal does.
         return frame.answer(text(out).replace("\r\n", "\n"), text(err), self.name)
 
@@ -163,7 +163,7 @@ class SessionShell:
         """Nothing is held."""
 
 
-def _held(
+def _run_session(
     words: list[str], environment: Mapping[str, str], where: str, timeout_s: float, frame: Frame
 ) -> tuple[bytes, bytes]:
     """What a session prints on its two outputs, with its input held open until the answer is whole.
@@ -181,10 +181,10 @@ def _held(
             start_new_session=True,
         )
     except OSError as error:
-        raise not_there(words[0], error) from error
+        raise program_missing(words[0], error) from error
     with session:
         try:
-            heard = _heard(session, time.monotonic() + timeout_s, frame)
+            heard = _read_until(session, time.monotonic() + timeout_s, frame)
             if heard is None:
                 raise UnreachableError(f"{where}: no answer within {timeout_s:g} s")
             # Let a session end: it is at the end of its input now, and has said all that counts
@@ -197,7 +197,7 @@ def _held(
             _kill(session)
 
 
-def _heard(session: subprocess.Popen[bytes], deadline: float, frame: Frame) -> tuple[bytes, bytes] | None:
+def _read_until(session: subprocess.Popen[bytes], deadline: float, frame: Frame) -> tuple[bytes, bytes] | None:
     """What both outputs gave until the answer was whole or they ended; None where that was not before the deadline."""
     assert session.stdout is not None  # noqa: S101 - both are pipes
     assert session.stderr is not None  # noqa: S101

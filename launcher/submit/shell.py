@@ -228,10 +228,10 @@ def started(
     except subprocess.TimeoutExpired as error:
         raise UnreachableError(f"{where}: no answer within {timeout_s:g} s") from error
     except OSError as error:
-        raise not_there(words[0], error) from error
+        raise program_missing(words[0], error) from error
 
 
-def not_there(program: str, error: OSError) -> SchedulerError:
+def program_missing(program: str, error: OSError) -> SchedulerError:
     """What a program that cannot be started is told as."""
     return SchedulerError(f"{program}: {error.strerror}", hint=f"install {program}")
 

@@ -387,7 +387,7 @@ def _refuse_what_cannot_go(root: Path, names: Iterable[str]) -> None:
     problems: list[Finding] = []
     sizes: dict[str, int] = {}
     for name in names:
-        reason, size = _judged(root, name)
+        reason, size = _examined(root, name)
         sizes[name] = size
         if reason:
             problems.append(error("not-shippable", "run.workdir", f"{_printable(name)} {reason[0]}", reason[1]))
@@ -409,7 +409,7 @@ def _refuse_what_cannot_go(root: Path, names: Iterable[str]) -> None:
         raise ImpossibleError(f"{root} cannot be shipped", findings=problems[: 4 * _SHOWN])
 
 
-def _judged(root: Path, name: str) -> tuple[tuple[str, str] | None, int]:
+def _examined(root: Path, name: str) -> tuple[tuple[str, str] | None, int]:
     path = root / name
     try:
         name.encode("utf-8")

@@ -173,14 +173,14 @@ def test_no_port_gives_another_user_a_credential(sandbox):
 
 @as_root
 def test_another_user_reads_no_file_and_reaches_no_socket(sandbox):
-    place, stays = running_sandbox.folder_of(os.environ), sandbox.stays
+    place, record = running_sandbox.folder_of(os.environ), sandbox.record
 
     def attempt():
         messages = []
-        for path in (place, Path(stays.folder) / "ready.json", Path(f"/proc/{stays.pid}/environ")):
+        for path in (place, Path(record.folder) / "ready.json", Path(f"/proc/{record.pid}/environ")):
             with contextlib.suppress(OSError):
                 messages.append(path.read_text(encoding="utf-8"))
-        with contextlib.suppress(OSError), Client(stays.control, "AF_UNIX", authkey=b"guessed"):
+        with contextlib.suppress(OSError), Client(record.control, "AF_UNIX", authkey=b"guessed"):
             messages.append("control")
         return json.dumps(messages)
 
@@ -237,7 +237,7 @@ def test_a_node_gets_credentials_that_open_it(sandbox, monkeypatch):
 def test_it_listens_on_loopback_alone(sandbox):
     lines = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
     listening = [
-        line[1] for line in lines if line[3] == "0A" and int(line[1].partition(":")[2], 16) == sandbox.stays.port
+        line[1] for line in lines if line[3] == "0A" and int(line[1].partition(":")[2], 16) == sandbox.record.port
     ]
     assert [each.partition(":")[0] for each in listening] == ["0100007F"]
 

@@ -287,9 +287,9 @@ def test_what_is_free_is_said_to_be():
 
 def test_every_row_that_costs_has_a_live_source():
     """What a support plan costs no list has: a share of the account's bill."""
-    asked_for = {usage_type.item for usage_type in usage_types()}
+    is_requested_spot = {usage_type.item for usage_type in usage_types()}
     priced = {row["item"] for row in cells(tables.BILL_ITEMS) if row["usd"] != tables.FREE}
-    assert priced - asked_for == {"support.business-minimum", "support.business-rate"}
+    assert priced - is_requested_spot == {"support.business-minimum", "support.business-rate"}
 
 
 def test_tiers_are_without_gaps(catalog: Catalog):

@@ -151,7 +151,7 @@ def whole_checkpoints(store: Store, step: int, sizes: dict[str, int]) -> tuple[l
     """
     wholes, reasons = [], []
     for key in manifests.commit_keys(step, sizes):
-        manifest, reason, written_s = _judged(store, key, step, sizes)
+        manifest, reason, written_s = _inspected(store, key, step, sizes)
         if manifest is not None:
             wholes.append((written_s, manifest.written_at, manifest))
         reasons.append(reason)
@@ -160,7 +160,7 @@ def whole_checkpoints(store: Store, step: int, sizes: dict[str, int]) -> tuple[l
     return [manifest for _, _, manifest in wholes], whys
 
 
-def _judged(store: Store, key: str, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str, float]:
+def _inspected(store: Store, key: str, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str, float]:
     try:
         text = store.get_text(key)
         manifest = manifests.parse(text.text)

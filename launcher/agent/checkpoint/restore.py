@@ -54,7 +54,7 @@ class Restored:
     skipped_newer: bool
 
     @property
-    def only_here(self) -> bool:
+    def is_local_only(self) -> bool:
         """Whether the store does not have it yet."""
         return self.manifest is None or self.manifest.step != self.step
 

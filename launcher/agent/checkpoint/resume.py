@@ -336,7 +336,7 @@ class Resumption:
         facts: Mapping[str, object] = {"source": "store", "bytes": start.dcp.bytes if start.dcp else None}
         if (restored := start.restored) is not None:
             facts = {
-                "source": "node" if restored.only_here else "store",
+                "source": "node" if restored.is_local_only else "store",
                 "bytes": restored.bytes,
                 "reused_bytes": restored.reused_bytes,
                 "seconds": restored.seconds,

@@ -225,7 +225,7 @@ class TagWorker:
         Raises:
             StoreError: The store cannot be read; the first node takes that sheet back in time.
         """
-        number, takers = _handed_out(self._peers.first().get("tagging"))
+        number, takers = _assigned(self._peers.first().get("tagging"))
         if number <= self._seen or self._peers.part not in takers:
             return None
         self._seen = number
@@ -239,7 +239,7 @@ class TagWorker:
         self._store.write_text(sheet.key, replace(sheet, keys=(), done=True).to_json())
 
 
-def _handed_out(value: object) -> tuple[int, list[int]]:
+def _assigned(value: object) -> tuple[int, list[int]]:
     """The number and the nodes that the first node has said; 0 and none where it has not."""
     match value:
         case [int(number), list(takers)]:

@@ -336,7 +336,7 @@ class Uploader(threading.Thread):
                 self._drop(step, NEWER)
                 continue
             try:
-                manifest = self._made_whole(delivered)
+                manifest = self._committed(delivered)
             except StoreError as error:
                 self._pause(step, error)
                 return
@@ -346,7 +346,7 @@ class Uploader(threading.Thread):
             if manifest is not None:
                 self._settle(manifest, delivered.sent_bytes)
 
-    def _made_whole(self, delivered: Delivered) -> Manifest | None:
+    def _committed(self, delivered: Delivered) -> Manifest | None:
         """The checkpoint that was committed, or None while a part is missing."""
         own = delivered.manifest
         with self._changed:

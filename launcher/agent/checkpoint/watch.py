@@ -192,7 +192,7 @@ class CheckpointWatch:
         renamed = self._renames.names()
         finished = []
         paths = self._paths()
-        begun = self._begun(paths, now)
+        begun = self._since(paths, now)
         self._follow_the_lead()
         self._correct()
         entries = [entry for entry in self._layouts.entries_in(self._folder) if not self._restored & {*entry.names}]
@@ -209,7 +209,7 @@ class CheckpointWatch:
             needed_s = _QUIET_WITH_EVIDENCE_S if last and entry.layout.has_evidence and self._lead is None else QUIET_S
             needed_s = 0.0 if all_of_them else needed_s
             later = [one for one in entries if one.layout.key == entry.layout.key and one.step > entry.step]
-            folder = self._judged(entry, lacking[id(entry)], renamed, now, needed_s=needed_s, later=later)
+            folder = self._inspected(entry, lacking[id(entry)], renamed, now, needed_s=needed_s, later=later)
             if folder is None:
                 continue
             self._decide(entry.layout)
@@ -221,7 +221,7 @@ class CheckpointWatch:
         self._look_for_others(now, paths)
         return sorted(finished, key=lambda folder: folder.step)
 
-    def _judged(
+    def _inspected(
         self,
         entry: CheckpointEntry,
         lacks: str,
@@ -332,7 +332,7 @@ class CheckpointWatch:
                     (folder.step, f"{change} after it was finished: the store has the earlier content")
                 )
 
-    def _begun(self, paths: list[Path], now: float) -> dict[str, float]:
+    def _since(self, paths: list[Path], now: float) -> dict[str, float]:
         """Since when each folder is there, known by its inode over a rename: at the latest since the last look."""
         begun: dict[str, float] = {}
         first_seen: dict[int, float] = {}

@@ -234,11 +234,11 @@ class Peers(threading.Thread):
                 is_known = text in self._known
                 self._known.add(text)
             if not is_known and fields.get("node") != self._place.node:
-                self._hear(text)
+                self._on_text(text)
         if self._published.keys() - notices.keys():
             self._publish_all()
 
-    def _hear(self, text: str) -> None:
+    def _on_text(self, text: str) -> None:
         try:
             notice = parse_notice(text, now=datetime.now(timezone.utc))
         except ValueError as error:

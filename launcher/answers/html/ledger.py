@@ -40,7 +40,7 @@ def page(ledger: Ledger, by: Grouping | None) -> str:
     real = [entry for entry in ledger.entries if not entry.simulated]
     drawn = [entry for entry in real or ledger.entries if _measures(entry)]
     if drawn:
-        parts += [_beside(drawn[:MOST_ROWS], simulated=not real), *_over_time(drawn)]
+        parts += [_quoted_and_billed(drawn[:MOST_ROWS], simulated=not real), *_over_time(drawn)]
     if by is not None and ledger.entries:
         groups = grouped(ledger.entries, by)
         parts.append(table(f"Added up by {by.value}", group_columns(by)[:7], groups, key="groups"))
@@ -57,7 +57,7 @@ def _measures(entry: LedgerEntry) -> bool:
     return entry.quoted_usd is not None and not entry.monthly and entry.usd_used is not None
 
 
-def _beside(shown: Sequence[LedgerEntry], *, simulated: bool) -> Plot:
+def _quoted_and_billed(shown: Sequence[LedgerEntry], *, simulated: bool) -> Plot:
     height = TOP + ROW * len(shown) + BOTTOM
     scale = scale_of([usd for entry in shown for usd in _dollars(entry)], START, END)
     parts = [across(scale, TOP, height - BOTTOM, "dollars a run", "$")]

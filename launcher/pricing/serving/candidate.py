@@ -167,13 +167,13 @@ class ServingCandidate:
         busy = min(load.used_hours, paid)
         yield component(f"{name}, busy", "compute", "instance-hour", busy, price)
         yield component(f"{name}, idle", "compute", "instance-hour", paid - busy, price)
-        extra = self._beside()
+        extra = self._on_demand_price()
         yield component("old and new version together", "compute", "instance-hour", load.deployment_hours, extra)
         if self.hazard is not None:
             lost = self.hazard.mid * HOURS_PER_MONTH * RESTART_H
             yield component("starting what spot took back", "compute", "instance-hour", lost, price)
 
-    def _beside(self) -> Price | Unpriced:
+    def _on_demand_price(self) -> Price | Unpriced:
         """The price of instances that run for an hour beside a commitment: on demand."""
         if self.place.option not in COMMITTED:
             return self.offer.price

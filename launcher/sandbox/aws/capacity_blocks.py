@@ -68,7 +68,7 @@ def describe_capacity_reservations(response: Any) -> ActionResult:
     reservations = blocks | on_demand_reservations.described(response.ec2_backend)
     ids = response._get_param("CapacityReservationIds") or []  # noqa: SLF001  the way moto's own responses read
     for reservation_id in ids:
-        _known(reservations, reservation_id)
+        _find_reservation(reservations, reservation_id)
     matching = [reservation for key, reservation in reservations.items() if not ids or key in ids]
     for filter_ in response._get_param("Filters") or []:  # noqa: SLF001
         if filter_["Name"] not in _FILTERS:
@@ -90,7 +90,7 @@ def describe_capacity_block_extension_offerings(response: Any) -> ActionResult:
         raise MissingParameterError("CapacityBlockExtensionDurationHours")
     if not is_sold(hours):
         raise InvalidParameterValueError(f"({hours}) for parameter CapacityBlockExtensionDurationHours")
-    block = _known(
+    block = _find_reservation(
         {
             offered_block.bought: offered_block
             for offered_block in offered_blocks(response).values()
@@ -144,7 +144,7 @@ def _described(response: Any, block: Offered) -> dict[str, Any]:
     }
 
 
-def _known(reservations: Mapping[str, _Reservation], name: str) -> _Reservation:
+def _find_reservation(reservations: Mapping[str, _Reservation], name: str) -> _Reservation:
     if not _RESERVATION.fullmatch(name):
         raise EC2ClientError("InvalidCapacityReservationId.Malformed", f"The Capacity Reservation ID '{name}' is bad.")
     if name not in reservations:

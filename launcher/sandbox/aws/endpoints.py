@@ -203,7 +203,7 @@ class Endpoints:
         if live is None or requested.get("VariantName") not in live.counts:
             raise ResourceRefusedError(f"Could not find variant {requested.get('VariantName')} of the endpoint")
         self._refuse_unless_started(requested, name, "InferenceComponents")
-        return self._kept_component(requested, name)
+        return self._stored_component(requested, name)
 
     def _change_component(self, requested: Requested, before: Created) -> Created:
         """Another specification, unless an alarm goes off."""
@@ -212,10 +212,10 @@ class Endpoints:
             return before
         name = str(before.attributes["InferenceComponentName"])
         self._refuse_unless_started(requested, name, "InferenceComponents")
-        return self._kept_component(requested, name)
+        return self._stored_component(requested, name)
 
     @staticmethod
-    def _kept_component(requested: Requested, name: str) -> Created:
+    def _stored_component(requested: Requested, name: str) -> Created:
         model = requested.need("Specification").get("ModelName")
         container = _container(requested, model)
         count = requested.get("RuntimeConfig", {}).get("CopyCount", 1)

@@ -69,7 +69,7 @@ class Resources(ResourceMap):
         """What Fn::GetAtt asks: a resource whose missing attributes are made up and remarked on in the ledger."""
         value = super().get(key, default)
         if isinstance(value, CloudFormationModel | Created):
-            return _Attributes(value, lambda attribute: self._made_up(key, attribute))
+            return _Attributes(value, lambda attribute: self._placeholder_value(key, attribute))
         return value
 
     def parse_ssm_parameter(self, value: str, value_type: str) -> Any:
@@ -123,7 +123,7 @@ class Resources(ResourceMap):
         requested = self._want(name, json, physical_name)
         lack = ""
         try:
-            created = self._attempt(name, lambda: self._made_by(model, requested, json))
+            created = self._attempt(name, lambda: self._created_by(model, requested, json))
         except _LACKS as problem:
             if isinstance(model, Model):
                 raise
@@ -159,7 +159,7 @@ class Resources(ResourceMap):
             )
         change = _change_of(model)
         if replaced and isinstance(model, Model) and change is None:
-            change = _made_anew(model)
+            change = _replaced(model)
         if change is None or original is None:
             self.ledger.remark(self["AWS::StackName"], name, "an update (it stays as it was created)")
             return True
@@ -203,7 +203,7 @@ class Resources(ResourceMap):
             region_name=self._region_name,
         )
 
-    def _made_by(self, model: Any, requested: Requested, json: dict[str, Any]) -> Any:
+    def _created_by(self, model: Any, requested: Requested, json: dict[str, Any]) -> Any:
         if isinstance(model, Model):
             return model.make(requested)
         return model.create_from_cloudformation_json(
@@ -259,7 +259,7 @@ class Resources(ResourceMap):
         )
         self.ledger.record(entry)
 
-    def _made_up(self, name: str, attribute: str) -> str:
+    def _placeholder_value(self, name: str, attribute: str) -> str:
         self.ledger.remark(self["AWS::StackName"], name, f"the attribute {attribute}")
         definition = {"Type": self.type_of(name), "Properties": {}}
         return placeholder(self._want(name, definition, self.physical_id(name) or name)).get_cfn_attribute(attribute)
@@ -298,7 +298,7 @@ def _requires_replacement(resource_type: str, was: Mapping[str, Any], becomes: M
     return [] if name in moved else moved
 
 
-def _made_anew(model: Model) -> Callable[[Requested, Any], Any]:
+def _replaced(model: Model) -> Callable[[Requested, Any], Any]:
     """A replacement: the new one is made before the old one goes."""
     return lambda requested, _original: model.make(requested)
 

@@ -74,7 +74,7 @@ def unready(pod: Object, claims: Iterable[Object], pods: Iterable[Object]) -> st
     if any(claim is not None and claim.get("status", {}).get("phase") != "Bound" for claim in mounted.values()):
         return "pod has unbound immediate PersistentVolumeClaims"
     single = {name for name, claim in mounted.items() if claim and _ONE_POD in claim["spec"]["accessModes"]}
-    if any(single.intersection(names_in(other)) for other in _beside(pod, pods)):
+    if any(single.intersection(names_in(other)) for other in _same_node(pod, pods)):
         return "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
     return ""
 
@@ -86,7 +86,7 @@ def unattached(pod: Object, claims: Iterable[Object], pods: Iterable[Object]) ->
         name, modes = claim["metadata"]["name"], {*claim["spec"]["accessModes"]}
         if claim["metadata"]["namespace"] != namespace or name not in names_in(pod) or modes - {_ONE_NODE, _ONE_POD}:
             continue
-        beside = (other for other in _beside(pod, pods) if name in names_in(other))
+        beside = (other for other in _same_node(pod, pods) if name in names_in(other))
         others = [other for other in beside if other["spec"]["nodeName"] != node]
         if others:
             volume = claim["spec"].get("volumeName") or name
@@ -95,7 +95,7 @@ def unattached(pod: Object, claims: Iterable[Object], pods: Iterable[Object]) ->
     return ""
 
 
-def _beside(pod: Object, pods: Iterable[Object]) -> list[Object]:
+def _same_node(pod: Object, pods: Iterable[Object]) -> list[Object]:
     return [
         other
         for other in pods

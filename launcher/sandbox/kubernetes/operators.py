@@ -52,7 +52,7 @@ def reconcile_pytorch(cluster: Cluster, job: Object) -> None:
         elif pod.get("status", {}).get("phase") == "Failed":
             status, why = _of_failed(cluster, job, pod, spec, status)
             failure = failure or why
-    status = _judged(cluster, job, pods, status, failure)
+    status = _status_of(cluster, job, pods, status, failure)
     cluster.set_status(_GROUP, _PLURAL, job, status)
 
 
@@ -75,7 +75,7 @@ def _of_failed(cluster: Cluster, job: Object, pod: Object, spec: Object, status:
     return status, f"PyTorchJob {name} is failed because a replica ended with exit code {code}."
 
 
-def _judged(cluster: Cluster, job: Object, pods: dict[str, Object], status: Object, failure: str | None) -> Object:
+def _status_of(cluster: Cluster, job: Object, pods: dict[str, Object], status: Object, failure: str | None) -> Object:
     name, specs = job["metadata"]["name"], job["spec"]["pytorchReplicaSpecs"]
     limit = job["spec"].get("runPolicy", {}).get("backoffLimit")
     restarts = sum(

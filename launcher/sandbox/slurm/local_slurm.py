@@ -159,7 +159,7 @@ class LocalSlurm:
         return f"{job}\n" if short else f"Submitted batch job {job}\n"
 
     def _squeue(self, command: _Command) -> str:
-        _known(command.options, "--noheader", "--states", "--name", "--format")
+        _refuse_unknown(command.options, "--noheader", "--states", "--name", "--format")
         if command.options.get("--format") != "%i" or "--noheader" not in command.options or command.words:
             raise _RefusedError("the local scheduler prints only job ids: --noheader --format=%i")
         name, every = command.options.get("--name"), command.options.get("--states") == "all"
@@ -167,7 +167,7 @@ class LocalSlurm:
         return "".join(f"{job.id}\n" for job in jobs)
 
     def _sinfo(self, command: _Command) -> str:
-        _known(command.options, "--noheader", "--format")
+        _refuse_unknown(command.options, "--noheader", "--format")
         if command.options.get("--format") != "%R %f" or "--noheader" not in command.options or command.words:
             raise _RefusedError("the local scheduler prints only partitions and features: --noheader --format='%R %f'")
         nodes = [(node.partition, node.instance_type) for node in self.scheduler.nodes_now()]
@@ -175,7 +175,7 @@ class LocalSlurm:
         return "".join(f"{row}\n" for row in rows)
 
     def _scancel(self, command: _Command) -> str:
-        _known(command.options, "--state", "--name")
+        _refuse_unknown(command.options, "--state", "--name")
         if len(command.words) != 1 or command.options.get("--state") not in (None, "PENDING"):
             raise _RefusedError(f"the local scheduler does not support: {' '.join(command.words)}")
         job = self._job(command.words[0], "Kill job error on job id {job}: " + _NO_JOB)
@@ -186,7 +186,7 @@ class LocalSlurm:
 
     def _scontrol(self, command: _Command) -> str:
         """`show hostnames`, `show node N`, `show job J`, `requeue J`, `update nodename= state=`, `update jobid=`."""
-        _known(command.options, "--oneliner")
+        _refuse_unknown(command.options, "--oneliner")
         match command.words:
             case ["show", "hostnames", *names]:
                 nodes = names[0] if names else command.environment.get("SLURM_JOB_NODELIST", "")
@@ -255,7 +255,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def _known(options: Mapping[str, str], *names: str) -> None:
+def _refuse_unknown(options: Mapping[str, str], *names: str) -> None:
     for name in options:
         if name not in names:
             raise _RefusedError(f"unrecognized option '{name}'")

@@ -98,7 +98,7 @@ def type_refusals(place: Place, instances: Mapping[str, InstanceType]) -> Iterat
     name = place.instance_type
     if not instances[name].ml:
         message = f"HyperPod has no ml.{name}"
-        yield error("not-on-hyperpod", "target.instance_type", message, way_out(instances[name], instances))
+        yield error("not-on-hyperpod", "target.instance_type", message, alternative_type(instances[name], instances))
     if place.option is PurchaseOption.TRAINING_PLAN and not instances[name].training_plans:
         yield error("no-training-plan", "purchase.option", f"{name} is not available in training plans")
 
@@ -113,7 +113,7 @@ def head_refusals(
         yield error("not-on-hyperpod", "storage.head_node", message, "for example m6i.xlarge")
 
 
-def way_out(facts: InstanceType, instances: Mapping[str, InstanceType]) -> str:
+def alternative_type(facts: InstanceType, instances: Mapping[str, InstanceType]) -> str:
     """What to take in place of a type that HyperPod lacks: one with the same chip, or another target."""
     if facts.chip is not None and not facts.chip.trains:
         return (

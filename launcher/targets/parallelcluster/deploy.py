@@ -17,7 +17,7 @@ from launcher.records.submission import HeadNode
 from launcher.targets.parallelcluster.updates import CLUSTER_TYPE
 from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
 from launcher.workflow.cluster.readback.training import ON_DEMAND
-from launcher.workflow.cluster.slurm_jobs import commands_there, reach_batch, submit_batch
+from launcher.workflow.cluster.slurm_jobs import node_commands, reach_batch, submit_batch
 from launcher.workflow.cluster.targets import Cluster
 
 FLEET_S, FLEET_LOOK_S = 900.0, 10.0
@@ -65,7 +65,7 @@ def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
         ),
         ("ssh, step 2: within 60 s", f"ssh -o ProxyCommand='{session} --parameters portNumber=%p' {login}@{head}"),
     ]
-    return [shell, *(() if "SessionDocument" in outputs else ssh), *commands_there(plan)]
+    return [shell, *(() if "SessionDocument" in outputs else ssh), *node_commands(plan)]
 
 
 def described(session: Session, stack: StackState) -> ClusterState:

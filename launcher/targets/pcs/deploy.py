@@ -16,7 +16,7 @@ from launcher.model.units import spoken
 from launcher.records.submission import HeadNode
 from launcher.rendering.names import stack_name
 from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
-from launcher.workflow.cluster.slurm_jobs import commands_there, reach_batch, submit_batch
+from launcher.workflow.cluster.slurm_jobs import node_commands, reach_batch, submit_batch
 from launcher.workflow.cluster.targets import Cluster, Outputs
 
 LOGIN_S, LOOK_S = 900.0, 10.0
@@ -52,7 +52,7 @@ def ways_in(plan: Plan, outputs: Outputs) -> list[tuple[str, str]]:
     """Commands into the cluster, each with what it is for: it has no key pair and no open port."""
     return [
         ("shell", f"{outputs['Connect']}, then: sudo su - {USER}"),
-        *commands_there(plan),
+        *node_commands(plan),
         ("start the nodes after a stop", "the command in StartFleet, above"),
     ]
 

@@ -8,7 +8,7 @@ from launcher.model.finding import Finding, error, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.planning.targets import Rules, where_named
+from launcher.planning.targets import Rules, locations_if_named
 from launcher.targets.hyperpod_slurm.rules import shared_folder
 
 _TO_PARALLELCLUSTER = f"target.kind: {TargetKind.PARALLELCLUSTER}"
@@ -119,4 +119,4 @@ def _remarks(request: PlanRequest, place: Place, facts: InstanceType) -> Iterato
 
 
 # EC2's prices are ParallelCluster's too, and PCS's fees come on top.
-RULES = Rules(locations=where_named, refusals=refusals, remarks=remarks)
+RULES = Rules(locations=locations_if_named, refusals=refusals, remarks=remarks)

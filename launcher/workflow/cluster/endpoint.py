@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from launcher.aws import stacks
 from launcher.aws.chat import chat
 from launcher.aws.endpoint_parts import component_state
-from launcher.aws.endpoints import bearer_token, embed, find, going_off, queue
+from launcher.aws.endpoints import bearer_token, embed, find, in_alarm, queue
 from launcher.aws.log_groups import trouble_line
 from launcher.aws.session import Session
 from launcher.model.endpoint import EndpointMode
@@ -102,7 +102,7 @@ def troubles(endpoint: ServedEndpoint, session: Session) -> tuple[str, ...]:
     names = (resource.physical_id for resource in stacks.resources(session, endpoint.stack) if resource.type == ALARM)
     kind = "InferenceComponents" if endpoint.component is not None else "Endpoints"
     line = trouble_line(session, f"/aws/sagemaker/{kind}/{endpoint.component or endpoint.name}")
-    alarms = tuple(f"alarm: {alarm}" for alarm in going_off(session, tuple(names)))
+    alarms = tuple(f"alarm: {alarm}" for alarm in in_alarm(session, tuple(names)))
     return alarms if line is None else (*alarms, f"log: {line}")
 
 

@@ -129,7 +129,7 @@ def reached(submission: Submission, environment: Mapping[str, str]) -> Reached:
 
 
 @contextmanager
-def gone_where_removed(submission: Submission, environment: Mapping[str, str]) -> Iterator[None]:
+def gone_if_removed(submission: Submission, environment: Mapping[str, str]) -> Iterator[None]:
     """A block that asks a cluster; whatever fails in it because the cluster was taken down is a GoneError.
 
     Raises:
@@ -218,8 +218,8 @@ def region_in_sandbox(cluster: str, environment: Mapping[str, str]) -> str | Non
 
 def attached(environment: Mapping[str, str], region: str) -> Sandbox | None:
     """The sandbox that stays, ready to be used; None where none runs."""
-    stays = running_sandbox.find(environment)
-    return None if stays is None else Sandbox.attached(stays, region=region)
+    record = running_sandbox.find(environment)
+    return None if record is None else Sandbox.attached(record, region=region)
 
 
 def connect(head_node: HeadNode, environment: Mapping[str, str], *, key: str, store: Objects | None) -> Shell:
@@ -271,7 +271,7 @@ def sandbox_of(head_node: HeadNode, environment: Mapping[str, str]) -> Sandbox:
         GoneError: it has ended.
     """
     sandbox = attached(environment, str(head_node.region))
-    if sandbox is None or sandbox.stays is None or sandbox.stays.mark != head_node.instance:
+    if sandbox is None or sandbox.record is None or sandbox.record.mark != head_node.instance:
         message = f"the sandbox of {head_node.host} has ended, with everything that ran in it"
         raise GoneError(message, hint="slipway report NAME and slipway logs NAME show what the run folder contains")
     return sandbox

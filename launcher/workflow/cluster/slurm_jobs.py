@@ -25,7 +25,7 @@ FOLDER = "slipway"
 """Below the user's home: one folder for each submission."""
 
 
-def commands_there(plan: Plan) -> list[tuple[str, str]]:
+def node_commands(plan: Plan) -> list[tuple[str, str]]:
     """Commands to type on a node that takes a plan's jobs, each with what it is for."""
     commands = [
         ("node shell, from that shell", f"srun --partition {queue_name(plan.place.instance_type)} --nodes 1 --pty bash")

@@ -105,7 +105,7 @@ def ends_with_it(options: DeployOptions, region: str) -> bool:
     if not options.sandbox:
         return False
     sandbox = options.emulator or attached(options.environment, region)
-    return sandbox is None or sandbox.stays is None
+    return sandbox is None or sandbox.record is None
 
 
 def _called_when_done(options: DeployOptions, region: str) -> str:
@@ -143,7 +143,7 @@ def show_deployment(
     deploy(quoted, bundle, assembly, cdk, outputs=outputs, now=datetime.now(UTC), on_line=options.notify)
 
 
-def head_there(options: DeployOptions, plan: Plan) -> str | None:
+def deployed_head_node(options: DeployOptions, plan: Plan) -> str | None:
     """The head node of the cluster that a plan is deployed to; None where there is none, or nobody can be asked."""
     environment = account_shown(options, plan.place.region)
     if environment is None:

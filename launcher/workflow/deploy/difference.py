@@ -265,7 +265,7 @@ def agreed(
         ImpossibleError: another deployment of the name goes on, or the stacks were changed since they were looked at.
     """
     place, plan = quoted.plan.place, quoted.plan
-    with _held(context, plan.cluster_name, place.region):
+    with _locked(context, plan.cluster_name, place.region):
         session = Session(environment=context.environment, region=place.region)
         for line in difference_lines(difference, context, place.region, words):
             context.notify(line)
@@ -284,7 +284,7 @@ def agreed(
 
 
 @contextmanager
-def _held(context: DeployContext, cluster: str, region: str) -> Iterator[None]:
+def _locked(context: DeployContext, cluster: str, region: str) -> Iterator[None]:
     if context.root is None:
         yield
         return

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from launcher.model.quote import Quote
-from launcher.workflow.deploy.deployment import deploy_quote, head_there
+from launcher.workflow.deploy.deployment import deploy_quote, deployed_head_node
 from launcher.workflow.deploy.endpoint import run_endpoint, show_endpoint
 from launcher.workflow.deploy.saved_plan import quoted_as_saved, saved_plan_of
 from launcher.workflow.deploy.steps import DeployOptions
@@ -41,7 +41,7 @@ def deploy_plan(
 
     saved = saved_plan_of(path, price_options, selection)
     # A saved plan is carried out as it is.
-    head = partial(head_there, options) if saved is None else no_head
+    head = partial(deployed_head_node, options) if saved is None else no_head
     if saved is None:
         picked = quoted(price_options, selection)
     else:

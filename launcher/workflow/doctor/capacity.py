@@ -14,7 +14,7 @@ from launcher.planning.addresses import too_few_addresses
 from launcher.pricing.blocks import before_it_begins
 from launcher.workflow.cluster.training_plans import training_plan_findings
 from launcher.workflow.doctor.examination import Examination, Subject
-from launcher.workflow.doctor.holdings import held_by_plan
+from launcher.workflow.doctor.holdings import holdings_of_plan
 
 HELD = frozenset(("active", "scheduled", "payment-pending"))
 """States of a reservation whose machines come, or are there (EC2 API reference, CapacityReservation)."""
@@ -71,7 +71,7 @@ def reserved(subject: Subject) -> Iterator[Check]:
         fix = "use a reservation of this account and region, or one shared with it"
         yield failed("reservation", requirement, f"no such reservation in {subject.region}", fix)
         return
-    own = held_by_plan(subject, plan).in_reservation(held.id) if state.available < plan.place.nodes else 0
+    own = holdings_of_plan(subject, plan).in_reservation(held.id) if state.available < plan.place.nodes else 0
     against = tuple(_against(subject, plan, held, state, own))
     window = f"{state.starts_at:%Y-%m-%d %H:%M} to {state.ends_at:%Y-%m-%d %H:%M}" if state.ends_at else "no end"
     free = f"{state.available} of {state.total} x {state.instance_type} in {state.az_id}"

@@ -190,10 +190,10 @@ def groups(subject: Subject) -> Iterator[Check]:
         requirement = f"{name} is in {plan.request.network.vpc_id}"
         requirement += " and allows all traffic from and to itself, which EFA needs" if strict else ""
         group = security_group(subject.session("ec2"), name)
-        yield _judged(plan, name, requirement, group, strict=strict)
+        yield _check_group(plan, name, requirement, group, strict=strict)
 
 
-def _judged(plan: Plan, name: str, requirement: str, group: GroupState | None, *, strict: bool) -> Check:
+def _check_group(plan: Plan, name: str, requirement: str, group: GroupState | None, *, strict: bool) -> Check:
     """One group against the plan.
 
     HyperPod's check of EFA fails where one of several groups lacks the rule (awsome-distributed-ai, pull request 259);

@@ -55,7 +55,7 @@ class Holdings:
         return used
 
 
-def held_by_plan(subject: Subject, plan: Plan) -> Holdings:
+def holdings_of_plan(subject: Subject, plan: Plan) -> Holdings:
     """What the stacks of a plan hold."""
     session = subject.session("cloudformation", "ec2", "sagemaker")
     network = stacks.find(session, stack_name(plan, "network")) is not None

@@ -103,7 +103,7 @@ class Search:
             if PurchaseOption.TRAINING_PLAN in request.options:
                 for wish in self._wishes(request, PLAN_LOST_H):
                     yield f"training plans of {wish.words} in {region}", _bound(self._plans, region, wish)
-            yield f"reservations of {name} in {region}", _bound(self._held, region, name, request)
+            yield f"reservations of {name} in {region}", _bound(self._owned, region, name, request)
             if PurchaseOption.ON_DEMAND in request.options:
                 yield f"zones of {region} that offer {name}", _bound(self._offered, region, name, count)
         if PurchaseOption.SPOT in request.options:
@@ -142,7 +142,7 @@ class Search:
     def _plans(self, region: str, wish: CapacityWish) -> Sequence[CapacityOffer]:
         return plan_offers(self._session(region, "sagemaker"), wish, self._zone_ids(region))
 
-    def _held(self, region: str, name: str, request: OfferRequest) -> Sequence[CapacityOffer]:
+    def _owned(self, region: str, name: str, request: OfferRequest) -> Sequence[CapacityOffer]:
         """What the account has, and for a block that ends before the job what makes it longer."""
         session, offers = self._session(region, "ec2"), []
         for reservation in reservations(session, name):
@@ -284,7 +284,7 @@ def capacity(
         raise ImpossibleError(message, hint=f"slipway doctor {shlex.quote(str(path))} checks its quota")
     priced = price_job(path, request, catalog, now, options)
     answers = search(priced, environment=environment, say=say)
-    judged = (_judged(priced, options, offer) for offer in answers.offers)
+    judged = (_assessed(priced, options, offer) for offer in answers.offers)
     ranked = sorted(judged, key=lambda offer: (offer.usd is None, offer.usd.mid if offer.usd else 0, offer.lead_time_h))
     return CapacityFound(priced=priced, offers=tuple(ranked), unanswered=answers.unanswered)
 
@@ -330,7 +330,7 @@ def _requests(priced: TrainingPriced) -> tuple[OfferRequest, ...]:
     )
 
 
-def _judged(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -> JudgedOffer:
+def _assessed(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -> JudgedOffer:
     wait = max(0.0, (offer.starts_at - priced.now).total_seconds() / 3600) if offer.starts_at is not None else 0.0
     usd, note = _total(priced, options, offer)
     return JudgedOffer(

@@ -10,7 +10,7 @@ from launcher.model.diagnosis import Check, failed, ok, unknown
 from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.quotas import QuotaNeed, UnnamedQuota, quota_needs
 from launcher.workflow.doctor.examination import Examination, Subject
-from launcher.workflow.doctor.holdings import held_by_plan
+from launcher.workflow.doctor.holdings import holdings_of_plan
 
 
 def enough_quota(subject: Subject) -> Iterator[Check]:
@@ -22,7 +22,9 @@ def enough_quota(subject: Subject) -> Iterator[Check]:
     served = ServingDeployment(plan=plan, catalog=subject.catalog, images=load_images()).endpoint if serves else None
     needs = quota_needs(plan, subject.catalog.instance_types, load_quotas(), served)
     known: dict[str, Sequence[Quota]] = {}
-    own = held_by_plan(subject, plan).of_quotas(plan, subject.catalog.instance_types, load_quotas()) if needs else {}
+    own = (
+        holdings_of_plan(subject, plan).of_quotas(plan, subject.catalog.instance_types, load_quotas()) if needs else {}
+    )
     for need in needs:
         if isinstance(need, UnnamedQuota):
             yield unknown("quota", need.what, need.reason, "aws service-quotas list-service-quotas --service-code ec2")
@@ -30,10 +32,10 @@ def enough_quota(subject: Subject) -> Iterator[Check]:
         if need.service not in known:
             session = subject.session("service-quotas", "cloudwatch")
             known[need.service] = service_quotas.quotas(session, need.service)
-        yield _judged(subject, need, known, own.get(need.name, 0))
+        yield _check_quota(subject, need, known, own.get(need.name, 0))
 
 
-def _judged(subject: Subject, need: QuotaNeed, known: Mapping[str, Sequence[Quota]], own: int) -> Check:
+def _check_quota(subject: Subject, need: QuotaNeed, known: Mapping[str, Sequence[Quota]], own: int) -> Check:
     requirement = f"{need.amount:,} {need.unit}".rstrip() + f" for {need.what}"
     quota = matching(need, known[need.service])
     name = f"quota {need.name or need.code}"

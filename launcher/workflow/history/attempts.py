@@ -137,7 +137,7 @@ def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
             if ran and ran[-1].attempt.ended_at is None:
                 lost = replace(ran[-1].attempt, ended_at=moment(event["time"]), ended_by=NODE_LOST)
                 ran[-1] = replace(ran[-1], attempt=lost)
-            ran.append(_Numbered(number=int(event["attempt"]), attempt=_begun(event)))
+            ran.append(_Numbered(number=int(event["attempt"]), attempt=_started(event)))
         elif ran and event.get("attempt") == ran[-1].number:
             ran[-1] = replace(ran[-1], attempt=_updated(ran[-1].attempt, event))
     return tuple(numbered.attempt for numbered in ran)
@@ -168,7 +168,7 @@ def interrupted(ran: Sequence[Attempt]) -> tuple[Attempt, ...]:
     )
 
 
-def _begun(event: Mapping[str, Any]) -> Attempt:
+def _started(event: Mapping[str, Any]) -> Attempt:
     return Attempt(
         started_at=moment(event["time"]),
         ended_at=None,

@@ -49,7 +49,7 @@ def learn_tails(name: str, root: Path, environment: Mapping[str, str], now: date
     if not place.is_dir():
         return
     folders = sorted(child for child in place.iterdir() if child.is_dir() and not child.is_symlink())
-    begins = [_begun(run_folder) for run_folder in folders]
+    begins = [_start_of(run_folder) for run_folder in folders]
     for path, following in zip(folders, [*begins[1:], None], strict=True):
         folder = RunFolder(path=path)
         measurement = _unknown(folder, now)
@@ -81,7 +81,7 @@ def _unknown(folder: RunFolder, now: datetime) -> Measurement | None:
     return None if settled or now - measurement.measured_at > KEPT else measurement
 
 
-def _begun(path: Path) -> datetime | None:
+def _start_of(path: Path) -> datetime | None:
     try:
         return datetime.strptime(path.name, STAMP).replace(tzinfo=UTC)
     except ValueError:

@@ -103,7 +103,7 @@ def shared_ledger(
 ) -> Ledger:
     """Every run of a shared ledger, the newest first; runs of this folder that it lacks are sent first."""
     store = _objects(uri, environment)
-    known = _known(store, environment, say)
+    known = _read_entries(store, environment, say)
     shared = {sent.entry.identity: sent.entry for sent in sorted(known, key=lambda sent: sent.order)}
     missing = {
         entry.identity: entry for entry in own.entries if _belongs(entry) and shared.get(entry.identity) != entry
@@ -129,7 +129,7 @@ def _objects(uri: str, environment: Mapping[str, str]) -> Objects:
     return Objects.at(Session(environment=environment, region=region), uri)
 
 
-def _known(store: Objects, environment: Mapping[str, str], say: Callable[[str], None]) -> list[_Sent]:
+def _read_entries(store: Objects, environment: Mapping[str, str], say: Callable[[str], None]) -> list[_Sent]:
     """The entries: from the index of an earlier look, and from S3 what came since."""
     # Where what was read of a ledger is kept: beside the prices, since it is the same for all folders
     mark = hashlib.sha256(store.uri.encode()).hexdigest()[:16]

@@ -55,7 +55,7 @@ def no_head(_plan: Plan) -> str | None:
     return None
 
 
-def _with_head_there(request: PlanRequest, plan: Plan, head: Head, say: Say) -> PlanRequest:
+def _with_deployed_head(request: PlanRequest, plan: Plan, head: Head, say: Say) -> PlanRequest:
     existing, new = head(plan), head_node(plan.place.nodes, request.storage.head_node)
     if existing is None or existing == new:
         return request
@@ -105,7 +105,7 @@ def gated_quote(
     """
     priced = price(path, now, options)
     rank, quoted = pick(priced, selection)
-    with_head = _with_head_there(priced.request, quoted.plan, head, say)
+    with_head = _with_deployed_head(priced.request, quoted.plan, head, say)
     if with_head != priced.request:
         priced = price_request(path, with_head, priced.catalog, now, options)
         rank, quoted = _at(priced, quoted.plan.place)
@@ -154,7 +154,7 @@ def fresh_quote(
             raise UnpricedError(gone, hint=f"{command(priced, 'plan')} shows the other candidates")
         catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())
         request = described(request, Session(environment=environment, region=place.region))
-        with_head = _with_head_there(request, first.plan, head, say)
+        with_head = _with_deployed_head(request, first.plan, head, say)
         priced = price_request(path, with_head, catalog, now, options)
         if with_head != request:
             first = _at(priced, place)[1]

@@ -89,11 +89,11 @@ def for_plan(request: PlanRequest, catalog: Catalog) -> tuple[Question, ...]:
         questions += _training_plans({type_.name: places[type_.name] for type_ in types if type_.training_plans}, count)
     ml = {f"ml.{type_.name}": places[type_.name] for type_ in types if type_.ml or _is_in_sagemaker(type_)}
     if any(target.managed for target in kinds) and any(option in options for option in ML_OPTIONS):
-        questions += _each(SAGEMAKER, ml)
+        questions += _by_name(SAGEMAKER, ml)
     if PurchaseOption.SAVINGS_PLAN in options:
         kind = request.purchase.plan_kind
-        questions += _each(SAVINGS_PLAN, places if kind is not SavingsPlanKind.SAGEMAKER else {})
-        questions += _each(
+        questions += _by_name(SAVINGS_PLAN, places if kind is not SavingsPlanKind.SAGEMAKER else {})
+        questions += _by_name(
             SAVINGS_PLAN, ml if kind in (None, SavingsPlanKind.SAGEMAKER) and request.target.kind else {}
         )
     return tuple(questions)
@@ -107,7 +107,7 @@ def for_place(place: Place, request: PlanRequest) -> tuple[Question, ...]:
     hosts = _hosts(request, (place.nodes,))
     questions = [*_on_demand(dict.fromkeys((*hosts, name), regions), {name: regions} if commits else {})]
     if target_of(place.target).managed:
-        questions += _each(SAGEMAKER, {ml: regions})
+        questions += _by_name(SAGEMAKER, {ml: regions})
     match place.option:
         case PurchaseOption.SPOT:
             questions += _spot({name: regions})
@@ -116,7 +116,7 @@ def for_place(place: Place, request: PlanRequest) -> tuple[Question, ...]:
         case PurchaseOption.TRAINING_PLAN:
             questions += _training_plans({name: regions}, place.nodes)
         case PurchaseOption.SAVINGS_PLAN:
-            questions += _each(SAVINGS_PLAN, {ml if place.plan_kind is SavingsPlanKind.SAGEMAKER else name: regions})
+            questions += _by_name(SAVINGS_PLAN, {ml if place.plan_kind is SavingsPlanKind.SAGEMAKER else name: regions})
         case _:
             pass
     return tuple(questions)
@@ -136,7 +136,7 @@ def for_everything(catalog: Catalog) -> tuple[Question, ...]:
     questions += _training_plans(
         {type_.name: places[type_.name] for type_ in types if type_.training_plans and type_.name in places}, 1
     )
-    questions += [*_each(SAGEMAKER, ml), *_each(SAVINGS_PLAN, chips), *_each(SAVINGS_PLAN, ml)]
+    questions += [*_by_name(SAGEMAKER, ml), *_by_name(SAVINGS_PLAN, chips), *_by_name(SAVINGS_PLAN, ml)]
     return tuple(questions)
 
 
@@ -221,7 +221,7 @@ def _on_demand(places: Places, reserved: Places) -> Iterator[Question]:
             yield Question(kind=ON_DEMAND, names=(name,), regions=regions, reserved=name in reserved)
 
 
-def _each(kind: str, places: Places) -> Iterator[Question]:
+def _by_name(kind: str, places: Places) -> Iterator[Question]:
     for name, regions in places.items():
         if regions:
             yield Question(kind=kind, names=(name,), regions=regions)

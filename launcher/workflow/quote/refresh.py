@@ -260,7 +260,7 @@ def _reachable(
     return tuple(left), tuple(sorted(asked_regions - usable))
 
 
-def _known(question: Question, catalog: Catalog) -> dict[Key, Known]:
+def _recent_rows(question: Question, catalog: Catalog) -> dict[Key, Known]:
     kinds: tuple[str, ...] = (question.kind, "reserved") if question.reserved else (question.kind,)
     names: Collection[str] = question.names
     if question.kind in _FILE_KINDS:
@@ -316,7 +316,7 @@ class _Run:
             self.say(f"  {have} of {len(questions)} answers are reused from the unfinished refresh")
         self.total = len(missing)
         with stage(self.say, self._questions) as self.asking:
-            self._ask({question: _known(question, catalog) for question in missing})
+            self._ask({question: _recent_rows(question, catalog) for question in missing})
         if not self.failures and not self.refused:
             self.cache.finish()
         return RefreshReport(
@@ -362,7 +362,7 @@ class _Run:
         prices = "no price" if not number else "1 price" if number == 1 else f"{number} prices"
         refused = f", {len(answer.refusals)} refused" if answer.refusals else ""
         words = f"{question.words}: {prices}{refused}"
-        self._came(words)
+        self._answered(words)
         (self.say if answer.refusals else self.asking.detail)(f"  {self._place}  {words}")
 
     def _fail(self, question: Question, problem: AwsError) -> None:
@@ -372,11 +372,11 @@ class _Run:
         self.came += 1
         reported = any(failure.message == problem.message for _, failure in self.failures)
         self.failures.append((question.words, problem))
-        self._came(question.words)
+        self._answered(question.words)
         if not reported:
             self.say(f"  {self._place}  {question.words}: failed: {problem.message}")
 
-    def _came(self, words: str) -> None:
+    def _answered(self, words: str) -> None:
         self.asking.now(f"{self._place} answers, {words}", share=self.came / max(1, self.total))
 
     @property

@@ -65,7 +65,7 @@ def survey(store: Objects) -> tuple[Checkpoint, ...]:
         step = step_of_folder_key(key)
         if step is not None:
             by_step.setdefault(step, []).append(key)
-    judged = [_judged(store, step, by_step[step], sizes, written) for step in sorted(by_step, reverse=True)]
+    judged = [_checkpoint(store, step, by_step[step], sizes, written) for step in sorted(by_step, reverse=True)]
     needed = frozenset().union(*(checkpoint.needs for checkpoint in judged if checkpoint.whole))
     superseded = (
         superseded_steps(store.read(SUPERSEDED_KEY).decode(errors="replace")) if SUPERSEDED_KEY in sizes else {}
@@ -89,7 +89,7 @@ def step_of_folder_key(key: str) -> int | None:
     return step_of_folder(folder) if slash else None
 
 
-def _judged(
+def _checkpoint(
     store: Objects, step: int, keys: list[str], sizes: Mapping[str, int], written: Mapping[str, datetime]
 ) -> Checkpoint:
     bare = Checkpoint(

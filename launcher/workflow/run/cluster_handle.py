@@ -115,8 +115,8 @@ def _head_node(plan: Plan, done: Deployed, session: Session, target: DeployTarge
 
 
 def _mark(target: DeployTarget) -> str | None:
-    stays = target.emulator.stays if target.emulator is not None else None
-    return stays.mark if stays is not None else None
+    record = target.emulator.record if target.emulator is not None else None
+    return record.mark if record is not None else None
 
 
 def handle_over_ssh(plan: Plan, session: Session) -> ClusterHandle:

@@ -56,7 +56,7 @@ from launcher.workflow.run.cluster_handle import ClusterHandle, cluster_handle, 
 from launcher.workflow.run.disruption import disruption_for, guard_called
 from launcher.workflow.run.follow import Follower, Listeners, Progress, StopCondition
 from launcher.workflow.run.meter import MeterReader, quoted_figures
-from launcher.workflow.run.relaunch import begun_below, put_below, refuse_fresh, reminding
+from launcher.workflow.run.relaunch import prefix_suffix, put_below, refuse_fresh, reminding
 from launcher.workflow.run.submission import fresh_key
 from launcher.workflow.run.submission_watch import Mirror, NoCapacityError, RemoteWatch
 
@@ -324,7 +324,7 @@ def _go(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions, sta
     if target.emulator is not None:
         stack.callback(_keep_logs, target.emulator, folder)
     with ExitStack() as unsubmitted:
-        if (target.emulator is None or target.emulator.stays is not None) and deploys(quoted.plan):
+        if (target.emulator is None or target.emulator.record is not None) and deploys(quoted.plan):
             keep, aws = partial(setattr, story, "stacks"), target.context.environment
             cost_notice = report_running_costs(
                 quoted.plan, aws, priced.catalog, options.notify, keep, sandbox=target.emulator is not None
@@ -348,7 +348,7 @@ def _probing(target: DeployTarget, plan: Plan, options: LaunchOptions) -> Deploy
 
 def _ready(launch: _Launch, story: LaunchLog, handle: ClusterHandle) -> Submission:
     target = launch.target
-    if target.emulator is None or target.emulator.stays is not None:
+    if target.emulator is None or target.emulator.record is not None:
         # A launcher that dies from here on leaves a run that `status` can complete.
         story.status = RunStatus.RUNNING
         story.write()
@@ -360,7 +360,7 @@ def _request(launch: _Launch, handle: ClusterHandle) -> JobRequest:
     plan = launch.quoted.plan
     store = launch.store(handle.names.store_uri, plan.place.region)
     first = launch.store(checkpoint_uri(plan, handle.names), plan.place.region)
-    below = begun_below(plan, first, launch.key if launch.options.fresh else None, launch.options.notify)
+    below = prefix_suffix(plan, first, launch.key if launch.options.fresh else None, launch.options.notify)
     return JobRequest(
         quoted=launch.quoted,
         bundle=put_below(launch.bundle, below),

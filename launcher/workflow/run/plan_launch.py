@@ -14,7 +14,7 @@ from launcher.model.report import Report
 from launcher.pricing.priced import Priced
 from launcher.records.run_folder import RunFolder
 from launcher.submit.jobs import NoPartitionError
-from launcher.workflow.deploy.deployment import deploys, head_there
+from launcher.workflow.deploy.deployment import deployed_head_node, deploys
 from launcher.workflow.deploy.difference import update_obstacle
 from launcher.workflow.deploy.endpoint import run_endpoint, show_endpoint
 from launcher.workflow.deploy.saved_plan import quoted_as_saved, saved_plan_of
@@ -190,7 +190,7 @@ def launch_plan(
     refuse_missing_trainer(path, plan_file.load(path), options.environment)
     saved = saved_plan_of(path, price_options, selection)
     # A saved plan is carried out as it is.
-    head = partial(head_there, options) if saved is None else no_head
+    head = partial(deployed_head_node, options) if saved is None else no_head
     story = _LaunchSequence(path=path, clock=clock, options=options, person=person, head=head)
     every_zone = replace(price_options, everything=True)
     if saved is None:

@@ -48,7 +48,7 @@ def refuse_fresh(plan: Plan) -> None:
         )
 
 
-def begun_below(plan: Plan, first: Objects, key: str | None, notify: Notify) -> str:
+def prefix_suffix(plan: Plan, first: Objects, key: str | None, notify: Notify) -> str:
     """Where below a plan's first checkpoints this launch's go: "", or what begins with a slash.
 
     `key` is given for a launch that begins anew; later launches go on from it.
@@ -105,14 +105,14 @@ def reminding(
 
     `second` is asked, and raises where somebody says no, before a job is submitted beside one of the same plan.
     """
-    if target.emulator is not None and target.emulator.stays is None:
+    if target.emulator is not None and target.emulator.record is None:
         return target
     context = target.context
 
     def approve() -> None:
         for line in earlier_run_lines(plan, context, now, fresh=fresh):
             context.notify(line)
-        if (running := _going_on(plan.name, folder, context)) is not None:
+        if (running := _running_job(plan.name, folder, context)) is not None:
             context.notify(f"warning: {running} (slipway attach {plan.name}, slipway cancel {plan.name})")
             second(f"submit a second job of {plan.name} beside it")
         context.approve()
@@ -120,7 +120,7 @@ def reminding(
     return replace(target, context=replace(context, approve=approve))
 
 
-def _going_on(name: str, folder: RunFolder, context: DeployContext) -> str | None:
+def _running_job(name: str, folder: RunFolder, context: DeployContext) -> str | None:
     """The plan's newest job from this folder, where it waits or runs still; an unknown one is told."""
     before = next((run for run in earlier_runs(name, folder) if recorded(run) is not None), None)
     if before is None:

@@ -23,7 +23,7 @@ from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder, 
 from launcher.records.run_state import RunState
 from launcher.records.submission import Submission, recorded
 from launcher.submit.jobs import GoneError
-from launcher.workflow.cluster.reach import environment_of_run, gone_where_removed, reached
+from launcher.workflow.cluster.reach import environment_of_run, gone_if_removed, reached
 from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.workflow.history.attempts import STOPPED, attempts, budget_stop, cancelled, closed, read_events
 from launcher.workflow.history.idle_tail import learn_tails
@@ -97,7 +97,7 @@ def run_state(
     if submission is None:
         return _with_stacks(_left(name, folder), folder, environment)
     try:
-        with gone_where_removed(submission, environment):
+        with gone_if_removed(submission, environment):
             return _current_state(name, folder, submission, environment, notify)
     except GoneError as gone:
         notify(gone.message)
@@ -118,7 +118,7 @@ def _current_state(
         Mirror(source=source, job=recorded_submission.submitted, folder=folder.path / JOB_FOLDER).sync()
     split_log(folder, source.log_name(recorded_submission.submitted))
     before = _left(name, folder).status
-    now, judged = datetime.now(UTC), _judged(name, folder, recorded_submission, facts)
+    now, judged = datetime.now(UTC), _state(name, folder, recorded_submission, facts)
     if judged.status not in _OF_ENDING.values():
         simulated = judged.report is not None and judged.report.simulated
         return replace(judged, meter=meter_of(folder, now, None if simulated else environment))
@@ -197,7 +197,7 @@ def _deployed(folder: RunFolder, report: Report | None) -> tuple[str, ...]:
     return tuple(sorted(name for name in {*outputs, *states} if states.get(name) != stacks.REMOVED))
 
 
-def _judged(name: str, folder: RunFolder, submission: Submission, facts: JobFacts | None) -> RunState:
+def _state(name: str, folder: RunFolder, submission: Submission, facts: JobFacts | None) -> RunState:
     """A run by what its scheduler says, the agent and the trainer wrote; its report is brought up to date."""
     place = folder.path / JOB_FOLDER
     forgotten = "cancelled" if submission.cancelled else _OF_ENDING.get(ending(place) or "", UNKNOWN)

@@ -10,7 +10,7 @@ from launcher.records.command_record import goes_on
 from launcher.records.run_folder import JOB_FOLDER, RunFolder
 from launcher.records.submission import Submission, recorded
 from launcher.submit.jobs import UnreachableError
-from launcher.workflow.cluster.reach import environment_of, gone_where_removed, reached
+from launcher.workflow.cluster.reach import environment_of, gone_if_removed, reached
 from launcher.workflow.run.meter import MeterReader
 from launcher.workflow.run.status import run_state, split_log
 from launcher.workflow.run.submission import look_again
@@ -56,7 +56,7 @@ def follow_logs(
     if submission is None:
         say(f"{name}: {run_state(name, folder, environment).status}")
         return
-    with gone_where_removed(submission, environment), closing(reached(submission, environment)) as way:
+    with gone_if_removed(submission, environment), closing(reached(submission, environment)) as way:
         recorded_submission = look_again(folder, way.source)
         if recorded_submission is None:
             raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")

@@ -43,7 +43,7 @@ def subnets(reading: Reading) -> None:
     checks.equal("route tables in use", set(reading.ids("AWS::EC2::RouteTable")), set(tables.values()))
 
 
-def ways_out(reading: Reading) -> None:
+def check_nat_gateway(reading: Reading) -> None:
     """The private subnet leaves through the NAT gateway, which is up and has the stack's address."""
     checks, session = reading.checks, reading.session
     gateway_ids = reading.ids("AWS::EC2::NatGateway")
@@ -216,7 +216,7 @@ def fits(plan_type: str, nodes: int, option: PurchaseOption, running: ClusterSta
 _BELOW: Readers = (
     (vpc, ("AWS::EC2::VPC", "AWS::EC2::InternetGateway", "AWS::EC2::VPCGatewayAttachment")),
     (subnets, ("AWS::EC2::Subnet", "AWS::EC2::RouteTable", "AWS::EC2::SubnetRouteTableAssociation")),
-    (ways_out, ("AWS::EC2::NatGateway", "AWS::EC2::EIP", "AWS::EC2::Route")),
+    (check_nat_gateway, ("AWS::EC2::NatGateway", "AWS::EC2::EIP", "AWS::EC2::Route")),
     (endpoints, ("AWS::EC2::VPCEndpoint",)),
     (flow_log, ("AWS::EC2::FlowLog",)),
     (store.checkpoint_buckets, ("AWS::S3::Bucket", "AWS::S3::BucketPolicy")),

@@ -106,7 +106,7 @@ purchase: {option: on-demand}
 """
 
 
-def asked_for(text, aws, folder):
+def is_requested_spot(text, aws, folder):
     """A fresh quote of a plan file with credentials."""
     path = folder / "plan.yaml"
     path.write_text(text)
@@ -117,7 +117,7 @@ def asked_for(text, aws, folder):
 
 def test_an_endpoint_is_priced_anew_before_it_is_deployed(aws, tmp_path):
     aws.products = [ml_product("ml.inf2.xlarge", "us-east-2", "Hosting", "0.95", "USE2-Host:ml.inf2.xlarge")]
-    quote = asked_for(SERVING, aws, tmp_path)
+    quote = is_requested_spot(SERVING, aws, tmp_path)
     assert quote.gate.allowed
     assert (quote.price.usd, quote.price.as_of) == (Decimal("0.95"), NOW.date())
     assert aws.operations()
@@ -127,7 +127,7 @@ def test_a_verdict_against_an_endpoint_is_given_before_aws_is_asked(aws, tmp_pat
     chat = SERVING.replace("qwen3-embedding-0.6b", "llama-3.1-8b").replace("    task: embedding\n", "")
     chat = chat.replace("input_tokens: 400", "input_tokens: 400\n    output_tokens: 100").replace("_s: 5", "_s: 0.01")
     with pytest.raises(ImpossibleError, match="the verdict is against it"):
-        asked_for(chat.replace("inf2.xlarge", "inf2.8xlarge"), aws, tmp_path)
+        is_requested_spot(chat.replace("inf2.xlarge", "inf2.8xlarge"), aws, tmp_path)
     assert aws.operations() == []
 
 

@@ -10,7 +10,7 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
-from launcher.workflow.run.relaunch import begun_below, earlier_run_lines, refuse_fresh
+from launcher.workflow.run.relaunch import earlier_run_lines, prefix_suffix, refuse_fresh
 from tests.plans import NOW
 
 PLACE = "s3://team-store/runs/llm"
@@ -51,7 +51,7 @@ def launched(account, plan, messages):
     """A launch of the plan: its messages before the question; then it is submitted."""
     lines = list(earlier_run_lines(plan, SimpleNamespace(environment=account.environment), NOW))
     first = Objects.at(Session(environment=account.environment, region="us-east-1"), PLACE)
-    begun_below(plan, first, None, messages.append)
+    prefix_suffix(plan, first, None, messages.append)
     return lines
 
 
