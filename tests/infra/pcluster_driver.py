@@ -1,5 +1,7 @@
-"""ParallelCluster's validation of files, run in its own environment."""
+"""ParallelCluster's validation of files, run in its own environment by one process for all tests of a worker."""
 
+import atexit
+import functools
 import json
 import subprocess
 from pathlib import Path
@@ -10,10 +12,18 @@ PYTHON = ROOT / ".venv-pcluster" / "bin" / "python"
 DRIVER = Path(__file__).with_name("pcluster_schema.py")
 
 
-def ask(what, files):
-    """The driver's answer about some files, in their order."""
-    words = [str(PYTHON), str(DRIVER), what, *map(str, files)]
-    answer = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stderr
-    document = json.loads(answer.stdout.splitlines()[-1])
-    return [document[str(path)] for path in files]
+@functools.cache
+def _process():
+    process = subprocess.Popen([str(PYTHON), str(DRIVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(process.stdin.close)
+    return process
+
+
+def ask(operation, files):
+    """The driver's answer for each of the files, in their order."""
+    process = _process()
+    process.stdin.write(json.dumps([operation, *map(str, files)]) + "\n")
+    process.stdin.flush()
+    answer = json.loads(process.stdout.readline() or '"the driver has ended"')
+    assert isinstance(answer, dict), answer
+    return [answer[str(path)] for path in files]

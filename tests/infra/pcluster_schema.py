@@ -1,15 +1,18 @@
-"""ParallelCluster's own judgement of cluster configurations; run with .venv-pcluster's interpreter, never imported.
+"""ParallelCluster's own validation of cluster configurations; run with .venv-pcluster's interpreter, never imported.
 
-    python pcluster_schema.py schema FILE...      its schema: no AWS, no mocks
-    python pcluster_schema.py image FILE...       the same for configurations of images
-    python pcluster_schema.py full FILE...        all its validators, on an AWS played by moto
-    python pcluster_schema.py interfaces FILE...  the network interfaces it gives the nodes
-    python pcluster_schema.py stop GUARD...       the status it finds after the guard has stopped a running fleet
-    python pcluster_schema.py policies FILE...    the update policy of each key of its schema; the file is not read
-    python pcluster_schema.py update FILE...      what it says of an update: {old, new, fleet, logins}
+Reads requests from standard input, one JSON list a line: the operation and the files. Answers with one line each: a
+JSON object with a list for each file, or the traceback as a JSON string. Operations:
 
-Prints one JSON object: for each file a list. `full` and `interfaces` exchange ids of subnets, groups, images and
-policies for ones that the played AWS has.
+    schema      the schema's errors: no AWS, no mocks
+    image       the same for configurations of images
+    full        the messages of all validators, on AWS emulated by moto
+    interfaces  the network interfaces of the nodes
+    templates   the CloudFormation templates of the cluster, nested stacks included
+    stop        the fleet's status before and after the guard (the file) stops a running fleet
+    policies    the update policy of each key of the schema; the file is not read
+    update      whether each change of an update is allowed: {old, new, fleet, logins}
+
+`full`, `interfaces` and `templates` replace ids of subnets, groups, images and policies by emulated ones.
 """
 
 import importlib.util
@@ -17,6 +20,7 @@ import json
 import os
 import socket
 import sys
+import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 from unittest import mock
@@ -228,6 +232,20 @@ def interfaces(configuration):
     return loaded(configuration, lay_out)
 
 
+def templates(configuration):
+    """The template of the cluster and those of its nested stacks."""
+    from pcluster.models.s3_bucket import S3Bucket
+    from pcluster.templates.cdk_builder import CDKTemplateBuilder
+
+    def build(cluster):
+        bucket = S3Bucket(name="set-up", service_name="slipway", stack_name="slipway", artifact_directory="slipway")
+        cluster.cluster_name = "slipway"
+        template, assets = CDKTemplateBuilder().build_cluster_template(cluster, bucket, "slipway", "/aws/slipway")
+        return [template, *(asset["content"] for asset in assets)]
+
+    return loaded(configuration, build)
+
+
 def stop(path):
     """The fleet's status by ParallelCluster's own reading, before and after the guard's code has asked for a stop."""
     import boto3
@@ -286,18 +304,31 @@ def update(state):
     return sorted([".".join([*each.path, each.key]), verdict == "SUCCEEDED"] for each, verdict in judged)
 
 
+OPERATIONS = {
+    operation.__name__: operation for operation in (schema, image, full, interfaces, templates, policies, update)
+}
+
+
+def answered(operation, path):
+    """The result of one operation on one file."""
+    if operation == "stop":
+        return stop(path)
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return OPERATIONS[operation](yaml.load(Path(path).read_text(encoding="utf-8"), loader))  # noqa: S506 - a safe one
+
+
 def main():
-    """Judge the files of the command line."""
+    """Answer requests until standard input ends."""
     os.environ.update(ENVIRONMENT)
-    if sys.argv[1] == "stop":
-        answers = {path: stop(path) for path in sys.argv[2:]}
-    else:
-        judges = {"schema": schema, "image": image, "full": full, "interfaces": interfaces}
-        judge = {**judges, "policies": policies, "update": update}[sys.argv[1]]
-        texts = {path: Path(path).read_text(encoding="utf-8") for path in sys.argv[2:]}
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        answers = {path: judge(yaml.load(text, loader)) for path, text in texts.items()}  # noqa: S506 - a safe one
-    sys.stdout.write(json.dumps(answers) + "\n")
+    answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
+    for line in sys.stdin:
+        operation, *paths = json.loads(line)
+        try:
+            answer = {path: answered(operation, path) for path in paths}
+        except Exception:  # noqa: BLE001 - the test fails with it
+            answer = traceback.format_exc()
+        answers.write(json.dumps(answer, default=str) + "\n")
+        answers.flush()
 
 
 if __name__ == "__main__":

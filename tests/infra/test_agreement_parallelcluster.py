@@ -1,9 +1,5 @@
 """ParallelCluster's own template of a shown configuration agrees with the quote."""
 
-import json
-import subprocess
-from pathlib import Path
-
 import pytest
 
 from launcher.model import monitoring, sizing
@@ -13,12 +9,11 @@ from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from tests.infra.agreement import HEAD_ALARMS, IMAGE_GIB, resources
 from tests.infra.conftest import PLAN_FILES
-from tests.plans import NOW, ROOT
+from tests.infra.pcluster_driver import ask
+from tests.plans import NOW
 
 pytestmark = [pytest.mark.pcluster, pytest.mark.xdist_group("pcluster")]
 
-PYTHON = ROOT / ".venv-pcluster" / "bin" / "python"
-DRIVER = Path(__file__).with_name("pcluster_template.py")
 EXAMPLE = "p4d-lustre"
 """The one with a file system and a login node."""
 PRICED = {
@@ -60,11 +55,8 @@ def templates(tmp_path_factory, quoted, catalog):
     (text,) = [file.text for file in files if file.path.endswith("cluster.yaml")]
     path = tmp_path_factory.mktemp("template") / "cluster.yaml"
     path.write_text(text, encoding="utf-8")
-    words = [str(PYTHON), str(DRIVER), str(path)]
-    answer = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stderr
-    made = json.loads(answer.stdout.splitlines()[-1])[str(path)]
-    return {str(index): each for index, each in enumerate(made)}
+    (templates,) = ask("templates", [path])
+    return {str(index): template for index, template in enumerate(templates)}
 
 
 @pytest.fixture(scope="module")
