@@ -1,7 +1,7 @@
 """The command line.
 
-What a short command loads and makes lives to its end: looking for garbage every few hundred objects finds none, and
-takes a tenth of its time; every hundred thousand it costs nothing. That is said here, before the first of it is loaded.
+Objects of a short command live until it ends, so frequent garbage collection finds nothing and takes a tenth of the
+time. A threshold of a hundred thousand objects costs nothing. It is set here, before other modules are imported.
 """
 
 import gc

@@ -148,11 +148,11 @@ def front() -> typer.Typer:
 
 
 def _nothing() -> None:
-    """What stands for a command in the front."""
+    """Placeholder for a command in the front."""
 
 
 def __getattr__(name: str) -> Any:
-    """`app`, with every command; it is built when it is asked for, so that one command loads no other's modules."""
+    """Build `app` with every command on first access, so that one command does not import the others."""
     if name == "app":
         return application()
     raise AttributeError(name)
@@ -165,7 +165,7 @@ def _command_line(words: Sequence[str]) -> typer.Typer:
 
 
 def _complete() -> NoReturn:
-    """Tell a shell what may follow; whatever goes wrong puts nothing on the line that a person is typing."""
+    """Print shell completions; an error prints nothing, so that the user's line stays intact."""
     # Typer would have rich wrap what an option does, and a shell takes the second line for another word.
     sys.modules["rich"] = None  # type: ignore[assignment]
     try:
@@ -179,7 +179,7 @@ def _complete() -> NoReturn:
 
 
 def _ordered(words: Sequence[str]) -> list[str]:
-    """The words with -v and --no-pager in front, wherever they were typed; what follows -- is nobody's option.
+    """Move -v and --no-pager to the front, wherever they were typed; words after -- are not options.
 
     >>> _ordered(["launch", "plan.yaml", "-v"]), _ordered(["cdk", "--", "diff", "-v"])
     (['-v', 'launch', 'plan.yaml'], ['cdk', '--', 'diff', '-v'])
@@ -191,7 +191,7 @@ def _ordered(words: Sequence[str]) -> list[str]:
 
 
 def _silence() -> None:
-    """Let what is still to be printed go nowhere: nobody reads it, or there is no room for it."""
+    """Discard remaining output: the reader has gone, or the disk is full."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -205,7 +205,7 @@ def _refused_by_system(problem: OSError) -> int:
 
 
 def _internal(problem: Exception) -> int:
-    """Say that something is wrong in here, and where when more is to be said."""
+    """Report an internal error, with its traceback if verbose."""
     if output.verbose():
         import traceback
 
@@ -215,7 +215,7 @@ def _internal(problem: Exception) -> int:
 
 
 def _misused(problem: Any) -> int:
-    """Say what is wrong with the words that were typed, in typer's way; as JSON where that was asked for."""
+    """Report a usage error in typer's form, or as JSON if --json was given."""
     # Typer has some words checked by Pydantic, which begins so.
     problem.message = problem.message.removeprefix("Value error, ")
     if output.wants_json():
@@ -237,7 +237,7 @@ def _encode_anything() -> None:
 
 
 def _refuse_closed_output(*, closed: bool) -> None:
-    """Stop before anything is done where nobody can get the result, which the caller does not see otherwise.
+    """Stop before any work if standard output is closed; the result would be lost without a message.
 
     Raises:
         SlipwayError: standard output is closed.

@@ -1,7 +1,7 @@
 """Converts arguments of the command line to values, without loading Pydantic.
 
-Typer turns every word into a value by Pydantic, whose import takes as long as pricing a plan does. Flags, text, paths,
-numbers and parameters with a parser of their own need none of it; the others are left to Typer.
+Typer converts arguments with Pydantic, whose import takes as long as pricing a plan. This module converts flags, text,
+paths, numbers and parameters with their own parser; Typer converts the rest.
 """
 
 import math

@@ -18,11 +18,11 @@ RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"^\s*(─+)$|^\s*\[ *[0-9:]+\]", DIM),
     )
 )
-"""What is coloured: the first group of a pattern, or all that it matches."""
+"""Patterns to color: the first group of a match, or the whole match."""
 
 
 def is_colored(stream: TextIO) -> bool:
-    """Whether a stream shows colours: a terminal, and nobody asked for none (NO_COLOR, TERM=dumb)."""
+    """Whether a stream shows colors: it is a terminal, and neither NO_COLOR nor TERM=dumb is set."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -37,7 +37,7 @@ def dimmed(line: str, stream: TextIO) -> str:
 
 
 def _pieces(line: str) -> Iterator[str]:
-    """A line with what the rules name in colour; where two name the same place, the first rule has it."""
+    """The line with matches of the rules colored; where two rules match the same text, the first one wins."""
     pieces: list[tuple[int, int, str]] = []
     for pattern, code in RULES:
         for match in pattern.finditer(line):

@@ -1,4 +1,4 @@
-"""`slipway compare`: one job on every machine, GPU against Trainium with the port in it, and a verdict."""
+"""`slipway compare`: one job on every accelerator, GPU against Trainium including the port, and a verdict."""
 
 import typer
 

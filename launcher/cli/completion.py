@@ -1,7 +1,7 @@
-"""What may follow on a line that is being typed: plan files, runs, clusters, regions, instance types, kinds of price.
+"""Shell completion: plan files, runs, clusters, regions, instance types, kinds of price.
 
-A shell asks for these while a person waits: each reads names alone, and nothing here loads what prices or plans. A name
-that a shell would have to quote is left out; where nothing is left, the shell's own files are offered.
+A user waits for completions, so each reads only names and imports no pricing or planning code. Names that a shell
+would have to quote are left out; without any candidate, the shell completes file names.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 VARIABLE = "_SLIPWAY_COMPLETE"
-"""Variable of the environment by which a shell asks typer for the words that may follow."""
+"""The environment variable with which a shell requests completions from typer."""
 _LINES = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 """Where typer's scripts put the line: bash's, then everybody else's."""
 _PLAIN = re.compile(r"[\w./+@%,=-]+")
@@ -106,7 +106,7 @@ def _keys(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def price_kinds(incomplete: str) -> list[str]:  # noqa: ARG001 - as above
-    """What a listing of prices can be narrowed to."""
+    """The kinds that a price list can be filtered by."""
     from launcher.catalog.listing import KINDS
 
     return list(KINDS)

@@ -9,27 +9,27 @@ from launcher.model.errors import DeclinedError, InterruptedAtQuestionError, Unr
 
 
 def refuse_without_terminal(what: str, *, yes: bool, flags: str = "--yes") -> None:
-    """Refuse before any work where nobody could be asked afterwards.
+    """Refuse before any work if the user cannot confirm later.
 
     Args:
-        what: what would be asked, as a verb.
-        yes: whether everything that would be asked is answered already.
-        flags: what answers it on the command line.
+        what: the action to confirm, as a verb.
+        yes: whether the command line answers every question.
+        flags: the flags that answer it on the command line.
 
     Raises:
-        UnreadableInputError: there is no terminal and no answer.
+        UnreadableInputError: standard input is no terminal, and no flag answers.
     """
     if not yes and not sys.stdin.isatty():
         raise UnreadableInputError(f"cannot ask whether to {what}: no terminal", hint=f"add {flags}")
 
 
 def confirm(what: str, *, yes: bool) -> None:
-    """Ask; without a terminal there is nobody to ask.
+    """Ask the user for confirmation.
 
     Raises:
-        UnreadableInputError: there is no terminal and no --yes.
-        DeclinedError: the answer is no.
-        InterruptedAtQuestionError: there was none.
+        UnreadableInputError: standard input is no terminal, and --yes is missing.
+        DeclinedError: the user answered no.
+        InterruptedAtQuestionError: the user interrupted the question.
     """
     if yes:
         return
@@ -44,15 +44,15 @@ def confirm(what: str, *, yes: bool) -> None:
 
 
 def confirm_by_name(what: str, name: str, *, given: str | None) -> None:
-    """Have a name typed before something that cannot be undone; --yes does not answer this.
+    """Ask for a typed name before an irreversible action; --yes does not answer this question.
 
     Args:
-        what: what would be done, as a verb.
-        name: what has to be typed.
-        given: what the command line says already.
+        what: the action, as a verb.
+        name: the name to type.
+        given: the name on the command line.
 
     Raises:
-        UnreadableInputError: another name was given, or there is nobody to ask.
+        UnreadableInputError: the name is wrong, or standard input is no terminal.
     """
     if given is None:
         if not sys.stdin.isatty():

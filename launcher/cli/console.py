@@ -150,7 +150,7 @@ class Console(StepPrinter):
         self.say = output.talking()
 
     def show(self, priced: Priced, *, called: bool) -> None:
-        """The candidates, where more is to be said: who launches has chosen."""
+        """Print the candidates if verbose."""
         if not output.verbose():
             return
         from launcher.answers.plan import page
@@ -159,7 +159,7 @@ class Console(StepPrinter):
             output.say(line)
 
     def quote(self, picked: Picked) -> None:
-        """The quote: what decides, or all of it where more is to be said."""
+        """Print the quote: the figures to decide by, or all of it if verbose."""
         priced, rank, quoted = picked
         width = output.terminal_width()
         whole = quote_page(quoted, rank, width, priced, explained=True) if output.verbose() else None
@@ -167,7 +167,7 @@ class Console(StepPrinter):
             output.say(line)
 
     def refuse_unless_answerable(self, what: str) -> None:
-        """Nobody can be asked without a terminal."""
+        """Refuse if standard input is no terminal."""
         refuse_without_terminal(what, yes=self.yes)
 
     def approve(self, what: str) -> None:

@@ -1,4 +1,4 @@
-"""`slipway diff`: what a change of plans does to their totals, for a person or for a pull request."""
+"""`slipway diff`: how a change of plan files changes their totals, for the terminal or a pull request."""
 
 import math
 import os

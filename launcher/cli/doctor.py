@@ -1,4 +1,4 @@
-"""`slipway doctor`: what an account lacks of what a plan needs, before the money."""
+"""`slipway doctor`: what an account lacks for a plan, before money is spent."""
 
 from pathlib import Path
 from typing import Annotated

@@ -92,7 +92,7 @@ def launch(
 
 
 def _print_report(folder: "RunFolder", report: "Report", *, json: bool, rehearsed: Path | None) -> None:
-    """The report, where it is kept, and what to type next; after a launch in the sandbox, of that file, for real."""
+    """Print the report, its path and the next commands; after a launch in the sandbox, those for AWS."""
     from launcher.records.documents import report_document
 
     if json:

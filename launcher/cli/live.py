@@ -1,6 +1,6 @@
-"""What is in progress, drawn below everything else on standard error: every second anew, and gone when it is over.
+"""Progress of running stages, drawn as the last lines on standard error: redrawn every second, removed at the end.
 
-Where standard error is no terminal nothing is drawn; a stage that lasts says every few minutes that it does.
+If standard error is no terminal, nothing is drawn; a long stage prints every few minutes that it still runs.
 """
 
 import os
@@ -18,15 +18,15 @@ from launcher.model.units import clock
 
 SECOND = 1.0
 HEARTBEAT_S = 300.0
-"""Between two lines of a stage that lasts, where nothing is drawn: some hosts end what is silent for ten minutes."""
+"""Seconds between two lines of a long stage in a pipe: some CI hosts end a job that is silent for ten minutes."""
 PLACE = len("  [ 0:00]")
-"""Columns of a step's clock: the clocks of what is in progress stand below it."""
+"""Width of a step's time, columns; the times of work in progress are aligned with it."""
 _LEFT_FREE = 4
-"""Lines of the terminal that what is drawn leaves to the story."""
+"""Terminal rows that the drawn lines leave free for other output."""
 
 
 class Screen:
-    """The lines that are drawn last; whatever else is printed goes by above them (`aside`)."""
+    """The lines at the bottom of the terminal; other output is printed above them (`aside`)."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -36,12 +36,12 @@ class Screen:
 
     @property
     def drawing(self) -> bool:
-        """Whether what is in progress is drawn: standard error is a terminal whose cursor moves."""
+        """Whether progress is drawn: standard error is a terminal whose cursor moves."""
         return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """A block that prints or asks something; what is in progress is away meanwhile."""
+        """A block that prints or asks; the drawn lines are removed until it ends."""
         with self._lock:
             self._erase()
             try:
@@ -69,7 +69,7 @@ class Screen:
             self.changed()
 
     def changed(self) -> None:
-        """Draw what is in progress now."""
+        """Redraw the lines."""
         with self.aside():
             pass
 

@@ -1,4 +1,4 @@
-"""`slipway logs`: what the attempts of a run printed."""
+"""`slipway logs`: the output of a run's attempts."""
 
 import os
 import sys
@@ -66,6 +66,6 @@ def _refuse_endpoint(name: str, endpoint: Mapping[str, str] | None) -> None:
 
 
 def _write(data: bytes) -> None:
-    """Pass on what a job printed as it is: a piece may end within a letter."""
+    """Write job output unchanged: a chunk may end within a character."""
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()

@@ -141,12 +141,12 @@ def environment_of(name: str, *, sandbox: bool, region: str | None) -> dict[str,
     """The environment of a command about a plan's newest run: the account's or the sandbox's.
 
     Args:
-        name: the plan's.
-        sandbox: --sandbox was given: the running sandbox, whatever the newest run used.
-        region: the value of --region: without --sandbox, the account in this region, whatever the newest run used.
+        name: the plan's name.
+        sandbox: whether --sandbox was given: use the running sandbox, whatever the newest run used.
+        region: the value of --region: without --sandbox, use the account in this region, whatever the newest run used.
 
     Raises:
-        ImpossibleError: that sandbox does not run.
+        ImpossibleError: no sandbox is running.
     """
     if sandbox or region is not None:
         return environment(sandbox=sandbox)
@@ -174,7 +174,7 @@ def price_cache() -> Path:
 
 
 def price_options(**chosen: Any) -> "PriceOptions":
-    """How a command of this folder prices, with the person's own cache; `chosen` are the fields of PriceOptions."""
+    """Pricing options of commands in this folder, with the user's price cache; `chosen` are fields of PriceOptions."""
     from launcher.workflow.quote.options import PriceOptions
 
     return PriceOptions(cache=price_cache(), runs=Path.cwd(), **chosen)
@@ -197,5 +197,5 @@ def plan_name(text: str) -> str:
 
 
 def page_path(html: Path | None, name: str, kind: str, *, show: bool) -> Path | None:
-    """Where a page goes: where --html says, or for --open alone below .slipway; None where none is wanted."""
+    """The path of the HTML page: the value of --html, or below .slipway for --open alone; None without both."""
     return html if html is not None or not show else Path(".slipway") / "pages" / f"{name}-{kind}.html"

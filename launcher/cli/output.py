@@ -1,4 +1,4 @@
-"""Where a command's words go: results on standard output, chatter and errors on standard error."""
+"""Output of commands: results on standard output, progress and errors on standard error."""
 
 import json
 import os
@@ -19,20 +19,20 @@ from launcher.model.errors import ImpossibleError, SlipwayError
 
 Shown_contra = TypeVar("Shown_contra", contravariant=True)
 VERBOSE, PAGER = "SLIPWAY_VERBOSE", "PAGER"
-"""Variables of the environment: one says more, -v sets it; the other names the pager, and --no-pager that none is."""
+"""Environment variables: the first makes output verbose (-v sets it); the second names the pager (see --no-pager)."""
 WRITTEN = Event()
 """A JSON document, or the beginning of one, is on standard output: nothing else may follow it there."""
 NEXT = "  next: "
-"""How the line of a page begins that says what to type next."""
+"""The prefix of a page's line with the next command."""
 
 
 def verbose() -> bool:
-    """Whether more is to be said than usual."""
+    """Whether output is verbose."""
     return bool(os.environ.get(VERBOSE))
 
 
 class ReaderGoneError(Exception):
-    """Nobody reads the result any more (`| head`), which is no failure; typer would end with 1 of its own."""
+    """The reader of the result has gone (`| head`). No failure; typer would exit with 1."""
 
 
 @contextmanager
@@ -51,9 +51,9 @@ def result(lines: Iterable[str]) -> None:
 
 
 def page(lines: Sequence[str]) -> None:
-    """Print a page, through a pager where it is longer than the terminal that it goes to; the next command is chatter.
+    """Print a page, through a pager if it is longer than the terminal; the next command goes to standard error.
 
-    $PAGER names the pager, as everywhere; `PAGER=cat` is none, and so is --no-pager.
+    $PAGER names the pager; `PAGER=cat` and --no-pager use none.
     """
     shown = [line for line in lines if not line.startswith(NEXT)]
     while shown and not shown[-1]:
@@ -64,10 +64,10 @@ def page(lines: Sequence[str]) -> None:
 
 
 def save_html(path: Path, text: str, *, show: bool) -> None:
-    """Write a page of HTML, and show it in the user's browser where that is asked for.
+    """Write an HTML page, and open it in the browser if `show` is set.
 
     Raises:
-        ImpossibleError: it cannot be written, or would replace a file that is no such page.
+        ImpossibleError: the file cannot be written, or exists and is no such page.
     """
     from launcher.answers.html.page import BEGIN
     from launcher.records.run_folder import write_whole
@@ -169,18 +169,18 @@ def say(text: str = "") -> None:
 
 
 def talking() -> LiveNotifier:
-    """A listener that prints chatter, and shows what is in progress."""
+    """A notifier that prints progress and shows work in progress."""
     return LiveNotifier(say, details=verbose())
 
 
 def wants_json() -> bool:
-    """Whether the command line asks for JSON: `--json` before any `--`."""
+    """Whether the command line requests JSON: `--json` before any `--`."""
     words = sys.argv[1:]
     return "--json" in (words[: words.index("--")] if "--" in words else words)
 
 
 def refusal(problem: SlipwayError, *, sign: str = "error: ") -> None:
-    """Print why a command stopped: as JSON on standard output when JSON was asked for and nothing is there yet."""
+    """Print why a command stopped: as JSON on standard output if JSON was requested and nothing was printed yet."""
     if wants_json() and not WRITTEN.is_set():
         from launcher.records.documents import error_document
 

@@ -1,4 +1,4 @@
-"""`slipway outputs`: what a job has left as its result, and having it here."""
+"""`slipway outputs`: list and download the output files of a job."""
 
 from pathlib import Path
 from typing import Annotated

@@ -162,7 +162,7 @@ def _saved(path: Path, priced: "Priced", selection: str | None) -> list[str]:
 
 
 def _document(priced: "Priced", *, everything: bool) -> None:
-    """Print the plan as JSON; all candidates are more than anybody holds at once."""
+    """Print the plan as JSON, row by row: all candidates together would need too much memory."""
     from launcher.answers import plan as answer
 
     if everything:

@@ -90,7 +90,7 @@ def _save(target: "Path", quoted: "Quote", priced: "Priced", price_options: "Pri
 def _lines(
     quoted: "Quote", rank: int, priced: "Priced", verified: "Verification | None", *, explained: bool
 ) -> list[str]:
-    """The candidate in lines of the terminal's width, and below it what AWS's calculator said."""
+    """The candidate in lines of the terminal's width, followed by the result of AWS's calculator."""
     from launcher.answers.quote import page
     from launcher.answers.verification import verification_lines
 

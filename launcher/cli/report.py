@@ -1,4 +1,4 @@
-"""`slipway report`: what a run came to, beside what was quoted, and beside what AWS billed."""
+"""`slipway report`: the cost of a run, compared with its quote and with the AWS bill."""
 
 import os
 from pathlib import Path

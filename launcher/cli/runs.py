@@ -49,7 +49,7 @@ def _refuse(unreadable: list[str]) -> None:
 
 
 def _status(folder: RunFolder) -> str:
-    """How a run is doing by its folder: what its report says, or the command that made it."""
+    """The status of a run, from its report or from the command that created it."""
     from launcher.records.documents import stored_report
     from launcher.workflow.run.status import NOT_SUBMITTED, status_of
 

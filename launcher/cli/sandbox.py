@@ -1,4 +1,4 @@
-"""`slipway sandbox`: an AWS on this machine that stays, to rehearse every command in."""
+"""`slipway sandbox`: an emulated AWS on this machine that keeps running, to try every command."""
 
 import os
 import shlex
@@ -170,7 +170,7 @@ def _called(name: str) -> str:
 
 
 def _others(names: list[str]) -> list[str]:
-    """The person's other sandboxes, and how this folder would use one."""
+    """The user's other sandboxes, and how this folder would use one."""
     return [f"  also running: {name}; slipway sandbox start --name {name} uses it in this folder" for name in names]
 
 

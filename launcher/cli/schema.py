@@ -1,4 +1,4 @@
-"""`slipway schema`: the JSON Schema of a plan file, for editors, or of what a command prints with --json."""
+"""`slipway schema`: the JSON Schema of a plan file, for editors, or of a command's --json output."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`slipway spike`: measure a job on its machines before it is bought."""
+"""`slipway spike`: measure a job on its instance types before committing to them."""
 
 import shlex
 from pathlib import Path

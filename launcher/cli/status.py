@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from launcher.records.run_state import RunState
 
 LOOK_S = 15.0
-"""Between two looks of --watch; each asks the head node."""
+"""Seconds between two polls of --watch; each polls the head node."""
 
 
 def register(app: typer.Typer) -> None:

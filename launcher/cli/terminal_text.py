@@ -1,7 +1,7 @@
-"""What a job printed, without what would steer the terminal that shows it.
+"""Job output without control sequences that would steer the user's terminal.
 
-Colours (SGR) stay. Every other escape sequence of ECMA-48 goes: a title, the clipboard (OSC 52), the cursor, what the
-terminal would answer to. So do the C1 controls and all C0 ones but tab, line feed and carriage return.
+Colors (SGR) stay. Every other escape sequence of ECMA-48 is removed: titles, the clipboard (OSC 52), cursor moves,
+terminal queries. C1 controls and all C0 controls except tab, line feed and carriage return are removed too.
 """
 
 import re
@@ -14,7 +14,7 @@ _STEERING = re.compile(
     rb"|\xc2[\x80-\x9f]|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]"
 )
 _LONGEST = 4096
-"""Bytes of a sequence that goes on; what is longer is none."""
+"""The longest sequence, bytes; longer ones are no sequence."""
 
 
 class TerminalText:
@@ -37,7 +37,7 @@ class TerminalText:
 
     @staticmethod
     def _unfinished(data: bytes) -> int:
-        """Where a sequence begins that may go on behind the data; the end of the data where none does."""
+        """The start of a sequence that may continue after the data; the end of the data if none does."""
         end = len(data) - data.endswith(b"\xc2")
         for start in (data.rfind(b"\x1b"), data.rfind(b"\x1b", 0, max(0, data.rfind(b"\x1b")))):
             if start >= 0 and len(data) - start <= _LONGEST and _STEERING.match(data, start) is None:

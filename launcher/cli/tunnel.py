@@ -1,4 +1,4 @@
-"""`slipway tunnel`: a port of a node of a running job, on this machine."""
+"""`slipway tunnel`: forward a port of a job's node to this computer."""
 
 import os
 from pathlib import Path
