@@ -54,7 +54,7 @@ def gate_word(path: Path, plan: Plan, now: datetime) -> GateWord:
     if quote["digest"] != plan.digest:
         raise QuoteMismatchError(
             f"{path} is plan {plan.digest[:12]}, its quote is for {quote['digest'][:12]}: one was changed",
-            hint="slipway quote FILE prices a plan anew; a plan file of another name is deployed without a quote",
+            hint="slipway quote FILE prices a plan again; a plan file of another name is deployed without a quote",
         )
     gate = quote["gate"]
     if gate["verdict"] != "allow":

@@ -96,7 +96,7 @@ def budget_stop(plan: Plan, limits: Limits, place: StopPlace | None) -> BudgetSt
     if usd is None:
         return None
     if plan.request.workload.train is not None and place is None:
-        message = f"nothing notifies the job of {plan.name} to save before its machines end"
+        message = f"nothing notifies the job of {plan.name} to save before its nodes end"
         raise ValueError(message)
     return BudgetStop(
         usd=usd,

@@ -62,7 +62,7 @@ def hyperpod_widgets(plan: Plan, cluster_id: str, connect: str) -> list[dict[str
     region, name = plan.place.region, cluster_name(plan)
     lines = (
         f"A shell on the controller: `{connect}`",
-        f"Logs of scripts and machines: the log group `/aws/sagemaker/Clusters/{name}/{cluster_id}`",
+        f"Logs of scripts and nodes: the log group `/aws/sagemaker/Clusters/{name}/{cluster_id}`",
         f"The instances: `aws sagemaker list-cluster-nodes --region {region} --cluster-name {name}`",
     )
     jobs = [NAMESPACE, JOBS_METRIC, "Cluster", plan.cluster_name]
@@ -86,8 +86,8 @@ def hyperpod_eks_widgets(plan: Plan, cluster_id: str) -> list[dict[str, Any]]:
     lines = (
         f"Jobs and pods: `slipway status {plan.name}`",
         f"Logs of the control plane: the log group `/aws/eks/{name}/cluster`",
-        f"Logs of scripts and machines: the log group `/aws/sagemaker/Clusters/{name}/{cluster_id}`",
-        f"Why machines do not come: `aws sagemaker list-cluster-events --region {region} --cluster-name {name}`",
+        f"Logs of scripts and nodes: the log group `/aws/sagemaker/Clusters/{name}/{cluster_id}`",
+        f"Why nodes do not start: `aws sagemaker list-cluster-events --region {region} --cluster-name {name}`",
     )
     return [text(plan, lines)]
 

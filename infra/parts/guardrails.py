@@ -90,10 +90,10 @@ class Guardrails(Construct):
         self._guard(limits, own)
         own.announce(plan, self)
         if stop is not None:
-            CfnOutput(Stack.of(self), OUTPUTS["stop_uri"], value=stop.uri, description="Tells jobs to save and leave")
+            CfnOutput(Stack.of(self), OUTPUTS["stop_uri"], value=stop.uri, description="Asks jobs to save and end")
         if folder is not None:
             CfnOutput(
-                Stack.of(self), OUTPUTS["word_uri"], value=folder.word_uri, description="Jobs leave word for people"
+                Stack.of(self), OUTPUTS["word_uri"], value=folder.word_uri, description="Messages of jobs for users"
             )
         self._alarms(limits)
         if limits.max_usd is not None:

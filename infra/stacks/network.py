@@ -58,7 +58,7 @@ class NetworkStack(PlanStack):
                 self,
                 f"PrivateSubnetId{subnet.node.id.removesuffix('Subnet')}" if self.shared else "PrivateSubnetId",
                 value=subnet.ref,
-                description=f"Every machine's subnet in {az_id}" if self.shared else "Every machine's subnet",
+                description=f"Subnet of all nodes in {az_id}" if self.shared else "Subnet of all nodes",
                 export_name=self._export(f"PrivateSubnetId:{az_id}") if self.shared else None,
             )
 

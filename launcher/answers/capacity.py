@@ -107,5 +107,5 @@ def _reasons(shown: tuple[JudgedOffer, ...], width: int) -> list[str]:
 
 def _commands(shown: tuple[JudgedOffer, ...]) -> list[str]:
     bought = [(number, offer) for number, offer in enumerate(shown, start=1) if offer.offer.kind in BOUGHT]
-    lines = ["", "  to buy one (paid at once, not refunded)"] if bought else []
+    lines = ["", "  to buy one (paid upfront, not refunded)"] if bought else []
     return [*lines, *(f"    {number}: {offer.purchase_command}" for number, offer in bought)]

@@ -41,7 +41,7 @@ def verify_document(name: str, uri: str, read: Iterable[tuple[Checkpoint, Sequen
 def verified_lines(checkpoint: Checkpoint, wrong: Sequence[str]) -> list[str]:
     """One checkpoint that was read, and what is wrong with it."""
     hashes = "hashes" if checkpoint.form == "agent" else "sizes; PyTorch keeps no hashes"
-    state = "not whole" if wrong else f"whole, {len(checkpoint.files)} files, by {hashes}"
+    state = "incomplete" if wrong else f"complete, {len(checkpoint.files)} files, by {hashes}"
     return [f"  step {checkpoint.step}: {state}", *(f"    {line}" for line in wrong)]
 
 

@@ -185,7 +185,7 @@ def _overlap(comparison: Comparison, port: Port, width: int) -> list[str]:
     if port.runs == 1 or hours * port.runs_per_month <= HOURS_PER_MONTH:
         return []
     text = f"A run takes up to {hours:,.0f} h, and at {port.runs_per_month:g} a month runs overlap"
-    return wrapped(f"  {text}: the dates hold if several run at once.", width)
+    return wrapped(f"  {text}: the dates hold only if several run concurrently.", width)
 
 
 def _paid_back(port: Port) -> str:

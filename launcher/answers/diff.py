@@ -46,7 +46,7 @@ def headline(difference: PlansDiff) -> str:
     """The change in a sentence."""
     plans = f"{difference.looked_at} plan{'s' if difference.looked_at != 1 else ''}"
     if not difference.plans:
-        return f"No total changes between {_short(difference.old)} and {_short(difference.new)}: {plans} looked at."
+        return f"No total changes between {_short(difference.old)} and {_short(difference.new)}: {plans} compared."
     percent = "" if difference.percent is None else f" ({difference.percent:+.1f} %)"
     count = (
         f"{len(difference.plans)} of {plans} changed"

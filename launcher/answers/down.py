@@ -24,7 +24,7 @@ def page(removal: Removal, width: int) -> list[str]:
     where = f"in {removal.region}" if removal.on is None else f"on cluster {removal.on} in {removal.region}"
     lines = ["", f"  {what} {removal.cluster} {where}", "", "  gone" if removal.done else "  goes"]
     going = [f"    {name}  {status}" for name, status in (*removal.stacks, *removal.jobs)]
-    lines += going or [f"    nothing: {'it is down already' if removal.on is None else 'no job of it is there'}"]
+    lines += going or [f"    nothing: {'it is down already' if removal.on is None else 'no job of the plan exists'}"]
     if removal.instances and not removal.done:
         running = ", ".join(f"{count} x {instance_type}" for instance_type, count in removal.instances)
         end = "the endpoint no longer answers" if removal.endpoint else "the jobs on them end"

@@ -44,26 +44,26 @@ def load_line(input_tokens: int, output_tokens: int, setting: LoadSetting | None
 def step_line(step: LoadStep) -> str:
     """A step as it ends."""
     failed = f", {step.failures} failed: {step.failure}" if step.failures else ""
-    return f"{step.concurrency} at once: {step.requests:,} requests, {step.tokens_per_s:,.1f} tokens/s{failed}"
+    return f"{step.concurrency} concurrent: {step.requests:,} requests, {step.tokens_per_s:,.1f} tokens/s{failed}"
 
 
 def load_page(load: LoadTest, width: int) -> list[str]:
     """Every step, then the best beside the quote."""
     columns: list[Column[LoadStep]] = [
-        Column("at once", lambda step: str(step.concurrency), "right"),
+        Column("concurrent", lambda step: str(step.concurrency), "right"),
         Column("requests", lambda step: str(step.requests), "right"),
         Column("failed", lambda step: str(step.failures), "right"),
         Column("tokens/s", lambda step: f"{step.tokens_per_s:,.1f}", "right"),
         Column("first p50", lambda step: _milliseconds(step.first_s, 0), "right"),
         Column("first p95", lambda step: _milliseconds(step.first_s, 1), "right"),
-        Column("whole p50", lambda step: _milliseconds(step.whole_s, 0), "right"),
-        Column("whole p95", lambda step: _milliseconds(step.whole_s, 1), "right"),
+        Column("total p50", lambda step: _milliseconds(step.whole_s, 0), "right"),
+        Column("total p95", lambda step: _milliseconds(step.whole_s, 1), "right"),
     ]
     instances = max(1, load.instances)
     lines = [*render(columns, load.steps, width), ""]
     tokens = "output tokens" if load.best.output_tokens else "input tokens"
     lines.append(
-        f"  measured: {load.best.tokens_per_s:,.0f} {tokens}/s with {load.best.concurrency} at once,"
+        f"  measured: {load.best.tokens_per_s:,.0f} {tokens}/s with {load.best.concurrency} concurrent requests,"
         f" on {instances} instance{'s' if instances != 1 else ''}"
     )
     if load.quoted_tokens_per_s:
@@ -88,7 +88,7 @@ def _counting(load: LoadTest) -> list[str]:
     full = past.row.batch * past.row.copies
     if past.row.concurrency < full:
         count = full * max(1, load.instances)
-        return [f"  later quotes leave it out: {count} requests at once fill the endpoint: --concurrency {count}"]
+        return [f"  later quotes leave it out: {count} concurrent requests fill the endpoint: --concurrency {count}"]
     return ["  saved in the run folder: later quotes of this layout and these lengths use it"]
 
 

@@ -120,8 +120,8 @@ def _without_job(state: RunState) -> tuple[str, ...]:
     """What a run is that has no job on a cluster that could be asked, and has left nothing."""
     command = state.command
     if command is not None and command.state == RUNNING:
-        where = ", in a sandbox of its own that ends with it" if command.sandbox else ""
-        return (f"  {command.command} is at work on this computer (process {command.pid}){where}",)
+        where = ", in its own sandbox, which ends with it" if command.sandbox else ""
+        return (f"  {command.command} is running on this computer (process {command.pid}){where}",)
     if state.status != NOT_SUBMITTED:
         return (f"  this run has ended; slipway report {state.name} shows its result",)
     place = (
@@ -141,7 +141,7 @@ def meter_lines(reading: Meter, width: int) -> list[str]:
 def _stacks(state: RunState) -> str:
     states = state.stack_states
     if states is None:
-        return f": {', '.join(state.stacks)} (CloudFormation could not be asked)"
+        return f": {', '.join(state.stacks)} (their state could not be read)"
     return f": {', '.join(f'{name} {states[name]}' for name in state.stacks)}"
 
 

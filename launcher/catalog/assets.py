@@ -16,7 +16,7 @@ def asset(name: str) -> Path:
     """
     path = root() / name
     if not path.exists():
-        message = f"slipway's own {name} is missing: looked for {path}; reinstall slipway"
+        message = f"slipway's own {name} is missing: expected {path}; reinstall slipway"
         raise FileNotFoundError(message)
     return path
 

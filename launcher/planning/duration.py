@@ -255,11 +255,11 @@ def _expected(shape: TrainingShape, facts: TrainingFacts, estimate: TrainingEsti
     lost = goodput.overhead(shape, facts)
     steps = [
         (
-            f"{estimate.steady_hours.mid:.4g} h x {factor:.3f} that whole runs take beside their steady rate"
+            f"{estimate.steady_hours.mid:.4g} h x {factor:.3f} of complete runs over their steady rate"
             f" x {1.0 + lost.fraction:.4f} for checkpoints, failures and restarts"
         )
     ]
-    source = f"whole published runs against steady rates, fitted on {facts.fitted_on}; Daly 2006 for the overhead"
+    source = f"complete published runs against steady rates, fitted on {facts.fitted_on}; Daly 2006 for the overhead"
     if shape.accelerator.family == "neuron":
         first = facts.constants["neuron_compile_minutes"]
         steps.append(

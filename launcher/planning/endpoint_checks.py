@@ -216,7 +216,7 @@ def _mode(served: ServingPlan) -> Iterator[Finding]:
         message = "an asynchronous endpoint always stores requests and answers in S3"
         yield error("capture-of-a-queue", f"{PATH}.data_capture", message, "set it to false")
     if (serve.batch_size or 1) * copies > LARGEST_QUEUE:
-        message = f"{serve.batch_size} x {copies} requests at once are more than {LARGEST_QUEUE}"
+        message = f"{serve.batch_size} x {copies} concurrent requests are more than {LARGEST_QUEUE}"
         yield error("too-many-at-once", f"{PATH}.batch_size", message, f"set it to {LARGEST_QUEUE // copies} or less")
 
 

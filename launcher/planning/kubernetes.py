@@ -42,7 +42,7 @@ def key_findings(request: PlanRequest) -> Iterator[Finding]:
 def _range_findings(request: PlanRequest) -> Iterator[Finding]:
     """Ranges of `network.api_cidrs` that are none, that nobody calls from, or that let in much of the internet."""
     path = "network.api_cidrs"
-    hint = "the addresses that your machines have on the internet, such as [YOUR.ADDRESS/32]; behind NAT or a VPN, its"
+    hint = "the public addresses of your computers, such as [YOUR.ADDRESS/32]; behind NAT or a VPN, its"
     for cidr in request.network.api_cidrs:
         try:
             network = IPv4Network(cidr)

@@ -142,7 +142,7 @@ def _fit(shape: TrainingShape, group: int) -> Fit:
     total = weights + gradients + optimizer + gathered + activations + logits
     limit = _limit_bytes(shape)
     recompute_words = (
-        "2 bytes per layer and one layer whole" if shape.recompute is Recompute.FULL else "34 bytes per layer"
+        "2 bytes per layer and one complete layer" if shape.recompute is Recompute.FULL else "34 bytes per layer"
     )
     trained_bytes = GRADIENT_BYTES + OPTIMIZER_BYTES
     memory_gib = shape.accelerator.memory_gib

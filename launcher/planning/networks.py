@@ -109,9 +109,7 @@ def _existing(request: PlanRequest, place: Place, catalog: Catalog) -> Iterator[
         return
     yield from _wrong_place(request, place, facts, catalog)
     if facts.public_addresses:
-        message = (
-            f"{facts.id} gives its machines public addresses, which AWS refuses to instances with several network cards"
-        )
+        message = f"{facts.id} gives its instances public addresses, which AWS refuses for several network cards"
         hint = "a private subnet with a NAT gateway, or aws ec2 modify-subnet-attribute --no-map-public-ip-on-launch"
         yield error("public-subnet", "network.subnet_ids", message, hint)
     yield from too_few_addresses(request, place, catalog.instance_types, subnet=facts.id, have=facts.free_addresses)

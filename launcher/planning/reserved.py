@@ -42,7 +42,7 @@ def _group(
         warning(
             f"{path.replace('_', '-')}-unchecked",
             f"purchase.{path}",
-            f"{name}: count and window come from the file; AWS was not asked",
+            f"{name}: count and window come from the file, not checked with AWS",
         )
     ]
     types = request.target.instance_type or _sold_ahead(catalog, option)

@@ -61,9 +61,9 @@ MEANINGS: Mapping[str, str] = {
     "attention": "share of the FLOPs in attention, where kernels are slower than matrix products",
     "attention_fp8": "the same with FP8: attention stays in bf16",
     "small": "small models: kernels too short to fill the chip",
-    "step": "tokens a chip works on in one step, against the network between machines",
+    "step": "tokens a chip works on in one step, against the network between nodes",
     "offload": "states larger than all chips' memory: offloaded to the host",
-    "huggingface": "Hugging Face trainers (Trainer, PEFT, TRL) beside a compiled framework",
+    "huggingface": "Hugging Face trainers (Trainer, PEFT, TRL) compared with a compiled framework",
     "micro_step": "kernel launches of every layer and expansion of 4-bit weights, in every micro-step",
     "moe_rack": "mixture of experts on a rack-wide NVLink (GB200 NVL72)",
 }

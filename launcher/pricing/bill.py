@@ -117,7 +117,7 @@ def network_assumptions(request: PlanRequest, catalog: Catalog, kind: TargetKind
             name="data through the NAT gateway",
             value="not counted",
             unit="",
-            source=f"{network.vpc_id} has a way out of its own",
+            source=f"{network.vpc_id} has its own route to the internet",
         )
         return
     yield Assumption(
@@ -132,13 +132,13 @@ def network_assumptions(request: PlanRequest, catalog: Catalog, kind: TargetKind
             name="weights through the NAT gateway",
             value=f"{weights:.3g}",
             unit="GB a node",
-            source="from a hub, two bytes a parameter, again on each machine that replaces a lost one; run.data takes"
+            source="from a hub, two bytes a parameter, again on each replacement node; run.data takes"
             " them from S3, past the NAT",
         )
     if network.name is not None:
         yield Assumption(
             name=f"network {network.name}, which clusters share",
-            value="counted whole",
+            value="counted in full",
             unit="",
             source="the first plan that uses it creates it; the number of plans that will share it is unknown",
         )

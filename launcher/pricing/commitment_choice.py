@@ -148,7 +148,7 @@ def _instruments(loads: Sequence[Load]) -> Iterator[_Instrument]:
     if own:
         yield _Instrument(savings_plan, SavingsPlanKind.COMPUTE, "EC2 of any type in any region", tuple(own))
     if managed:
-        yield _Instrument(savings_plan, SavingsPlanKind.SAGEMAKER, "SageMaker's machines in any region", tuple(managed))
+        yield _Instrument(savings_plan, SavingsPlanKind.SAGEMAKER, "SageMaker instances in any region", tuple(managed))
     for family, region in sorted({(load.family, load.region) for load in own}):
         some = tuple(load for load in own if (load.family, load.region) == (family, region))
         yield _Instrument(savings_plan, SavingsPlanKind.EC2_INSTANCE, f"{family} in {region}", some)

@@ -304,7 +304,7 @@ def _around_lines(place: Place, work: Work, request: PlanRequest, middle: Charge
     boot_h = middle.start_h - work.around_h
     lines = [
         Assumption(
-            name="start-up of the machines, billed before the first step",
+            name="start-up of the nodes, billed before the first step",
             value=f"{boot_h * 60:g}" if work.boot is None and not work.around_h else f"{boot_h * 60:.3g}",
             unit="minutes",
             source=_start_source(work, middle),

@@ -106,5 +106,5 @@ def _steps(per_node_hour: float, nodes: int) -> tuple[str, ...]:
     rate = job_rate(per_node_hour, nodes)
     return (
         f"{per_node_hour:.3g} per node-hour x ({SHARED} + {1 - SHARED:.2f} x {nodes} nodes) = {rate:.3g} per job-hour",
-        f"{SHARED:.0%} of interruptions take a whole zone at once (skypilot-org/spot-traces)",
+        f"{SHARED:.0%} of interruptions affect a whole zone (skypilot-org/spot-traces)",
     )

@@ -94,9 +94,9 @@ def tail_line(place: Place, request: PlanRequest, hours: float, learned: Learned
     minutes = idle_minutes(request)
     source = "guardrails.idle_minutes: auto" if request.guardrails.idle_minutes is None else "guardrails.idle_minutes"
     if target_of(place.target).per_job:
-        source += ": the warm pool, billed in full" if hours else ": no warm pool, the machines go with the job"
+        source += ": the warm pool, billed in full" if hours else ": no warm pool, the instances end with the job"
     elif _time_alone(place.target, request):
-        source = f"{target_of(place.target).title} does not detect idle nodes; assumption: somebody checks once a day"
+        source = f"{target_of(place.target).title} does not detect idle nodes; assumption: a user checks once a day"
     elif minutes is None:
         source += " 0: nothing stops them, and assumes that you check once a day"
     elif _guarded_alone(place.target, request):

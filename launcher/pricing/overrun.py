@@ -47,7 +47,7 @@ class Overrun(NamedTuple):
             value=self.words,
             unit="",
             source=f"expected ${self.usd:,.2f}, the other way {other}: extensions are whole days at the fee's rate,"
-            " on demand the hours that are left, with a start-up and an idle tail",
+            " on demand the remaining hours, with a start-up and an idle tail",
         )
 
 

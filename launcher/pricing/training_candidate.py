@@ -208,7 +208,7 @@ def _quantities(candidate: TrainingCandidate, cost: Charge, price: Price) -> lis
     if failed_h:
         quantities.append(("failures and restarts", failed_h * nodes))
     steps_h = candidate.work.around_h
-    quantities.append(("start-up of the machines", (cost.start_h - steps_h) * nodes))
+    quantities.append(("start-up of the nodes", (cost.start_h - steps_h) * nodes))
     if steps_h:
         quantities.append(("data, steps and outputs", steps_h * nodes))
     if cost.tail_h:

@@ -42,7 +42,7 @@ def uncounted_assumptions(
     ]
     by_second = place.option in (PurchaseOption.ON_DEMAND, PurchaseOption.SPOT) and not target_of(place.target).managed
     if by_second and place.instance_type:
-        source = "EC2's price page, from memory: an instance that fails at once costs a minute"
+        source = "EC2's price page, from memory: an instance that fails immediately costs a minute"
         lines.append(Assumption(name="least billed", value=str(LEAST_BILLED_S), unit="s an instance", source=source))
     if place.option is PurchaseOption.SPOT:
         lines.append(
@@ -63,7 +63,9 @@ def _support(place: Place, request: PlanRequest, catalog: Catalog, usd: UsdRange
         return Assumption(name="AWS Support", value=NOT_COUNTED, unit="", source=source)
     share = Decimal(repr(percent)) / 100
     value = f"{usd.low * share:.2f}, {usd.mid * share:.2f}, {usd.high * share:.2f}"
-    return Assumption(name="AWS Support, low, mid, high", value=value, unit="dollars beside the total", source=source)
+    return Assumption(
+        name="AWS Support, low, mid, high", value=value, unit="dollars on top of the total", source=source
+    )
 
 
 def _cheapest(place: Place, catalog: Catalog) -> str:

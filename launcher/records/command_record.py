@@ -77,7 +77,7 @@ def read_command(folder: RunFolder) -> CommandRecord | None:
 
 
 def goes_on(folder: RunFolder) -> bool:
-    """Whether the command that made a run folder is at work on this computer."""
+    """Whether the command that made a run folder is running on this computer."""
     record = read_command(folder)
     return record is not None and record.state == RUNNING
 

@@ -66,7 +66,7 @@ def unpack(path: Path, expected: str | None, folder: Path) -> str:
 def _stated(path: Path) -> str:
     beside = path.with_name(path.name + SUFFIX)
     if not beside.is_file():
-        raise _refused(path, f"no digest: {beside.name} is not beside it", "download it too, or give --sha256 DIGEST")
+        raise _refused(path, f"no digest: {beside.name} is not next to it", "download it too, or give --sha256 DIGEST")
     word = beside.read_text(encoding="utf-8", errors="replace")[:64].lower()
     if not re.fullmatch("[0-9a-f]{64}", word):
         raise _refused(path, f"{beside.name} does not begin with a SHA-256 of 64 hexadecimal digits")

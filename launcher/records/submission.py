@@ -48,7 +48,7 @@ class HeadNode:
             API: str(self.host),
         }
         ways |= {SANDBOX: f"{self.host} in the sandbox"}
-        return ways.get(self.via, "this machine")
+        return ways.get(self.via, "this computer")
 
 
 @record

@@ -111,7 +111,7 @@ def free_port(local_port: int) -> Iterator[socket.socket]:
             listener.bind(("127.0.0.1", local_port))
         except OSError as problem:
             hint = "--local PORT sets another port of this computer"
-            raise ImpossibleError(f"port {local_port} of this machine: {problem.strerror}", hint=hint) from problem
+            raise ImpossibleError(f"port {local_port} of this computer: {problem.strerror}", hint=hint) from problem
         listener.listen()
         yield listener
 

@@ -183,7 +183,7 @@ class LocalShell:
     chunk_bytes = 4_000_000
     look_s = 1.0
 
-    def __init__(self, environment: Mapping[str, str], *, name: str = "this machine") -> None:
+    def __init__(self, environment: Mapping[str, str], *, name: str = "this computer") -> None:
         self.environment = dict(environment)
         self.name = name
 

@@ -19,7 +19,7 @@ DOLLARS = "DollarsPerLook"
 """What the cluster has cost since the last look, at the quoted rates."""
 DOLLARS_BEFORE = "Dollars"
 """The metric of guards before 0.2, whose values were added up: a running job's sum goes on from its average."""
-GO_ON = "To go on: raise budget.stop_at_usd in the plan file and launch it again"
+GO_ON = "To continue: raise budget.stop_at_usd in the plan file and launch it again"
 
 
 @dataclass(frozen=True)

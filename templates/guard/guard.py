@@ -222,7 +222,7 @@ class Guard:
             text = "\n".join(
                 (*words, f"It is tried again every {EVERY // timedelta(minutes=1)} minutes.", self.by_hand)
             )
-            self.attempt("tell people", lambda: self.notify("the guard could not act", text))
+            self.attempt("send the message", lambda: self.notify("the guard could not act", text))
 
     @property
     def by_hand(self) -> str:
@@ -403,7 +403,7 @@ class Guard:
             minutes = round(limit.settle.total_seconds() / 60)
             self.notify(
                 "stopped at the budget",
-                f"{reason}: it can resume from its last checkpoint.\nIts job is told to save and end, and does "
+                f"{reason}: it can resume from its last checkpoint.\nIts job is asked to save and end, and does "
                 f"not restart; {its(count, 'nodes')} end in {minutes} minutes.",
             )
         elif self.now >= told_at + limit.settle and count != 0:

@@ -8,7 +8,7 @@ import re
 
 MONTH_H, OVERHEAD_H, START_UP_H = 730, 0.5, 0.15
 AROUND_MINUTES = (
-    "start-up of the machines, billed before the first step",
+    "start-up of the nodes, billed before the first step",
     "nodes stay after the job, idle and billed, for",
 )
 HEALTH_H = 1.0

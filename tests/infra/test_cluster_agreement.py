@@ -63,9 +63,7 @@ def of_hyperpod(templates, quote):
     planned = "TrainingPlanArn" in workers
     made = {f"{count} x {type_} {'training-plan' if planned else 'on-demand'}": None if planned else count * hours}
     if not planned:
-        made["start-up of the machines"] = count * (
-            START_UP_H + (HEALTH_H if "OnStartDeepHealthChecks" in workers else 0)
-        )
+        made["start-up of the nodes"] = count * (START_UP_H + (HEALTH_H if "OnStartDeepHealthChecks" in workers else 0))
     made[f"controller {groups['controller']['InstanceType']}"] = groups["controller"]["InstanceCount"] * up_h
     if "login" in groups:
         logins = groups["login"]["InstanceCount"]
@@ -104,7 +102,7 @@ def of_hyperpod_eks(templates, quote):
     }
     trial = HEALTH_H if workers.get("OnStartDeepHealthChecks") else 0
     if how != "training-plan":
-        made["start-up of the machines"] = workers["InstanceCount"] * (START_UP_H + trial)
+        made["start-up of the nodes"] = workers["InstanceCount"] * (START_UP_H + trial)
     functions = resources(templates, "AWS::Lambda::Function")
     looks = any("PODS_FUNCTION" in function["Environment"]["Variables"] for function in functions)
     made["custom metrics"] = (GUARD_METRICS + looks * COUNT_METRICS) * up_h / MONTH_H

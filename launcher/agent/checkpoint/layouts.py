@@ -90,7 +90,7 @@ class Layout:
         if self.marker and not (path / self.marker).is_file():
             return f"it has no {self.marker}"
         if self.unless and os.path.lexists(folder / self.unless.format(name=name)):
-            return f"{self.unless.format(name=name)} is there"
+            return f"{self.unless.format(name=name)} exists"
         if self.beside and (lacking := self._lacking_beside(path, name)):
             return lacking
         if self.tracker and not self._tracked(path, name):
@@ -123,7 +123,7 @@ class Layout:
     def _lacking_beside(self, path: Path, name: str) -> str:
         """Why what lies beside a checkpoint is not its own; empty where it is."""
         if not (path.parent / self.beside).exists():
-            return f"{self.beside} is not beside it"
+            return f"{self.beside} is not next to it"
         above, own = name[: name.rfind("/") + 1], self.step_of(name)
         steps = (self.step_of(above + other.name) for other in path.parent.iterdir())
         later = own is not None and any(step > own for step in steps if step is not None)

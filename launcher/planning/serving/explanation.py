@@ -30,7 +30,7 @@ def estimate_lines(
     parts = "cores" if chip.family == "neuron" else "GPUs"
     steps = [
         f"{facts.accelerators} x {facts.accelerator}: copies on {layout.tensor_parallel} {parts} each: {layout.copies}",
-        f"requests at once in a copy: {layout.batch}, {serve.input_tokens} tokens in, {serve.answer_tokens} out",
+        f"concurrent requests of a copy: {layout.batch}, {serve.input_tokens} tokens in, {serve.answer_tokens} out",
         *(() if estimate.measured else _steps(serve, model, chip, known, estimate)),
     ]
     if estimate.tpot_ms is not None and estimate.ttft_ms is not None:

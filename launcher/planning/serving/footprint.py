@@ -76,7 +76,7 @@ def host_misfit(copy: Copy, host_gib: float) -> str | None:
     loaded = copy.model.params_b * 1e9 * copy.weight_bytes / GIB
     if loaded + HOST_GIB <= host_gib:
         return None
-    return f"its host of {host_gib:g} GiB cannot load weights of {loaded:.1f} GiB beside {HOST_GIB:g} GiB of the system"
+    return f"its host of {host_gib:g} GiB cannot load weights of {loaded:.1f} GiB and {HOST_GIB:g} GiB of the system"
 
 
 def most_live(copy: Copy, *, length: float, limit: int) -> int:

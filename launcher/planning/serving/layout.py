@@ -157,7 +157,7 @@ def _misfit(copy: Copy, group: int) -> str | None:
         return one
     length = copy.input_tokens + copy.output_tokens / 2
     held = footprint.most_live(copy, length=length, limit=copy.batch)
-    return None if held >= copy.batch else f"{copy.batch} requests at once do not fit: the cache holds {held}"
+    return None if held >= copy.batch else f"{copy.batch} concurrent requests do not fit: the cache holds {held}"
 
 
 def _estimate(

@@ -87,7 +87,7 @@ def _differences(
         yield f"its longest request was {row.sequence} tokens, the plan's is {longest(workload, chip)}"
     if row.concurrency < row.batch * row.copies:
         full = row.batch * row.copies
-        yield f"it had {row.concurrency} requests at once on an instance, a full one takes {full}"
+        yield f"it had {row.concurrency} concurrent requests on an instance, a full one takes {full}"
 
 
 def why_unused(

@@ -35,7 +35,7 @@ def refusals(serve: ServingWorkload, load: Fleet | None) -> Iterator[Finding]:
     if load is not None and load.short is not None:
         hour, needed, allowed = load.short
         message = f"at {hour:02d}:00 the load needs {needed} instances, the schedule allows {allowed}"
-        hint = f"raise the range to {needed}, to 0-0 where nobody is served, or ask for fewer requests in that hour"
+        hint = f"raise the range to {needed}, to 0-0 for no service, or ask for fewer requests in that hour"
         yield error("schedule-short", "workload.serve.schedule", message, hint)
 
 

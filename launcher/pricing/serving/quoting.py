@@ -88,7 +88,7 @@ def cache_lines(serve: ServingWorkload, terms: BedrockTerms | None) -> tuple[Ass
         return ()
     share = f"{serve.cached_input_fraction:.0%} of the input"
     if terms is None:
-        source = "every prompt is read whole: a server's prefix cache makes machines cheaper than this"
+        source = "every prompt is processed in full: a server's prefix cache makes instances cheaper than this"
         return (Assumption(name=CACHE, value="not counted", unit="", source=source),)
     if terms.cached_usd_per_million is None:
         return ()
@@ -310,7 +310,7 @@ def _findings(candidate: ServingCandidate) -> Iterator[Finding]:
     yield from market_findings(candidate)
     if place.option is PurchaseOption.SPOT:
         message = "EC2 ends spot instances with 2 minutes' notice, and their requests fail"
-        yield warning("spot-serving", "purchase.option", message, "use 2 zones, or spot beside on-demand instances")
+        yield warning("spot-serving", "purchase.option", message, "use 2 zones, or spot with on-demand instances")
     if candidate.bedrock is not None:
         yield from bedrock_findings(candidate.bedrock, candidate.serve, place.region)
     rails = candidate.context.request.guardrails

@@ -148,8 +148,8 @@ def _choose(sides: Sides) -> Verdict:
         if sides.hosted_usd is None:
             text = "No candidate has a price: there is nothing to compare."
             return Verdict(choice=ServingChoice.NONE, text=text, reasons=(), flips=())
-        text = "Use Bedrock: no machine that can serve the model at these limits has a price here."
-        flips = ("a price of a machine that fits (purchase.price_overrides)", "other latency limits")
+        text = "Use Bedrock: no instance type that can serve the model within these limits has a price here."
+        flips = ("a price of an instance type that fits (purchase.price_overrides)", "other latency limits")
         return Verdict(choice=ServingChoice.BEDROCK, text=text, reasons=(), flips=flips)
     if sides.hosted_usd is not None and _is_close(sides, machine, choice):
         return _measure(sides, machine, choice)
@@ -214,7 +214,7 @@ def _bedrock(sides: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
         flips=(
             *_turns(sides, machine),
             "your own weights: Bedrock's price is for the published ones",
-            "a lower rate: a commitment, or target.kind eks, where the machines cost less than SageMaker's",
+            "a lower rate: a commitment, or target.kind eks, whose instances cost less than SageMaker's",
         ),
     )
 

@@ -96,7 +96,7 @@ def _objects(requested: Requested, chart: bytes) -> tuple[list[dict[str, Any]], 
         return list(own_objects(values)), "the real one is not in the cache"
     layer = _uploaded(requested, f"{chart_pins().layer_sha256}.zip")
     if is_emulated(layer) or not runs_here():
-        return list(own_objects(values)), "its helm binary does not run on this machine"
+        return list(own_objects(values)), "its helm binary does not run on this computer"
     try:
         release, namespace = requested.need("Release"), requested.need("Namespace")
         return rendered_by_helm(chart, layer, values, release=release, namespace=namespace), ""

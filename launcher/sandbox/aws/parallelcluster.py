@@ -110,7 +110,7 @@ class ParallelCluster:
             raise ResourceRefusedError("ServiceToken is not that of a ParallelCluster provider stack")
         stacks = cloudformation_backends[requested.account_id][requested.region_name].stacks.values()
         if any(stack.name == name for stack in stacks):
-            raise ResourceRefusedError(f"a stack named {name} is there; ParallelCluster needs that name for its own")
+            raise ResourceRefusedError(f"a stack named {name} exists; ParallelCluster needs that name")
         configuration = requested.need("ClusterConfiguration")
         if not isinstance(configuration, Mapping):
             raise ResourceRefusedError("ClusterConfiguration must be a mapping")

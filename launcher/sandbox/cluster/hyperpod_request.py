@@ -255,4 +255,4 @@ def _left_out(request: Mapping[str, Any], aws: AwsFacts) -> Iterator[str]:
             yield f"{name}: volumes"
         yield from (f"{name}: {key}" for key in _UNUSED if key in group)
         if "TrainingPlanArn" in group:
-            yield f"{name}: the window of its training plan (its instances exist at once and stay)"
+            yield f"{name}: the window of its training plan (its instances exist immediately and stay)"

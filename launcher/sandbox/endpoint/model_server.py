@@ -121,7 +121,7 @@ LEFT_OUT = (
     "endpoint: its alarms and its guard (stored and readable; nothing triggers them)",
     "endpoint: its instances, image and model (none is started; an emulator answers)",
     "endpoint: its scaling (stored and readable; nothing is scaled)",
-    "endpoint: stepwise traffic shifting and its alarm watch time (an update takes effect at once)",
+    "endpoint: stepwise traffic shifting and its alarm watch time (an update takes effect immediately)",
 )
 """What a deployment into the sandbox says nothing of."""
 _HERE = "InService"

@@ -18,7 +18,7 @@ def words(plan: Plan, head: str, machines: str) -> str:
     """What a deployment makes of the cluster, in a line."""
     return (
         f"HyperPod cluster with EKS {plan.cluster_name}: control plane, HyperPod's chart, system node ml.{head},"
-        f" workers {machines}, asked for from the start"
+        f" workers {machines}, requested from the start"
     )
 
 

@@ -50,7 +50,7 @@ def config(reading: Reading) -> None:
     else:
         checks.equal("configuration's model", reading.main.outputs["ModelName"], state.model)
     if queued:
-        checks.equal("requests taken from the queue at once", planned.concurrency * planned.copies, state.queue)
+        checks.equal("concurrent requests from the queue", planned.concurrency * planned.copies, state.queue)
         checks.equal("answers are stored in", reading.main.outputs["AnswersUri"], state.answers_uri)
     else:
         checks.equal("requests are stored in", SPREAD, state.routing)

@@ -241,7 +241,7 @@ def boundary(subject: Subject) -> Iterator[Check]:
     else:
         fix = "guardrails: {notify: [you@example.com]}"
         yield advice(
-            "notifications", "guardrails.notify has a recipient", "nobody is notified of idle or failed nodes", fix
+            "notifications", "guardrails.notify has a recipient", "no one is notified of idle or failed nodes", fix
         )
     if request.tags:
         yield ok("tags", "tags name the owner", ", ".join(f"{key}={value}" for key, value in request.tags.items()))

@@ -83,7 +83,7 @@ def readable(subject: Subject) -> Iterator[Check]:
         if first_key is None and path != "checkpoint.uri":
             yield failed("data", requirement, "no objects there", "upload it, or correct the prefix")
         else:
-            yield ok("data", requirement, f"{first_key} and more" if first_key is not None else "the bucket is there")
+            yield ok("data", requirement, f"{first_key} and more" if first_key is not None else "the bucket exists")
 
 
 def _named_uris(plan: Plan | None) -> Iterator[tuple[str, str]]:
@@ -132,10 +132,10 @@ def free_names(subject: Subject) -> Iterator[Check]:
             yield ok("stack name", requirement, f"{name} is Slipway's ({stack_state.status}) and will be updated")
 
 
-CONTAINER_IMAGE = Examination("container image", "the image is there", container_image)
+CONTAINER_IMAGE = Examination("container image", "the image exists", container_image)
 DATA = Examination("data", "model, data and checkpoints can be listed", readable)
 ARTEFACTS = (
-    Examination("machine image", "the image is there", machine_image),
+    Examination("machine image", "the image exists", machine_image),
     CONTAINER_IMAGE,
     DATA,
     Examination("stack name", "the names are free", free_names),

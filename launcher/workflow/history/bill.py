@@ -106,7 +106,7 @@ def refuse_several(place: str, files: Sequence[ExportFile]) -> None:
     """
     names = exports_of(files)
     if len(names) > 1:
-        listed = ", ".join(name or "files beside them" for name in names)
+        listed = ", ".join(name or "files next to them" for name in names)
         message = f"{place} contains {len(names)} exports, each with the whole bill: {listed}"
         raise ImpossibleError(message, hint="choose one of them")
 

@@ -96,7 +96,7 @@ def sweep_request(
     now: datetime,
     options: PriceOptions,
 ) -> Sweep:
-    """The same for a request that is there already; `path` is where it was read from.
+    """The same for a request that exists already; `path` is where it was read from.
 
     Raises:
         UnreadableInputError: a key cannot be understood, or there are too many points.
@@ -147,7 +147,7 @@ def _key(name: str, plain: Mapping[str, Any]) -> str:
     if len(ends) == 1:
         return ends[0]
     if ends:
-        raise UnreadableInputError(f"--sweep {name} may be {' or '.join(ends)}", hint="write the whole key")
+        raise UnreadableInputError(f"--sweep {name} may be {' or '.join(ends)}", hint="write the full key")
     hint = nearest_name(name, [*every, *(key.rpartition(".")[2] for key in every)]) or "a key of the plan file, dotted"
     raise UnreadableInputError(f"--sweep {name}: the plan has no such key", hint=hint)
 

@@ -21,7 +21,9 @@ def missing_trainer(plan_file: Path, request: PlanRequest) -> tuple[Finding, ...
         return ()
     if not root.is_dir():
         return (
-            warning("no-workdir", "run.workdir", f"no folder {run.workdir} beside the plan: a launch would be refused"),
+            warning(
+                "no-workdir", "run.workdir", f"no folder {run.workdir} next to the plan: a launch would be refused"
+            ),
         )
     if script is None or run.setup or (root / script).exists():
         return ()

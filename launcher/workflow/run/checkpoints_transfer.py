@@ -66,11 +66,11 @@ def restore(store: Objects, checkpoint: Checkpoint, target: Path, advance: Advan
 
 
     Raises:
-        ImpossibleError: it is there already, cannot be written, or is not what its manifest says.
+        ImpossibleError: it exists already, cannot be written, or is not what its manifest says.
     """
     place = target / (f"{checkpoint.unit}-{checkpoint.step}" if checkpoint.folder == HERE else checkpoint.folder)
     if os.path.lexists(place):
-        raise ImpossibleError(f"{place} is there already", hint="name another folder with -o")
+        raise ImpossibleError(f"{place} exists already", hint="name another folder with -o")
     wrong = fetch(store, files_for(checkpoint, node), place, advance)
     if wrong:
         raise ImpossibleError(f"step {checkpoint.step} is damaged: {wrong}", hint="restore an older step")

@@ -30,7 +30,7 @@ from launcher.workflow.cluster.reach import connection_to
 
 PATIENCE_S, LOOK_S = 600.0, 1.0
 """How long a job's pods may take to leave: longer than a grace period that holds a large checkpoint."""
-_UNSIZED = "its size was not looked at"
+_UNSIZED = "its size was not read"
 _OVER = {"Complete": "completed", "Succeeded": "completed", "Completed": "completed", "Failed": "failed"}
 
 

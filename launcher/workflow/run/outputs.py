@@ -41,7 +41,7 @@ def fetch_outputs(store: Objects, outputs: OutputManifest, target: Path, advance
         ImpossibleError: the folder is there, cannot be written, or a file is damaged.
     """
     if target.exists():
-        raise ImpossibleError(f"{target} is there already", hint="name another folder with --to")
+        raise ImpossibleError(f"{target} exists already", hint="name another folder with --to")
     wrong = fetch(store, outputs.files, target, advance)
     if wrong:
         raise ImpossibleError(f"the outputs of {outputs.run} are damaged: {wrong}")

@@ -63,7 +63,7 @@ def prefix_suffix(plan: Plan, first: Objects, key: str | None, notify: Notify) -
         if mine not in (None, _signed(first)):
             first.put(_OWNER, str(mine).encode())
     except AwsError as problem:
-        notify(f"warning: cannot record the owner of this run beside its checkpoints: {problem.message}")
+        notify(f"warning: cannot record the owner of this run next to its checkpoints: {problem.message}")
     if key is not None:
         first.put(_POINTER, key.encode())
         return f"/{FRESH_FOLDER}/{key}"

@@ -89,7 +89,7 @@ def run_state(
     """
     submission = recorded(folder)
     if submission is None and goes_on(folder):
-        # A run whose command is at work on this computer: what that brings into the folder says how the job is
+        # A run whose command is running on this computer: what that brings into the folder says how the job is
         state = _with_job(_left(name, folder), folder)
         if not state.attempts or state.status != RunStatus.RUNNING.value:
             return state

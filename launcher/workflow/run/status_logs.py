@@ -42,7 +42,7 @@ def follow_logs(
 ) -> None:
     """Pass on what a run's job prints until it has left the queue for good.
 
-    Of a launch that is at work on this computer what it brings into the folder is passed on, until it has a job that
+    Of a launch that is running on this computer what it brings into the folder is passed on, until it has a job that
     can be asked for, or is over.
 
     Raises:

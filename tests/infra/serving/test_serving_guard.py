@@ -165,7 +165,7 @@ class TestSum:
         ((subject, message),) = aws.messages
         assert subject == "slipway tiny: endpoint scaled to zero"
         assert "slipway deploy" in message
-        # It is there already: nobody is told again.
+        # It exists already: nobody is told again.
         aws.describes(0)
         guard(**SUM, STOP_TO_ZERO="true").watch()
         assert aws.messages == []

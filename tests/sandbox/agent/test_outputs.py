@@ -42,7 +42,7 @@ def test_they_are_stored_at_the_end_and_come_home(node, bucket, objects, tmp_pat
     target = tmp_path / "here"
     fetch_outputs(objects, stored_outputs(objects, None), target, lambda _: None)
     assert held(target) == HELD
-    with pytest.raises(ImpossibleError, match="is there already"):
+    with pytest.raises(ImpossibleError, match="exists already"):
         fetch_outputs(objects, stored_outputs(objects, "r1"), target, lambda _: None)
     with pytest.raises(ImpossibleError, match="no outputs of the run r2"):
         stored_outputs(objects, "r2")

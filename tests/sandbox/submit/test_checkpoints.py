@@ -143,7 +143,7 @@ def test_what_is_restored_is_what_was_saved(agent, slipway, s3, tmp_path):
     assert (place / "deep" / "base").read_bytes() == b"never changes" * 1000
     assert [path.name for path in (tmp_path / "here").iterdir()] == ["step-2"]
     code, _, err = slipway("restore", URI, "--step", "2", "-o", "here")
-    assert (code, "is there already" in err) == (5, True)
+    assert (code, "exists already" in err) == (5, True)
     code, _, err = slipway("restore", URI, "--step", "7", "-o", "here")
     assert (code, "complete steps: 3, 2, 1" in err) == (5, True)
 
@@ -188,7 +188,7 @@ def test_files_without_a_folder_are_restored_into_one_of_their_own(slipway, s3, 
         "epoch-2/recipe_state/recipe_state.pt": "recipe_state/recipe_state.pt",
     }
     code, _, err = slipway("restore", URI, "-o", "mine")
-    assert (code, "is there already" in err) == (5, True)
+    assert (code, "exists already" in err) == (5, True)
 
 
 def test_the_layout_of_each_is_listed(slipway, s3):

@@ -176,7 +176,7 @@ def test_a_day_that_is_to_come_is_refused_and_a_clock_may_be_a_day_behind(tmp_pa
     write(tmp_path, tables.SPOT, ("p5.48xlarge", "us-east-2", "use2-az1", "20", "2026-11-21", "listed", "s", ""))
     assert len(list(tables.read_checked(tables.SPOT, tmp_path, date(2026, 11, 20)))) == 1
     with pytest.raises(
-        UnreadableInputError, match="2026-11-21, which is to come: this machine's clock allows 2026-11-20"
+        UnreadableInputError, match="2026-11-21, which is in the future: this computer's clock allows 2026-11-20"
     ):
         list(tables.read_checked(tables.SPOT, tmp_path, date(2026, 11, 19)))
 

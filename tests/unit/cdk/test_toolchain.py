@@ -121,7 +121,7 @@ class TestInstallCli:
 
     def test_without_npm_the_fix_is_named(self, locked_cli, tmp_path):
         node = toolchain.Node(program=Path("/opt/node"), npm=None)
-        with pytest.raises(ImpossibleError, match="there is no npm beside /opt/node"):
+        with pytest.raises(ImpossibleError, match="no npm exists next to /opt/node"):
             toolchain.install_cli(locked_cli, tmp_path / "cache", node, os.environ)
 
     def test_a_damaged_folder_is_named(self, locked_cli, tmp_path):

@@ -51,7 +51,7 @@ def test_status_says_what_the_launch_has_brought(folder, slipway):
     assert (document["meter"]["step"], document["meter"]["steps"], len(document["attempts"])) == (40, 900, 1)
     status_text = " ".join(slipway("status", "tiny")[1].split())
     assert (
-        f"launch --sandbox is at work on this computer (process {os.getpid()}), in a sandbox of its own" in status_text
+        f"launch --sandbox is running on this computer (process {os.getpid()}), in a sandbox of its own" in status_text
     )
     assert "step 40 of 900 (4%)" in status_text
     assert "over" not in status_text
@@ -61,7 +61,7 @@ def test_a_launch_that_deploys_is_not_over(folder, slipway):
     state(folder, command="launch")
     (folder.path / "job" / "events.jsonl").unlink()
     status_text = " ".join(slipway("status", "tiny")[1].split())
-    assert f"tiny: running launch is at work on this computer (process {os.getpid()})" in status_text
+    assert f"tiny: running launch is running on this computer (process {os.getpid()})" in status_text
     assert "sandbox" not in status_text
 
 

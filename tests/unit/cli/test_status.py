@@ -104,7 +104,7 @@ def test_a_launch_that_ended_early_names_what_exists_and_the_way_out(deployed, s
         "report.json", {**REPORT, "status": "failed", "simulated": False, "attempts": [], "stacks": [made]}
     )
     status_text = " ".join(slipway("status", "tiny-gpt")[1].split())
-    assert "slipway-tiny-gpt-network, slipway-tiny-gpt-training (CloudFormation could not be asked)" in status_text
+    assert "slipway-tiny-gpt-network, slipway-tiny-gpt-training (their state could not be read)" in status_text
     assert "slipway down tiny-gpt removes them" in status_text
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")

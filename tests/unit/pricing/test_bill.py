@@ -118,7 +118,7 @@ def test_the_hours_of_steps_are_billed(priced):
     assert quoted.billed_hours == pytest.approx(plain.billed_hours + 2.5)
     hours, before = ({each.name: each.quantity for each in of.components} for of in (quoted, plain))
     assert hours["data, steps and outputs"] == pytest.approx(2.5 * quoted.plan.place.nodes)
-    assert hours["start-up of the machines"] == pytest.approx(before["start-up of the machines"])
+    assert hours["start-up of the nodes"] == pytest.approx(before["start-up of the nodes"])
     (assumption,) = [
         assumption for assumption in quoted.assumptions if assumption.name == "steps before and after the command"
     ]

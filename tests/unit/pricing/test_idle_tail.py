@@ -57,7 +57,7 @@ def test_prepaid_machines_have_no_tail_of_their_own(priced):
 def test_hyperpods_workers_wait_for_the_guard_and_start_with_health_checks(priced):
     quoted = priced({"target": {"kind": "hyperpod-slurm"}, "guardrails": {"idle_minutes": 30}}).quote(1)
     assert tail(quoted).quantity * 60 == pytest.approx(30 + 15 + 2.5)
-    start = next(component for component in quoted.components if component.name == "start-up of the machines")
+    start = next(component for component in quoted.components if component.name == "start-up of the nodes")
     assert start.quantity == pytest.approx(1.15)
     slowest = Decimal(repr(quoted.hours.high + 0.15 + 2 + 50 / 60)) * quoted.price.usd
     middle = Decimal(repr(quoted.hours.mid + 1.15 + (30 + 15 + 2.5) / 60)) * quoted.price.usd

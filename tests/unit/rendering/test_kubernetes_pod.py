@@ -99,7 +99,7 @@ class TestFetch:
         assert done.returncode == 0, done.stderr
         assert (tmp_path / "job" / "job.json").read_text() == "{}"
         assert os.access(tmp_path / "job" / "kubernetes" / "start.py", os.X_OK)
-        assert self.run(tmp_path, store, archive, SLIPWAY_JOB_SHA256="0").returncode == 0, "it is there already"
+        assert self.run(tmp_path, store, archive, SLIPWAY_JOB_SHA256="0").returncode == 0, "it exists already"
 
     def ended(self, root, store, archive, *, operator="pytorchjob", **more):
         """How the pod's first process ends where nothing was fetched: its code, and its last word."""

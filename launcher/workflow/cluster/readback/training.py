@@ -35,7 +35,7 @@ def subnets(reading: Reading) -> None:
     states = networks.subnets(session, reading.ids("AWS::EC2::Subnet"))
     checks.holds("subnets hand out no public addresses", not any(subnet.public_addresses for subnet in states))
     own = {subnet.id: subnet for subnet in states}.get(reading.main.outputs["PrivateSubnetId"])
-    checks.holds("machines run in a subnet of this network", own)
+    checks.holds("nodes run in a subnet of this network", own)
     if own is not None and reading.zone is not None:
         checks.equal("private subnet zone", reading.zone, own.az_id)
     tables = networks.tables_of(session, [subnet.id for subnet in states])

@@ -215,7 +215,7 @@ class TestKept:
             timed = measured(run=run_of, boot_s=1800.0, restart_s=2400.0, restarts=20, **met)
             add_measurement(tmp_path / FILE, timed)
         after, assumptions = quoted()
-        starts = "start-up of the machines, billed before the first step"
+        starts = "start-up of the nodes, billed before the first step"
         restarts = "restart after an interruption, billed"
         rate = "interruptions of the job by spot"
         assert (assumed[starts]["value"], assumed[restarts]["value"]) == ("9", "15")

@@ -148,7 +148,7 @@ def test_one_line_does_not_make_up_for_another(account, plan, slipway, quotes):
     rates = rates_of(slipway, path)
     hours = {component["name"]: component["quantity"] for component in quotes()["components"]}
     change = rates[P5] * 0.02
-    shift = change * sum(hours[each] for each in ("2 x p5.48xlarge on-demand", "start-up of the machines", "idle tail"))
+    shift = change * sum(hours[each] for each in ("2 x p5.48xlarge on-demand", "start-up of the nodes", "idle tail"))
     Calculator(account, rates | {P5: rates[P5] + change, NAT: rates[NAT] - shift / hours["NAT gateway"]})
     verified = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
     assert abs(Decimal(verified["aws_usd"]) - Decimal(verified["quoted_usd"])) < Decimal("0.5")

@@ -170,7 +170,7 @@ class TestUnused:
             ({}, {"sequence_length": 4096}, "its longest request was 2048 tokens, the plan's is 4096"),
             ({}, {"precision": "int8"}, "its weights were bf16, the plan's are int8"),
             ({}, {"max_tpot_ms": 30}, "its first token came after 1000 ms and the others after 50.0 ms each"),
-            ({"at_once": 64}, {}, "it had 32 requests at once on an instance, a full one takes 96"),
+            ({"at_once": 64}, {}, "it had 32 concurrent requests on an instance, a full one takes 96"),
             ({"failures": 7}, {}, "7 of 100 requests failed"),
             ({"got": (1390, 90)}, {}, "its requests had 90 output tokens, requested were 250"),
             ({"got": (900, 250)}, {}, "its requests had 900 input tokens, requested were 1400"),
