@@ -1,4 +1,4 @@
-"""The newest attempt of a job of pods (`life.json` in the run's prefix of the store), and when no other may follow."""
+"""The newest attempt of a job of pods (`life.json` in the run's prefix of the store), and whether others may follow."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ class AttemptState:
     """The content of `life.json`: the number of the newest attempt, and whether the job ended with it (`completed`).
 
     `stopped`: the job ended because its budget was used up. `failed`: an attempt ended with this exit code, and no
-    other attempt may follow. `failures`: failed attempts, of which `counted` is the last. `step`: the newest whole
+    other attempt may follow. `failures`: failed attempts, of which `counted` is the last. `step`: the newest complete
     checkpoint when attempt `step_of` failed, -1 for none; None if no attempt has failed.
     """
 
@@ -40,7 +40,7 @@ class AttemptState:
 
 
 def parse_attempt_state(text: str) -> AttemptState | None:
-    """The newest attempt; None if the text cannot be read, which counts as no earlier attempt."""
+    """The newest attempt; None if the text is unreadable, which counts as no earlier attempt."""
     try:
         document = safe_json.loads(text)
         hold(document, {"life": int, "completed": bool})
@@ -53,7 +53,7 @@ _TELLING = ("checkpoint-uploaded", "restored", "failed")
 
 
 def newest_step(events: Iterable[Mapping[str, Any]]) -> int:
-    """The step of the newest whole checkpoint that a job's events know of; -1 for none.
+    """The step of the newest complete checkpoint in a job's events; -1 for none.
 
     >>> newest_step([{"event": "restored", "step": 40}, {"event": "checkpoint-uploaded", "step": 60}])
     60
@@ -62,7 +62,7 @@ def newest_step(events: Iterable[Mapping[str, Any]]) -> int:
 
 
 def fails_in_place(events: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a job's last two failures have no newer checkpoint between them: a third would fail there too.
+    """Whether a job's last two failures have no newer checkpoint between them: a third would fail at the same point.
 
     >>> failed, saved = {"event": "failed"}, {"event": "checkpoint-uploaded", "step": 60}
     >>> fails_in_place([saved, failed, failed]), fails_in_place([failed, saved, failed]), fails_in_place([failed])
@@ -78,7 +78,7 @@ def fails_in_place(events: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def telling_events(path: Path) -> Iterable[Mapping[str, Any]]:
-    """The stored checkpoints, restores and failures in a job's events file; empty if the file cannot be read."""
+    """The stored checkpoints, restores and failures in a job's events file; empty if the file is unreadable."""
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
             for line in lines:

@@ -1,8 +1,8 @@
-"""The start of the single file: `build` puts this module into it as `__main__.py`.
+"""The start of the single file: `build` adds this module to the file as `__main__.py`.
 
 botocore reads its data from real files, so the archive is unpacked once into a private folder that is named by the
-file's hash. Written for Python 3.6 and later, so that a node with an old one gets a sentence instead of a syntax error:
-annotations stand in quotes, and nothing is imported from elsewhere.
+file's hash. The code runs on Python 3.6 and later, so that an old Python gives a clear message instead of a syntax
+error: annotations are quoted, and only the standard library is imported.
 """
 
 import contextlib
@@ -52,10 +52,10 @@ def file_hash(path: Path) -> str:
 
 
 def unpacked(archive: Path, digest: str) -> Path:
-    """The folder that holds the archive's modules, made if it is not there or not complete.
+    """The folder that holds the archive's modules, created if it is missing or incomplete.
 
-    It is unpacked beside its place and renamed into it: of two starts at once one wins, and both find a whole folder.
-    A folder that somebody else could have written is not used.
+    The archive is unpacked next to the folder and renamed: of two parallel starts one wins, and both find a complete
+    folder. A folder that another user could have written is not used.
     """
     with zipfile.ZipFile(str(archive)) as file:
         entries = [entry for entry in file.infolist() if entry.filename.startswith(PAYLOAD)]
@@ -92,7 +92,7 @@ def unpack(file: zipfile.ZipFile, entries: "list[zipfile.ZipInfo]", folder: Path
 
 
 def cache_roots() -> "list[Path]":
-    """Where to unpack, the best place first."""
+    """The folders to unpack into, the best one first."""
     home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("HOME", "")
     roots = [
         Path(os.environ.get(CACHE_VARIABLE, "")),
@@ -104,13 +104,13 @@ def cache_roots() -> "list[Path]":
 
 
 def is_private(folder: Path) -> bool:
-    """Whether it is a real folder of this user that nobody else can write."""
+    """Whether it is a real folder of this user that no other user can write to."""
     status = folder.lstat()
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
 def is_complete(folder: Path, entries: "list[zipfile.ZipInfo]") -> bool:
-    """Whether every file is there in its size: a cleaner of temporary files may have been at it."""
+    """Whether every file exists in its full size: a cleaner of temporary files may have removed some."""
     try:
         return all((folder / entry.filename).stat().st_size == entry.file_size for entry in entries)
     except OSError:

@@ -1,4 +1,4 @@
-"""Building the agent's single file: its modules and the AWS SDK, in an archive that any Python >= 3.10 starts.
+"""Builds the agent's single file: its modules and the AWS SDK, in an archive that any Python >= 3.10 starts.
 
 The same installed packages give the same bytes: sorted entries, one fixed time, fixed permissions, no bytecode, nothing
 compressed (compressed bytes differ between versions of zlib).
@@ -15,7 +15,7 @@ from launcher.agent.bootstrap import PAYLOAD
 
 DISTRIBUTIONS = ("boto3", "botocore", "jmespath", "python-dateutil", "s3transfer", "six", "urllib3")
 SERVICES = ("s3", "sts")
-"""botocore describes every AWS service; the agent talks to these (sts: credentials of a role)."""
+"""botocore describes every AWS service; the agent uses only these (sts: credentials of a role)."""
 
 _SHEBANG = b"#!/usr/bin/env python3\n"
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip archive can hold
@@ -33,7 +33,7 @@ def build(destination: Path) -> str:
         SHA-256 of the file, hexadecimal.
 
     Raises:
-        importlib.metadata.PackageNotFoundError: A package of the SDK is not installed.
+        importlib.metadata.PackageNotFoundError: a package of the SDK is not installed.
     """
     content = _SHEBANG + _archive(dict(_entries()))
     partial = destination.with_name(destination.name + ".tmp")

@@ -1,4 +1,4 @@
-"""The command of a plan: the variables that are filled in, and where a shell does that itself."""
+"""The command of a plan: the variables that the agent fills in, and those that a shell fills in itself."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ VARIABLES = (
     "SLIPWAY_RESUME_DIR",
     "SLIPWAY_WORKERS_PER_NODE",
 )
-"""What the agent sets for the command, and fills in where a list has it as `${NAME}`."""
+"""The variables that the agent sets for the command, and fills in if a list contains them as `${NAME}`."""
 
 _BASH = ("bash", "-eo", "pipefail", "-c")
 _SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh"})
@@ -28,7 +28,7 @@ _VARIABLE = re.compile(r"\$\{(SLIPWAY_[A-Z0-9_]*)\}")
 
 
 def run_by_bash(line: str) -> tuple[str, ...]:
-    """The words of a command that is written as one string; a program that fails in it ends it.
+    """The words of a command that is written as one string; a program that fails in it ends the command.
 
     >>> run_by_bash("python a.py && python b.py")[-1]
     'python a.py && python b.py'
@@ -37,7 +37,7 @@ def run_by_bash(line: str) -> tuple[str, ...]:
 
 
 def script_of_shell(words: Sequence[str]) -> str | None:
-    """The text that a shell is given to run (`bash -c TEXT`), or None.
+    """The text that a shell runs (`bash -c TEXT`), or None.
 
     >>> script_of_shell(("/bin/bash", "-c", "echo $HOME")), script_of_shell(("python", "-c", "pass"))
     ('echo $HOME', None)
@@ -48,7 +48,7 @@ def script_of_shell(words: Sequence[str]) -> str | None:
 
 
 def names_in(words: Sequence[str]) -> frozenset[str]:
-    """The SLIPWAY_ variables that are to be filled in.
+    """The SLIPWAY_ variables that the agent must fill in.
 
     >>> sorted(names_in(("a", "--rank=${SLIPWAY_NODE_RANK}", "${HOME}", "bash", "-c", "echo ${SLIPWAY_RUN}")))
     ['SLIPWAY_NODE_RANK']
@@ -57,10 +57,10 @@ def names_in(words: Sequence[str]) -> frozenset[str]:
 
 
 def filled_in(words: Sequence[str], environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The words with every `${SLIPWAY_...}` replaced, but for the text of a shell, which does that itself.
+    """The words with every `${SLIPWAY_...}` replaced, except in the text of a shell, which replaces them itself.
 
     Raises:
-        JobSpecError: The agent sets no such variable in this job.
+        JobSpecError: the agent sets no such variable in this job.
 
     >>> filled_in(("x", "${SLIPWAY_NODES}", "$HOME"), {"SLIPWAY_NODES": "2"})
     ('x', '2', '$HOME')
@@ -76,7 +76,7 @@ def filled_in(words: Sequence[str], environment: Mapping[str, str]) -> tuple[str
 
 
 def _marked(words: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """Each word, and whether variables in it are filled in: a shell's text may stand behind set-up or a container."""
+    """Each word, and whether the agent fills in its variables; a shell's text may follow set-up or container words."""
     shell = text = False
     for word in words:
         yield word, not text

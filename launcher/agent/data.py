@@ -1,7 +1,7 @@
 """Folders in S3 that the nodes fetch before the first step of a job (`run.data`).
 
-On a shared file system each node fetches its share and waits for the others. On their own disks each fetches
-everything, or its share where the plan says so. Files with the size and time of their object are not fetched again.
+On a shared file system each node fetches its share and waits for the others. On separate disks each node fetches
+everything, or its share if the plan requests it. Files with the size and time of their object are not fetched again.
 """
 
 import os
@@ -22,7 +22,7 @@ from launcher.agent.steps import StepServices, next_notice
 from launcher.agent.store.objects import Store
 
 _AT_ONCE = 512
-"""Objects that are handed to the workers together."""
+"""Number of objects that the workers receive together."""
 _LOOK_S = 0.25
 _MARK_LOOK_S = 2.0
 _TRIES, _PAUSE_S = 5, 5.0
@@ -41,7 +41,7 @@ class Data:
         self._over = threading.Event()
 
     def bring(self, sources: Sequence[DataSpec]) -> Ending | None:
-        """Fetch all folders, in their order; how the attempt ends, or None: it goes on."""
+        """Fetch all folders, in their order; return how the attempt ends, or None if it continues."""
         for number, source in enumerate(sources):
             end = self._bring(number, source)
             if end is not None:
@@ -73,7 +73,7 @@ class Data:
         return self._together(at, number) if source.shared and not self._services.peers.alone else None
 
     def _followed(self, is_over: Callable[[], bool], store: Store) -> Notice | None:
-        """Wait for the fetch; the notice that ended it, if one did."""
+        """Wait for the fetch; return the notice that ended it, if one did."""
         while not is_over():
             notice = next_notice(self._services, _LOOK_S)
             if notice is not None:
@@ -126,7 +126,7 @@ class Data:
         return call()
 
     def _together(self, at: str, number: int) -> Ending | None:
-        """Say that this node's share is there, and wait for those of the others."""
+        """Announce that this node's share is fetched, and wait for the shares of the others."""
         services, folder = self._services, f"{self._marks}/data-{number}/"
         look_at = 0.0
         try:
@@ -152,7 +152,7 @@ def _is_there(path: Path, stamp: tuple[int, float]) -> bool:
 
 
 def _download(store: Store, folder: Path, files: dict[str, tuple[int, float]]) -> None:
-    """Bring some files: each has its name only when it is whole."""
+    """Download some files: each gets its name only when it is complete."""
     for key in files:
         (folder / key).parent.mkdir(parents=True, exist_ok=True)
     with store.downloads() as downloads:

@@ -1,9 +1,9 @@
-"""The metadata of a PyTorch distributed checkpoint: a pickle that names every shard. Both sides read it, without torch.
+"""The metadata of a PyTorch distributed checkpoint: a pickle that names every shard. Agent and launcher read it.
 
-It comes from a bucket, and whose it is cannot be known: so it is never unpickled. Its opcodes are taken one by one
-(`pickletools`) and only what describes data is made of them: numbers, texts, containers, and in place of every object
-one that has nothing but attributes. No name in it is looked up, nothing is called, nothing takes more memory than the
-bytes that describe it, and nothing is compared, hashed or printed that may be deeper, or longer, than it looks.
+The metadata comes from a bucket and is not trusted, so Slipway never unpickles it, and needs no torch. Slipway reads
+the opcodes one by one (`pickletools`) and creates only data: numbers, texts, containers, and for every object a
+placeholder that has only attributes. Slipway looks up no name, calls nothing, uses no more memory than the bytes that
+describe the data, and compares, hashes or prints nothing that may be deeper, or longer, than it looks.
 """
 
 import pickletools
@@ -13,29 +13,29 @@ from typing import Any
 from launcher.agent.errors import ManifestError
 
 MOST_BYTES = 256 * 1024 * 1024
-"""Of the metadata of a distributed checkpoint; that of a model with 10,000 tensors on 512 ranks has about a tenth."""
+"""Maximum size of the metadata; that of a model with 10,000 tensors on 512 ranks has about a tenth."""
 
 
 _MOST = 2**62
 
 
 def check_size(size: int) -> None:
-    """Refuse metadata that is too large to be read.
+    """Refuse metadata that is too large to read.
 
     Raises:
-        ManifestError: It is.
+        ManifestError: the metadata is too large.
     """
     if size > MOST_BYTES:
         raise ManifestError(f"not the metadata of a distributed checkpoint: {size:,} bytes, more than {MOST_BYTES:,}")
 
 
 def dcp_shards(data: bytes) -> dict[str, int]:
-    """The shards that a PyTorch distributed checkpoint is made of.
+    """The shards of a PyTorch distributed checkpoint.
 
-    Returns the least size in bytes of each shard, by its path below the checkpoint.
+    Returns the minimum size in bytes of each shard, by its path below the checkpoint.
 
     Raises:
-        ManifestError: It is not such metadata.
+        ManifestError: the data is not such metadata.
     """
     check_size(len(data))
     try:
@@ -58,7 +58,7 @@ def dcp_shards(data: bytes) -> dict[str, int]:
 
 
 class _PickledObject:
-    """Stands for every object, class and function that a pickle names."""
+    """Replaces every object, class and function that a pickle names."""
 
     __slots__ = ("attributes",)
 
@@ -67,7 +67,7 @@ class _PickledObject:
 
 
 class _Reader:
-    """Follows the opcodes of one pickle (`pickletools` describes each); objects stay `_PickledObject`s."""
+    """Interprets the opcodes of one pickle (`pickletools` describes each); objects stay `_PickledObject`s."""
 
     def __init__(self) -> None:
         self._stack: list[Any] = []
@@ -75,10 +75,10 @@ class _Reader:
         self._memo: dict[int, Any] = {}
 
     def read(self, data: bytes) -> Any:
-        """What the pickle describes.
+        """The value that the pickle describes.
 
         Raises:
-            ValueError: It is none, is cut off, or has an opcode that no such metadata needs.
+            ValueError: the data is not a pickle, is incomplete, or has an opcode that no such metadata needs.
         """
         for opcode, argument, _ in pickletools.genops(data):
             name = opcode.name
@@ -105,12 +105,12 @@ class _Reader:
         return items
 
     def push(self, make: Callable[[Iterable[Any]], Any], number: int | None = None) -> None:
-        """Put something made of the last so many values on the stack; of the group where no number is given."""
+        """Push a value made of the last `number` values on the stack; None: of the values since the last mark."""
         values = self.group() if number is None else [self._stack.pop() for _ in range(number)][::-1]
         self._stack.append(make(values))
 
     def add(self, values: list[Any]) -> None:
-        """Add values to the list on top; to an object that is a list of another kind nothing is added."""
+        """Add values to the list on top; if the top is an object (a list of another kind), nothing is added."""
         if isinstance(self._stack[-1], list):
             self._stack[-1].extend(values)
 
@@ -132,7 +132,7 @@ class _Reader:
 
 
 def _pairs(values: Iterable[Any]) -> dict[Hashable, Any]:
-    """The items of a mapping. A key that is a container is left out: its hash may take for ever, or the stack."""
+    """The items of a mapping. A key that is a container is omitted: its hash may never end, or exhaust the stack."""
     items = list(values)
     return {
         key: value
@@ -188,4 +188,4 @@ _STEPS: dict[str, Callable[[_Reader], object]] = {
     "NEWOBJ_EX": lambda reader: reader.push(_pickled_object, 3),
     "BUILD": _Reader.build,
 }
-"""What each opcode does; a set is a thing, for nothing is asked of one."""
+"""The action of each opcode; a set is only a placeholder, because Slipway never reads one."""

@@ -1,4 +1,4 @@
-"""How an attempt ended: the event, the exit code, the word of the report, and why."""
+"""How an attempt ended: the event, the exit code, the cause in the report, and the reason."""
 
 import time
 from dataclasses import dataclass
@@ -26,19 +26,19 @@ NODE_LOST = "node-lost"
 _UPLOAD_AFTER_CANCEL_S = 10.0
 _UPLOAD_AFTER_SIGNAL_S = 300.0
 UPLOAD_AFTER_BUDGET_S = 180.0
-"""The tail that the guard keeps of the sum (launcher/model/budget_stop.py)."""
+"""The upload time that the guard reserves from the spending limit (launcher/model/budget_stop.py)."""
 _UPLOAD_AFTER_FAILURE_S = 300.0
 _AFTER_THE_NODE_S = 15.0
-"""Another node of the job goes: its part is here by then or never comes, the commit may take this much longer."""
+"""If another node of the job ends: its part is stored by then or never; the commit may need this much longer."""
 
 GIVEN_UP_NAME = NOT_TRIED_AGAIN = "not-tried-again"
-"""The file beside the events that the batch script looks for, and the event."""
+"""The file next to the events that the batch script checks, and the name of the event."""
 NO_PROGRESS = "two failures in a row without a newer checkpoint between them: the job is not retried"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """The event, the agent's exit code, what the report says ended the attempt, and the reason in words."""
+    """The event, the agent's exit code, the cause that the report gives for the end, and the reason as text."""
 
     event: str
     exit_code: int
@@ -52,23 +52,23 @@ class Ending:
 
 
 def completed() -> Ending:
-    """All is done."""
+    """The ending of an attempt with all work done."""
     return Ending(event="completed", exit_code=exits.COMPLETED, ended_by="completed")
 
 
 def failed(code: int, reason: str) -> Ending:
-    """The command failed, or the agent could not do its part."""
+    """The ending if the command failed, or if the agent could not do its part."""
     return Ending(event="failed", exit_code=code, ended_by="failure", reason=reason)
 
 
 def lost(nodes: dict[int, str]) -> Ending:
-    """Other nodes of the job are gone; what the command did because of that is no failure of its own."""
+    """The ending if other nodes of the job are lost; the command's reaction to the loss is not a failure of its own."""
     reason = f"lost: {', '.join(nodes.values())}"
     return Ending(event="interrupted", exit_code=exits.INTERRUPTED, ended_by=NODE_LOST, reason=reason)
 
 
 def announced(notice: Notice) -> Ending:
-    """The attempt ended because of a notice, whatever the command's exit code."""
+    """The ending because of a notice, regardless of the command's exit code."""
     where = f" ({notice.node})" if notice.node is not None else ""
     reason, ended_by = f"{notice.detail}{where}", ENDED_BY[notice.source]
     if notice.source == CANCEL:
@@ -83,14 +83,14 @@ def announced(notice: Notice) -> Ending:
 
 
 def stopped(error: AgentError) -> Ending:
-    """The agent could not go on."""
+    """The ending if the agent could not continue."""
     if isinstance(error, LostNodeError):
         return Ending(event="interrupted", exit_code=error.exit_code, ended_by=NODE_LOST, reason=str(error))
     return failed(error.exit_code, str(error))
 
 
 def of_command(outcome: Outcome) -> Ending:
-    """What the end of the command means by itself."""
+    """The ending that follows from the end of the command alone."""
     if outcome.hung:
         return failed(exits.HUNG, outcome.hung)
     if outcome.notice is not None:
@@ -104,9 +104,9 @@ def of_command(outcome: Outcome) -> Ending:
 
 
 def upload_patience_s(outcome: Outcome, *, final_s: float) -> float:
-    """How long the last checkpoints may take to reach the store.
+    """Maximum seconds for the last checkpoints to reach the store.
 
-    `final_s` is what a completed command's last checkpoint may take.
+    `final_s` is the maximum for the last checkpoint of a completed command.
     """
     notice = outcome.notice
     if notice is None:
@@ -124,9 +124,9 @@ def upload_patience_s(outcome: Outcome, *, final_s: float) -> float:
 
 
 def give_up(events: Path, log: EventLog, *, own: bool) -> None:
-    """Tell the batch script, after a failure, that another try would fail where this one did.
+    """Notify the batch script, after a failure, that another attempt would fail at the same point.
 
-    With `own`, the trainer keeps its checkpoints: nothing is known until one of them was recognised.
+    With `own`, the trainer stores its checkpoints: nothing is known until Slipway has recognised one.
     """
     reported = list(telling_events(events))
     if not fails_in_place(reported) or (own and newest_step(reported) < 0):

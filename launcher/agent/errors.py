@@ -1,4 +1,4 @@
-"""What stops the agent. It shares no code with the launcher, so it has a small hierarchy of its own."""
+"""Errors that stop the agent. It shares no code with the launcher, so it has its own small hierarchy."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from launcher.agent import exits
 
 
 class AgentError(Exception):
-    """Something the agent cannot get over; `exit_code` is what the process leaves with."""
+    """An error from which the agent cannot recover; `exit_code` is the exit code of the process."""
 
     exit_code: int = exits.INTERNAL
 
@@ -22,7 +22,7 @@ class JobSpecError(AgentError):
 
 
 class ManifestError(AgentError):
-    """A manifest is not one: malformed, of another schema, or naming paths outside its checkpoint."""
+    """The text is not a manifest: malformed, of another schema, or naming paths outside its checkpoint."""
 
 
 class LaterManifestError(ManifestError):
@@ -34,17 +34,17 @@ class LaterManifestError(ManifestError):
 
 
 class UnusableCheckpointError(AgentError):
-    """A folder cannot be stored: it changed or went away while it was read, or holds what no store can hold."""
+    """A folder cannot be stored: it changed or disappeared during the read, or holds entries that no store accepts."""
 
 
 class LostNodeError(AgentError):
-    """Another node of the job is gone: the attempt is over, the job is not."""
+    """Another node of the job is lost: the attempt is over, the job is not."""
 
     exit_code = exits.INTERRUPTED
 
 
 class EndedNodeError(AgentError):
-    """The agent of another node has ended before the command started; this one leaves with the same code."""
+    """The agent of another node ended before the command started; this agent ends with the same code."""
 
     def __init__(self, message: str, *, exit_code: int) -> None:
         super().__init__(message)
@@ -52,13 +52,13 @@ class EndedNodeError(AgentError):
 
 
 class TakenOverError(AgentError):
-    """Another agent writes these checkpoints; this one has no say in them any more."""
+    """Another agent writes these checkpoints; this agent may no longer change them."""
 
     exit_code = exits.STORE_FAILED
 
 
 class LostCheckpointsError(AgentError):
-    """There are checkpoints and none of them can be used: to begin at step 0 is for a person to decide."""
+    """Checkpoints exist and none is usable: only the user may decide to start at step 0."""
 
     exit_code = exits.STORE_FAILED
 
@@ -70,7 +70,7 @@ class LostCheckpointsError(AgentError):
 
 
 class StoreError(AgentError):
-    """The checkpoint store did not do what was asked."""
+    """The checkpoint store did not perform a request."""
 
     exit_code = exits.STORE_FAILED
 

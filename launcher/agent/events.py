@@ -1,4 +1,4 @@
-"""What happened on the node, one JSON object a line, in a file that outlives the node."""
+"""The events on a node, one JSON object per line, in a file that outlives the node."""
 
 import contextlib
 import json
@@ -12,14 +12,14 @@ from typing import Any
 
 
 def utc_now() -> str:
-    """The time now, ISO with milliseconds and Z."""
+    """The current time, ISO with milliseconds and Z."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 FORECAST = "forecast"
-"""The event of a job that will cost more than its budget, or other than it was quoted."""
+"""The event of a job that will cost more than its budget, or other than quoted."""
 NEWER = "a newer checkpoint is complete"
-"""Why a checkpoint was dropped, where nothing is lost by it."""
+"""The reason why a checkpoint was dropped, if nothing is lost."""
 
 ROUTINE = frozenset(
     {
@@ -33,14 +33,14 @@ ROUTINE = frozenset(
         "signalled",
     }
 )
-"""What goes as it should on all nodes alike. They print into one log, so the first one prints this for all."""
+"""Normal events that all nodes have alike. All print into one log, so the first node prints these for all."""
 
 
 class EventLog:
     """Appends events and prints them on standard error. Safe to use from every thread.
 
-    A line is one `write` on a file opened for appending. Network file systems do not keep appends from several machines
-    apart: every node has a file of its own (`events_path`).
+    A line is one `write` on a file opened for appending. Network file systems do not keep appends from several nodes
+    apart: every node has its own file (`events_path`).
     """
 
     def __init__(self, path: Path, *, unprinted: frozenset[str] = frozenset(), **fields: Any) -> None:
@@ -54,11 +54,11 @@ class EventLog:
         self._end_a_torn_line()
 
     def subscribe(self, listener: Callable[[Mapping[str, Any]], None]) -> None:
-        """Have somebody hear every event from now on."""
+        """Call `listener` with every event from now on."""
         self._listener = listener
 
     def append(self, event: str, **fields: Any) -> None:
-        """Write one event. A log that cannot be written is said once and does not stop the job."""
+        """Write one event. A log that cannot be written is reported once and does not stop the job."""
         document = {"time": utc_now(), "event": event, **self._fields, **fields}
         line = json.dumps(document) + "\n"
         words = " ".join(f"{name}={_brief(value)}" for name, value in fields.items() if value is not None)
@@ -84,7 +84,7 @@ class EventLog:
             self._broken = True
 
     def _end_a_torn_line(self) -> None:
-        """An agent that was killed may have left half a line; what follows must not be glued to it."""
+        """End an incomplete line that a killed agent may have left; the next event must start on a new line."""
         try:
             with self._path.open("rb") as file:
                 file.seek(-1, os.SEEK_END)
@@ -105,9 +105,9 @@ def events_path(path: Path, *, part: int) -> Path:
 
 
 def _say(line: str) -> None:
-    """Into the node's log, which is the output; who reads it may be gone (srun, slurmstepd), and the job goes on.
+    """Print to the node's log, which is the output; its reader may be gone (srun, slurmstepd): the job continues.
 
-    The command writes to the same file: a line and its end go out in one write, also where Python does not buffer.
+    The command writes to the same file: a line and its end go out in one write, even if Python does not buffer.
     """
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{line}\n")

@@ -1,6 +1,6 @@
-"""When a job will be done and what it will have cost, by the trainer's last lines and the rates of its quote.
+"""The end time and total cost of a job, from the trainer's last lines and the rates of its quote.
 
-The meter that a person looks at and the node's own word to people who do not look are reckoned by the same lines here.
+The meter that users watch, and the node's own message to users who do not watch, use the same calculation here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,24 +10,24 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 LOW, HIGH = 0.1, 0.9
-"""Of the rates of single stretches: what the end is reckoned at when the rest goes as fast, or as slowly."""
+"""Quantiles of the rates of single stretches: the range of the end if the rest is as fast, or as slow, as these."""
 LINES = 100
-"""Of the trainer's last lines, what the rate is taken over."""
+"""Number of the trainer's last lines from which the rate is calculated."""
 HOUR_S = 3600.0
 QUOTED = ("usd_per_hour", "usd_beside", "usd_low", "usd_high", "budget_usd")
-"""What a job knows of its quote: what each hour adds, what it costs beside them (a prepaid fee too), range, budget."""
+"""The known values of a job's quote: cost per hour, other costs (a prepaid fee too), range, budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """What a trainer reported: the step, the tokens so far, and the seconds since its attempt began to train."""
+    """A report of the trainer: the step, the tokens so far, and the seconds since its attempt started to train."""
 
     step: int
     tokens: float | None
     seconds: float
 
     def follows(self, before: "Point") -> bool:
-        """Whether it is of the same attempt as the one before: each attempt begins to count its seconds anew."""
+        """Whether it is of the same attempt as the point before: each attempt counts its seconds from zero."""
         return self.seconds > before.seconds and self.step > before.step
 
 
@@ -40,7 +40,7 @@ class Span(NamedTuple):
 
 
 def point_of(figures: Mapping[str, int | float]) -> Point | None:
-    """A line of metrics as a point; None where it has no step or no seconds.
+    """A line of metrics as a point; None if it has no step or no seconds.
 
     >>> point_of({"step": 3, "seconds": 4.5, "loss": 2.0})
     Point(step=3, tokens=None, seconds=4.5)
@@ -68,7 +68,7 @@ def left_hours(points: Sequence[Point], steps: int | None) -> Span | None:
 
 
 def beyond(usd: Any, *, low: Any, high: Any, budget: Any) -> dict[str, str]:
-    """What is to be said of a forecast in dollars, by its kind: above the budget, or outside of the quoted range.
+    """The warnings about a forecast in dollars, by kind: above the budget, or outside the quoted range.
 
     >>> beyond(120, low=90, high=130, budget=100)
     {'budget': 'the forecast, $120.00, is above the budget of $100.00'}
@@ -82,7 +82,7 @@ def beyond(usd: Any, *, low: Any, high: Any, budget: Any) -> dict[str, str]:
 
 
 def hours_of_earlier(events: Iterable[Mapping[str, Any]], attempt: int) -> float | None:
-    """Hours of the attempts before one, from their first event to their last; None where one of them left no event.
+    """Hours of the attempts before one, from their first event to their last; None if one of them left no event.
 
     >>> day = "2026-11-20T12:{}:00Z"
     >>> found = [{"attempt": 1, "time": day.format(minute)} for minute in ("00", "15", "30")]

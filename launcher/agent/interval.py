@@ -1,15 +1,15 @@
-r"""How often to write a checkpoint: Daly's optimum, and what checkpointing costs at any interval.
+r"""The checkpoint interval: Daly's optimum, and the cost of checkpointing at any interval.
 
 Sources:
     Young 1974: J. W. Young, "A first order approximation to the optimum checkpoint interval", Communications of the ACM
     17(9), 530-531: sqrt(2 C M), the first term of Daly's.
     Daly 2006: J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", Future
     Generation Computer Systems 22(3), 303-312, doi:10.1016/j.future.2004.11.016. Its figures 3 to 5 (M = 24 h, 6 h and
-    15 min, C = 5 min) give 117, 57 and 9.1 minutes: the tests hold the formula to them.
+    15 min, C = 5 min) give 117, 57 and 9.1 minutes: the tests check the formula against them.
 
-It assumes interruptions that arrive as a Poisson process. Times are seconds. The interval is the time of useful work
-between the end of one checkpoint and the start of the next, as Daly has it. Standard library only: pricing and the node
-use the same formulas.
+The model assumes interruptions that arrive as a Poisson process. Times are seconds. The interval is the time of useful
+work between the end of one checkpoint and the start of the next, as in Daly. Standard library only: pricing and the
+node use the same formulas.
 """
 
 import math
@@ -26,7 +26,7 @@ def daly_interval_s(*, checkpoint_s: float, mtbf_s: float) -> float:
         mtbf_s: M, mean seconds between interruptions of the whole job, > 0 (infinity: never).
 
     Raises:
-        ValueError: An argument is out of its range.
+        ValueError: an argument is out of its range.
 
     >>> round(daly_interval_s(checkpoint_s=30, mtbf_s=24 * 3600))
     2257
@@ -45,20 +45,20 @@ def daly_interval_s(*, checkpoint_s: float, mtbf_s: float) -> float:
 def overhead_fraction(*, checkpoint_s: float, interval_s: float, mtbf_s: float, restart_s: float = 0.0) -> float:
     """Expected extra wall time per second of useful work: checkpoints, lost work and restarts.
 
-    Daly's complete model (2006): T seconds of work are expected to take M exp(R/M) (exp((tau + C)/M) - 1) T / tau; this
-    is that over T, minus 1. A run of 100 h with a fraction of 0.04 takes 104 h. Without interruptions C / tau is left.
+    Daly's complete model (2006): the expected time for T seconds of work is M exp(R/M) (exp((tau + C)/M) - 1) T / tau;
+    the fraction is this time over T, minus 1. A 100 h run at 0.04 needs 104 h. Without interruptions C / tau remains.
 
     Args:
         checkpoint_s: C, seconds that the work waits for one checkpoint, >= 0.
         interval_s: tau, seconds of work between checkpoints, > 0.
         mtbf_s: M, mean seconds between interruptions of the whole job, > 0 (infinity: never).
-        restart_s: R, seconds from an interruption until the work goes on from its checkpoint, >= 0.
+        restart_s: R, seconds from an interruption until the work continues from its checkpoint, >= 0.
 
     Returns:
-        The fraction, >= 0; infinity where the job would practically never end.
+        The fraction, >= 0; infinity if the job would practically never end.
 
     Raises:
-        ValueError: An argument is out of its range.
+        ValueError: an argument is out of its range.
 
     >>> overhead_fraction(checkpoint_s=30, interval_s=1500, mtbf_s=math.inf)
     0.02

@@ -1,6 +1,6 @@
-"""job.json: what the agent is told to run. The launcher renders it with `JobSpec.to_json`, the agent reads it.
+"""job.json: the job that the agent runs. The launcher writes it with `JobSpec.to_json`, the agent reads it.
 
-Standard library only and no import of the launcher's model: this module goes to the node.
+Standard library only and no import of the launcher's model: this module runs on the node.
 """
 
 import difflib
@@ -24,7 +24,7 @@ RESTARTS = ("auto", "fresh")
 SIGNALS = ("auto", "SIGUSR1", "SIGTERM", "none")
 WRITERS = ("every-node", "first-node")
 READ_BACK = "SLIPWAY_READ_BACK"
-"""With the value 1 in `env`: the first checkpoint is wanted at once and read back, to time it."""
+"""With the value 1 in `env`: request the first checkpoint immediately and read it back, to measure the time."""
 
 _SELDOM = frozenset(
     {
@@ -61,28 +61,28 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSpec:
-    """Where checkpoints go and how.
+    """The location and the policy of checkpoints.
 
     Attributes:
         uri: `s3://bucket/prefix`, with mode "own" also a path; None only with mode "none".
-        mode: "agent": finished folders are uploaded and restored; "dcp": the trainer writes PyTorch distributed
-            checkpoints straight to the store, the agent finds the newest whole one and keeps the newest `keep`; "own":
-            the trainer keeps them at `uri` by itself, the agent looks and says what is there; "none": nothing is.
-        keep: Whole checkpoints kept; older ones are tagged `slipway=superseded`, >= 1.
-        grace_seconds: What the ranks have to save on a notice, until the command is ended, > 0.
-        interval_s: Seconds between checkpoints, handed to the trainer, > 0.
+        mode: "agent": the agent uploads and restores finished folders; "dcp": the trainer writes PyTorch distributed
+            checkpoints directly to the store, the agent finds the newest complete one and retains the newest `keep`;
+            "own": the trainer stores them at `uri` itself, the agent only reports them; "none": no checkpoints.
+        keep: Number of complete checkpoints retained, >= 1; older ones are tagged `slipway=superseded`.
+        grace_seconds: Seconds for the ranks to save after a notice, until the command is ended, > 0.
+        interval_s: Seconds between checkpoints, passed to the trainer, > 0.
         mtbf_s: Mean seconds between interruptions of the whole job, > 0: the interval starts at `interval_s` and then
-            follows the measured write time (Daly 2006). None: it stays as it is.
-        max_mb_s: Upper bound of the upload rate in MB/s (10^6 bytes) while there is no notice; None: no bound.
-        writers: "every-node": a checkpoint is whole when the part of every node is there that writes any (`quorum`);
+            follows the measured write time (Daly 2006). None: the interval stays constant.
+        max_mb_s: Limit of the upload rate in MB/s (10^6 bytes) while no notice is pending; None: no limit.
+        writers: "every-node": a checkpoint is complete when the parts of all nodes that write any exist (`quorum`);
             "first-node": only the first node writes checkpoints, the others restore them.
-        final_upload_s: How long the last checkpoint of a completed command is tried before the job has failed, > 0.
-        timeout_s: A request to the store that brings no byte for this long is given up and tried again, > 0.
-        layout: Of the framework (`checkpoint.layouts`), or "auto".
+        final_upload_s: Seconds to upload the last checkpoint of a completed command before the job fails, > 0.
+        timeout_s: A request to the store that brings no byte for this long is cancelled and retried, > 0.
+        layout: Layout of the framework (`checkpoint.layouts`), or "auto".
         pattern: A regular expression with one group, the step, for a framework that no layout describes.
-        tracker: With it: `file` beside a checkpoint whose `text` names the newest one, with {step} or {name}.
-        signal: What asks the ranks to save on a notice, one of `SIGNALS`.
-        restart: "auto": checkpoints of which none can be used stop the start; "fresh": it begins at step 0 then.
+        tracker: With `pattern`: `file` next to a checkpoint whose `text` names the newest one, with {step} or {name}.
+        signal: The signal that requests a save from the ranks on a notice, one of `SIGNALS`.
+        restart: "auto": the start fails if checkpoints exist and none is usable; "fresh": it then begins at step 0.
     """
 
     uri: str | None
@@ -112,7 +112,7 @@ class StepSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSpec:
-    """A folder in S3 that nodes fetch into `path`: each its share, if `shard`, or if they share its file system."""
+    """A folder in S3 that nodes fetch into `path`: only their share, if `shard`, or if they share its file system."""
 
     uri: str
     path: str
@@ -122,42 +122,42 @@ class DataSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """One job. Paths may hold `${VARIABLES}` of the node's environment and are absolute once those are filled in.
+    """One job. Paths may hold `${VARIABLES}` of the node's environment and are absolute after these are filled in.
 
     Attributes:
-        run: Id of the submitted run; a new submission has a new one, a requeue keeps it.
+        run: Id of the submitted run; a new submission gets a new one, a requeue keeps it.
         name: The plan's name; the folder under `scratch` is named after it.
         command: The argument vector; no shell.
-        workdir: Folder the command is started in.
-        env: Set for the command on top of the environment that the agent was started in.
+        workdir: Folder in which the command starts.
+        env: Variables for the command, in addition to the environment of the agent.
         checkpoint: The checkpoint policy.
-        scratch: Folder on the node under which checkpoints and restores live.
-        events: JSON-lines file the agent appends to, on a file system that outlives the node.
-        metrics: JSON-lines file the trainer appends to.
-        drain: On a spot notice, and when the capacity ends, drain the node in Slurm: the job does not come back to it.
+        scratch: Folder on the node for checkpoints and restores.
+        events: JSON-lines file to which the agent appends, on a file system that outlives the node.
+        metrics: JSON-lines file to which the trainer appends.
+        drain: On a spot notice, and when the capacity ends, drain the node in Slurm: the job does not return to it.
         imds: Watch the instance metadata service for a spot notice and for a rebalance recommendation.
-        imds_poll_s: Seconds between two looks, > 0. AWS advises 5 s, the notice comes about 120 s ahead.
-        ends_at: ISO time with a zone at which the capacity ends (a Capacity Block, a training plan); None: it does not.
-        leave_before_s: Seconds before `ends_at` at which the job saves for the last time and leaves, >= 0. EC2 begins
+        imds_poll_s: Seconds between two polls, > 0. AWS advises 5 s, the notice comes about 120 s ahead.
+        ends_at: ISO time with a zone at which the capacity ends (a Capacity Block, a training plan); None: no end.
+        leave_before_s: Seconds before `ends_at` at which the job saves for the last time and exits, >= 0. EC2 starts
             to end the instances of a Capacity Block 30 minutes before its end (EC2 User Guide, "Capacity Blocks for
             ML", read 2026-11-20), HyperPod those of a training plan 60 minutes before (read 2026-11-20): a quarter of
-            an hour is added to that.
-        journal: `s3://bucket/prefix` of this run alone, for nodes that share no folder (pods): what they write down and
-            tell each other. None: the folder of the events does both.
-        grace_s: In a pod, the seconds from SIGTERM to its end, > 0: SIGTERM is then an interruption and no cancel.
+            an hour is added.
+        journal: `s3://bucket/prefix` of this run alone, for nodes that share no folder (pods): their logs and their
+            messages to each other. None: the folder of the events holds both.
+        grace_s: In a pod, the seconds from SIGTERM to its end, > 0: SIGTERM is then an interruption, not a cancel.
         hung_minutes: Minutes without a new step in the metrics after which the command is ended, > 0; None: never.
         stop_uri: `s3://bucket/key` of the object that the guard in the account writes when the budget is used up: the
-            job saves and leaves for good. None: nobody writes one.
-        quoted: What is known of the job's quote, dollars by name (`forecast.QUOTED`). None: nothing.
-        word_uri: `s3://bucket/prefix` where the guard looks for what people must hear of; None: it does not.
-        outputs: Files and folders that go to the store when the command has ended, with `${SLIPWAY_...}` filled in;
-            relative ones lie in `workdir`.
+            job saves and ends for good. None: no such object.
+        quoted: The known values of the job's quote, dollars by name (`forecast.QUOTED`). None: no values.
+        word_uri: `s3://bucket/prefix` that the guard polls for messages to users; None: it does not.
+        outputs: Files and folders that are stored when the command has ended, with `${SLIPWAY_...}` filled in;
+            relative ones are below `workdir`.
         plan_uri: `s3://bucket/prefix` of the plan, for `outputs/RUN/` and for the marks of steps and data; needed with
             any of them.
         before: Steps before the command, each done once per run.
         after: Steps after the command has completed.
-        data: Folders in S3 that the nodes fetch before all that.
-        retries: In a pod, attempts that may fail and be followed by another; None: whoever starts them counts.
+        data: Folders in S3 that the nodes fetch before all other work.
+        retries: In a pod, the number of failed attempts that others may follow; None: the operator counts them.
     """
 
     run: str
@@ -193,13 +193,13 @@ class JobSpec:
             raise JobSpecError(problems)
 
     def leaves_at(self) -> datetime | None:
-        """When the job saves for the last time because its capacity ends; UTC. None: it does not end."""
+        """When the job saves for the last time because its capacity ends; UTC. None: the capacity does not end."""
         return None if self.ends_at is None else _moment(self.ends_at) - timedelta(seconds=self.leave_before_s)
 
     def to_json(self) -> str:
         """The text of job.json: sorted keys, two spaces, a newline at the end.
 
-        What few jobs need stands in it only where it differs from its default.
+        Rarely used keys are present only if they differ from their defaults.
         """
         document = {"schema": SCHEMA, **asdict(self)}
         document |= {"command": list(self.command), "env": dict(self.env), "outputs": list(self.outputs)}
@@ -218,7 +218,7 @@ def load(path: Path) -> JobSpec:
     """Read job.json.
 
     Raises:
-        JobSpecError: The file cannot be read, is not JSON, or is not a job.
+        JobSpecError: the file is unreadable, is not JSON, or is not a job.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -231,7 +231,7 @@ def parse(text: str) -> JobSpec:
     """The job that `text` describes.
 
     Raises:
-        JobSpecError: With every problem found, each with the path of its key.
+        JobSpecError: with every problem found, each with the path of its key.
     """
     try:
         document = safe_json.loads(text)
@@ -257,7 +257,7 @@ def expand(text: str, environment: Mapping[str, str]) -> str:
     """`text` with every `${NAME}` replaced from the environment.
 
     Raises:
-        JobSpecError: A variable is not set.
+        JobSpecError: a variable is not set.
 
     >>> expand("/scratch/${USER}", {"USER": "ada"})
     '/scratch/ada'
@@ -368,7 +368,7 @@ _CHECKPOINT_KEYS: dict[str, _Kind] = {
 
 
 class _Reader:
-    """Takes typed values out of one mapping and gathers what is wrong with it."""
+    """Reads typed values from one mapping and collects its problems."""
 
     def __init__(self, document: Any, prefix: str, problems: list[str] | None = None) -> None:
         self.problems = [] if problems is None else problems
@@ -381,7 +381,7 @@ class _Reader:
             self.problems.append(f"job.json: got {type(document).__name__}; it must be a mapping")
 
     def take(self, name: str, kind: _Kind, *, required: bool = False) -> Any:
-        """The value, or None where the key is absent, null or wrong."""
+        """The value; None if the key is absent, null or invalid."""
         self._asked.append(name)
         value = self._left.pop(name, None)
         if value is None:
@@ -401,7 +401,7 @@ class _Reader:
         return None
 
     def refuse_the_rest(self) -> None:
-        """Report every key that nobody asked for, with the nearest that exists."""
+        """Report every unknown key, with the nearest known one."""
         for name in self._left:
             near = difflib.get_close_matches(name, self._asked, n=1)
             hint = f"; did you mean {near[0]!r}" if near else f"; allowed: {', '.join(sorted(self._asked))}"

@@ -1,23 +1,23 @@
-"""The manifest of a checkpoint: what makes a set of objects whole. Standard library only; both sides read it.
+"""The manifest of a checkpoint, which makes a set of objects complete. Standard library only; both sides read it.
 
 Below the checkpoint URI:
 
-    step-120/manifest.json                  the commit, one PUT after everything else: without it there is no checkpoint
-    step-120/<session>/manifest.json        the commit of a later life that came to a step which has another commit
-    step-120/<session>/part-0.json          what node 0 uploaded (jobs on several nodes only)
-    step-120/<session>/<part>-<token>/...   the files; a session is one life of the job, its token one try of one node
+    step-120/manifest.json                  the commit, one PUT after everything else: without it no checkpoint exists
+    step-120/<session>/manifest.json        the commit of a later attempt for a step that has another commit
+    step-120/<session>/part-0.json          the files that node 0 uploaded (jobs on several nodes only)
+    step-120/<session>/<part>-<token>/...   the files; a session is one attempt of the job, a token one try of a node
 
-No key is ever written twice but `part-k.json`, so two agents on one prefix cannot mix their files; of a `manifest.json`
-the bucket's own policy sees to that. Where a step has two commits the later one that is whole counts.
+No key except `part-k.json` is ever written twice, so two agents on one prefix cannot mix their files; for each
+`manifest.json` the bucket's policy enforces this. If a step has two commits, the later complete one counts.
 
-Many small files lie in packs, objects below `<part>-<token>-packs/` (`checkpoint.packs`). Then the manifest has schema
-2 and says of each file in a pack at which offset it begins.
+Many small files are stored in packs, objects below `<part>-<token>-packs/` (`checkpoint.packs`). The manifest then has
+schema 2 and gives the offset of each file in its pack.
 
-Keys in a manifest are relative to the URI; a file that did not change since the previous checkpoint is listed with that
-one's key.
+Keys in a manifest are relative to the URI; a file that did not change since the previous checkpoint is listed with the
+key of the previous object.
 
-A PyTorch distributed checkpoint (`torch.distributed.checkpoint`) has its own: `step-120/.metadata`, written last, a
-pickle that names every shard. It is read here without torch, and without running anything that a pickle can hold.
+A PyTorch distributed checkpoint (`torch.distributed.checkpoint`) has its own metadata: `step-120/.metadata`, written
+last, a pickle that names every shard. Slipway reads it without torch, and without executing anything in the pickle.
 """
 
 import json
@@ -32,12 +32,12 @@ from launcher.agent.shape import read
 
 SCHEMA = "slipway.checkpoint/1"
 SCHEMA_WITH_LAYOUT = "slipway.checkpoint/3"
-"""Of a manifest of another layout than `step-N` and `checkpoint-N`; it may have packs too."""
+"""Schema of a manifest with another layout than `step-N` and `checkpoint-N`; it may have packs too."""
 SCHEMA_WITH_PACKS = "slipway.checkpoint/2"
-"""Of a manifest with packs; an agent that knows none takes the next older checkpoint."""
+"""Schema of a manifest with packs; an agent that does not support packs uses the next older checkpoint."""
 COMMIT_NAME = "manifest.json"
 HERE = "."
-"""As a manifest's folder: its files lie in the trainer's checkpoint folder itself."""
+"""The folder of a manifest whose files are in the trainer's checkpoint folder itself."""
 SUPERSEDED_KEY, SUPERSEDED_SCHEMA = "superseded.json", "slipway.superseded/1"
 DCP_METADATA_NAME = ".metadata"
 
@@ -45,11 +45,11 @@ _MOST, _MOST_PARTS = 2**63, 2**20
 _LONGEST_NAME = 255
 """Bytes of a file's name on Linux (NAME_MAX of <linux/limits.h>)."""
 _COMMITS_OF_A_LIFE = 20
-"""Of one step: a trainer that writes it again and again is not followed for ever."""
+"""Limit for one step in one attempt: Slipway does not follow a trainer that writes the step again endlessly."""
 _MOST_BYTES = 1 << 30
-"""Of a manifest: some five million files."""
+"""Maximum bytes of a manifest: some five million files."""
 _MOST_TO_INDENT = 1000
-"""Files; a manifest of more is for machines."""
+"""Maximum number of files in an indented manifest; users do not read larger ones."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SCHEMAS = (SCHEMA, SCHEMA_WITH_PACKS, SCHEMA_WITH_LAYOUT)
 _SCHEMA = re.compile(r"slipway\.checkpoint/(\d{1,9})")
@@ -64,10 +64,10 @@ class StoredFile:
 
     Attributes:
         path: Below the checkpoint's folder, with forward slashes.
-        sha256: Of its content, hexadecimal.
-        key: Of its object, relative to the checkpoint URI.
+        sha256: SHA-256 of its content, hexadecimal.
+        key: Key of its object, relative to the checkpoint URI.
         part: The node that uploaded it.
-        offset: Where it begins in its object, when that is a pack of several files; None: the object is the file.
+        offset: Its offset in the object, if that is a pack of several files; None: the object is the file.
     """
 
     path: str
@@ -83,15 +83,15 @@ class Manifest:
     """A checkpoint, or one node's part of it.
 
     Attributes:
-        step: N of the folder's name.
-        folder: The folder's name as the trainer chose it, below its checkpoint folder; "." for files of that itself.
+        step: The step in the folder's name.
+        folder: The folder's name as the trainer chose it, below its checkpoint folder; "." for files of the latter.
         part: The node whose part this is; None for the commit, which holds all parts.
-        parts: How many nodes write parts.
+        parts: Number of nodes that write parts.
         files: Every file.
         written_at: ISO time in UTC.
-        seconds: From the finished folder to this manifest.
-        layout: Of the framework (`checkpoint.layouts`); empty in manifests of earlier versions.
-        unit: What `step` counts: step, epoch, save.
+        seconds: Seconds from the finished folder to this manifest.
+        layout: Layout of the framework (`checkpoint.layouts`); empty in manifests of earlier versions.
+        unit: Unit of `step`: step, epoch, save.
     """
 
     run: str
@@ -128,9 +128,9 @@ class Manifest:
         return json.dumps(document, indent=1, sort_keys=True) + "\n"
 
     def missing(self, sizes: Mapping[str, int]) -> str | None:
-        """Why the objects behind this manifest do not make it whole by their sizes, or None if they do.
+        """The reason why the objects of this manifest are incomplete by their sizes; None if they are complete.
 
-        `sizes` are of every object below the URI, by relative key.
+        `sizes` contains every object below the URI, by relative key.
         """
         packs: dict[str, int] = {}
         for file in self.files:
@@ -147,7 +147,7 @@ class Manifest:
         return None
 
     def files_for(self, part: int) -> tuple[StoredFile, ...]:
-        """What a node restores: the files of all parts; where several hold a path, its own part's, else the lowest."""
+        """The files that a node restores, of all parts; if several have a path, its own part's, else the lowest."""
         chosen: dict[str, StoredFile] = {}
         for file in sorted(self.files, key=lambda file: (file.part != part, file.part)):
             chosen.setdefault(file.path, file)
@@ -158,8 +158,8 @@ def parse(text: str) -> Manifest:
     """The manifest in `text`.
 
     Raises:
-        LaterManifestError: A later version of Slipway wrote it.
-        ManifestError: It is not one, or names a path outside its checkpoint.
+        LaterManifestError: a later version of Slipway wrote it.
+        ManifestError: the text is not a manifest, or names a path outside its checkpoint.
     """
     try:
         document = safe_json.loads(text, most_bytes=_MOST_BYTES)
@@ -195,7 +195,7 @@ def _entry(file: StoredFile) -> dict[str, str | int]:
 
 
 def unusable(reason: str) -> str:
-    """What a node leaves in place of its part when it has none to give; `parse` raises with the reason."""
+    """The text that a node writes instead of its part if it has none; `parse` raises with the reason."""
     return json.dumps({"schema": SCHEMA, "unusable": reason}) + "\n"
 
 
@@ -203,7 +203,7 @@ def merge(parts: Iterable[Manifest], *, written_at: str) -> Manifest:
     """The commit over all parts of one checkpoint.
 
     Raises:
-        ManifestError: The parts do not belong together or are not complete.
+        ManifestError: the parts do not belong together or are incomplete.
     """
     ordered = sorted(parts, key=lambda manifest: -1 if manifest.part is None else manifest.part)
     first = ordered[0]
@@ -236,7 +236,7 @@ def step_of_folder(name: str) -> int | None:
 
 
 def step_of_key(key: str) -> int | None:
-    """The step that a relative key lies under, else None.
+    """The step to which a relative key belongs, else None.
 
     >>> step_of_key("step-120/manifest.json"), step_of_key("notes.txt")
     (120, None)
@@ -246,7 +246,7 @@ def step_of_key(key: str) -> int | None:
 
 
 def commit_key(step: int) -> str:
-    """Where the commit of a step stands.
+    """The key of a step's commit.
 
     >>> commit_key(120)
     'step-120/manifest.json'
@@ -255,7 +255,7 @@ def commit_key(step: int) -> str:
 
 
 def second_commit_key(step: int, session: str) -> str:
-    """Where a life of the job commits a step that has another commit.
+    """The key with which an attempt commits a step that has another commit.
 
     >>> second_commit_key(120, "r1.a2")
     'step-120/r1.a2/manifest.json'
@@ -264,7 +264,7 @@ def second_commit_key(step: int, session: str) -> str:
 
 
 def commit_places(step: int, session: str) -> list[str]:
-    """Where a life of the job may commit a step, the first place first: each is written once.
+    """The keys with which an attempt may commit a step, in order: each is written once.
 
     >>> commit_places(120, "r1.a2")[:3]
     ['step-120/manifest.json', 'step-120/r1.a2/manifest.json', 'step-120/r1.a2.2/manifest.json']
@@ -274,7 +274,7 @@ def commit_places(step: int, session: str) -> list[str]:
 
 
 def commit_keys(step: int, keys: Iterable[str]) -> list[str]:
-    """The commits of a step among the keys of a store, the first one's first.
+    """The commits of a step among the keys of a store, the first commit first.
 
     >>> commit_keys(7, ["step-7/r1/manifest.json", "step-7/r1/0-ab/manifest.json_", "step-7/manifest.json"])
     ['step-7/manifest.json', 'step-7/r1/manifest.json']
@@ -285,7 +285,7 @@ def commit_keys(step: int, keys: Iterable[str]) -> list[str]:
 
 
 def object_key(base: str, path: str) -> str:
-    """Where a file of a checkpoint goes: below `base` under its own name, but never under that of a commit.
+    """The key of a checkpoint file: below `base` under its own name, but never under that of a commit.
 
     >>> object_key("step-7/r1/0-ab", "model/manifest.json"), object_key("step-7/r1/0-ab", "a.bin")
     ('step-7/r1/0-ab/model/manifest.json_', 'step-7/r1/0-ab/a.bin')
@@ -295,7 +295,7 @@ def object_key(base: str, path: str) -> str:
 
 
 def part_key(*, step: int, session: str, part: int) -> str:
-    """Where one node says that its part is there.
+    """The key with which one node announces its part.
 
     >>> part_key(step=120, session="r1.a2", part=0)
     'step-120/r1.a2/part-0.json'
@@ -304,7 +304,7 @@ def part_key(*, step: int, session: str, part: int) -> str:
 
 
 def _check(manifest: Manifest) -> None:
-    """The values: a manifest comes from a bucket and is not trusted."""
+    """Check the values: a manifest comes from a bucket and is not trusted."""
     _check_values(manifest)
     if manifest.layout:
         if manifest.folder != HERE and not is_below(manifest.folder):
@@ -344,13 +344,13 @@ def _check_values(manifest: Manifest) -> None:
 
 
 def is_below(text: str) -> bool:
-    """Whether a path leads to something below the folder that it is relative to."""
+    """Whether a path is relative and stays below its folder."""
     path = PurePosixPath(text)
     return not (path.is_absolute() or ".." in path.parts or str(path) != text or text == "." or "\0" in text)
 
 
 def _check_places(manifest: Manifest) -> None:
-    """No path twice in one part, and none that is a folder of another: a node could not have written that."""
+    """Refuse a path that occurs twice in one part, or is a folder of another path: no node could have written it."""
     mine = [(file.part, file.path) for file in manifest.files]
     if len(set(mine)) < len(mine):
         raise ManifestError("not a manifest: a part lists a path twice")
@@ -373,7 +373,7 @@ def _is_utf8(texts: Iterable[str]) -> bool:
 
 
 def superseded_steps(text: str) -> dict[int, set[str]]:
-    """The steps of `superseded.json` with the keys that newer ones share; none where it cannot be used."""
+    """The steps of `superseded.json` with the keys that newer steps share; empty if the text is unusable."""
     try:
         document = safe_json.loads(text)
         steps = document["steps"] if document["schema"] == SUPERSEDED_SCHEMA else {}

@@ -1,7 +1,7 @@
-"""A line of the metrics file: what a trainer may write, and how anything else is treated. Both sides read it.
+"""A line of the metrics file: its allowed values, and how others are treated. Agent and launcher read it.
 
-A trainer may write NaN, numbers of 400 digits, or text for a step. That must not end a job or spoil a report: an
-invalid figure is left out, and its line is counted.
+A trainer may write NaN, numbers of 400 digits, or text for a step. Such values must not end a job or spoil a report:
+an invalid figure is omitted, and its line is counted.
 """
 
 import math
@@ -19,7 +19,7 @@ FIGURES = (
 PARALLEL = ("data", "tensor", "pipeline", "context", "expert")
 """Degrees of parallelism that a trainer may name under `parallel`: whole numbers of at least 1."""
 MOST_VERSIONS = 32
-"""Entries that are kept of `software`: names of what the trainer runs on, with their versions."""
+"""Maximum entries of `software`: names of the trainer's software, with their versions."""
 
 _COUNTS = ("step", "steps", "checkpoint_step", "checkpoint_bytes")
 _MOST = 2**63
@@ -52,7 +52,7 @@ def figures_in(line: str | bytes) -> tuple[dict[str, int | float], bool]:
 
 
 def setup_in(line: str | bytes) -> tuple[dict[str, int], dict[str, str]]:
-    """The degrees of parallelism and the versions of software that one line names; empty where it names none.
+    """The degrees of parallelism and the versions of software that one line names; empty if it names none.
 
     >>> setup_in('{"parallel": {"data": 8, "tensor": 0}, "software": {"torch": "2.9.0+cu130", "mine": 3}}')
     ({'data': 8}, {'torch': '2.9.0+cu130'})
@@ -62,7 +62,7 @@ def setup_in(line: str | bytes) -> tuple[dict[str, int], dict[str, str]]:
 
 
 def versions_of(checked: object) -> dict[str, str]:
-    """What can be used of names with versions, as much as a line of metrics may hold."""
+    """The valid entries of names with versions, at most as many as a line of metrics may hold."""
     return _versions(checked)[0]
 
 

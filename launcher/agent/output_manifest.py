@@ -1,4 +1,4 @@
-"""What is stored of a run's outputs: the manifest that the agent writes and `slipway outputs` reads."""
+"""The manifest of a run's stored outputs, which the agent writes and `slipway outputs` reads."""
 
 import json
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ FOLDER, MANIFEST = "outputs", "manifest.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputManifest:
-    """What is stored of a run's outputs; keys are relative to the plan's place in the store."""
+    """The stored outputs of a run; keys are relative to the plan's prefix in the store."""
 
     run: str
     attempt: int
@@ -46,7 +46,7 @@ def parse_outputs(text: str) -> OutputManifest:
     """The manifest in `text`.
 
     Raises:
-        ManifestError: It is not one, or names a path outside.
+        ManifestError: the text is not such a manifest, or names a path outside the outputs.
     """
     try:
         document = safe_json.loads(text)
@@ -63,7 +63,7 @@ def parse_outputs(text: str) -> OutputManifest:
 
 
 def stored_name(path: str) -> str:
-    """The name of an output in the store: a relative path itself, of an absolute one the last part; empty for none.
+    """The name of an output in the store: a relative path itself, the last part of an absolute one; empty if invalid.
 
     >>> stored_name("out/model"), stored_name("/fsx/eval/"), stored_name("${SLIPWAY_CHECKPOINT_DIR}/export")
     ('out/model', 'eval', 'export')

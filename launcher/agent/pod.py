@@ -22,29 +22,29 @@ from launcher.agent.store.journal import Journal
 from launcher.agent.store.objects import Store
 
 EVENTS, METRICS, LOG = "events.jsonl", "metrics.jsonl", "log.txt"
-"""What the first pod keeps; the others keep `events-part1.jsonl` and `log-part1.txt`."""
+"""The files that the first pod stores; the others store `events-part1.jsonl` and `log-part1.txt`."""
 OPERATOR, JOB = "SLIPWAY_OPERATOR", "job"
-"""The variable that names a pod's operator, and Kubernetes' own, which counts failures itself."""
+"""The variable that names a pod's operator, and the value for Kubernetes' own Job, which counts failures itself."""
 UNFIT = "SLIPWAY_UNFIT"
-"""Why no attempt can begin in this pod, as its first process (templates/kubernetes/start.py) has found."""
+"""The reason why no attempt can start in this pod, from its first process (templates/kubernetes/start.py)."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TIMEOUT_S = 5.0
 _KEEP_S, _KEEP_IN_HASTE_S = 60.0, 10.0
 _PAUSE_S, _LONGEST_PAUSE_S = 10.0, 300.0
-"""Between two tries, doubled each time: the kubelet's own between two starts of a container."""
+"""Pauses between two tries, doubled each time, like the kubelet's between two starts of a container."""
 _LONGEST_WORD = 2000
-"""Characters of a pod's last word: Kubernetes keeps the last 4096 bytes, and its beginning counts."""
+"""Maximum characters of a pod's last message: Kubernetes retains the last 4096 bytes; the beginning matters."""
 _MOST_HELD = 64_000_000
-"""Bytes of output that are held while the store does not answer."""
+"""Maximum bytes of output that are buffered while the store does not answer."""
 
 
 def run_in_pod(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> int:
-    """Run one attempt of the job, as one pod of it; where the store refuses for good, this pod ends for good.
+    """Run one attempt of the job in one of its pods; if the store refuses permanently, this pod ends permanently.
 
     Returns the exit code of the agent (`exits`).
 
     Raises:
-        AgentError: It cannot begin.
+        AgentError: the attempt cannot start.
     """
     try:
         return _run(spec, journal, environment)
@@ -63,7 +63,7 @@ def run_in_pod(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> i
 
 
 def _run(spec: JobSpec, uri: str, environment: Mapping[str, str]) -> int:
-    """The same, where the store takes what is written."""
+    """Run one attempt; assumes that the store does not refuse permanently."""
     notices = Notices(pod_grace_s=spec.grace_s)
     notices.listen()
     store = Store(uri, timeout_s=_TIMEOUT_S)
@@ -100,7 +100,7 @@ def _run(spec: JobSpec, uri: str, environment: Mapping[str, str]) -> int:
 
 
 def _seat(rendezvous: Rendezvous, notices: Notices, *, tries: int, pause_s: float) -> Placement | None:
-    """This pod's seat in an attempt. A refusing store is tried as often as attempts may fail: IAM is slow."""
+    """This pod's seat in an attempt. A refusing store is retried as often as attempts may fail: IAM is slow."""
     for number in range(1, tries):
         try:
             return rendezvous.join(over=notices.pending)
@@ -114,7 +114,7 @@ def _seat(rendezvous: Rendezvous, notices: Notices, *, tries: int, pause_s: floa
 
 
 def _machine(environment: Mapping[str, str]) -> str:
-    """The node, from one boot to the next; empty where it is not known."""
+    """The identifier of the node and its current boot; empty if unknown."""
     boot = environment.get("SLIPWAY_BOOT_ID", "")
     with contextlib.suppress(OSError):
         boot = boot or _BOOT_ID.read_text(encoding="ascii").strip()
@@ -122,7 +122,7 @@ def _machine(environment: Mapping[str, str]) -> str:
 
 
 def _newest(spec: JobSpec, seat: Placement, environment: Mapping[str, str]) -> int | None:
-    """Of the newest whole checkpoint; None on a pod that does not know it: the first pod makes them whole."""
+    """The step of the newest complete checkpoint; None if unknown, as on all pods but the first, which commits."""
     if seat.part:
         return None
     newest = newest_step(telling_events(events_path(Path(expand(spec.events, environment)), part=seat.part)))
@@ -147,7 +147,7 @@ def _journal(
 
 
 def _remember_marks(spec: JobSpec, store: Store, events: Path, journal: Journal) -> None:
-    """That a trainer marks what it has finished is known over attempts; the file that says so goes with the pod."""
+    """Remember over attempts that a trainer marks finished checkpoints; the file for it is lost with the pod."""
     path = events.with_name(f"{MARKED_NAME}-{spec.run}")
     is_stored = bool(store.sizes("marked/"))
     if is_stored:
@@ -165,7 +165,7 @@ def _remember_marks(spec: JobSpec, store: Store, events: Path, journal: Journal)
 
 
 class _Output:
-    """What this process and all that it starts print: passed on, and held until it is taken."""
+    """The output of this process and all its child processes: passed on, and buffered until it is read."""
 
     def __init__(self) -> None:
         self._held = bytearray()
@@ -187,7 +187,7 @@ class _Output:
         return data
 
     def close(self) -> None:
-        """Give the outputs back; what is on its way is passed on first."""
+        """Restore the original outputs after passing on the remaining data."""
         sys.stdout.flush()
         sys.stderr.flush()
         os.dup2(self._before[0], 1)
@@ -205,7 +205,7 @@ class _Output:
 
 
 def _say(text: str) -> None:
-    """Into the pod's log; the first line of an attempt is told from others by how it begins."""
+    """Print to the pod's log; the first line of an attempt is recognised by its beginning."""
     with contextlib.suppress(OSError):
         sys.stderr.write(f"slipway: {text}\n")  # in one write: the command writes here as well
         sys.stderr.flush()

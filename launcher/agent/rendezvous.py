@@ -1,14 +1,14 @@
-"""How the pods of a job find out which attempt they belong to.
+"""How the pods of a job determine their attempt.
 
-Slurm starts all nodes of an attempt at once and counts attempts; Kubernetes starts pods one by one and counts nothing
-that they could agree on. So the first pod begins an attempt, with the next number, in `life.json`. Every pod takes its
-seat, and the attempt begins when all seats are taken. A pod that finds its seat taken replaces a lost pod: it declares
-the attempt over, the others save and leave as on any notice, and all wait for the next attempt.
+Slurm starts all nodes of an attempt together and counts attempts; Kubernetes starts pods one by one and counts nothing
+on which they could agree. So the first pod starts an attempt, with the next number, in `life.json`. Every pod claims
+its seat, and the attempt starts when all seats are claimed. A pod that finds its seat claimed replaces a lost pod: it
+declares the attempt over, the others save and exit as on any notice, and all wait for the next attempt.
 
-Conditional writes of the store decide between pods that come at the same instant. Nothing depends on clocks.
+Conditional writes of the store decide between pods that arrive at the same instant. Nothing depends on clocks.
 
-A pod that ends leaves its seat. A pod that did not, while its machine is still there, was killed (OOMKilled takes the
-agent too) and counts as a failure. If its machine is gone, the pod was interrupted.
+A pod that ends leaves its seat. A pod that did not, while its node still exists, was killed (OOMKilled ends the agent
+too) and counts as a failure. If its node is gone, the pod was interrupted.
 """
 
 import json
@@ -27,7 +27,7 @@ from launcher.agent.store.objects import Store, StoredText
 
 OVER, NEWS, SEAT, LEFT = "over.json", "news.json", "seat-", "left-"
 _KILLED = 137
-"""128 + SIGKILL: how a container ends whose memory ran out."""
+"""128 + SIGKILL: the exit code of a container that ran out of memory."""
 _LOOK_S = 1.0
 _LOOKS_MOST_S = 5.0
 _SLOWER = 1.2
@@ -66,14 +66,14 @@ class Rendezvous:
         self.failed: int | None = None
 
     def join(self, *, over: Callable[[], bool]) -> Placement | None:
-        """Take a seat, and wait until the attempt begins.
+        """Claim a seat, and wait until the attempt starts.
 
         Returns:
-            The place with the number of the attempt; None if the pod must leave, or if nothing is left to do because
+            The place with the number of the attempt; None if the pod must exit, or if nothing is left to do because
             the job has `completed`, was `stopped` for good, or has `failed` for good.
 
         Raises:
-            StoreError: The store refuses for good.
+            StoreError: the store refuses permanently.
         """
         latest: int | None = None
         while not over():
@@ -97,9 +97,9 @@ class Rendezvous:
         A pod that ends with 0 is not restarted. If one ended before the job is complete, the others would
         wait for it in the next attempt without end.
 
-        `stopped`: the budget is used up, and a pod that is started again ends at once.
+        `stopped`: the budget is used up, and a restarted pod ends immediately.
 
-        Returns False where another attempt has begun, or this pod is to leave.
+        Returns False if another attempt has started, or if this pod must exit.
         """
         while True:
             try:
@@ -121,10 +121,10 @@ class Rendezvous:
     def leave(self, code: int, *, over: Callable[[], bool], newest: int | None = None) -> None:
         """Leave the seat, and count the attempt as failed if `code` is the code of a failure.
 
-        `newest` is the step of the newest whole checkpoint, -1 for none; None on a pod that does not know it.
+        `newest` is the step of the newest complete checkpoint, -1 for none; None on a pod that does not know it.
 
         Raises:
-            StoreError: The store refuses for good to count a failure.
+            StoreError: the store permanently refuses to count a failure.
         """
         if self._retries is None:
             return
@@ -136,10 +136,10 @@ class Rendezvous:
             self._once(f"cannot record that this pod ended, so its end may count as a failure: {error}")
 
     def refuse(self, code: int) -> None:
-        """Record that the job has failed for good before this pod could take a seat.
+        """Record that the job has failed for good before this pod could claim a seat.
 
         Raises:
-            StoreError: The store refuses, or does not answer.
+            StoreError: the store refuses, or does not answer.
         """
         while not self.completed:
             stored = self._store.find_text(LIFE)
@@ -158,10 +158,10 @@ class Rendezvous:
 
         `number` None: this pod's own attempt. `newest` is as in `leave`.
 
-        Returns whether the job has failed for good, so that no pod begins another attempt.
+        Returns whether the job has failed for good, so that no pod starts another attempt.
 
         Raises:
-            StoreError: The store refuses for good: this attempt is not counted.
+            StoreError: the store refuses permanently: this attempt is not counted.
         """
         number = self._number if number is None else number
         while True:
@@ -211,7 +211,7 @@ class Rendezvous:
         return state.number
 
     def _begin(self, stored: StoredText | None, state: AttemptState | None) -> int | None:
-        """Begin the next attempt, on the first pod; None if another process changed `life.json` first."""
+        """Start the next attempt, on the first pod; None if another process changed `life.json` first."""
         if state is not None:
             self._declare_over(state.number)
         number = 1 if state is None else state.number + 1
@@ -222,7 +222,7 @@ class Rendezvous:
         return number
 
     def _holds(self, seat: str) -> bool:
-        """Whether a seat is this process's own: the answer to an earlier try was lost."""
+        """Whether a seat belongs to this process: the response to an earlier try was lost."""
         stored = self._store.find_text(seat)
         return stored is not None and stored.text == self._name
 
@@ -248,7 +248,7 @@ class Rendezvous:
         return False
 
     def _failed_by_a_kill(self, number: int, over: Callable[[], bool]) -> bool:
-        """Count the last attempt as failed if its pods were killed; whether the job has now failed for good."""
+        """Count the last attempt as failed if its pods were killed; return whether the job has now failed for good."""
         if self._retries is None:
             return False
         for before in range(number - 1, 0, -1):
@@ -264,12 +264,12 @@ class Rendezvous:
         return False
 
     def _machines(self, number: int, parts: Iterable[int]) -> set[str]:
-        """The machines whose pods took these seats in an attempt."""
+        """The nodes whose pods claimed these seats in an attempt."""
         seats = (self._store.find_text(f"{folder_of(number)}/{SEAT}{part}") for part in parts)
         return {seat.text.partition(" ")[2] for seat in seats if seat is not None} - {""}
 
     def _declare_over(self, number: int) -> None:
-        """Notify the pods that are still in an attempt that it is over; call it until they have left."""
+        """Notify the pods that are still in an attempt that it is over; repeat the call until they have left."""
         folder = folder_of(number)
         if self._store.find_text(f"{folder}/{OVER}") is None:
             self._store.swap_text(f"{folder}/{OVER}", json.dumps({"by": self._place.node}) + "\n", before=None)

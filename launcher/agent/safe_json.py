@@ -1,7 +1,7 @@
-"""The one reader of JSON that somebody else wrote: whatever it holds, a value of bounded depth or a `JsonError`.
+"""The only reader of JSON from other writers: it returns a value of bounded depth, or raises a `JsonError`.
 
-`json.loads` is refused everywhere else (`banned-api` in pyproject.toml): it answers a deep text with RecursionError, a
-long number with an integer that no float can hold, and takes NaN, which is no JSON.
+`json.loads` is refused everywhere else (`banned-api` in pyproject.toml): it raises RecursionError for a deep text,
+reads a long number as an integer that no float can hold, and accepts NaN, which is not JSON.
 """
 
 import json
@@ -11,13 +11,13 @@ from typing import Any, NoReturn
 
 MOST_BYTES = 64 << 20
 MOST_DEPTH = 100
-"""Lists and mappings in each other. A CRD of Kubernetes has 40; functions that call themselves walk what is read, and
+"""Maximum nesting of lists and mappings. A CRD of Kubernetes has 40; recursive functions process the value, and
 Python allows 1,000 calls."""
 _MOST_DIGITS = 40
 
 
 class JsonError(ValueError):
-    """A text that is no JSON, or JSON beyond the bounds."""
+    """A text that is not JSON, or JSON beyond the limits."""
 
 
 def loads(text: str | bytes, *, most_bytes: int = MOST_BYTES, figures: bool = False) -> Any:
@@ -25,12 +25,12 @@ def loads(text: str | bytes, *, most_bytes: int = MOST_BYTES, figures: bool = Fa
 
     Args:
         text: JSON; bytes are UTF-8.
-        most_bytes: How long it may be (characters, of a str).
-        figures: Take NaN, infinities and numbers of any length, as programs write them for measurements; a whole number
-            beyond 40 digits comes as an infinity.
+        most_bytes: Its maximum length (characters, of a str).
+        figures: Accept NaN, infinities and numbers of any length, as programs write them for measurements; a whole
+            number beyond 40 digits becomes an infinity.
 
     Raises:
-        JsonError: It is none, or is too long or too deep.
+        JsonError: the text is not JSON, or is too long or too deep.
 
     >>> loads('{"a": [1, 2.5]}'), loads("[NaN]", figures=True)
     ({'a': [1, 2.5]}, [nan])
@@ -53,10 +53,10 @@ def load(path: Path, *, most_bytes: int = MOST_BYTES) -> Any:
 
 
 def value_at(text: str, at: int) -> tuple[Any, int]:
-    """The value that begins at an index of a text, and the index behind it.
+    """The value that begins at an index of a text, and the index after it.
 
     Raises:
-        JsonError: As `loads`; the value may end behind the text.
+        JsonError: as for `loads`; also if the text ends before the value.
     """
     try:
         value, end = _STRICT.raw_decode(text, at)

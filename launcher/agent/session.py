@@ -51,20 +51,20 @@ from launcher.agent.store.objects import Store
 from launcher.agent.supervision import AttemptServices, Outcome, Supervision
 
 MARKED_NAME = "checkpoints-are-marked"
-"""Beside the events, with the run's id: in this run a checkpoint was renamed into place, or got a `_DONE`."""
+"""File next to the events, with the run's id: in this run a checkpoint was renamed into place, or got a `_DONE`."""
 
 NUMBER_NAME = "agent.pid"
-"""Beside the events: the first node's agent, which the batch script signals (templates/slurm/job.sbatch.j2)."""
+"""File next to the events: first node's agent pid, which the batch script signals (templates/slurm/job.sbatch.j2)."""
 
 _LEFT = "not recognised as a checkpoint, so not stored; not removed while the disk has room"
 _UNSAVED = "its outputs are not in the store"
 _MASTER_PORT = "29500"
-"""Where the batch script or the pod says no other."""
+"""The port if the batch script or the pod sets no other."""
 _INTERACTIVE = "interactive"
 """The name of a Slurm job in which Lightning ignores Slurm (2.6, `_is_slurm_interactive_mode` in
 fabric/plugins/environments/slurm.py). Elsewhere it refuses `devices=8` with one task a node, and requeues the job."""
 _TAGGING_AT_THE_END_S = 60.0
-"""After a completed command, for what is superseded; what is left then waits for `slipway checkpoints prune`."""
+"""Time to tag superseded objects after a completed command; `slipway checkpoints prune` handles the rest."""
 _COMMIT_PATIENCE_S = 30.0
 _COMMIT_LOOK_S = 0.5
 
@@ -79,7 +79,7 @@ class Checkpoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keepers:
-    """What brings checkpoints into the store, looks for those a trainer wrote, and tags what is superseded."""
+    """The threads that store checkpoints, watch for those that a trainer stored, and tag superseded ones."""
 
     uploader: Uploader | None
     dcp: dcp.DcpWatch | None
@@ -172,7 +172,7 @@ class Session:
         return end.exit_code
 
     def _write_number(self) -> None:
-        """Tell the batch script whom to signal ahead of a time limit: srun would signal every process of the step."""
+        """Give the batch script the pid to signal before a time limit: srun would signal every process of the step."""
         if self._place.part or "SLURM_JOB_ID" not in self._environment:
             return
         try:
@@ -181,13 +181,13 @@ class Session:
             self._log.append("scratch-trouble", error=f"the agent will not be notified of the time limit: {error}")
 
     def _heartbeat(self) -> AbstractContextManager[None]:
-        """Every node's: only a job whose nodes all stand still is hung."""
+        """The heartbeat, on every node: only a job whose nodes are all idle is hung."""
         spec, place = self._spec, self._place
         about = {"run": spec.run, "job": spec.name, "attempt": place.attempt, "part": place.part}
         return heartbeat.beating(spec.word_uri, about, self._stillness.still_s, self._log)
 
     def _attempt(self) -> Ending:
-        """Run with the claim to the checkpoints, and give it back."""
+        """Run with the claim to the checkpoints, and release it."""
         for leftover in self._scratch.leftovers():
             self._log.append(
                 "checkpoint-kept", path=str(leftover.path), bytes=leftover.bytes, reason=f"{_LEFT}: {leftover}"
@@ -218,12 +218,12 @@ class Session:
         )
 
     def _say_trouble(self, event: str, reason: str) -> None:
-        """A trainer writes nothing that is recognised; the first node says it for all, where the agent stores."""
+        """Report that nothing a trainer writes is recognised; only the first node reports, if the agent stores."""
         if self._place.part == 0 and self._spec.checkpoint.mode == "agent":
             self._log.append(event, reason=reason)
 
     def _say_layout(self, layout: Layout) -> None:
-        """It is known which layout the framework has; the other nodes go by it."""
+        """Announce the framework's layout, which the other nodes then use."""
         if self._spec.checkpoint.mode == "agent":
             self._log.append("checkpoint-layout", layout=layout.layout, unit=layout.unit)
         self._peers.say(layout=layout.key)
@@ -324,14 +324,14 @@ class Session:
         return self._ending(outcome, Keepers(uploader=uploader, dcp=watcher, own=own, tagging=tagging))
 
     def _remember_marks(self) -> None:
-        """The trainer renames or marks what it has finished: no later attempt, on whatever node, need guess."""
+        """Record that the trainer renames or marks finished checkpoints, so that no later attempt must guess."""
         try:
             self._marked_path.touch()
         except OSError as error:
             self._log.append("scratch-trouble", error=f"cannot record that checkpoints are marked: {error}")
 
     def _forecast(self) -> ForecastWatch | None:
-        """The first node's: the steps are the same on all."""
+        """The forecast, on the first node only: the steps are the same on all nodes."""
         place = self._place
         quoted = self._spec.quoted if place.part == 0 else None
         return forecast_watch.watch(quoted, self._events_path, self._log, attempt=place.attempt, now=time.monotonic())
@@ -385,7 +385,7 @@ class Session:
         return environment
 
     def _tagging(self, checkpoints: Checkpoints | None, start: Start) -> Tagging | None:
-        """What tags superseded checkpoints: the first node, which alone commits, with the others' help."""
+        """The thread that tags superseded checkpoints: led by the first node, which alone commits; the others help."""
         if checkpoints is None:
             return None
         policy, store = self._spec.checkpoint, checkpoints.store
@@ -459,13 +459,13 @@ class Session:
 
     @property
     def _own_path(self) -> str:
-        """Where the trainer keeps its checkpoints itself, if that is a folder; else empty."""
+        """The folder in which the trainer stores its checkpoints itself; empty if it uses no folder."""
         policy = self._spec.checkpoint
         is_path = policy.mode == "own" and policy.uri is not None and not policy.uri.startswith("s3://")
         return expand(policy.uri or "", self._environment) if is_path else ""
 
     def _own_watch(self) -> OwnWatch | None:
-        """The first node's look at the place where the trainer keeps its checkpoints; it has to be there on all."""
+        """The first node's watch on the location of the trainer's checkpoints; the location must exist on all nodes."""
         policy = self._spec.checkpoint
         if policy.uri is None or policy.mode != "own":
             return None
@@ -485,21 +485,21 @@ class Session:
         return watch
 
     def _record_hashes(self, name: str, hashes: Mapping[str, str]) -> None:
-        """A finished folder was read: the next agent on this node can tell it by its content."""
+        """Record the hashes of a finished folder, so that the next agent on this node can verify its content."""
         try:
             self._scratch.record_hashes(name, hashes)
         except OSError as error:
             self._log.append("scratch-trouble", error=f"cannot record the hashes of {name}: {error}")
 
     def _release(self, step: int, *, layout: str = "") -> None:
-        """A step is whole: the node need not keep it."""
+        """Record that a step is complete in the store: the node need not retain it."""
         try:
             self._scratch.release(step, layout=layout)
         except OSError as error:
             self._log.append("scratch-trouble", error=f"cannot record that step {step} is in the store: {error}")
 
     def _hear_of_the_commit(self, deadline: float) -> None:
-        """On a node that is not the first: its last part is sent; is the checkpoint whole? `deadline` is monotonic."""
+        """On other nodes than the first: wait for the commit of the last part, at most until `deadline` (monotonic)."""
         deadline = min(deadline, time.monotonic() + _COMMIT_PATIENCE_S)
         while self._place.part > 0:
             first = self._peers.first()
@@ -514,7 +514,7 @@ class Session:
         self._notices.put(Notice(source=TAKEN_OVER, detail=reason))
 
     def _ending(self, outcome: Outcome, keepers: Keepers) -> Ending:
-        """Bring over what is left, then say how it ended."""
+        """Upload the rest, then return how the attempt ended."""
         end = ending.of_command(outcome)
         if outcome.notice is None:
             self._published(end)
@@ -553,7 +553,7 @@ class Session:
         return f"{_UNSAVED}: {unsaved}" if unsaved else ""
 
     def _bring_outputs(self, deadline: float) -> str:
-        """Bring the first node's outputs to the store; why they are not there, empty if they are."""
+        """Upload the first node's outputs; return the reason why they are not in the store, empty if they are."""
         spec, place = self._spec, self._place
         if spec.plan_uri is None or not spec.outputs or place.part:
             return ""
@@ -561,12 +561,12 @@ class Session:
         return Outputs(store, self._log, run=spec.run, attempt=place.attempt).bring(self._outputs(), deadline)
 
     def _outputs(self) -> dict[str, Path]:
-        """Where the outputs lie, by their names in the store."""
+        """The paths of the outputs, by their names in the store."""
         words = filled_in(self._spec.outputs, self._variables(Start()))
         return {stored_name(path): self._workdir / word for path, word in zip(self._spec.outputs, words, strict=True)}
 
     def _name_what_is_left(self) -> None:
-        """A trainer's final model, logs and the like lie in the root of the checkpoint folder and go with the node."""
+        """Report files in the root of the checkpoint folder (final model, logs, ...) that are lost with the node."""
         folder = self._scratch.checkpoints
         try:
             stored = {name for entry in self._layouts.entries_in(folder) for name in entry.names}
@@ -580,7 +580,7 @@ class Session:
             self._log.append("files-left", bytes=size, reason=reason)
 
     def _published(self, end: Ending) -> Ending:
-        """Tell the job's other nodes of a failure: what waits for this one there would wait for ever."""
+        """Notify the job's other nodes of a failure: their processes would wait for this node forever."""
         if end.is_failure:
             self._peers.publish(Notice(source=FAILURE, detail=end.reason, code=end.exit_code))
         return end

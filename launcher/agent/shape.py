@@ -1,6 +1,6 @@
-"""Values of JSON that somebody else may have written, checked before their use: the one reader of agent and launcher.
+"""Checks JSON values of unknown origin before their use: the one reader of agent and launcher.
 
-Standard library only: the agent's nodes have nothing else.
+Standard library only: the agent's nodes have no other packages.
 """
 
 import math
@@ -16,7 +16,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 LARGEST = 10**15
-"""Of any number in a document that is read back."""
+"""Maximum of any number in a document that is read back."""
 _DOLLARS = re.compile(r"-?[0-9]{1,15}([.][0-9]{1,30})?")
 _MANY = (tuple, list)
 _Read = Callable[[Any, str], Any]
@@ -25,15 +25,15 @@ _Read = Callable[[Any, str], Any]
 def read(cls: type[T], data: Any, where: str = "", *, whole: bool = False, exact: bool = False) -> T:
     """A value of a type from parsed JSON, by the types of its fields.
 
-    Dollars (`Decimal`) are text, times ISO text (UTC where they name no zone), enums their values, tuples lists, and
+    Dollars (`Decimal`) are text, times ISO text (UTC if they name no zone), enums their values, tuples lists, and
     tuples of pairs objects.
 
     Args:
         cls: a dataclass, a record or a NamedTuple.
         data: an object with a key for each field.
         where: the path of the object, for errors.
-        whole: a key may not be absent where its field has a default either.
-        exact: refuse keys that are no field, but for `schema`.
+        whole: every field needs its key, even if the field has a default.
+        exact: refuse keys that are not fields, except `schema`.
 
     Raises:
         ValueError: a key is missing, or a value has another type, is not finite or is too large.
@@ -61,13 +61,13 @@ def read(cls: type[T], data: Any, where: str = "", *, whole: bool = False, exact
 
 
 def hold(value: Any, form: Any, path: str = "") -> None:
-    """Hold a part of a larger document to a form.
+    """Check a part of a larger document against a form.
 
     Args:
-        value: what was read.
-        form: a type (`float` takes whole numbers too), a tuple of what is allowed, with None, a list with the form of
-            every item, or a mapping of the keys that have to be there.
-        path: where the value is.
+        value: the parsed value.
+        form: a type (`float` accepts whole numbers too), a tuple of a form and None, a list with the form of
+            every item, or a mapping of the required keys.
+        path: the path of the value.
 
     Raises:
         ValueError: it has another form, or a number is not finite or too large.
@@ -88,10 +88,10 @@ def hold(value: Any, form: Any, path: str = "") -> None:
 
 
 def moment(text: str) -> datetime:
-    """An ISO time; UTC where it names no zone.
+    """An ISO time; UTC if it names no zone.
 
     Raises:
-        ValueError: it is none, or of a year that arithmetic with it would leave.
+        ValueError: the text is not an ISO time, or arithmetic with its year would leave the allowed range.
     """
     parsed = datetime.fromisoformat(text)
     if not 1970 <= parsed.year <= 9998:  # noqa: PLR2004 - a zone may take it a day further

@@ -1,6 +1,6 @@
 """Commands before and after the job's own (data preparation, merging, evaluation), each done once per run.
 
-The mark `steps/RUN/WHICH/NODE` in the store says that a node has done a step, so a later attempt repeats only the
+The mark `steps/RUN/WHICH/NODE` in the store records that a node has done a step, so a later attempt repeats only the
 unfinished one. If steps follow the command, the command has such marks too.
 """
 
@@ -26,7 +26,7 @@ _LOOK_S, _MARK_LOOK_S = 0.25, 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepServices:
-    """What steps have beside their commands."""
+    """The services for steps, in addition to their commands."""
 
     store: Store
     peers: Peers
@@ -58,11 +58,11 @@ class Steps:
         return len(self._services.store.sizes(f"{self._folder}/{COMMAND}/")) >= self._services.peers.parts
 
     def mark(self, step_name: str) -> None:
-        """Say that this node has done a step."""
+        """Record that this node has done a step."""
         self._services.store.put_new(f"{self._folder}/{step_name}/{self._services.peers.part}", b"{}\n")
 
     def run(self, when: str, steps: Sequence[StepSpec]) -> Ending | None:
-        """Do the steps that are not done yet, in their order; how the attempt ends, or None: it goes on."""
+        """Run the steps that are not done yet, in their order; return how the attempt ends, or None if it continues."""
         for number, step in enumerate(steps):
             step_name = f"{when}-{number}"
             try:
@@ -111,7 +111,7 @@ class Steps:
         return ended
 
     def _waited(self, done: str) -> Ending | None:
-        """Wait until the first node has left its mark."""
+        """Wait until the first node has written its mark."""
         look_at = 0.0
         while True:
             if time.monotonic() >= look_at:

@@ -1,8 +1,8 @@
 """Supervises the running command: finished checkpoints go to the uploader, a notice ends the command in order.
 
-On a notice that leaves time to save (spot, end of the capacity, scheduler signal, cancel) the agent tells the other
-nodes, drains this node if it goes, asks the ranks to save (`node.shutdown`) and ends what is left after the grace time.
-Where there is nothing to save (a hung command, a failure on another node, another owner) SIGTERM comes first.
+On a notice that leaves time to save (spot, end of the capacity, scheduler signal, cancel) the agent notifies the other
+nodes, drains this node if it ends, requests a save from the ranks (`node.shutdown`) and ends the rest after the grace
+time. If nothing can be saved (a hung command, a failure on another node, another owner), SIGTERM comes first.
 """
 
 import time
@@ -32,11 +32,11 @@ _LOOK_S = 0.25
 _INVALID = "they contain a value that is not a number; it is ignored"
 _METRICS_LOOK_S = 1.0
 _SPOT_RESERVE_S = 15.0
-"""Of the time of a spot notice, what is kept for SIGTERM and the last upload."""
+"""Part of the time of a spot notice that is reserved for SIGTERM and the last upload."""
 _CANCEL_GRACE_S = 15.0
-"""Slurm kills what is left 30 s after it cancelled a job (KillWait, slurm.conf)."""
+"""Slurm kills the remaining processes 30 s after it cancelled a job (KillWait, slurm.conf)."""
 _FAILURE_GRACE_S = 30.0
-"""When the command has failed on another node, most commands notice by themselves and end with a word about it."""
+"""If the command failed on another node, most commands detect it themselves and end with a message about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +44,12 @@ class Outcome:
     """How the command ended.
 
     Attributes:
-        returncode: Of the command; negative for a signal.
+        returncode: Exit code of the command; negative for a signal.
         notice: The first notice that came before its end, if one did.
-        hung: Why the watchdog ended it; empty if it did not.
-        node_goes_at: Monotonic seconds at which the node goes, where the notice said so.
-        newest_step: The newest finished checkpoint of this attempt, if there is one.
-        defect: What went wrong in the agent's own watching meanwhile; empty if nothing did.
+        hung: The reason why the watchdog ended it; empty if it did not.
+        node_goes_at: Monotonic seconds at which the node ends, if the notice gives them.
+        newest_step: The newest finished checkpoint of this attempt, if one exists.
+        defect: The error in the agent's own supervision; empty if none occurred.
     """
 
     returncode: int
@@ -62,16 +62,16 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptServices:
-    """What an attempt has beside its command.
+    """The services of an attempt, in addition to its command.
 
     Attributes:
         watch: Finds finished checkpoints.
-        uploader: Brings them into the store; None where nothing is brought.
-        tagging: Tags what is superseded there; None where there is no store.
-        rotation: Removes from this node what the trainer has removed from the first one.
-        pace: How often it is to save.
-        stillness: Is told of steps and checkpoints.
-        forecast: What it will have cost, held against its quote; None where that is not known, or another node does it.
+        uploader: Uploads them to the store; None if nothing is uploaded.
+        tagging: Tags superseded ones in the store; None if the attempt has no store.
+        rotation: Removes the checkpoints from this node that the trainer has removed from the first one.
+        pace: The interval between checkpoints.
+        stillness: Records steps and checkpoints as activity.
+        forecast: Compares the forecast cost with the quote; None if either is unknown, or another node does it.
     """
 
     notices: Notices
@@ -111,7 +111,7 @@ class Supervision:
         self._shutdown = Shutdown(command, signal_name=spec.checkpoint.signal, log=services.log)
 
     def run(self) -> Outcome:
-        """Follow the command until it and everything it started have ended."""
+        """Follow the command until it and all its processes have ended."""
         watch = self._services.watch
         self._services.peers.say(wrote=False)
         while self._shutdown.lives():
@@ -133,7 +133,7 @@ class Supervision:
         )
 
     def _go_on(self, doing: str, call: Callable[[], object]) -> None:
-        """Do it; a defect of the agent's ends neither the command nor the uploads, it is told once and at the end."""
+        """Run `call`; a defect of the agent ends neither command nor uploads, and is logged once and at the end."""
         try:
             call()
         except Exception as error:  # noqa: BLE001  whatever it is
@@ -201,7 +201,7 @@ class Supervision:
             self._shutdown.end_at(now)
 
     def _react_to_notice(self, notice: Notice) -> None:
-        """The first notice begins the end; a later one can only bring it closer."""
+        """React to a notice: the first one starts the end; a later one can only bring the end forward."""
         now = time.monotonic()
         self._services.peers.publish(notice)
         if notice.source == CANCEL and self._notice is not None:

@@ -6,13 +6,13 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def asset(name: str) -> Path:
-    """The path of a file or folder that belongs to the project, in a checkout and in an installed wheel alike.
+    """The path of a file or folder of the project, the same in a checkout and in an installed wheel.
 
     Args:
         name: its path from the checkout's root: "templates", "examples/tiny-gpt.yaml", "cdk.json", "package-lock.json".
 
     Raises:
-        FileNotFoundError: it is not there; the installation is damaged, or the name is wrong.
+        FileNotFoundError: the asset is missing; the installation is damaged, or the name is wrong.
     """
     path = root() / name
     if not path.exists():
@@ -22,6 +22,6 @@ def asset(name: str) -> Path:
 
 
 def root() -> Path:
-    """The folder that assets are named from: `launcher/_data` in a wheel, the repository in a checkout."""
+    """The base folder of asset names: `launcher/_data` in a wheel, the repository in a checkout."""
     installed = _PACKAGE / "_data"
     return installed if installed.is_dir() else _PACKAGE.parent

@@ -1,10 +1,10 @@
-"""Bedrock's prices, and which of its models have the same weights as a model of the catalog.
+"""Bedrock's prices, and its models that have the same weights as a model of the catalog.
 
-bedrock.csv          dated prices per million tokens; a row without a source AWS stands behind is unverified
-bedrock_parts.csv    the same of cached tokens and long requests; of two copies of one price the dearer
+bedrock.csv          dated prices per million tokens; a row without an AWS source is unverified
+bedrock_parts.csv    the same of cached tokens and long requests; of two copies of one price the higher one
 bedrock_imports.csv  prices of imported weights, by the custom model unit
-import_units.csv     custom model units of a copy, where AWS has named them
-same_weights.csv     Bedrock's ids of models whose weights anybody can serve
+import_units.csv     custom model units of a copy, if AWS has published them
+same_weights.csv     Bedrock's ids of models with open weights
 """
 
 import csv
@@ -24,14 +24,14 @@ SOURCE = "litellm 1.109.1 of 2026-11-12"
 PROFILES = tuple(profile.value for profile in BedrockProfile if profile is not BedrockProfile.NONE)
 """Cross-region inference profiles, as the first word of a model id."""
 AREAS = {"us": ("us",), "eu": ("eu",), "ap": ("apac",), "ca": ("us",)}
-"""Profiles that requests of a region can use, by the first word of the region; `global` takes all of them."""
+"""Profiles that requests of a region can use, by the first word of the region; every region can use `global`."""
 NARROW = {
     "ap-southeast-2": ("au",),
     "ap-southeast-4": ("au",),
     "ap-northeast-1": ("jp",),
     "ap-northeast-3": ("jp",),
 }
-"""Profiles of one country, before those of its part of the world (Bedrock user guide, inference profiles)."""
+"""Profiles of one country, preferred to those of its geography (Bedrock user guide, inference profiles)."""
 
 
 def profiles_of(region: str) -> tuple[str, ...]:
@@ -47,12 +47,12 @@ class BedrockCatalog:
     """Bedrock's prices, read on first use; the same look-up always gives the same answer."""
 
     def __init__(self, *, prices_as_of: date | None = None) -> None:
-        """The prices as they were known on a day; None: all rows. Names are known on every day."""
+        """The prices known on a day; None: all rows. Names are known on every day."""
         self.prices_as_of = prices_as_of
 
     @cached_property
     def rows(self) -> Mapping[str, tuple[BedrockPrice, ...]]:
-        """Every price by model id, whatever its day."""
+        """Every price by model id, of any day."""
         by_model: dict[str, list[BedrockPrice]] = {}
         for row in _rows():
             by_model.setdefault(row.model_id, []).append(row)
@@ -65,17 +65,17 @@ class BedrockCatalog:
 
     @cached_property
     def regions(self) -> frozenset[str]:
-        """The regions that some price names; Bedrock may be in more."""
+        """The regions that some price names; Bedrock may be available in more."""
         return frozenset(row.region for rows in self.rows.values() for row in rows if row.region)
 
     def of_model(self, model: str) -> str | None:
-        """Bedrock's id of a model of the catalog; None where Bedrock does not have it."""
+        """Bedrock's id of a model of the catalog; None if Bedrock does not have the model."""
         return next((key for key, name in self.same_weights.items() if name == model), None)
 
     def find(self, label: str) -> str | None:
-        """Bedrock's id that a person means: the id itself, or its name without vendor, date and version.
+        """The Bedrock id that the user means: the id itself, or its name without vendor, date and version.
 
-        None where it is unknown. Of several of one name the last, which is the newest.
+        None if unknown. Of several with the same name the last, which is the newest.
         """
         bare = re.sub(rf"^({'|'.join(PROFILES)}|us-gov)\.", "", label.strip().lower())
         if bare in self.rows:
@@ -87,17 +87,17 @@ class BedrockCatalog:
     def price(
         self, model_id: str, region: str, profile: BedrockProfile | None = None, *, today: date = date.min
     ) -> BedrockPrice | None:
-        """The price of a model for requests of a region; None where none is known.
+        """The price of a model for requests of a region; None if unknown.
 
-        Left open, it is that of the very region, else of the profile of its part of the world, else the one that names
-        no region, else of the global profile: one that names no region may be the global profile's. What AWS has
-        withdrawn comes last.
+        With an open profile, Slipway tries the region's own price, then the profile of its geography, then a row
+        without a region, then the global profile: a row without a region may be the global profile's. Withdrawn
+        models come last.
 
         Args:
             model_id: Bedrock's id.
-            region: where the requests come from.
+            region: the source region of the requests.
             profile: the inference profile to use; NONE for the region alone.
-            today: the day on which it has to be offered.
+            today: the day on which the model must be offered.
         """
         if profile is not None:
             places = [("" if profile is BedrockProfile.NONE else profile.value, where) for where in (region, "")]
@@ -124,7 +124,7 @@ class BedrockCatalog:
         return [bedrock_price for bedrock_price in self.rows.get(model_id, ()) if bedrock_price.as_of <= until]
 
     def import_price(self, region: str) -> ImportPrice | None:
-        """What imported weights cost in a region; None where it is not known."""
+        """The price of imported weights in a region; None if unknown."""
         until = self.prices_as_of or date.max
         return next(
             (import_row for import_row in self.imports if import_row.region == region and import_row.as_of <= until),
@@ -153,12 +153,12 @@ class BedrockCatalog:
 
 
 def _first(rows: Sequence[BedrockPrice]) -> BedrockPrice | None:
-    """The first of some rows, those that may price a candidate before those that may not."""
+    """The first of some rows; rows that may price a candidate take precedence."""
     return min(rows, key=lambda bedrock_price: bedrock_price.basis is Basis.UNVERIFIED, default=None)
 
 
 def _plain(model_id: str) -> str:
-    """A model id without date, version and the dots and dashes that people write differently.
+    """A model id without date and version, and without dots and dashes, whose spelling varies.
 
     >>> _plain("claude-sonnet-4-5-20250929-v1:0"), _plain("Claude Sonnet 4.5"), _plain("nova-micro-v1:0")
     ('claudesonnet45', 'claudesonnet45', 'novamicro')
@@ -173,7 +173,7 @@ def _table(name: str) -> Iterator[dict[str, str]]:
 
 
 def _parts() -> Mapping[tuple[str, str, str], dict[str, Decimal]]:
-    """Prices of parts of a request, by model, profile and region; those without a source AWS stands behind left out."""
+    """Prices of parts of a request, by model, profile and region; rows without an AWS source are left out."""
     by_part: dict[tuple[str, str, str], dict[str, Decimal]] = {}
     for row in _table("bedrock_parts.csv"):
         if Basis(row["basis"]) is not Basis.UNVERIFIED:

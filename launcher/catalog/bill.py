@@ -14,18 +14,18 @@ from launcher.model.money import Price, Tier, Unpriced
 from launcher.model.record import record
 
 REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
-"""A region's own code, which the Key Management Service has before its usage types."""
+"""A region's code, which the Key Management Service puts before its usage types."""
 
 
 @record
 class UsageType:
-    """What AWS's Price List calls a bill item: a service's usage type, without the region's prefix; "" for any.
+    """The entry of a bill item in AWS's Price List: a service's usage type, without the region's prefix; "" for any.
 
-    `attributes` are those of the product that tell it from others of the usage type, its family among them. A product
-    that is the same `everywhere` names no region. `doubt` says what of this no public reading of the list confirms,
-    empty where one does. One of the list's units times `units` is one of the item's; `unit` is the list's own where the
-    two differ, empty where it is not held against it. A quantity below `starts_at` is included at no charge and not in
-    the list. Where `dearest` is true, products of several prices are expected and the dearest counts.
+    `attributes` are the product attributes that distinguish it from others of the usage type, including the family. A
+    product that is the same `everywhere` names no region. `doubt` names the part that no public reading of the list
+    confirms, empty if all is confirmed. One of the list's units times `units` is one of the item's; `unit` is the
+    list's own if the two differ, empty if it is not compared. A quantity below `starts_at` is free and not in
+    the list. If `dearest` is true, several products with different prices are expected and the highest price counts.
     """
 
     item: str
@@ -40,17 +40,17 @@ class UsageType:
     dearest: bool = False
 
     def matches(self, attributes: Mapping[str, str]) -> bool:
-        """Whether a product of these attributes is this one."""
+        """Whether a product with these attributes matches."""
         if self.name and not self.names(attributes.get("usagetype", "")):
             return False
         return all(attributes.get(name) == value for name, value in self.attributes)
 
     def is_listed_in(self, region: str) -> bool:
-        """Whether the list is to have it in a region, or in EVERYWHERE: nothing is sent from a region to itself."""
+        """Whether the list should have the item in a region or in EVERYWHERE; a region sends nothing to itself."""
         return self.everywhere is (region == EVERYWHERE) and ("toRegionCode", region) not in self.attributes
 
     def names(self, usage_type: str) -> bool:
-        """Whether a usage type of the list, with a region's prefix or without, is this one.
+        """Whether a usage type of the list, with or without a region's prefix, matches.
 
         >>> hours = UsageType(item="", service="", name="NatGateway-Hours", unit="", units=1, starts_at=0)
         >>> [hours.names(each) for each in ("USE2-NatGateway-Hours", "NatGateway-Hours", "NatGateway-Hours-Free")]
@@ -68,11 +68,11 @@ class UsageType:
 
 
 EVERYWHERE = "*"
-"""The region of an item that costs the same in all of them."""
+"""The region of an item with the same price in all regions."""
 
 
 def usage_types() -> tuple[UsageType, ...]:
-    """The bill items that the Price List's files are known to hold."""
+    """The bill items that the Price List's files are known to contain."""
     return tuple(
         UsageType(
             item=cells["item"],
@@ -96,14 +96,14 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def usage_types_of(service: str, region: str) -> tuple[UsageType, ...]:
-    """Those of a service in a region; those that are the same everywhere have EVERYWHERE for a region."""
+    """The usage types of a service in a region; those that are the same everywhere have EVERYWHERE as their region."""
     return tuple(
         usage_type for usage_type in usage_types() if usage_type.service == service and usage_type.is_listed_in(region)
     )
 
 
 def item_questions(regions: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """The services and regions that all bill items of some regions are asked for in, each pair once."""
+    """The service and region pairs to query for all bill items of some regions, each pair once."""
     every = usage_types()
     everywhere = dict.fromkeys((usage_type.service, EVERYWHERE) for usage_type in every if usage_type.everywhere)
     services = dict.fromkeys(usage_type.service for usage_type in every if not usage_type.everywhere)
@@ -120,7 +120,7 @@ _MEMORY = frozenset((Basis.MEMORY.value,))
 
 
 def newer_rows(own: Sequence[TierRow], everywhere: Sequence[TierRow], until: str) -> Sequence[TierRow]:
-    """A region's rows of an item, or those of all regions where they were read later; tiers of both do not mix."""
+    """A region's rows of an item, or those of all regions if they are newer; tiers of both never mix."""
     days = [
         max((row.as_of for row in rows if row.as_of <= until and row.basis in _READ), default="")
         for rows in (own, everywhere)
@@ -131,8 +131,8 @@ def newer_rows(own: Sequence[TierRow], everywhere: Sequence[TierRow], until: str
 def price_item(item: str, rows: Sequence[TierRow], store: Store, until: str) -> Price | Unpriced:
     """The price of one item in one region from the rows of its tiers.
 
-    Each tier is priced by its newest listed or derived row, or by one from memory where there is no other. Quantities
-    below the first tier are included at no charge. The last tier known is open-ended; tiers fall, so that errs upwards.
+    Each tier is priced by its newest listed or derived row, or by a row from memory if it has no other. Quantities
+    below the first tier are free. The last known tier is open-ended; tier prices fall, so any error is upwards.
     """
     chosen = current_tiers(rows, until)
     if not chosen:
@@ -145,7 +145,7 @@ def price_item(item: str, rows: Sequence[TierRow], store: Store, until: str) -> 
 
 
 def current_tiers(rows: Sequence[TierRow], until: str) -> list[TierRow]:
-    """The row that prices each tier on `until`, lowest tier first, up to one that has no end."""
+    """The row that prices each tier on `until`, lowest tier first, up to the first open-ended tier."""
     chosen: list[TierRow] = []
     for start in sorted({Decimal(row.tier_from) for row in rows}):
         same = [row for row in rows if Decimal(row.tier_from) == start]
@@ -162,7 +162,7 @@ def _number(row: TierRow) -> str:
 
 
 def _tiers(rows: Sequence[TierRow]) -> tuple[Tier, ...]:
-    """Bands from zero to no end; none where one price holds throughout."""
+    """Tiers from zero without an end; empty if one price applies to every quantity."""
     starts = [Decimal(row.tier_from) for row in rows]
     if len(rows) == 1 and not starts[0]:
         return ()

@@ -14,9 +14,9 @@ from launcher.model.enums import Basis
 class BilledAs(NamedTuple):
     """How a line of a quote appears on a bill.
 
-    `usage_type` is without a region's prefix, empty where nothing is known but the services. One of the quote's units
-    is `units` of AWS's. `confirmed` says whether that was read in a public source, not remembered; `also` are further
-    usage types of the same unit that AWS bills a part of the line as.
+    `usage_type` is without a region's prefix, empty if only the services are known. One of the quote's units
+    is `units` of AWS's. `confirmed` is True if this was read in a public source, not remembered; `also` are further
+    usage types of the same unit under which AWS bills a part of the line.
     """
 
     services: tuple[str, ...]
@@ -27,7 +27,7 @@ class BilledAs(NamedTuple):
 
 
 def billed_as(name: str) -> BilledAs | None:
-    """How the line of a name is billed; None where that is not known.
+    """The bill entry of a named line; None if unknown.
 
     >>> billed_as("2 x p5.48xlarge spot").usage_type, billed_as("S3 uploads").units, billed_as("idle tail")
     ('SpotUsage:p5.48xlarge', Decimal('1000'), None)
@@ -46,7 +46,7 @@ def billed_as(name: str) -> BilledAs | None:
 
 
 def service_code(name: str) -> str:
-    """The code of a service by what a bill calls it: the code itself, or a name that people read.
+    """The code of a service by its name on a bill: the code itself, or a display name.
 
     >>> service_code("EC2 - Other"), service_code("AmazonEC2"), service_code("Amazon Polly")
     ('AmazonEC2', 'AmazonEC2', 'Amazon Polly')
@@ -55,7 +55,7 @@ def service_code(name: str) -> str:
 
 
 def is_usage_type(known: str, usage_type: str) -> bool:
-    """Whether a usage type of a bill, with a region's prefix or without, is a known one.
+    """Whether a usage type of a bill, with or without a region's prefix, is a known one.
 
     >>> is_usage_type("BoxUsage:p5.48xlarge", "USE2-BoxUsage:p5.48xlarge")
     True

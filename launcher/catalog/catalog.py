@@ -1,7 +1,7 @@
 """Lookups of dated prices and static facts.
 
-A `Catalog` behaves as a value: the same look-up always gives the same answer, and nothing changes it. Its files are
-read on first use and kept, which is why a plan with one pinned type costs a few milliseconds.
+A `Catalog` behaves as an immutable value: the same look-up always gives the same answer. Its files are read on first
+use and cached, so a plan with one pinned type costs only a few milliseconds.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,11 +26,11 @@ from launcher.model.money import Price, Unpriced
 COMMERCIAL = "aws"
 """The partition of regions that every AWS account can use."""
 COMPONENTS = ("hosting", "training", "cluster", "studio")
-"""What SageMaker bills an `ml.` instance for: an endpoint, a training job, HyperPod, Studio."""
+"""SageMaker's billing components of an `ml.` instance: an endpoint, a training job, HyperPod, Studio."""
 
 
 class Catalog:
-    """What exists, and what it costs. Prices are USD; compute is per instance-hour."""
+    """The available offerings and their prices. Prices are USD; compute is per instance-hour."""
 
     def __init__(self, store: Store, *, prices_as_of: date | None = None) -> None:
         """A view of `store` on one day (None: with all its rows); use `launcher.catalog.load.load`."""
@@ -64,26 +64,26 @@ class Catalog:
 
     @cached_property
     def price_cuts(self) -> Mapping[str, Decimal]:
-        """Shares that on demand fell by in the last great cut, by instance type."""
+        """Shares by which on-demand prices fell in the last large cut, by instance type."""
         return facts.load_price_cuts()
 
     def price_cut(self, name: str) -> Decimal:
-        """What a type's commitment is held against: its own cut, or the largest where it had none."""
+        """The assumed price cut for a type's commitment: its own last cut, or the largest if it had none."""
         return self.price_cuts.get(name, max(self.price_cuts.values()))
 
     @cached_property
     def unavailable_types(self) -> Mapping[str, facts.UnavailableType]:
-        """Names people ask for that cannot be had, with the reason."""
+        """Names that users request but that are unavailable, with the reason."""
         return facts.load_unavailable_types(self.store)
 
     def unavailable_type(self, name: str) -> facts.UnavailableType | None:
-        """Why a name cannot be had; a family stands for its sizes, as trn3 does for trn3.48xlarge."""
+        """Why a name is unavailable; a family includes its sizes, as trn3 does for trn3.48xlarge."""
         gone = self.unavailable_types
         return gone.get(name) or gone.get(name.partition(".")[0])
 
     @cached_property
     def announced_ends(self) -> Mapping[str, AnnouncedEnd]:
-        """Announced ends by what ends, as "kubernetes/1.35"; those that were known on the day of the prices."""
+        """Announced ends by key, as "kubernetes/1.35"; only those known on the day of the prices."""
         ends, day = facts.load_announced_ends(self.store), self.prices_as_of
         return {key: end for key, end in ends.items() if day is None or end.as_of <= day}
 
@@ -127,7 +127,7 @@ class Catalog:
         return self._region_by_zone.get(az_id)
 
     def first_zone(self, instance_type: str, region: str) -> str | None:
-        """The first zone of a region that is known to offer a type; None where no zone is known."""
+        """The first zone of a region that is known to offer a type; None if no zone is known."""
         return self._first_zones(instance_type).get(region)
 
     def _first_zones(self, instance_type: str) -> Mapping[str, str]:
@@ -153,11 +153,11 @@ class Catalog:
         return MappingProxyType({name: tuple(sorted(regions)) for name, regions in by_type.items()})
 
     def regions_of(self, instance_type: str) -> tuple[str, ...]:
-        """Regions that offer a type: a zone does, or a price of it is known there."""
+        """Regions that offer a type: one of their zones does, or a price is known there."""
         return self._regions_of.get(instance_type, ())
 
     def commercial(self, regions: Iterable[str]) -> tuple[str, ...]:
-        """Those that `target.region: any` means: GovCloud needs its own account, so a plan has to name its region."""
+        """The regions of `target.region: any`: GovCloud needs a separate account, so a plan must name its region."""
         return tuple(region for region in regions if self.regions[region].partition == COMMERCIAL)
 
     def offers(self, instance_type: str, region: str) -> bool:
@@ -165,7 +165,7 @@ class Catalog:
         return region in self.regions_of(instance_type)
 
     def regions_offering(self, instance_type: str, option: PurchaseOption) -> tuple[str, ...]:
-        """Regions where a type can be asked for in one way of buying, priced or not; none if it is not sold that way.
+        """Regions where a type is sold under a purchase option, priced or not; empty if it is not sold this way.
 
         Capacity Blocks, Reserved Instances and Savings Plans are sold where they have a rate, the others wherever the
         type is offered and its usage classes allow it.
@@ -209,19 +209,19 @@ class Catalog:
     # ------------------------------------------------------------------------------------------------------ prices
 
     def price(self, key: Key) -> Price | Unpriced:
-        """The price of what a key names, or why there is none."""
+        """The price of a key, or the reason why it has none."""
         if key not in self._prices:
             self._prices[key] = self._find(key)
         return self._prices[key]
 
     def on_demand(self, instance_type: str, region: str, *, zone: str = "") -> Price | Unpriced:
-        """The on-demand price; `zone` names a local zone that is priced apart."""
+        """The on-demand price; `zone` names a local zone with a separate price."""
         return self.price(Key(PurchaseOption.ON_DEMAND.value, instance_type, region, zone))
 
     def capacity_block(self, instance_type: str, region: str, *, zone: str = "") -> Price | Unpriced:
-        """The rate of a Capacity Block, paid in advance for its whole length.
+        """The rate of a Capacity Block, paid in advance for its full length.
 
-        Without `zone`, a type that is sold in a region's local zones only has their rate, and the note says so.
+        Without `zone`, a type that is sold only in a region's local zones has their rate, and the note states this.
         """
         return self.price(Key(PurchaseOption.CAPACITY_BLOCK.value, instance_type, region, zone))
 
@@ -230,13 +230,13 @@ class Catalog:
         return self.price(Key(PurchaseOption.TRAINING_PLAN.value, instance_type, region))
 
     def spot(self, instance_type: str, region: str) -> Mapping[str, Price]:
-        """Spot prices by zone id, those that are no offers included: see `Price.market`."""
+        """Spot prices by zone id, including those that are no offers: see `Price.market`."""
         key = Key(PurchaseOption.SPOT.value, instance_type, region)
         zone_prices = ((zone, self.price(key._replace(zone=zone))) for zone in self.selector.zones(key))
         return {zone: price for zone, price in zone_prices if isinstance(price, Price)}
 
     def spot_range(self, instance_type: str, region: str) -> SpotRange | None:
-        """What spot has cost in a region, without zones: context, not an offer."""
+        """The past spot prices in a region, without zones: context, not an offer."""
         row = self.selector.spot_range(instance_type, region)
         if row is None:
             return None
@@ -245,7 +245,7 @@ class Catalog:
         return SpotRange(low=low, average=price_of(row, row.usd_avg, self.store), high=high)
 
     def interruption_band(self, instance_type: str, region: str) -> InterruptionBand | None:
-        """The Spot Advisor's newest band, of one day the one read last; None where it has none."""
+        """The Spot Advisor's newest band; of several on one day the last row; None without a band."""
         place = (instance_type, region)
         if place not in self._bands:
             rows = [row for row in self.store.bands(place) if row.as_of <= self.until]
@@ -266,12 +266,12 @@ class Catalog:
     def savings_plan(
         self, instance_type: str, region: str, kind: SavingsPlanKind, term_years: int, payment: Payment
     ) -> Price | Unpriced:
-        """The hourly rate under a Savings Plan, read from AWS or derived from the Reserved Instance it should equal."""
+        """The hourly rate under a Savings Plan, read from AWS or derived from the equivalent Reserved Instance."""
         option = PurchaseOption.SAVINGS_PLAN.value
         return self.price(Key(option, instance_type, region, "", kind.value, term_years, payment.value))
 
     def sagemaker(self, instance_type: str, region: str, component: str) -> Price | Unpriced:
-        """The rate of an `ml.` type for one of COMPONENTS, read for it or derived from another's."""
+        """The rate of an `ml.` type for one of COMPONENTS, read for this component or derived from another's."""
         return self.price(Key(SAGEMAKER, instance_type, region, detail=component))
 
     def bill_item(self, item: str, region: str) -> Price | Unpriced:
@@ -294,7 +294,7 @@ class Catalog:
         return self._dearest[item]
 
     def machine(self, instance_type: str, region: str) -> Price | Unpriced:
-        """The on-demand price of a machine beside the accelerators; without one, with the dearest of other regions."""
+        """The on-demand price of an instance without accelerators; if missing, with the highest of other regions."""
         place = (instance_type, region)
         if place not in self._machines:
             self._machines[place] = self._machine(*place)
@@ -309,7 +309,7 @@ class Catalog:
         return replace(on_demand, elsewhere=dearest)
 
     def transfer(self, origin: str, destination: str) -> Price | Unpriced:
-        """The price of a GB sent from one region to another; a pair with a price of its own first."""
+        """The price of a GB sent from one region to another; a price for the pair takes precedence."""
         pair = f"transfer.to-{destination}"
         if (pair, origin) in self.store.bill_items:
             return self.bill_item(pair, origin)
@@ -347,7 +347,7 @@ class Catalog:
         return self._not_sold(key) or f"no {_words(key.kind)} price of {name} in {key.zone or region} is known{later}"
 
     def _not_sold(self, key: Key) -> str:
-        """Why EC2 does not sell a type that way anywhere; "" where it may."""
+        """Why EC2 does not sell a type this way in any region; "" if it may."""
         gone = self.unavailable_type(key.name)
         if gone is not None:
             return gone.reason
@@ -373,5 +373,5 @@ def _plain(name: str) -> str:
 
 
 def _usd(price: Price) -> Decimal:
-    """Dollars of one unit, to compare prices by."""
+    """Dollars of one unit, as the key to compare prices."""
     return price.usd

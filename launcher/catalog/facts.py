@@ -18,19 +18,19 @@ Cells = Mapping[str, str]
 
 @record
 class Region:
-    """An AWS region: its name in the console, its partition, the zone ids known in it (none: not known)."""
+    """An AWS region: its name in the console, its partition, and its known zone ids (empty: unknown)."""
 
     name: str
     description: str
     partition: str
     az_ids: tuple[str, ...]
     local_zones: tuple[str, ...]
-    """Local zones with accelerators: zone ids, or names where only those are known."""
+    """Local zones with accelerators: zone ids, or names if only those are known."""
 
 
 @record
 class UnavailableType:
-    """A name people ask for that cannot be had, with the reason."""
+    """A name that users request but that is unavailable, with the reason."""
 
     name: str
     accelerator: str
@@ -71,12 +71,12 @@ def load_instance_types(store: Store, chips: Mapping[str, Accelerator]) -> Mappi
 
 
 def load_price_cuts() -> Mapping[str, Decimal]:
-    """Shares that on demand fell by, by instance type."""
+    """Shares by which on-demand prices fell, by instance type."""
     return MappingProxyType({cells["instance_type"]: Decimal(cells["share"]) for cells in read_cells("price_cuts.csv")})
 
 
 def load_unavailable_types(store: Store) -> Mapping[str, UnavailableType]:
-    """Names that are known and cannot be had."""
+    """Names that are known but unavailable."""
     return MappingProxyType(
         {
             cells["name"]: UnavailableType(
@@ -93,7 +93,7 @@ def load_unavailable_types(store: Store) -> Mapping[str, UnavailableType]:
 
 
 def load_announced_ends(store: Store) -> Mapping[str, AnnouncedEnd]:
-    """Announced ends by what ends."""
+    """Announced ends by their key."""
     return MappingProxyType(
         {
             cells["key"]: AnnouncedEnd(
@@ -130,7 +130,7 @@ def load_regions() -> Mapping[str, Region]:
 
 
 class Models(Mapping[str, ModelSpec]):
-    """Models by name, each made of its row when it is first asked for: a plan needs one of them."""
+    """Models by name, each created from its row on first use, because a plan needs only one."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -148,11 +148,11 @@ class Models(Mapping[str, ModelSpec]):
         return iter(self._rows)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of models."""
         return len(self._rows)
 
     def names_of(self, name: str) -> tuple[str, ...]:
-        """What a model is called: its name and its aliases."""
+        """The names of a model: its name and its aliases."""
         return (name, *_parts(self._rows[name]["aliases"]))
 
 

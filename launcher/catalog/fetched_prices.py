@@ -1,6 +1,6 @@
 """Fetched prices: their rows of the cache, and their changes.
 
-A cache beside the snapshot has the snapshot's files (`tables`); a rate is one price on its way there.
+The user's cache has the same files as the snapshot (`tables`); a rate is one price on its way to the cache.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -27,7 +27,7 @@ TABLES: Mapping[str, Table] = {
     "savings-plan": tables.SAVINGS_PLANS,
     SAGEMAKER: tables.SAGEMAKER,
 }
-"""Where rates of each kind are kept."""
+"""The table of each kind of rate."""
 
 _CALLS = {
     "on-demand": ("aws-price-list-ec2", "AWS Price List API, GetProducts AmazonEC2"),
@@ -47,7 +47,7 @@ _FILES = {
     "aws-spot-page": "AWS, the file behind the Spot price page",
     "aws-spot-advisor": "AWS Spot Instance Advisor, its public data",
 }
-"""Source id and title of what AWS publishes without an account."""
+"""Source id and title of the data that AWS publishes without an account."""
 
 SOURCE_ROWS = tuple(
     sorted(
@@ -58,13 +58,13 @@ SOURCE_ROWS = tuple(
 """The rows of the cache's sources.csv."""
 
 JUMP = Decimal("0.5")
-"""A price that moved by more than this share of the old one is shown after a refresh: a choice of this project. Of all
-but spot a fall by more than `plausibility.FELL` is shown too."""
+"""Slipway reports a price after a refresh if it moved by more than this share: a choice of this project. Except for
+spot, it also reports a fall by more than `plausibility.FELL`."""
 
 
 @record
 class FetchedPrice:
-    """One price, USD per instance-hour, as AWS gave it; `source` is the id of a public file, empty for an API."""
+    """One price, USD per instance-hour, as AWS returned it; `source` is the id of a public file, empty for an API."""
 
     key: Key
     usd: Decimal
@@ -74,7 +74,7 @@ class FetchedPrice:
 
 @record
 class FetchedBand:
-    """The Spot Instance Advisor's word on one type in one region: its band (0 to 4) and saving, as of a day."""
+    """The Spot Instance Advisor's data on one type in one region: its band (0 to 4) and saving, with a date."""
 
     name: str
     region: str
@@ -91,9 +91,9 @@ class FetchedBand:
 
 @record
 class FetchedItem:
-    """One band of quantity of a bill item: USD per `unit` from `start` to `end` (None: without end) in a month.
+    """One quantity tier of a bill item: USD per `unit` from `start` to `end` (None: without end) in a month.
 
-    `doubt` is what of its product's description no public reading of the Price List confirms.
+    `doubt` names the part of its product's description that no public reading of the Price List confirms.
     """
 
     item: str
@@ -114,7 +114,7 @@ class FetchedItem:
 
 @record
 class Refusal:
-    """A price that AWS gave and that is not taken, with the reason: a zero, another currency."""
+    """A price that AWS returned and that Slipway rejects, with the reason: a zero, another currency."""
 
     key: Key
     reason: str
@@ -122,7 +122,7 @@ class Refusal:
 
 @record
 class Unmatched:
-    """A bill item that an answer held no price of, or several that differ: the older one stays in use."""
+    """A bill item with no price, or several different ones, in an answer: the older price stays in use."""
 
     item: str
     region: str
@@ -131,10 +131,10 @@ class Unmatched:
 
 @record
 class Answer:
-    """What one question to AWS brought: rates of compute, bands of spot interruptions, bands of bill items.
+    """The result of one query to AWS: compute rates, bands of spot interruptions, tiers of bill items.
 
-    `unmatched` are the bill items that were asked for and not found, or found several times.
-    `as_of` is the day the prices are of where AWS's answer says so, None for the day they are read.
+    `unmatched` are the queried bill items that were not found, or found several times.
+    `as_of` is the date of the prices if AWS's answer has one, None for the day on which they are read.
     """
 
     rates: tuple[FetchedPrice, ...] = ()
@@ -146,13 +146,13 @@ class Answer:
 
     @property
     def prices(self) -> int:
-        """How many numbers it holds."""
+        """The number of prices and bands."""
         return len(self.rates) + len(self.bands) + len(self.items)
 
 
 @record
 class Move:
-    """A price that jumped, or is gone (`after` None): USD per instance-hour before and after, and when it was read."""
+    """A price that jumped, or is gone (`after` None): USD per instance-hour before and after, and the old date."""
 
     key: Key
     before: Decimal
@@ -171,7 +171,7 @@ class Move:
 
 
 def percent(before: Decimal, after: Decimal) -> float:
-    """A change in percent of what was before, to the hundredth.
+    """A change in percent of the old value, to the hundredth.
 
     >>> percent(Decimal("98.32"), Decimal("55.04"))
     -44.02
@@ -180,7 +180,7 @@ def percent(before: Decimal, after: Decimal) -> float:
 
 
 def answer(rates: Iterable[FetchedPrice], refusals: Iterable[Refusal] = ()) -> Answer:
-    """An answer with one rate a key, the dearest; a refusal counts only where its key has no price."""
+    """An answer with one rate a key, the highest; a refusal counts only if its key has no price."""
     dearest: dict[Key, FetchedPrice] = {}
     for rate in rates:
         same = dearest.get(rate.key)
@@ -191,7 +191,7 @@ def answer(rates: Iterable[FetchedPrice], refusals: Iterable[Refusal] = ()) -> A
 
 
 def file_rows(answer: Answer, as_of: date) -> dict[Table, list[tuple[str, ...]]]:
-    """The rows of the cache's files, by file; the ways of paying for one commitment share a row."""
+    """The rows of the cache's files, by file; the payment options of one commitment share a row."""
     rows_by_table: dict[Table, list[tuple[str, ...]]] = {}
     if answer.bands:
         rows_by_table[tables.INTERRUPTIONS] = [band.row for band in answer.bands]
@@ -220,7 +220,7 @@ def _origin(rate: FetchedPrice, as_of: date) -> tuple[str, str, str, str]:
 
 
 def plain(usd: Decimal) -> str:
-    """A price as the files have it.
+    """A price in the format of the files.
 
     >>> plain(Decimal("55.0400000000")), plain(Decimal("1E+2"))
     ('55.04', '100')
@@ -230,14 +230,14 @@ def plain(usd: Decimal) -> str:
 
 
 class Known(NamedTuple):
-    """A price that was known before."""
+    """A previously known price."""
 
     usd: Decimal
     as_of: date
 
 
 def known(store: Store, kind: str, names: Collection[str], regions: Collection[str]) -> dict[Key, Known]:
-    """The prices that hold for some types in some regions, by what they are the price of."""
+    """The current prices for some types in some regions, by their key."""
     if kind in ("reserved", "savings-plan"):
         index = store.reserved if kind == "reserved" else store.savings_plans
         return dict(_terms(index, kind, names, regions))
@@ -282,7 +282,7 @@ def jumps(before: Mapping[Key, Known], rates: Iterable[FetchedPrice]) -> tuple[M
 
 
 def vanished(before: Mapping[Key, Known], current: Answer) -> tuple[Move, ...]:
-    """The prices that were known and were not in a whole answer; a refused price is not gone."""
+    """The known prices that are missing in a complete answer; a refused price is not missing."""
     seen_keys = {rate.key for rate in current.rates} | {refusal.key for refusal in current.refusals}
     return tuple(
         Move(key=key, before=old.usd, before_as_of=old.as_of, after=None)

@@ -1,6 +1,6 @@
 """HyperPod's requirements in an EKS cluster before its nodes: pinned files, and digests of derived files.
 
-data/hyperpod_chart.toml    commit, addresses and digests, with where they were read
+data/hyperpod_chart.toml    commit, addresses and digests, with their sources
 """
 
 import tomllib
@@ -14,9 +14,9 @@ CHART, SUBCHART, LAYER = "chart", "subchart", "layer"
 
 @record
 class PinnedFile:
-    """A public file: its name in the cache, its address, its SHA-256 where its publisher keeps its bytes.
+    """A public file: its name in the cache, its address, its SHA-256 if its publisher keeps the bytes stable.
 
-    `role` is what it is for; `chart` the name of the chart in it, for subcharts.
+    `role` is its purpose; `chart` the name of the chart in it, for subcharts.
     """
 
     role: str
@@ -28,11 +28,11 @@ class PinnedFile:
 
 @record
 class ChartPins:
-    """The chart and what installs it.
+    """The chart and the files that install it.
 
-    `folder` of the chart's archive holds it at `commit`, of which `subcharts` are taken. `sha256` is that of the
+    `folder` of the chart's archive contains it at `commit`, from which `subcharts` are used. `sha256` is that of the
     packed chart, `layer_sha256` that of the layer with helm, which is `layer_member` of `layer_archive` in its wheel.
-    `neuron_types` are those whose devices the chart can show.
+    `neuron_types` are the types whose devices the chart can expose.
     """
 
     commit: str
@@ -61,7 +61,7 @@ class ChartPins:
 
     @property
     def charts(self) -> tuple[str, ...]:
-        """The names of all subcharts that are installed."""
+        """The names of all installed subcharts."""
         return (*self.subcharts, *(str(pinned_file.chart) for pinned_file in self.of(SUBCHART)))
 
 

@@ -28,15 +28,15 @@ KINDS = (
     SAGEMAKER,
     BILL_ITEM,
 )
-"""What a listing can be narrowed to: the purchase options that have rows, and the kinds that are none."""
+"""The filters of a listing: the purchase options that have rows, and the other kinds."""
 
 
 @record
 class PriceRow:
-    """One row. `usd` is None where the row says why there is no price; `current` marks the rows that price candidates.
+    """One row. `usd` is None if the row gives a reason for a missing price; `current` marks rows that price candidates.
 
     `name` is the instance type, `ml.` type or bill item; `detail` the offering class, plan kind, SageMaker component,
-    quantity tier or statistic; `age_days` is None without a day to count from. The region is `*` for rows that hold
+    quantity tier or statistic; `age_days` is None without a reference day. The region is `*` for rows that apply
     everywhere and `unstated` for those whose source names none.
     """
 
@@ -59,13 +59,13 @@ class PriceRow:
 
     @property
     def key(self) -> Key:
-        """What the row is the price of, whatever its date."""
+        """The key of the row's price, without its date."""
         return Key(self.kind, self.name, self.region, self.zone, self.detail, self.term_years or 0, self.payment)
 
 
 @record
 class PriceChange:
-    """What became of one price between two days; `before` is None for a new one, `after` for one that is gone."""
+    """The change of one price between two days; `before` is None for a new one, `after` for a removed one."""
 
     what: Literal["added", "removed", "changed"]
     before: PriceRow | None
@@ -73,7 +73,7 @@ class PriceChange:
 
 
 Wants = Callable[[str, str], bool]
-"""Whether rows of a name and a region are asked for."""
+"""Whether rows of a name and a region are requested."""
 
 
 def rows(
@@ -84,14 +84,14 @@ def rows(
     option: str | None = None,
     now: date | None = None,
 ) -> list[PriceRow]:
-    """Rows known on the catalog's day, sorted by what they price and then by date.
+    """Rows known on the catalog's day, sorted by key and then by date.
 
     Args:
-        catalog: where the rows are.
+        catalog: has the rows.
         instance_type: this type only; its `ml.` rows are included, bill items are not.
-        region: this region only; rows that hold everywhere or whose source names no region are included.
+        region: this region only; rows that apply everywhere or whose source names no region are included.
         option: one of KINDS; None: all.
-        now: the day ages are counted from; None: no ages.
+        now: the day to which ages are counted; None: no ages.
     """
 
     def wants(name: str, place: str) -> bool:
@@ -114,7 +114,7 @@ def difference(
     region: str | None = None,
     option: str | None = None,
 ) -> list[PriceChange]:
-    """Which prices came, went or changed in USD between two days; only rows that price candidates on them count."""
+    """The prices added, removed or changed in USD between two days; only rows that price candidates count."""
 
     def current(day: date) -> dict[Key, PriceRow]:
         listed = rows(catalog.at(day), instance_type=instance_type, region=region, option=option)
@@ -169,9 +169,9 @@ def _term_keys(kind: str, terms: Iterable[tuple[str, str, str, str]]) -> Iterato
 
 
 def _compute(catalog: Catalog, key: Key) -> Iterator[PriceRow]:
-    """The rows of one price of compute, those of other SageMaker components only where one is the price.
+    """The rows of one compute price; rows of other SageMaker components only if one of them is the price.
 
-    A spot price of the region is listed under the region, not again under each zone it speaks for.
+    A regional spot price is listed under the region, not again under each zone that uses it.
     """
     winner, every = catalog.selector.row(key), catalog.selector.rows(key)
     if key.kind == PurchaseOption.SPOT.value:

@@ -9,13 +9,13 @@ from launcher.model.money import Price
 from launcher.model.record import record
 
 TOLERANCE_USD = 0.0001
-"""How far a spot price may lie from the floor: it is rounded to four places, on-demand prices to five or six."""
+"""Tolerance of a spot price at the floor: it is rounded to four places, on-demand prices to five or six."""
 
 NO_SAVING = 0.01
-"""A spot price within this share of on demand is on demand's own: nothing is spare there."""
+"""A spot price within this share of on demand equals on demand: the zone has no spare capacity."""
 
 FLOOR_FRACTION = 0.1
-"""EC2's spot price does not fall below a tenth of on demand; a zone at exactly that has no traded market."""
+"""EC2's spot price does not fall below a tenth of on demand; a zone at exactly this price has no traded market."""
 
 _BANDS: tuple[tuple[int, int | None], ...] = ((0, 5), (5, 10), (10, 15), (15, 20), (20, None))
 """Percent of instances interrupted in a month, by the band's number in the Spot Advisor's data."""
@@ -32,7 +32,7 @@ class SpotRange:
 
 @record
 class InterruptionBand:
-    """How often AWS says a type was interrupted in a region over the last month, in percent of its instances.
+    """AWS's interruption rate of a type in a region over the last month, in percent of its instances.
 
     `high_percent` is None in the highest band. `savings_percent` is the advisor's saving over on demand.
     """
@@ -45,9 +45,9 @@ class InterruptionBand:
 
 
 def market_of(usd: str, on_demand: Iterable[Row]) -> Market:
-    """What a spot row says, held against every on-demand price known for its type and region, whatever their dates.
+    """The market of a spot row, compared with every known on-demand price of its type and region, of any date.
 
-    Where no listed or derived on-demand price is known, the unverified one serves for this comparison alone.
+    Without a listed or derived on-demand price, an unverified one is used, for this comparison only.
     """
     listed: list[float] = []
     unverified: list[float] = []
@@ -64,7 +64,7 @@ def market_of(usd: str, on_demand: Iterable[Row]) -> Market:
 
 
 def _equal(left: float, right: float, tolerance: float = TOLERANCE_USD) -> bool:
-    """Within the tolerance, its bound included whatever the last bit of a float."""
+    """Whether two prices are equal within the tolerance, its bound included despite float rounding."""
     return round(abs(left - right), 9) <= tolerance
 
 

@@ -1,7 +1,7 @@
 """Permissions of a deployment: the actions of CloudFormation's handlers, and their distribution over policies.
 
-The handlers are facts of the registry (data/permissions/handlers.csv); which of them are left out and why, and on which
-resources the rest is allowed, is decided in data/permissions/*.toml.
+The handlers are facts of the registry (data/permissions/handlers.csv); data/permissions/*.toml decides which of them
+are left out and why, and the allowed resources of the rest.
 """
 
 import tomllib
@@ -22,11 +22,11 @@ Conditions = Mapping[str, Mapping[str, tuple[str, ...]]]
 
 @record
 class StatementFacts:
-    """One statement: the patterns of the handlers' actions that it takes, and the actions that no handler names.
+    """One statement: the patterns of handler actions that it allows, and the actions that no handler names.
 
-    `resources` and the values of `conditions` hold {account}, {partition} and {qualifier}; a resource that is
-    {buckets}, {roles} or another list of the account's stands for as many as that has. `bounded` ones are for roles
-    under the permissions boundary alone, where there is one.
+    `resources` and the values of `conditions` contain {account}, {partition} and {qualifier}; a resource such as
+    {buckets}, {roles} or another list of the account expands to all its entries. `bounded` statements apply only to
+    roles under the permissions boundary, if one exists.
     """
 
     sid: str
@@ -37,13 +37,13 @@ class StatementFacts:
     bounded: bool
 
     def takes(self, action: str) -> bool:
-        """Whether an action fits one of its patterns."""
+        """Whether an action matches one of the patterns."""
         return any(fnmatchcase(action, pattern) for pattern in self.patterns)
 
 
 @record
 class PolicyFacts:
-    """One policy: what it holds, in words, and the resource types whose handlers it lets work."""
+    """One policy: its content in words, and the resource types whose handlers it allows."""
 
     name: str
     holds: str
@@ -53,20 +53,20 @@ class PolicyFacts:
 
 @record
 class Omission:
-    """Actions of some types' handlers that are not allowed, and why the stacks do without."""
+    """Actions of some types' handlers that are not allowed, and why the stacks do not need them."""
 
     types: tuple[str, ...]
     patterns: tuple[str, ...]
     because: str
 
     def covers(self, resource_type: str, action: str) -> bool:
-        """Whether it leaves out an action of a type."""
+        """Whether the omission covers an action of a type."""
         return resource_type in self.types and any(fnmatchcase(action, pattern) for pattern in self.patterns)
 
 
 @record
 class Permissions:
-    """All policies, what is left out, and the actions of every type's handlers."""
+    """All policies, the omissions, and the actions of every type's handlers."""
 
     policies: tuple[PolicyFacts, ...]
     omissions: tuple[Omission, ...]
@@ -77,10 +77,10 @@ class Permissions:
         return next(facts for facts in self.policies if facts.name == name)
 
     def actions(self, resource_type: str) -> tuple[str, ...]:
-        """What a type's handlers may do.
+        """The allowed actions of a type's handlers.
 
         Raises:
-            KeyError: nothing is known of the type.
+            KeyError: the type is unknown.
         """
         return tuple(
             action

@@ -1,4 +1,4 @@
-"""The images that jobs are trained in, by chip and software: training/images.csv, each with its source and date."""
+"""The training images of jobs, by chip and software: training/images.csv, each with its source and date."""
 
 import csv
 from functools import lru_cache
@@ -17,7 +17,7 @@ def _pinned() -> tuple[dict[str, str], ...]:
 
 
 def pinned_image(facts: InstanceType, service: str = "ec2") -> str | None:
-    """The repository and tag of AWS's image for a type; None where there is none for the chip and its software."""
+    """The repository and tag of AWS's image for a type; None without one for the chip and its software."""
     if facts.chip is None:
         return None
     stack = facts.chip.training_stack.name if facts.chip.training_stack is not None else ""

@@ -1,8 +1,8 @@
 """Implausible prices of the user's cache, far from all shipped ones or less than half: shown, not trusted alone.
 
-A price list that was cut short, a decimal point in the wrong place or a file that somebody edited would otherwise pass
-every gate, cheapest of all. A second reading of another day that says about the same is believed. A smaller fall is
-believed, and noted with the earlier price.
+A truncated price list, a misplaced decimal point or a manually edited file would otherwise pass every gate as the
+cheapest price. Slipway accepts a price that a reading on another day confirms. Slipway also accepts a smaller fall,
+and notes the earlier price.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,25 +14,25 @@ from launcher.catalog.tables import FREE, Table, priced_columns
 from launcher.model.enums import Basis
 
 FAR = 4
-"""How many times below the lowest or above the highest shipped price of a thing, over all its regions, is far: a choice
+"""Factor below the lowest or above the highest shipped price of an item, over all regions, that counts as far: a choice
 of this project. AWS's largest cut for accelerators so far was 45 % (June 2025); spot moves within the shipped range."""
 FELL = Decimal("0.2")
-"""From this share of the earlier price on a fall is shown: a choice of this project."""
+"""Share of the earlier price from which a fall is shown: a choice of this project."""
 HALVED = Decimal("0.5")
-"""From this share on it needs a second reading. Spot, whose market falls that far, does not."""
+"""Share from which a fall needs a second reading, except for spot, whose market can fall that far."""
 ALIKE = Decimal("1.25")
-"""How many times the one of two readings the other may be that confirms it."""
+"""Maximum ratio between two readings that confirm each other."""
 FALL_NOTE = "fell by "
-"""How the note of a price begins that fell by more than FELL."""
+"""Prefix of the note of a price that fell by more than FELL."""
 
 _MOVES = (tables.SPOT, tables.SPOT_RANGES)
 _Bounds = dict[tuple[str, str], tuple[Decimal, Decimal]]
 
 
 def judged(table: Table, shipped: Iterable[Sequence[str]], cached: Iterable[Sequence[str]]) -> Iterator[list[str]]:
-    """The rows of a cache, those that are far outside marked as unverified, with the reason in their note.
+    """The rows of a cache; implausible rows are marked as unverified, with the reason in their note.
 
-    `shipped` rows are believed; `cached` ones were read by `tables.read_checked`.
+    `shipped` rows are trusted; `cached` ones were read by `tables.read_checked`.
     """
     rows = [list(row) for row in cached]
     if not rows or "basis" not in table.columns:
@@ -54,7 +54,7 @@ def judged(table: Table, shipped: Iterable[Sequence[str]], cached: Iterable[Sequ
 def _mark_if_implausible(
     table: Table, row: list[str], bounds: _Bounds, readings: Iterable[Sequence[str]], believed: list[Sequence[str]]
 ) -> None:
-    """Mark one row as unverified, or add it to the believed ones; its note says why, or how far it fell."""
+    """Mark one row as unverified, or add it to the trusted ones; its note has the reason, or the fall."""
     basis, note = table.columns.index("basis"), table.columns.index("note")
     fall = _fall(table, row, believed)
     reason, alike = _reason(table, row, bounds), Decimal(FAR)
@@ -69,14 +69,14 @@ def _mark_if_implausible(
 
 
 class _Fall(NamedTuple):
-    """How far a price is below the one before: the share of it, and in words."""
+    """The fall of a price against its predecessor: as a share, and in words."""
 
     share: Decimal
     words: str
 
 
 def _fall(table: Table, row: Sequence[str], believed: Iterable[Sequence[str]]) -> _Fall | None:
-    """How far a row is below the newest that was believed on an earlier day; None where it is not, or there is none."""
+    """The fall of a row against the newest trusted row of an earlier day; None without a fall or without such a row."""
     dated, own = table.columns.index("as_of"), dict(_prices(table, row))
     earlier = max((past for past in believed if past[dated] < row[dated]), key=lambda past: past[dated], default=None)
     if earlier is None:
@@ -103,7 +103,7 @@ def _prices(table: Table, row: Sequence[str]) -> Iterator[tuple[str, Decimal]]:
 
 
 def _bounds(table: Table, shipped: Iterable[Sequence[str]]) -> _Bounds:
-    """The lowest and highest shipped price of each thing, over all regions and days."""
+    """The lowest and highest shipped price of each item, over all regions and days."""
     bounds: _Bounds = {}
     for row in shipped:
         for column, usd in _prices(table, row):
@@ -121,7 +121,7 @@ def _reason(table: Table, row: Sequence[str], bounds: _Bounds) -> str:
 
 
 def _confirmed(table: Table, row: Sequence[str], readings: Iterable[Sequence[str]], alike: Decimal) -> bool:
-    """Whether one of the readings of the same thing in the same place says about the same on another day."""
+    """Whether another reading of the same item in the same place gives a similar price on another day."""
     dated, own = table.columns.index("as_of"), dict(_prices(table, row))
     for other in readings:
         theirs = dict(_prices(table, other))

@@ -1,4 +1,4 @@
-"""Service quotas by what uses them: their names and codes from the shipped file."""
+"""Service quotas by their use: their names and codes from the shipped file."""
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -10,15 +10,15 @@ from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.record import record
 
 ANY_TYPE = "ml.*"
-"""In a quota's name, where there is one for each of SageMaker's instance types."""
+"""Placeholder in a quota's name, if each of SageMaker's instance types has its own quota."""
 
 
 @record
 class QuotaName:
     """One quota of Service Quotas.
 
-    `name` decides, and `code` is a hint: public lists of codes contradict each other. Either may be empty. `unit` is
-    what it counts, empty where no source says it; `families` are patterns of the families of EC2 types that it counts.
+    `name` is authoritative, and `code` is a hint: public lists of codes contradict each other. Either may be empty.
+    `unit` is its unit, empty if no source states it; `families` are patterns of the EC2 type families that it counts.
     """
 
     families: tuple[str, ...]
@@ -31,14 +31,14 @@ class QuotaName:
     note: str
 
     def of(self, ml_type: str) -> str:
-        """Its name for one of SageMaker's types, such as ml.p5.48xlarge."""
+        """The quota's name for one of SageMaker's types, such as ml.p5.48xlarge."""
         return self.name.replace(ANY_TYPE, ml_type)
 
 
 def quota_of(quotas: Mapping[str, QuotaName], family: str, option: PurchaseOption) -> str | None:
-    """The key of the EC2 quota that counts a family bought in one way; None where no source names it.
+    """The key of the EC2 quota for a family under a purchase option; None if no source names the quota.
 
-    Whether Capacity Blocks and reservations use the quota of on demand too is not known: they are not counted there.
+    Whether Capacity Blocks and reservations also use the on-demand quota is unknown: they are not counted there.
 
     >>> found = load_quotas()
     >>> quota_of(found, "p5en", PurchaseOption.SPOT), quota_of(found, "trn2", PurchaseOption.ON_DEMAND)
@@ -55,7 +55,7 @@ def quota_of(quotas: Mapping[str, QuotaName], family: str, option: PurchaseOptio
 
 
 def load_quotas() -> Mapping[str, QuotaName]:
-    """Quotas by their key: the way of buying and the family, such as "spot/p5", or the service and what it counts."""
+    """Quotas by key: purchase option and family, such as "spot/p5", or the service and the counted resource."""
     store = Store()
     return MappingProxyType(
         {

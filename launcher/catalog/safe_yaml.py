@@ -1,8 +1,8 @@
-"""The one reader of YAML: values of bounded depth, size and numbers, or a `YamlError`.
+"""The only reader of YAML: values of bounded depth, size and numbers, or a `YamlError`.
 
-`yaml.load` and its kin are refused everywhere else (`banned-api` in pyproject.toml): they answer a deep text with
-RecursionError, some wrong tags with KeyError or AttributeError, and nine lines of aliases with a billion values, which
-nobody notices until something walks them.
+`yaml.load` and similar functions are banned everywhere else (`banned-api` in pyproject.toml): deep texts cause a
+RecursionError, some wrong tags a KeyError or AttributeError, and nine lines of aliases expand to a billion values,
+which stays unnoticed until code iterates over them.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,23 +14,23 @@ from launcher.agent.safe_json import MOST_DEPTH
 
 MOST_CHARACTERS = 64 << 20
 MOST_VALUES = 1_000_000
-"""Of one document, each alias counted with all that it stands for."""
+"""Limit of one document; each alias counts with all values that it refers to."""
 _MOST_DIGITS = 40
 _INT = "tag:yaml.org,2002:int"
 _WRONG = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What PyYAML 6.0.3 raises for texts: `!!bool x` is a KeyError, `!!int ""` an IndexError, `!!timestamp x` an
+"""PyYAML 6.0.3's exceptions for invalid texts: `!!bool x` is a KeyError, `!!int ""` an IndexError, `!!timestamp x` an
 AttributeError, 2026-02-30 a ValueError."""
 
 
 class YamlError(ValueError):
-    """A text that is no YAML, or YAML beyond the bounds; the message has line and column where they are known."""
+    """A text that is no YAML, or exceeds the bounds; the message has line and column if known."""
 
 
 def loads(text: str) -> Any:
-    """The value of a text with one document; None where it has none.
+    """The value of a text with one document; None for an empty text.
 
     Raises:
-        YamlError: it is no YAML, or is beyond the bounds.
+        YamlError: the text is no YAML, or exceeds the bounds.
     """
     return parsed(text)[1]
 
@@ -45,12 +45,12 @@ def parsed(
     loader: type[yaml.SafeLoader] = yaml.SafeLoader,
     check: Callable[[yaml.Node], None] = lambda _: None,
 ) -> tuple[yaml.Node | None, Any]:
-    """The node of a text with one document, which knows where everything is, and its value; None where it has none.
+    """The node of a text with one document, which has all positions, and its value; None for an empty text.
 
     Args:
         text: YAML or JSON.
-        loader: makes the values.
-        check: is called with the node before the values are made; may raise YAMLError.
+        loader: constructs the values.
+        check: is called with the node before the values are constructed; may raise YAMLError.
     """
     parsed_documents = list(_read(text, loader, check))
     if len(parsed_documents) > 1:
@@ -77,12 +77,12 @@ def _read(
 
 
 def _measured(node: yaml.Node, known: dict[int, int | None], depth: int) -> int:
-    """How many values a node stands for, those of its aliases included.
+    """The number of values of a node, including those of its aliases.
 
     Args:
         node: a node.
-        known: the counts of nodes that were measured, None while one is.
-        depth: of the node; one that is named again was measured where it stood first.
+        known: the counts of measured nodes, None for a node in progress.
+        depth: depth of the node; a repeated node was measured at its first position.
     """
     if id(node) in known:
         count = known[id(node)]

@@ -1,7 +1,7 @@
 """Selects the price from several dated rows.
 
-The newest listed or derived row wins, on a tie the listed one, then the dearer. An unverified row is shown and never
-prices anything; one that rests on memory prices a bill item when there is nothing better. An aged row is still a row.
+The newest listed or derived row wins; on a tie the listed one, then the higher price. An unverified row is shown but
+never prices anything; a row from memory prices a bill item if no better row exists. Age does not exclude a row.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,16 +14,16 @@ from launcher.model.enums import Basis, Market
 from launcher.model.money import Price
 
 FOREVER = "9999-12-31"
-"""A limit that no row is newer than."""
+"""A limit that no row exceeds."""
 
 LISTED = Basis.LISTED.value
 PRICING = frozenset((Basis.LISTED.value, Basis.DERIVED.value))
-"""What may price a candidate."""
+"""Bases of rows that may price a candidate."""
 _BASIS = {member.value: member for member in Basis}
 
 
 class Dated(Protocol):
-    """A row that carries its origin."""
+    """A row with its origin."""
 
     @property
     def as_of(self) -> str:
@@ -39,7 +39,7 @@ class Dated(Protocol):
 
     @property
     def note(self) -> str:
-        """What else to know."""
+        """Additional remarks."""
 
 
 AnyRow = TypeVar("AnyRow", bound=Dated)
@@ -50,7 +50,7 @@ def newest(
 ) -> AnyRow | None:
     """The row that is the price on `until` (ISO date, included), by the rules above; None if no row can be.
 
-    `usd` gives the row's price as text, empty where the row has none; `bases` are the values of Basis that may price.
+    `usd` gives the row's price as text, empty without a price; `bases` are the values of Basis that may price.
     """
     able = [row for row in rows if row.basis in bases and row.as_of <= until and usd(row)]
     if not able[1:]:
@@ -60,12 +60,12 @@ def newest(
 
 
 def unverified(rows: Iterable[AnyRow], usd: Callable[[AnyRow], str], until: str) -> AnyRow | None:
-    """The newest row that may be shown and prices nothing."""
+    """The newest row that may be shown but prices nothing."""
     return newest(rows, usd, until, frozenset((Basis.UNVERIFIED.value,)))
 
 
 def price_of(row: Dated, usd: str, store: Store, *, market: Market = Market.OPEN, note: str = "") -> Price:
-    """A row as a price; `note` is said after the row's own."""
+    """A row as a price; `note` is appended to the row's own note."""
     return Price(
         usd=Decimal(usd),
         source=store.source_title(row.source),

@@ -1,6 +1,6 @@
-"""Selects the row that prices an item on a day, whether it was read for this item or derived.
+"""Selects the row that prices an item on a day, read for this item or derived.
 
-Every price, rate and listing of the compute asks here, so that they cannot disagree.
+Every price, rate and listing of compute uses this module, so that they cannot disagree.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,21 +15,21 @@ from launcher.model.enums import Basis, Market, Payment, PurchaseOption, Savings
 OfferingClass = Literal["standard", "convertible"]
 
 SAGEMAKER = "sagemaker"
-"""The kind of a price that SageMaker bills on demand; every other kind is a purchase option."""
+"""The kind of an on-demand price of SageMaker; every other kind is a purchase option."""
 
 RESERVED, SAVINGS_PLAN = PurchaseOption.RESERVED.value, PurchaseOption.SAVINGS_PLAN.value
 SPOT, CAPACITY_BLOCK = PurchaseOption.SPOT.value, PurchaseOption.CAPACITY_BLOCK.value
-"""Kinds that rows are read for: thousands of keys are compared with them."""
+"""Kinds with rows, as constants: thousands of keys are compared with them."""
 DERIVED = Basis.DERIVED.value
 
 APART = "cluster"
-"""The SageMaker component with a rate of its own, HyperPod: 1.18 to 1.25 times EC2's where the others are 1.15."""
+"""The SageMaker component with a separate rate, HyperPod: 1.18 to 1.25 times EC2's; the others are 1.15 times."""
 
 PARITY: dict[SavingsPlanKind, OfferingClass] = {
     SavingsPlanKind.EC2_INSTANCE: "standard",
     SavingsPlanKind.COMPUTE: "convertible",
 }
-"""Which class of Reserved Instance a Savings Plan costs as much as: an assumption, not read from a price file."""
+"""The class of Reserved Instance whose price a Savings Plan equals: an assumption, not read from a price file."""
 _EQUAL: Mapping[str, OfferingClass] = {plan.value: equal for plan, equal in PARITY.items()}
 
 UNSTATED = "unstated"
@@ -37,11 +37,11 @@ UNSTATED = "unstated"
 
 
 class Key(NamedTuple):
-    """What a price is the price of.
+    """The identity of a price.
 
     `kind` is a purchase option or SAGEMAKER; `detail` the SageMaker component, offering class or plan kind; `zone` a
-    zone id or the name of a local zone. `name` has its `ml.` for SageMaker rates and plans, and is the EC2 type for
-    training plans.
+    zone id or the name of a local zone. `name` has the prefix `ml.` for SageMaker rates and plans, and is the EC2 type
+    for training plans.
     """
 
     kind: str
@@ -53,7 +53,7 @@ class Key(NamedTuple):
     payment: str = ""
 
     def at(self, region: str, zone: str = "") -> "Key":
-        """The same elsewhere."""
+        """The same key in another region or zone."""
         return Key(self.kind, self.name, region, zone, self.detail, self.term_years, self.payment)
 
 
@@ -67,17 +67,17 @@ class RowSelector:
         self._contradictions: dict[Key, Row | None] = {}
 
     def row(self, key: Key) -> Row | None:
-        """The row that prices a thing; None where none may."""
+        """The row that prices a key; None if no row may."""
         if key not in self._chosen:
             self._chosen[key] = newest(self.rows(key), usd_of, self.until)
         return self._chosen[key]
 
     def rows(self, key: Key) -> Sequence[Row]:
-        """Every row that speaks for a thing, of any date and basis: those read for it, then those derived for it.
+        """Every row that applies to a key, of any date and basis: first those read for it, then those derived for it.
 
-        A row that may not price is not derived from. A type that a region sells in its local zones alone has their
-        Capacity Block rate, with the zone in the row. A spot price that names no zone stands in for a zone's own that
-        is older, and the zones' for the region's: of one day the dearest.
+        Rows that may not price are not used for derivation. A type that a region sells only in its local zones has
+        their Capacity Block rate, with the zone in the row. A regional spot price replaces an older zonal price, and
+        the zonal prices serve as the region's price: of one day the highest.
         """
         if key.kind == SAGEMAKER:
             return tuple(self._billed_alike(key))
@@ -93,11 +93,11 @@ class RowSelector:
         return every if sold_locally else same
 
     def unverified(self, key: Key) -> Row | None:
-        """The newest row that may be shown beside a price and is none."""
+        """The newest row that may be shown next to a price but is none."""
         return unverified(self.rows(key), usd_of, self.until)
 
     def contradiction(self, key: Key) -> Row | None:
-        """An unverified row that is newer than the one that prices; rows without a region speak for all of them."""
+        """An unverified row that is newer than the pricing row; rows without a region apply to all regions."""
         if key not in self._contradictions:
             self._contradictions[key] = self._contradiction(key)
         return self._contradictions[key]
@@ -116,15 +116,15 @@ class RowSelector:
         )
 
     def zones(self, key: Key) -> tuple[str, ...]:
-        """The zones that the prices of a kind, type and region name by the day, whatever zone the key has."""
+        """The zones in the prices of a kind, type and region by the day, regardless of the key's zone."""
         rows = self._region(key)
         return tuple(dict.fromkeys(row.zone for row in rows if row.usd and row.as_of <= self.until))
 
     def spot_zones(self, name: str, region: str) -> tuple[str | None, ...]:
-        """Where a region's spot is to be looked for: the zones whose own price holds, and None for any zone.
+        """The spot locations of a region: the zones whose own price applies, and None for any zone.
 
-        None is in use where a price without a zone was ever read, whatever is newer: what was picked before the prices
-        were read anew is found again. A zone that only such a price speaks for is no place of its own.
+        None is used if a price without a zone was ever read, even if newer rows exist: a place picked before a refresh
+        is then found again. A zone that only has such a regional price is no separate location.
         """
         key = Key(SPOT, name, region)
         zones = self.zones(key)
@@ -133,11 +133,11 @@ class RowSelector:
         return own if own and "" not in zones else (*own, None)
 
     def market(self, row: Row, name: str, region: str) -> Market:
-        """What a spot row says, held against the on-demand rows of its type and region."""
+        """The market of a spot row, compared with the on-demand rows of its type and region."""
         return market_of(row.usd, self.store.on_demand.get((name, region), ()))
 
     def spot_range(self, name: str, region: str) -> RangeRow | None:
-        """What spot has cost in a region, without zones: context for a zone's price, and no offer."""
+        """The past spot prices in a region, without zones: context for a zone's price, not an offer."""
         return newest(self.store.spot_ranges.get((name, region), ()), attrgetter("usd_avg"), self.until)
 
     def _region(self, key: Key) -> Sequence[Row]:
@@ -175,10 +175,10 @@ class RowSelector:
 
 
 def zoned_rows(store: Store, kind: str) -> Zoned:
-    """The rows of a kind that has one price for a zone or a region.
+    """The rows of a kind with one price per zone or region.
 
     Raises:
-        KeyError: for another kind.
+        KeyError: the kind has no such rows.
     """
     rows: Zoned = _ZONED[kind](store)
     return rows
@@ -193,7 +193,7 @@ _ZONED = {
 
 
 def rate_of(payment: Payment) -> Callable[[TermRow], str]:
-    """What reads the rate of one way of payment off a row."""
+    """The function that reads the rate of one payment option from a row."""
     return _RATES[payment.value]
 
 
@@ -203,7 +203,7 @@ _RATES: dict[str, Callable[[TermRow], str]] = {
 
 
 def _of_elsewhere(rows: Sequence[Row], zone: str) -> Iterator[Row]:
-    """The spot prices that speak for a zone and were not read for it: the region's; for the region its zones'."""
+    """The spot prices that apply to a zone but were not read for it: the region's; for the region its zones'."""
     why = "a price of the region, newer than the zone's own" if zone else "the dearest zone's of the day"
     for row in rows:
         if bool(row.zone) is not bool(zone) and row.basis in PRICING:
@@ -211,10 +211,10 @@ def _of_elsewhere(rows: Sequence[Row], zone: str) -> Iterator[Row]:
 
 
 def usd_of(row: Row) -> str:
-    """A row's price as text, empty where it has none."""
+    """A row's price as text, empty without a price."""
     return row.usd
 
 
 def _derived(row: Row, why: str) -> Row:
-    """A row that was read for one thing as the price of another."""
+    """A row that was read for one item, as the price of another."""
     return Row(row.zone, row.usd, row.as_of, DERIVED, row.source, f"{row.note}; {why}" if row.note else why)

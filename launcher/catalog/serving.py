@@ -1,8 +1,8 @@
 """Facts of the serving estimate from the shipped data.
 
-throughput.csv     measured rows: the fit is made on them, and one that matches a plan is quoted instead of the estimate
-coefficients.json  fitted by benchmarks/fit_serving.py labels.csv         names of models in rows, where they are not
-the catalog's
+throughput.csv     measured rows: the fit uses them, and one that matches a plan is quoted instead of the estimate
+coefficients.json  fitted by benchmarks/fit_serving.py
+labels.csv         names of models in rows that differ from the catalog's
 """
 
 import csv
@@ -24,13 +24,13 @@ DATA = Path(__file__).parent / "data" / "serving"
 ROWS = DATA / "throughput.csv"
 COEFFICIENTS = DATA / "coefficients.json"
 DEPLOYED = ("vllm + optimum-neuron", "vllm")
-"""Engines that this project deploys: only their rows stand for what a plan will do."""
+"""Engines that this project deploys: only their rows can replace a plan's estimate."""
 EARLY = re.compile(r"vllm 0\.[0-5]\.")
 _TAILS = re.compile(r"-(hf|instruct|chat|it|gptq|awq|fp8)\b")
 
 
 class ServingDataError(SlipwayError):
-    """The shipped serving data contradict themselves; the text says which number."""
+    """The shipped serving data contradict themselves; the text names the number."""
 
 
 @lru_cache(maxsize=1)
@@ -44,7 +44,7 @@ def load_serving() -> ServingFacts:
 
 
 def facts_from(fitted: Mapping[str, Any], measured: tuple[MeasuredServing, ...] = ()) -> ServingFacts:
-    """The facts of one fit; the benchmark makes them of refits too.
+    """The facts of one fit; the benchmark also creates facts from refits.
 
     Raises:
         ServingDataError: a coefficient is not a positive number.
@@ -64,9 +64,9 @@ def facts_from(fitted: Mapping[str, Any], measured: tuple[MeasuredServing, ...] 
 
 
 def model_of(label: str, catalog: Catalog) -> ModelSpec | None:
-    """The catalog's model that a row's label names: its name with endings such as -Instruct or -GPTQ, or of labels.csv.
+    """The catalog's model of a row's label: its name with suffixes such as -Instruct or -GPTQ, or a name in labels.csv.
 
-    None where it is unknown.
+    None if unknown.
     """
     bare = re.sub(r"\s*\(.*?\)", "", label).strip()
     stripped = _TAILS.sub("", bare.lower())
@@ -114,6 +114,6 @@ def _measured(catalog: Catalog) -> Iterator[MeasuredServing]:
 
 
 def _chip(row: Mapping[str, str], catalog: Catalog) -> str | None:
-    """The accelerator of a row of Neuron cores; None for what no plan's measured row is looked up for."""
+    """The accelerator of a row of Neuron cores; None for chips whose measured rows no plan uses."""
     known = catalog.accelerators.get(row["accel"])
     return known.name if known is not None and known.family == "neuron" and known.serves else None

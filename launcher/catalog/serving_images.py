@@ -1,4 +1,4 @@
-"""The table of serving images from the shipped data: no other file names one.
+"""The table of serving images from the shipped data; no other file names an image.
 
 images.csv          each image with its source and date
 image_accounts.csv  AWS's registry by region (sagemaker-core image_uri_config and the Deep Learning Containers' list of

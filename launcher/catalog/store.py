@@ -15,7 +15,7 @@ Place = tuple[str, str]
 
 
 class Row(NamedTuple):
-    """One price as its file has it: text, not yet a `Price`. An empty `usd` is a row that says why there is none."""
+    """One price as in its file: text, not yet a `Price`. An empty `usd` marks a row with the reason for no price."""
 
     zone: str
     usd: str
@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
 
 class TermRow(NamedTuple):
-    """The rates of one commitment, by way of payment."""
+    """The rates of one commitment, by payment option."""
 
     no_upfront: str
     partial_upfront: str
@@ -50,7 +50,7 @@ class RangeRow(NamedTuple):
 
 
 class BandRow(NamedTuple):
-    """The Spot Advisor's band of monthly interruptions, and the saving it states."""
+    """The Spot Advisor's band of monthly interruptions, and its stated saving."""
 
     band: str
     savings_percent: str
@@ -59,7 +59,7 @@ class BandRow(NamedTuple):
 
 
 class TierRow(NamedTuple):
-    """The price of one band of quantity of a bill item."""
+    """The price of one quantity tier of a bill item."""
 
     unit: str
     tier_from: str
@@ -72,7 +72,7 @@ class TierRow(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where numbers come from."""
+    """The source of numbers."""
 
     kind: str
     title: str
@@ -84,7 +84,7 @@ Terms = Mapping[tuple[str, str, str, str], list[TermRow]]
 
 
 class Store:
-    """The shipped snapshot with, beside it, a folder of newer files of the same format."""
+    """The shipped snapshot, combined with a folder of newer files in the same format."""
 
     def __init__(self, overlay: Path | None = None, today: date | None = None) -> None:
         """Read nothing yet; `overlay` is a folder that may be missing or lack files, with no row after `today`."""
@@ -135,7 +135,7 @@ class Store:
         return self._zoned(tables.SAGEMAKER)
 
     def bands(self, place: Place) -> list[BandRow]:
-        """Bands of the Spot Advisor; of thousands a plan asks for some hundred."""
+        """Bands of the Spot Advisor, converted on demand: a plan needs a few hundred of thousands."""
         return [BandRow._make(row[2:]) for row in self._bands.get(place, ())]
 
     @cached_property
@@ -147,7 +147,7 @@ class Store:
 
     @cached_property
     def bill_items(self) -> Mapping[Place, list[TierRow]]:
-        """All that is billed beside the accelerators; region `*` holds everywhere."""
+        """All billed items other than accelerators; region `*` applies everywhere."""
         index: dict[Place, list[TierRow]] = {}
         for row in self._rows(tables.BILL_ITEMS):
             index.setdefault((row[0], row[1]), []).append(TierRow._make(row[2:]))
@@ -159,7 +159,7 @@ class Store:
         return {row[0]: Source._make(row[1:]) for row in self._rows(tables.SOURCES)}
 
     def source_title(self, source: str) -> str:
-        """What to call a source; its id where a cache names one that it does not describe."""
+        """The title of a source; its id if a cache names a source without describing it."""
         known = self.sources.get(source)
         return known.title if known else source
 

@@ -1,7 +1,7 @@
 """The catalog's files: their columns, and how to read and write them.
 
 Every file is CSV in UTF-8 with one header line and sorted rows, one a line. The shipped snapshot and the user's cache
-beside it have the same files. `zone` is a zone id (spot), a local zone's name, or empty for the whole region.
+have the same files. `zone` is a zone id (spot), a local zone's name, or empty for the whole region.
 """
 
 import csv
@@ -20,18 +20,18 @@ SNAPSHOT = Path(__file__).parent / "data"
 """The folder of the shipped files."""
 
 LEAST_USD, MOST_USD = Decimal("1e-12"), Decimal("1e9")
-"""What a price can be at all."""
+"""The limits of any price."""
 LAST_DAY = "9999-12-31"
 CLOCKS_APART = timedelta(days=1)
-"""A row may be this much newer than the clock says: the machine that wrote it need not agree with this one."""
+"""Maximum lead of a row over the local clock: the computer that wrote the row may have another clock."""
 
 FREE = "free"
-"""Written instead of a price where AWS charges nothing; a zero is never written."""
+"""Written instead of a price if AWS charges nothing; a zero is never written."""
 
 
 @record
 class Table:
-    """One file: its path in a catalog folder and its columns; the first `keys` of them order the rows."""
+    """One file: its path in a catalog folder and its columns; the first `keys` columns order the rows."""
 
     path: str
     columns: tuple[str, ...]
@@ -89,7 +89,7 @@ _CLOSED = {
     "plan_kind": re.compile("|".join(member.value for member in SavingsPlanKind)),
     "term_years": re.compile("1|3"),
 }
-"""Columns that hold one of a few words."""
+"""Columns with a closed vocabulary."""
 SOURCES = Table(path="sources.csv", columns=("id", "kind", "title", "note"), keys=1)
 
 PRICE_TABLES = (
@@ -104,11 +104,11 @@ PRICE_TABLES = (
     INTERRUPTIONS,
     BILL_ITEMS,
 )
-"""What a cache folder may hold beside `sources.csv`; the snapshot has no Savings Plan rates."""
+"""The files that a cache folder may contain in addition to `sources.csv`; the snapshot has no Savings Plan rates."""
 
 
 def read(table: Table) -> list[list[str]]:
-    """The rows of one file of the shipped snapshot, without its header; none if there is no such file."""
+    """The rows of one file of the shipped snapshot, without its header; empty if the file is missing."""
     return read_rows(table.path) if (SNAPSHOT / table.path).is_file() else []
 
 
@@ -119,7 +119,7 @@ def read_cells(path: str) -> list[dict[str, str]]:
 
 
 def read_rows(path: str) -> list[list[str]]:
-    """The rows of one file of the shipped snapshot as they are, without its header: for a file of thousands."""
+    """The raw rows of one file of the shipped snapshot, without its header: for files with thousands of rows."""
     with (SNAPSHOT / path).open(encoding="utf-8", newline="") as file:
         rows = csv.reader(file)
         next(rows)
@@ -139,12 +139,12 @@ def _word_fault(cells: Mapping[str, str]) -> str:
 
 
 def read_checked(table: Table, folder: Path, today: date | None = None) -> Iterator[list[str]]:
-    """The rows of one file that this program did not ship.
+    """The rows of one file that Slipway did not ship.
 
     `today`: the UTC day after which nothing can have been read; None: not checked.
 
     Raises:
-        UnreadableInputError: naming the file and the line, for anything that is not a row of `table`.
+        UnreadableInputError: a line is not a row of `table`; the error names the file and the line.
     """
     path = folder / table.path
     if not path.is_file():
@@ -166,13 +166,13 @@ def read_checked(table: Table, folder: Path, today: date | None = None) -> Itera
 
 
 def _ahead(table: Table, row: Sequence[str], last: str) -> str:
-    """What is wrong with the day of a sound row: newer than any other, it would win over all that is read later."""
+    """The error in the day of a valid row: a future row would win over all later readings."""
     day = row[table.columns.index("as_of")] if "as_of" in table.columns else ""
     return f"as_of is {day}, which is in the future: this computer's clock allows {last}" if day > last else ""
 
 
 def fault(table: Table, row: Sequence[str]) -> str:
-    """What is wrong with one row, or "" if nothing is: number of cells, dates, basis, prices above zero, a source."""
+    """The error in one row, or "" if it is valid: number of cells, dates, basis, prices above zero, a source."""
     if len(row) != len(table.columns):
         return f"{len(row)} cells, expected {len(table.columns)}"
     cells = dict(zip(table.columns, row, strict=True))
@@ -193,7 +193,7 @@ def encode(table: Table, rows: Iterable[Sequence[str]]) -> str:
     """The text of one file: header, rows sorted by key (numbers as numbers), then by date.
 
     Raises:
-        ValueError: for a row that `read_checked` would not take back.
+        ValueError: `read_checked` would reject a row.
     """
     sorted_rows = [tuple(row) for row in rows]
     for row in sorted_rows:

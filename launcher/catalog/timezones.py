@@ -8,7 +8,7 @@ _SURELY = "Europe/Berlin"
 
 @cache
 def is_timezone(name: str) -> bool:
-    """Whether a time zone has this name; of a machine without the database any name is taken.
+    """Whether a time zone has this name; without a local time zone database any name is accepted.
 
     >>> is_timezone("America/New_York"), is_timezone("Nowhere/City")
     (True, False)

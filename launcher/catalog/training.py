@@ -1,9 +1,10 @@
 """Facts of the training estimate from the shipped data.
 
-constants.toml     read or judged numbers with their sources chips.toml         what is known of a chip beside its
-peak and memory coefficients.json  fitted by benchmarks/fit_training.py, with what it was fitted on runs.csv
-published runs and throughputs the fit is made on and measured against; further_runs.csv: more of them hardware.csv
-the accelerators the rows of those files name
+constants.toml     read or judged numbers with their sources
+chips.toml         facts about a chip in addition to its peak and memory
+coefficients.json  fitted by benchmarks/fit_training.py, with the data of the fit
+runs.csv           published runs and throughputs for the fit and its evaluation; further_runs.csv: more of them
+hardware.csv       the accelerators named in the rows of those files
 """
 
 import csv
@@ -25,11 +26,11 @@ RUNS = DATA / "runs.csv"
 FURTHER_RUNS = DATA / "further_runs.csv"
 COEFFICIENTS = DATA / "coefficients.json"
 CHIPS_PER_NODE = {"nvidia": 8, "neuron": 16}
-"""Chips in one machine of the published clusters."""
+"""Chips in one node of the published clusters."""
 
 
 class TrainingDataError(SlipwayError):
-    """The shipped training data contradict themselves; the text says which number."""
+    """The shipped training data contradict themselves; the text names the number."""
 
 
 @lru_cache(maxsize=1)
@@ -37,16 +38,16 @@ def load_training() -> TrainingFacts:
     """The facts, read once.
 
     Raises:
-        TrainingDataError: a coefficient or a constant is outside of what the estimator's promises allow.
+        TrainingDataError: a coefficient or a constant violates the estimator's guarantees.
     """
     return facts_from(safe_json.load(COEFFICIENTS))
 
 
 def facts_from(fitted: Mapping[str, Any]) -> TrainingFacts:
-    """The facts of one fit together with the constants and the chips; the benchmark makes them of refits too.
+    """The facts of one fit together with the constants and the chips; the benchmark also creates facts from refits.
 
     Raises:
-        TrainingDataError: a coefficient or a constant is outside of what the estimator's promises allow.
+        TrainingDataError: a coefficient or a constant violates the estimator's guarantees.
     """
     rows = fitted["rows_by_chip"]
     chips = tuple(
@@ -90,9 +91,9 @@ def facts_from(fitted: Mapping[str, Any]) -> TrainingFacts:
 
 
 def load_hardware() -> dict[str, tuple[Accelerator, int]]:
-    """The accelerators that calibration rows name, by label, each with how many are in one machine.
+    """The accelerators in calibration rows, by label, each with their number in one node.
 
-    The catalog's own, other labels of them, and some that AWS does not offer.
+    Includes the catalog's own, other labels of them, and some that AWS does not offer.
     """
     chips = dict(load().accelerators)
     with (DATA / "hardware.csv").open(encoding="utf-8", newline="") as file:

@@ -10,7 +10,7 @@ from launcher.model.instance_type import InstanceType
 
 
 def training_image(facts: InstanceType, region: str, service: str = "ec2") -> str | None:
-    """Where AWS's image for a type's chips and software is pulled from; None where there is none that is known.
+    """The pull URI of AWS's image for a type's chips and software; None if none is known.
 
     `service`: "ec2", or "sagemaker" for training jobs.
 

@@ -7,14 +7,14 @@ from functools import cache
 from launcher.catalog.tables import read_cells
 
 CLUSTER_UPDATES = "pcluster_updates.csv"
-"""Written from the schemas of aws-parallelcluster by tests/infra/test_pcluster_updates.py."""
+"""Generated from the schemas of aws-parallelcluster by tests/infra/test_pcluster_updates.py."""
 UNKNOWN = "UNSUPPORTED"
-"""The vendor's policy of a key that names none (config_patch.py)."""
+"""The vendor's policy of a key without a policy (config_patch.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPolicy:
-    """One key: its policy, the key by which the items of a list are told apart, and the keys below it."""
+    """One key: its policy, the key that identifies the items of a list, and the keys below it."""
 
     policy: str = UNKNOWN
     update_key: str = ""
@@ -40,7 +40,7 @@ REPLACEMENT = "replacement.csv"
 
 Replacing = Mapping[str, Mapping[str, bool]]
 """By resource type the paths of properties (`LustreConfiguration/DeploymentType`) that cannot be changed in place, each
-with whether that is certain: some depend on the values. A type that is not in it is not known."""
+with True if this is certain, because some depend on the values. A missing type is unknown."""
 
 
 def load_replacing() -> Replacing:

@@ -11,11 +11,11 @@ NEAR = 1.25
 
 @record
 class RunAccuracy:
-    """One run: what its quote said, and what came of it; None where one of the two is not known.
+    """One run: its quote and its result; None if one of the two is unknown.
 
-    Hours and dollars are compared for runs that succeeded alone: what was cut short says nothing of the whole. `usd` is
-    billed, else what the hours cost by the quote, the whole of a prepaid fee in both. `rate_billed` and
-    `quantity_billed` are the machines' dollars an instance-hour and instance-hours, billed over quoted.
+    Hours and dollars are compared only for successful runs, because a shortened run does not measure the whole job.
+    `usd` is the billed amount, else the cost of the hours by the quote, with a prepaid fee in full on both sides.
+    `rate_billed` and `quantity_billed` are the compute dollars an instance-hour and instance-hours, billed over quoted.
     """
 
     name: str
@@ -47,7 +47,7 @@ class RunAccuracy:
 
     @property
     def usd_ratio(self) -> float | None:
-        """Dollars by the quote's lines, or billed, over quoted ones."""
+        """Billed dollars, or dollars by the quote's lines, over quoted dollars."""
         if not self.succeeded or self.quoted_usd is None or not self.quoted_usd.mid or self.usd is None:
             return None
         return float(self.usd / self.quoted_usd.mid)
@@ -73,7 +73,7 @@ class RunAccuracy:
 
 @record
 class Accuracy:
-    """How many of some ratios are known, within 0.8 to 1.25, and inside the quoted range; fractions."""
+    """The number of known ratios, the fraction within 0.8 to 1.25, and the fraction inside the quoted range."""
 
     n: int
     within_25: float | None
@@ -81,7 +81,7 @@ class Accuracy:
 
 
 def accuracy(runs: Iterable[tuple[float | None, bool | None]]) -> Accuracy:
-    """Ratios of measured over quoted, each with whether it lay in the quoted range.
+    """The accuracy of ratios of measured over quoted, each with whether it lay in the quoted range.
 
     >>> accuracy([(1.0, True), (1.5, True), (None, None), (0.5, False), (0.9, False)])
     Accuracy(n=4, within_25=0.5, covered=0.5)

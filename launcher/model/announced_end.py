@@ -14,8 +14,8 @@ class AnnouncedEnd:
     """One announced end.
 
     `key` is the kind and the name, as "kubernetes/1.35"; `what` the same in words. From the day `ends` on, `then`
-    holds. `withdrawn` says that it cannot be bought any more from then on, where other things only lose support or
-    cost more. `path` is the key of the plan file that decides on it, `hint` the way out.
+    applies. `withdrawn` means that the item cannot be bought after that day; otherwise it only loses support or costs
+    more. `path` is the plan file key that selects the item, `hint` the remedy.
     """
 
     key: str
@@ -30,11 +30,11 @@ class AnnouncedEnd:
     as_of: date
 
     def near(self, today: date) -> bool:
-        """Whether it has passed or comes within a year: earlier announcements change no plan."""
+        """Whether the end has passed or is less than a year away; later ends change no plan."""
         return (self.ends - today).days <= ANNOUNCED_DAYS
 
     def sentence(self, today: date) -> str:
-        """What ends, when, and what holds from then on.
+        """The item, its end date, and the consequence, as a sentence.
 
         >>> end = AnnouncedEnd(
         ...     key="os/a",

@@ -1,4 +1,4 @@
-"""The bill of a run beside its quote: rows of a bill, and the lines that are compared."""
+"""The bill of a run next to its quote: rows of a bill, and the compared lines."""
 
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -10,7 +10,7 @@ from launcher.model.record import record
 
 
 class ChargeKind(StrEnum):
-    """What a row of a bill is; only usage has a quantity that counts."""
+    """The kind of a bill row; only usage has a meaningful quantity."""
 
     USAGE = "usage"
     FEE = "fee"
@@ -22,11 +22,11 @@ class ChargeKind(StrEnum):
 
 DAY = timedelta(days=1)
 APART = (ChargeKind.CREDIT, ChargeKind.TAX)
-"""What is told beside the charges: a quote has neither."""
+"""Reported separately from the charges, because a quote has neither."""
 
 
 class Upfront(StrEnum):
-    """Whether a fee that was paid at once counts when it was paid, or spread over what it pays for."""
+    """Whether an upfront fee counts on its payment date, or spread over the period that it covers."""
 
     PAID = "paid"
     SPREAD = "spread"
@@ -35,9 +35,9 @@ class Upfront(StrEnum):
 class BilledRow(NamedTuple):
     """One row of a bill.
 
-    `service` is AWS's code of it (AmazonEC2), empty where the bill does not say; `usage_type` has its region's prefix,
-    and is empty where the bill has none. `usd` is what was billed, `spread_usd` the same with fees spread. `closed`
-    says whether the row is on an invoice already; None where the bill does not tell.
+    `service` is AWS's code of the service (AmazonEC2), empty if the bill has none; `usage_type` has its region's
+    prefix, and is empty if the bill has none. `usd` is the billed amount, `spread_usd` the same with fees spread.
+    `closed` is True if the row is already on an invoice; None if the bill does not show this.
     """
 
     service: str
@@ -53,7 +53,7 @@ class BilledRow(NamedTuple):
     closed: bool | None = None
 
     def dollars(self, upfront: Upfront) -> Decimal:
-        """What the row comes to."""
+        """The dollars of the row."""
         return self.usd if upfront is Upfront.PAID else self.spread_usd
 
 
@@ -61,10 +61,10 @@ class BilledRow(NamedTuple):
 class QuotedLine:
     """Lines of a quote that AWS bills as one usage type.
 
-    `usage_type` has no region's prefix and is empty where the lines are known by their `services` alone. `quantity` is
-    in AWS's unit, None where the lines have no usage type. `usd` is None where one of them has no price. `confirmed`
-    says whether the usage type was read in a public source, not remembered. `takes_fees` is for what is paid whole;
-    `also` are further usage types of the line.
+    `usage_type` has no region prefix and is empty if the lines are identified by their `services` alone. `quantity` is
+    in AWS's unit, None if the lines have no usage type. `usd` is None if one of the lines has no price. `confirmed` is
+    True if the usage type was read in a public source, not remembered. `takes_fees` marks prepaid lines; `also` are
+    further usage types of the line.
     """
 
     names: tuple[str, ...]
@@ -80,10 +80,10 @@ class QuotedLine:
 
 @record
 class ComparedLine:
-    """A line of the quote beside what was billed for it.
+    """A line of the quote with the amount that was billed for it.
 
-    `of_quantity_usd` is what the other quantity costs at the quoted rate, `of_rate_usd` what the other rate costs at
-    the billed quantity; together they are the difference. Both are None where there are not two quantities.
+    `of_quantity_usd` is the cost of the other quantity at the quoted rate, `of_rate_usd` that of the other rate at the
+    billed quantity; together they are the difference. Both are None without two quantities.
     """
 
     line: QuotedLine
@@ -94,12 +94,12 @@ class ComparedLine:
 
     @property
     def difference_usd(self) -> Decimal | None:
-        """Billed less quoted; None where the line has no price."""
+        """Billed less quoted; None if the line has no price."""
         return None if self.line.usd is None else self.usd - self.line.usd
 
 
 class Unquoted(NamedTuple):
-    """What was billed and is in no line of the quote."""
+    """A billed amount that is in no line of the quote."""
 
     service: str
     usage_type: str
@@ -110,15 +110,15 @@ class Unquoted(NamedTuple):
 
 
 class Period(NamedTuple):
-    """What a bill was asked for."""
+    """The period of a bill."""
 
     begin: datetime
     end: datetime
 
     def holds(self, row: BilledRow) -> bool:
-        """Whether a row is of the period: every row is of exactly one of two periods that follow each other.
+        """Whether a row is in the period: of two consecutive periods exactly one contains a row.
 
-        A row of an hour or a day is of the period that begins in it; one that is longer, of all that it touches.
+        A row of an hour or a day is in the period that begins in it; a longer row is in every period that it overlaps.
         """
         span = row.end - row.begin
         if span > DAY:
@@ -128,7 +128,7 @@ class Period(NamedTuple):
 
 
 def floor(moment: datetime, span: timedelta) -> datetime:
-    """The beginning of the hour, or of the day, in which a moment lies.
+    """The start of the hour, or of the day, that contains a moment.
 
     >>> floor(datetime(2026, 11, 22, 10, 20), timedelta(hours=1))
     datetime.datetime(2026, 11, 22, 10, 0)
@@ -141,11 +141,11 @@ def floor(moment: datetime, span: timedelta) -> datetime:
 
 @record
 class BilledRun:
-    """The bill of one run beside its quote.
+    """The bill of one run next to its quote.
 
-    `source` is where the rows come from, `tag` the one they carry. `usd` is None where nothing has been billed yet; it
-    holds neither credits nor taxes. `arrived_until` is the end of the newest row, `missing` what has not arrived yet in
-    words. `final` says whether every row is on an invoice; None where the bill does not tell.
+    `source` names the source of the rows, `tag` their tag. `usd` is None if nothing has been billed yet; it includes
+    neither credits nor taxes. `arrived_until` is the end of the newest row, `missing` describes the rows that have not
+    arrived. `final` is True if every row is on an invoice; None if the bill does not show this.
     """
 
     name: str
@@ -166,10 +166,10 @@ class BilledRun:
 
     @property
     def quoted_usd(self) -> Decimal:
-        """The priced lines of the quote."""
+        """The total of the priced lines of the quote."""
         return sum_usd(line.line.usd for line in self.lines)
 
     @property
     def unquoted_usd(self) -> Decimal:
-        """What is in no line of the quote."""
+        """The billed total that is in no line of the quote."""
         return sum((line.usd for line in self.unquoted), Decimal(0))

@@ -1,8 +1,8 @@
-"""budget.stop_at_usd: when the guard in the account acts, and which part of the sum it needs to end a job in order.
+"""budget.stop_at_usd: when the guard in the account acts, and the part of the limit that it reserves to end a job.
 
-The sum is held against what the guard counts: the running nodes at the quoted rate, and what costs by the hour beside
-them, since the cluster's stack was made. It looks every few minutes, so it acts while there is still enough left for
-one more of its periods, for the grace time and the last upload, and for the machines to go.
+The guard compares the limit with its own count since the creation of the cluster's stack: the running nodes at the
+quoted rate, and the other hourly costs. The guard polls every few minutes, so it acts while enough remains for one
+more period, for the grace time and the last upload, and for the shutdown of the nodes.
 """
 
 import math
@@ -13,15 +13,15 @@ from launcher.model.monitoring import GUARD_EVERY_MINUTES
 from launcher.model.request import PlanRequest
 
 UPLOAD_S = 180
-"""After the grace time, for the last checkpoint's way into the store: the tail."""
+"""Seconds after the grace time for the upload of the last checkpoint."""
 ENDING_MINUTES = 5
-"""From the guard's word until AWS bills the machines no more: an assumption, one of its periods."""
+"""Minutes from the guard's stop until AWS stops billing the nodes: an assumption, one of the guard's periods."""
 
 
 def settle_minutes(request: PlanRequest) -> int:
-    """Minutes from the guard's word to a job until it ends the machines, in whole periods of its own.
+    """Minutes from the guard's notification of a job until it stops the nodes, in full periods of the guard.
 
-    An endpoint saves nothing: it goes at once.
+    An endpoint saves nothing, so the guard deletes it immediately.
 
     >>> settle_minutes(PlanRequest(slipway=1, name="tiny"))
     0
@@ -33,17 +33,17 @@ def settle_minutes(request: PlanRequest) -> int:
 
 
 def reserve_minutes(request: PlanRequest) -> int:
-    """Minutes of the machines that the guard keeps back of the sum: a period, the grace time with its tail, the end."""
+    """Minutes of all nodes that the guard reserves from the limit: a period, grace time with upload, shutdown."""
     return GUARD_EVERY_MINUTES + settle_minutes(request) + ENDING_MINUTES
 
 
 def reserve_usd(request: PlanRequest, usd_per_hour: Decimal) -> Decimal:
-    """The same in dollars, at the rate of all nodes."""
+    """The reserve in dollars, at the rate of all nodes."""
     return (usd_per_hour * reserve_minutes(request) / 60).quantize(Decimal("0.01"))
 
 
 def exempt(request: PlanRequest, option: PurchaseOption) -> str | None:
-    """Why a stop would save nothing, in words: what is paid for whether or not it is used; None where it would."""
+    """Why a stop would save nothing, in words: prepaid or committed capacity costs the same; None if it would save."""
     if option is PurchaseOption.CAPACITY_BLOCK:
         return "a Capacity Block is prepaid"
     if option is PurchaseOption.TRAINING_PLAN:
@@ -56,10 +56,10 @@ def exempt(request: PlanRequest, option: PurchaseOption) -> str | None:
 
 
 def is_joined(request: PlanRequest) -> bool:
-    """Whether the job goes to a cluster that exists, whose guard counts for all of its jobs, or that has none."""
+    """Whether the job goes to an existing cluster, whose guard counts all of its jobs, or that has no guard."""
     return request.target.cluster is not None or request.target.ssh_host is not None
 
 
 def stops_at(request: PlanRequest, option: PurchaseOption) -> Decimal | None:
-    """The sum at which the guard stops the machines; None where it does not."""
+    """The spending limit at which the guard stops the nodes; None if it does not."""
     return request.budget.stop_at_usd if exempt(request, option) is None else None

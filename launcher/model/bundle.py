@@ -7,7 +7,7 @@ from launcher.model.record import record
 
 @record
 class RenderedFile:
-    """One file: its path in the bundle (POSIX, relative), its text, and whether it is a program."""
+    """One file: its path in the bundle (POSIX, relative), its text, and whether it is executable."""
 
     path: str
     text: str
@@ -16,7 +16,7 @@ class RenderedFile:
 
 @record
 class Bundle:
-    """All files of one plan, in the order they are shown; `digest` is the plan's."""
+    """All files of one plan, in display order; `digest` is the plan's digest."""
 
     digest: str
     files: tuple[RenderedFile, ...]

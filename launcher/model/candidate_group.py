@@ -1,4 +1,4 @@
-"""Offers for a plan: one instance type with one purchase option, and every place, size and term of it."""
+"""Offers for a plan: one instance type with one purchase option, and all its places, sizes and terms."""
 
 from typing import NamedTuple
 
@@ -10,10 +10,10 @@ Term = tuple[SavingsPlanKind | None, int | None]
 
 
 class CandidateGroup(NamedTuple):
-    """One instance type on one target, bought in one way; no money and no time yet.
+    """One instance type on one target with one purchase option; without costs and times.
 
     `locations` are regions with a zone id, None for any zone; `counts` numbers of nodes, fewest first; `terms` kinds
-    and years of commitments, (None, None) where there is none.
+    and years of commitments, (None, None) without a commitment.
     """
 
     target: TargetKind
@@ -25,11 +25,11 @@ class CandidateGroup(NamedTuple):
 
     @property
     def combinations(self) -> int:
-        """How many places it stands for."""
+        """The number of places in the group."""
         return len(self.locations) * len(self.counts) * len(self.terms)
 
     def place(self, location: int, nodes: int, term: int) -> Place:
-        """One of them: `location` and `term` by their index, `nodes` as a number."""
+        """One place of the group: `location` and `term` by their index, `nodes` as a number."""
         region, zone = self.locations[location]
         kind, years = self.terms[term]
         return Place(

@@ -1,4 +1,4 @@
-"""Capacity that is available now, for sale or reserved, and the total to finish with it."""
+"""Capacity that is available now, for sale or reserved, and the total cost to finish with it."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -9,7 +9,7 @@ from launcher.model.record import record
 
 
 class OfferKind(StrEnum):
-    """Where capacity comes from; the first three are bought, the last two are taken as they come."""
+    """The source of capacity; the first three are bought, a reservation is held, the last two have no guarantee."""
 
     CAPACITY_BLOCK = "capacity-block"
     EXTENSION = "capacity-block-extension"
@@ -20,16 +20,16 @@ class OfferKind(StrEnum):
 
 
 NOT_YET = "cr-00000000000000000"
-"""Stands for the id that the purchase of a block will give."""
+"""Placeholder for the id that the purchase of a block will return."""
 OFFERED_PLAN = "training-plan/offered"
-"""How the ARN ends that stands for that of a training plan on offer."""
+"""Suffix of the placeholder ARN of an offered training plan."""
 BOUGHT = (OfferKind.CAPACITY_BLOCK, OfferKind.EXTENSION, OfferKind.TRAINING_PLAN)
-"""Kinds that are paid before they are there, and never paid back."""
+"""Kinds that are paid before they are available, without refund."""
 
 
 @record
 class CapacityWish:
-    """What is asked for: an EC2 type, how many, for how many hours, not before `earliest` and over by `latest`."""
+    """The requested capacity: an EC2 type, count and hours, starting at `earliest` or later and over by `latest`."""
 
     instance_type: str
     count: int
@@ -39,17 +39,17 @@ class CapacityWish:
 
     @property
     def words(self) -> str:
-        """As a person says it."""
+        """The request in words."""
         return f"{self.count} x {self.instance_type} for {self.hours} h"
 
 
 @record
 class CapacityOffer:
-    """Some instances of one type in one place, as AWS offers or holds them.
+    """Instances of one type in one place that AWS offers or holds.
 
-    `id` is the offering's or the reservation's, None for what has none. `starts_at` and `ends_at` bound what is bought
-    or held; None for what can be asked for at any time. `fee_usd` is paid up front. `score` is the spot placement
-    score, 1 to 10, of `pool`: the types that were asked for together. `reservation` is what an extension makes longer.
+    `id` is the offering's or the reservation's, None without one. `starts_at` and `ends_at` bound purchased or held
+    capacity; None for capacity that can be requested at any time. `fee_usd` is paid up front. `score` is the spot
+    placement score, 1 to 10, of `pool`: the types requested together. `reservation` is the one to be extended.
     """
 
     kind: OfferKind
@@ -67,7 +67,7 @@ class CapacityOffer:
 
     @property
     def hours(self) -> float | None:
-        """Its length; None where it has no end."""
+        """Its length in hours; None without an end."""
         if self.starts_at is None or self.ends_at is None:
             return None
         return (self.ends_at - self.starts_at).total_seconds() / 3600
@@ -75,9 +75,9 @@ class CapacityOffer:
 
 @record
 class JudgedOffer:
-    """An offer with what finishing the job there takes: dollars in all, None with the reason in `note`, and the wait.
+    """An offer with the total cost of the job there, None with the reason in `note`, and the wait.
 
-    `lead_time_h` is from now to its start, 0 where it can begin at once. `purchase_command` buys it.
+    `lead_time_h` is the time until its start, 0 if it can start immediately. `purchase_command` buys the offer.
     """
 
     offer: CapacityOffer

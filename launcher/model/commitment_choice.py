@@ -1,4 +1,4 @@
-"""Commitments for several plans: their demand by the hour, and the savings of each instrument."""
+"""Commitments for several plans: their hourly demand, and the savings of each instrument."""
 
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -16,9 +16,9 @@ LISTED = (Basis.LISTED, Basis.USER)
 
 @record
 class Load:
-    """A part of a plan's demand: dollars an hour on demand while it runs, and the share of all hours that it does.
+    """A part of a plan's demand: its on-demand dollars an hour, and the share of all hours in which it runs.
 
-    `share` is between 0 and 1; 1 runs all the time. `months` is how long it goes on so, None without an end.
+    `share` is between 0 and 1; 1 means all the time. `months` is its duration, None without an end.
     """
 
     plan: str
@@ -33,17 +33,17 @@ class Load:
 
     @property
     def usd_per_node_hour(self) -> Decimal:
-        """Dollars an hour of one of its nodes on demand."""
+        """Dollars an hour of one node on demand."""
         return self.usd_per_hour / Decimal(repr(self.nodes))
 
     def share_over(self, years: int) -> float:
-        """The share of a term's hours that it runs, begun today: a job whose runs are over leaves the rest unused."""
+        """The share of a term's hours in which the load runs, from today; a load that ends leaves the rest unused."""
         whole = years * MONTHS_A_YEAR
         return self.share if self.months is None else self.share * min(1.0, self.months / whole)
 
     @property
     def managed(self) -> bool:
-        """Whether SageMaker bills it."""
+        """Whether SageMaker bills the load."""
         return target_of(self.target).managed
 
 
@@ -51,12 +51,12 @@ class Load:
 class CommitmentOption:
     """One commitment: an instrument at a term and a payment, for a level of demand.
 
-    `usd_per_hour` is what is committed, every hour of the term; `covers_usd_per_hour` the demand on demand that it pays
-    for. `level` is "floor", 75 % of what runs in every hour, or "most saving", the level at which a further dollar no
-    longer pays. `saving_usd` is over the whole term against on demand, `utilisation` the share of it that is used,
-    `break_even` the use at which it costs what on demand does. `marginal` are levels of commitment in dollars an hour
-    with what one more dollar an hour there brings, dollars an hour. `source`, `basis` and `as_of` say where its rates
-    come from: every source, the weakest basis, the oldest date.
+    `usd_per_hour` is the committed amount for every hour of the term; `covers_usd_per_hour` the on-demand cost that it
+    covers. `level` is "floor", 75 % of the constant demand, or "most saving", the level at which a further dollar no
+    longer pays. `saving_usd` is the saving over the whole term against on demand, `utilisation` the used share of the
+    commitment, `break_even` the utilisation at which it costs as much as on demand. `marginal` lists commitment levels
+    in dollars an hour, each with the return of one more dollar an hour. `source`, `basis` and `as_of` describe the
+    rates: every source, the weakest basis, the oldest date.
     """
 
     instrument: str
@@ -80,10 +80,10 @@ class CommitmentOption:
 
 @record
 class CommitmentChoice:
-    """The demand of several plans, every commitment to it, the best first, and the one to take.
+    """The demand of several plans, all commitments for it, the best first, and the recommended one.
 
-    `left_out` are plans whose machines no commitment covers, with the reason. Rates that AWS did not list are derived:
-    a commitment on them is chosen only with `accept_derived`. `findings` name what is doubtful about the rates.
+    `left_out` are plans whose instances no commitment covers, with the reason. Rates that AWS did not list are derived;
+    Slipway chooses a commitment on them only with `accept_derived`. `findings` name doubts about the rates.
     """
 
     as_of: datetime
@@ -97,13 +97,13 @@ class CommitmentChoice:
 
     @property
     def choice(self) -> CommitmentOption | None:
-        """The best at the floor that saves anything, on rates that count; None without one."""
+        """The best saving option at the floor, on accepted rates; None without one."""
         trusted = (option for option in self._saving if self.accept_derived or option.basis in LISTED)
         return next(trusted, None)
 
     @property
     def derived_choice(self) -> CommitmentOption | None:
-        """The best at the floor on a derived rate, where nothing is chosen for that reason alone."""
+        """The best saving option at the floor on a derived rate, if this is the only reason for no choice."""
         return next(self._saving, None) if self.choice is None else None
 
     @property

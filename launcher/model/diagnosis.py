@@ -6,7 +6,7 @@ from launcher.model.record import record
 
 
 class Outcome(StrEnum):
-    """How a check ended; only FAILED stops a launch."""
+    """The result of a check; only FAILED stops a launch."""
 
     OK = "ok"
     ADVICE = "advice"
@@ -16,10 +16,10 @@ class Outcome(StrEnum):
 
 @record
 class Check:
-    """One thing that was looked at.
+    """One checked item.
 
-    `asked` is the question, `got` what came back, both in words; `fix` a command or a change that mends it, empty where
-    there is nothing to mend or nobody knows how.
+    `asked` is the question and `got` the answer, both in words; `fix` is a command or a change that solves the problem,
+    empty without a problem or a known fix.
     """
 
     name: str
@@ -31,14 +31,14 @@ class Check:
 
 @record
 class Diagnosis:
-    """All checks of a plan, or of an account alone where `name` is None, in the order they are shown."""
+    """All checks of a plan, or of an account alone if `name` is None, in display order."""
 
     name: str | None
     checks: tuple[Check, ...]
 
     @property
     def failed(self) -> tuple[Check, ...]:
-        """What would go wrong."""
+        """The failed checks."""
         return tuple(check for check in self.checks if check.result is Outcome.FAILED)
 
     @property
@@ -58,10 +58,10 @@ def advice(name: str, asked: str, got: str, fix: str) -> Check:
 
 
 def failed(name: str, asked: str, got: str, fix: str = "") -> Check:
-    """A check that found what a launch would fail on."""
+    """A check that found a reason why a launch would fail."""
     return Check(name=name, result=Outcome.FAILED, asked=asked, got=got, fix=fix)
 
 
 def unknown(name: str, asked: str, got: str, fix: str = "") -> Check:
-    """A check that could not be made; it never counts as passed."""
+    """A check that could not run; it never counts as passed."""
     return Check(name=name, result=Outcome.UNKNOWN, asked=asked, got=got, fix=fix)

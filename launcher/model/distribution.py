@@ -4,7 +4,7 @@ DISTRIBUTION = "slipway-aws"
 
 
 def install_hint(extra: str) -> str:
-    """What a person types for a part that is not installed.
+    """The command that installs a missing optional part.
 
     >>> install_hint("eks")
     "pip install 'slipway-aws[eks]'"

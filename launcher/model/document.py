@@ -72,7 +72,7 @@ def _scalar(value: Any) -> Any:  # noqa: PLR0911 - one case a type
 
 
 def pinned(request: PlanRequest, place: Place) -> PlanRequest:
-    """The request with everything that was open replaced by the place: its only candidate is that place."""
+    """The request with all open choices replaced by the place, which becomes its only candidate."""
     target, purchase = _pinned_target(request.target, place), _pinned_purchase(request.purchase, place)
     return replace(request, target=target, purchase=purchase)
 
@@ -93,12 +93,12 @@ def _pinned_purchase(purchase: PurchaseRequest, place: Place) -> PurchaseRequest
 
 
 class PlanBase:
-    """One request, of which plans are made at many places: what no place changes is written once.
+    """One request as the base of plans at many places; parts that no place changes are serialized once.
 
-    The digest leaves out `run.workdir`, since where the files lie on one machine is no part of the plan,
-    `run.plain_env`, which only says of values what they are not, and `network.subnets`, which the launcher reads in the
-    account: its free addresses change from hour to hour; and the defaults of keys that came later (`_LATER`), so that
-    plans from before keep their digest.
+    The digest omits `run.workdir`, because the local path of the files is not part of the plan; `run.plain_env`, which
+    only declares values as non-secret; and `network.subnets`, which Slipway reads in the account: its free addresses
+    change from hour to hour. The digest also omits the defaults of keys that were added later (`_LATER`), so that
+    older plans keep their digest.
     """
 
     def __init__(self, request: PlanRequest) -> None:
@@ -129,7 +129,7 @@ class PlanBase:
         return Plan(request=request, place=place, text=f"{{{text}}}")
 
     def _target(self, place: Place) -> tuple[str, TargetRequest]:
-        """The target that a place decides, as it is written and as it is; worked out once for all ways to buy it."""
+        """The target section that a place decides, as text and as object; computed once for all purchase options."""
         key = (place.target, place.region, place.az_id, place.instance_type, place.nodes)
         if key not in self._machines:
             keys = {
@@ -144,7 +144,7 @@ class PlanBase:
         return self._machines[key]
 
     def _purchase(self, place: Place) -> tuple[str, PurchaseRequest]:
-        """The purchase that a place decides; the same at all places that are bought so."""
+        """The purchase section that a place decides, as text and as object; computed once per purchase option."""
         key = (place.option, place.plan_kind, place.term_years)
         if key not in self._purchases:
             keys = {
@@ -170,5 +170,5 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 
 
 def _canonical(value: Any) -> str:
-    """JSON that is the same for equal data."""
+    """JSON that is identical for equal data."""
     return _ENCODER.encode(value)

@@ -7,7 +7,7 @@ from launcher.model.enums import EfaLayout, PurchaseOption
 from launcher.model.instance_type import InstanceType
 
 VERSION = "1.35"
-"""Of Kubernetes: in standard support, and within the range of every add-on that HyperPod has (1.31 to 1.36)."""
+"""Version of Kubernetes: in standard support, and supported by every HyperPod add-on (1.31 to 1.36)."""
 ADDONS = (
     ("vpc-cni", "v1.21.1-eksbuild.8"),
     ("kube-proxy", "v1.35.3-eksbuild.5"),
@@ -15,13 +15,13 @@ ADDONS = (
     ("eks-node-monitoring-agent", "v1.6.4-eksbuild.1"),
     ("coredns", "v1.14.2-eksbuild.4"),
 )
-"""Add-ons with the versions that one cluster of 1.35 was seen with, in 2026-08; the last needs nodes to run on."""
+"""Add-ons with the versions seen on one cluster of 1.35, in 2026-08; the last one needs nodes to run on."""
 CERTIFICATES, OPERATOR, GOVERNANCE = (
     ("cert-manager", "v1.20.2-eksbuild.3"),
     ("amazon-sagemaker-hyperpod-training-operator", "v1.3.0-eksbuild.1"),
     ("amazon-sagemaker-hyperpod-taskgovernance", "v1.6.1-eksbuild.1"),
 )
-"""What HyperPod's clusters have beside them: the operator needs certificates; Kueue comes with task governance.
+"""Additional add-ons of HyperPod's clusters: the operator needs certificates; Kueue is part of task governance.
 
 Seen in one account in 2026-10, for 1.31 to 1.36, and certificates with the versions above.
 """
@@ -29,11 +29,11 @@ ONE_REPLICA: Mapping[str, Mapping[str, Any]] = {
     "coredns": {"replicaCount": 1},
     CERTIFICATES[0]: {"replicaCount": 1, "webhook": {"replicaCount": 1}, "cainjector": {"replicaCount": 1}},
 }
-"""Settings of add-ons where one machine of HyperPod holds a cluster's own pods (as awsome-distributed-ai@95b939c sets
-those of certificates, hyperpod_cluster/cert_manager.tf): a replica without room leaves its add-on DEGRADED."""
+"""Add-on settings if one HyperPod instance holds a cluster's own pods (as awsome-distributed-ai@95b939c sets those of
+certificates, hyperpod_cluster/cert_manager.tf): a replica without room leaves its add-on DEGRADED."""
 PODS_A_MACHINE = {"m6i.xlarge": 14, "m6i.2xlarge": 14, "m6i.4xlarge": 29}
-"""Pods that HyperPod's kubelet takes on a system machine: the addresses of one interface but its own (EC2 user guide,
-addresses per interface; HyperPod uses one, awslabs/ai-on-sagemaker-hyperpod#142, 2026-09)."""
+"""Maximum pods of HyperPod's kubelet on a system instance: the addresses of one interface minus its own (EC2 user
+guide, addresses per interface; HyperPod uses one, awslabs/ai-on-sagemaker-hyperpod#142, 2026-09)."""
 SYSTEM_PODS = {
     "vpc-cni": 1,
     "kube-proxy": 1,
@@ -43,20 +43,20 @@ SYSTEM_PODS = {
     OPERATOR[0]: 1,
     GOVERNANCE[0]: 1,
 }
-"""Pods of each add-on on HyperPod's system machine, with ONE_REPLICA."""
+"""Pods of each add-on on HyperPod's system instance, with ONE_REPLICA."""
 CHART_PODS = 1
-"""The same of HyperPod's chart (sagemaker-hyperpod-cli@011ca92): Kubeflow's training operator."""
+"""Pods of HyperPod's chart (sagemaker-hyperpod-cli@011ca92): Kubeflow's training operator."""
 NODE_MONITOR = "eks-node-monitoring-agent"
 NEEDS_NODES = frozenset({"coredns", NODE_MONITOR, CERTIFICATES[0], OPERATOR[0], GOVERNANCE[0]})
 OPERATOR_NAMESPACE, OPERATOR_ACCOUNT = "aws-hyperpod", "hp-training-operator-controller-manager"
-"""The service account of HyperPod's training operator, and where it is (developer guide, training operator)."""
+"""Namespace and service account of HyperPod's training operator (developer guide, training operator)."""
 SYSTEM, WORKERS = "system", "workers"
-"""The node groups: one machine for the cluster's own pods, and the machines of the jobs."""
+"""The node groups: one instance for the cluster's own pods, and the nodes of the jobs."""
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 NAMESPACES = ("slipway", "hyperpod-slipway")
-"""Of jobs, in clusters of our own."""
+"""Namespaces of jobs, in clusters that Slipway created."""
 NVIDIA, NEURON, STANDARD = "AL2023_x86_64_NVIDIA", "AL2023_x86_64_NEURON", "AL2023_x86_64_STANDARD"
-"""EKS's images by what they carry (API reference, Nodegroup.amiType)."""
+"""EKS's image types by their drivers (API reference, Nodegroup.amiType)."""
 CAPACITY_TYPES = {
     PurchaseOption.ON_DEMAND: "ON_DEMAND",
     PurchaseOption.SPOT: "SPOT",
@@ -66,16 +66,16 @@ CAPACITY_TYPES = {
     PurchaseOption.RESERVED: "ON_DEMAND",
 }
 PRIORITIES = (("inference", 90), ("experimentation", 80), ("training", 70), ("fine-tuning", 50))
-"""The classes of a governed cluster's jobs and their weights, as AWS's own example has them.
+"""The priority classes of a governed cluster's jobs and their weights, from AWS's own example.
 
 awslabs/awsome-distributed-ai, task governance, README.
 """
 UNSUPPORTED_ZONES = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
-"""Where EKS puts no control plane (EKS user guide, VPC and subnet requirements)."""
+"""Zones in which EKS places no control plane (EKS user guide, VPC and subnet requirements)."""
 
 
 class Interface(NamedTuple):
-    """A network interface of a node: its card, its place on it, and its kind as EC2 says it."""
+    """A network interface of a node: its card, its device index on the card, and EC2's name of its kind."""
 
     card: int
     device: int
@@ -83,18 +83,18 @@ class Interface(NamedTuple):
 
 
 def image_type(facts: InstanceType) -> str:
-    """The kind of EKS's image for a type."""
+    """The EKS image type for an instance type."""
     if facts.neuron:
         return NEURON
     return STANDARD if facts.accelerator is None else NVIDIA
 
 
 def interfaces(facts: InstanceType, layout: EfaLayout) -> tuple[Interface, ...]:
-    """Every network interface of a type with EFA, none for one without: EC2 gives it the usual one.
+    """Every network interface of a type with EFA; empty for a type without EFA, which gets EC2's default interface.
 
-    As ParallelCluster lays them out (3.16.1, templates/queues_stack.py): an ordinary interface on the first card,
-    beside it one of EFA alone where each card has one, and one of EFA alone on every other card. Classic: one that is
-    both on every card that has EFA, each with an address.
+    As ParallelCluster lays them out (3.16.1, templates/queues_stack.py): an ordinary interface on the first card, plus
+    an EFA-only one if each card has EFA, and an EFA-only one on every other card. Classic: on every card that has EFA
+    one interface with both, each with an address.
 
     >>> from launcher.catalog.load import load
     >>> types = load().instance_types
@@ -118,7 +118,7 @@ def interfaces(facts: InstanceType, layout: EfaLayout) -> tuple[Interface, ...]:
 
 
 def hyperpod_addons(*, governed: bool) -> tuple[tuple[str, str], ...]:
-    """Add-ons of a HyperPod cluster's control plane, with versions: HyperPod watches its nodes itself.
+    """Add-ons of a HyperPod cluster's control plane, with versions: HyperPod itself monitors its nodes.
 
     >>> [name for name, _ in hyperpod_addons(governed=True)][-1]
     'amazon-sagemaker-hyperpod-taskgovernance'
@@ -128,5 +128,5 @@ def hyperpod_addons(*, governed: bool) -> tuple[tuple[str, str], ...]:
 
 
 def priority_class(name: str) -> str:
-    """What task governance calls the class of a priority, in Kubernetes."""
+    """The Kubernetes name of task governance's class for a priority."""
     return f"{name}-priority"

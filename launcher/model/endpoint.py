@@ -1,4 +1,4 @@
-"""A SageMaker endpoint with every decision, and the rules that its stack, its checks and its price share."""
+"""A SageMaker endpoint with every decision, and the rules shared by its stack, its checks and its price."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -11,23 +11,23 @@ from launcher.model.units import GB_PER_GIB
 from launcher.model.workload import ServingWorkload
 
 FILLED = 0.7
-"""Share of the requests an instance takes at once that the autoscaler keeps under way: between the 0.6 and 0.8 of the
-serving notes; the rest is for bursts, and for the minutes that an instance takes to start."""
+"""Share of an instance's concurrent requests that the autoscaler aims at: between the 0.6 and 0.8 of the
+serving notes; the rest is for bursts, and for the minutes until a new instance starts."""
 IMAGE_GIB = 30.0
 VOLUME_STEP_GIB = 10.0
 FEW, HALF, QUARTER = 4, 50, 25
-"""A deployment replaces a quarter of what runs at once, half of fewer than four; SageMaker takes 5 to 50 %."""
+"""A deployment replaces a quarter of the running units, half of fewer than four; SageMaker allows 5 to 50 %."""
 LARGEST_QUEUE = 1000
-"""MaxConcurrentInvocationsPerInstance at most (API reference, AsyncInferenceClientConfig)."""
+"""Maximum MaxConcurrentInvocationsPerInstance (API reference, AsyncInferenceClientConfig)."""
 KEPT_DAYS = 30
-"""How long requests and answers are kept in the endpoint's bucket: they are somebody's data."""
+"""Days for which the endpoint's bucket retains requests and answers, which may be personal data."""
 
 
 class EndpointMode(StrEnum):
     """How requests reach the containers.
 
-    A variant has one container an instance. Components are copies that share instances, which may all go away.
-    An asynchronous endpoint is a variant behind a queue, which may go away too.
+    A variant has one container an instance. Components are copies that share instances and can scale to zero.
+    An asynchronous endpoint is a variant behind a queue, and can also scale to zero.
     """
 
     VARIANT = "variant"
@@ -39,10 +39,10 @@ class EndpointMode(StrEnum):
 class Endpoint:
     """One endpoint.
 
-    `model_uri` is a folder in S3, None where the container fetches the model from the Hugging Face hub; `isolated` says
-    that it reaches no network. `copies` of the model share an instance, each on `chips` chips with `memory_mb` of the
-    host, and each takes `concurrency` requests at once. `least` and `most` are instances. `volume_gib` is None where
-    the type has disks of its own.
+    `model_uri` is a folder in S3, None if the container fetches the model from the Hugging Face hub; `isolated` means
+    no network access. `copies` of the model share an instance, each on `chips` chips with `memory_mb` of the host, and
+    each processes `concurrency` requests in parallel. `least` and `most` are instances. `volume_gib` is None if the
+    type has local disks.
     """
 
     name: str
@@ -65,17 +65,17 @@ class Endpoint:
 
     @property
     def scales_to_zero(self) -> bool:
-        """Whether there may be no instance."""
+        """Whether the endpoint may have no instance."""
         return self.least == 0
 
     @property
     def unit(self) -> int:
-        """What the autoscaler counts in an instance: its copies where they are components, else the instance."""
+        """The units that the autoscaler counts per instance: its copies with components, else one."""
         return self.copies if self.mode is EndpointMode.COMPONENTS else 1
 
 
 class EndpointAlarm(StrEnum):
-    """The alarms of an endpoint beside those of every target (launcher.model.monitoring)."""
+    """The alarms of an endpoint in addition to those of every target (launcher.model.monitoring)."""
 
     ERRORS = "Errors"
     REFUSED = "Refused"
@@ -86,7 +86,7 @@ class EndpointAlarm(StrEnum):
 
 
 def endpoint_alarms(mode: EndpointMode, *, scales_to_zero: bool, tells_idle: bool = True) -> tuple[EndpointAlarm, ...]:
-    """The alarms of an endpoint: one that may go away is woken by an alarm, of one that stays idle people are told.
+    """The alarms of an endpoint: one alarm wakes an endpoint that scales to zero, another reports an idle one to users.
 
     >>> [str(each) for each in endpoint_alarms(EndpointMode.VARIANT, scales_to_zero=False)]
     ['Errors', 'Refused', 'Latency', 'Overhead', 'Idle']
@@ -99,22 +99,22 @@ def endpoint_alarms(mode: EndpointMode, *, scales_to_zero: bool, tells_idle: boo
 
 
 def endpoint_mode(serve: ServingWorkload, *, neuron: bool, copies: int) -> EndpointMode:
-    """How an endpoint works: the Neuron image runs one copy in a container, so several copies are components."""
+    """The mode of an endpoint: the Neuron image runs one copy in a container, so several copies are components."""
     if serve.asynchronous:
         return EndpointMode.ASYNCHRONOUS
     return EndpointMode.COMPONENTS if (neuron and copies > 1) or serve.min_instances == 0 else EndpointMode.VARIANT
 
 
 def least_instances(serve: ServingWorkload) -> int:
-    """Instances that always run: the minimum, or one a zone where there is any."""
+    """Instances that always run: the minimum, at least one a zone, or 0 if the minimum is 0."""
     return max(serve.min_instances, serve.zones) if serve.min_instances else 0
 
 
 def rollout_of(serve: ServingWorkload, mode: EndpointMode = EndpointMode.VARIANT) -> Rollout:
-    """How a new version replaces the old: where two instances always run they roll, else both versions run at once.
+    """How a new version replaces the old one: rolling if two instances always run, else both versions run together.
 
-    What counts is the fewest there may be, since a deployment comes at any hour. Components are replaced in steps,
-    whatever their number.
+    The minimum number of instances counts, because a deployment can happen at any hour. Components are always replaced
+    in steps.
 
     >>> str(rollout_of(ServingWorkload(max_instances=4))), str(rollout_of(ServingWorkload(min_instances=2)))
     ('all-at-once', 'rolling')
@@ -127,7 +127,7 @@ def rollout_of(serve: ServingWorkload, mode: EndpointMode = EndpointMode.VARIANT
 
 
 def batch_percent(units: int) -> int:
-    """The share of instances or copies that a step of a deployment replaces; `units` of them always run.
+    """The percentage of instances or copies that a deployment step replaces; `units` of them always run.
 
     >>> batch_percent(3), batch_percent(4)
     (50, 25)
@@ -141,7 +141,7 @@ def keeps_requests(serve: ServingWorkload, mode: EndpointMode) -> bool:
 
 
 def volume_gib(weights_gb: float) -> int:
-    """GiB of a volume for the image and the model twice over, as downloaded and as loaded; `weights_gb` in 1e9 bytes.
+    """GiB of a volume for the image and two copies of the model, downloaded and loaded; `weights_gb` in 1e9 bytes.
 
     >>> volume_gib(16.1), volume_gib(141.1)
     (60, 300)
@@ -151,5 +151,5 @@ def volume_gib(weights_gb: float) -> int:
 
 
 def endpoint_volume_gib(facts: InstanceType, weights_gb: float) -> int | None:
-    """GiB of an instance's volume; None where the type has disks of its own, for which SageMaker refuses a size."""
+    """GiB of an instance's volume; None if the type has local disks, for which SageMaker refuses a size."""
     return None if facts.nvme_gb else volume_gib(weights_gb)

@@ -9,11 +9,11 @@ from launcher.model.record import record
 
 @record
 class ServedEndpoint:
-    """An endpoint as its stack's outputs name it.
+    """An endpoint as described by its stack's outputs.
 
-    `config` is the configuration it was deployed with, `model` the model, which components run without a word of it in
-    the configuration. `base_url` is that of OpenAI clients, None where it takes no
-    chat; `requests_uri` is where an asynchronous one takes its requests from, None where it has no queue.
+    `config` is the configuration it was deployed with, `model` the model, which a configuration of components does not
+    contain. `base_url` is the base URL of OpenAI clients, None if the endpoint supports no
+    chat; `requests_uri` is the location of an asynchronous endpoint's requests, None without a queue.
     """
 
     name: str
@@ -30,7 +30,7 @@ class ServedEndpoint:
 
 @record
 class EndpointState:
-    """An endpoint as SageMaker describes it; `reason` is empty where it gives none."""
+    """An endpoint as SageMaker describes it; `reason` is empty if SageMaker gives none."""
 
     status: str
     config: str
@@ -40,7 +40,7 @@ class EndpointState:
 
 @record
 class Reply:
-    """One answer: tokens, seconds to the first of them (None where they come together) and to the last."""
+    """One answer: tokens, seconds to the first token (None if all arrive together) and to the last."""
 
     kind: str
     input_tokens: int
@@ -51,13 +51,13 @@ class Reply:
 
     @property
     def summary(self) -> str:
-        """Its tokens and its seconds; an embedding has no tokens out."""
+        """Tokens and seconds in words; an embedding has no output tokens."""
         out = f", {self.output_tokens:,} out" if self.output_tokens else ""
         return f"{self.input_tokens:,} tokens in{out}, {self.whole_s:.2f} s"
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Output tokens a second once they come; None where there are too few to say."""
+        """Output tokens a second after the first; None if there are too few to measure."""
         if self.first_s is None or self.output_tokens < 2 or self.whole_s <= self.first_s:  # noqa: PLR2004 - an interval
             return None
         return (self.output_tokens - 1) / (self.whole_s - self.first_s)
@@ -65,7 +65,7 @@ class Reply:
 
 @record
 class LoadStep:
-    """What so many requests at once measured over a while; percentiles in seconds, None without an answer."""
+    """The measurement of so many concurrent requests over a period; percentiles in seconds, None without an answer."""
 
     concurrency: int
     seconds: float
@@ -79,21 +79,21 @@ class LoadStep:
 
     @property
     def tokens_per_s(self) -> float:
-        """Output tokens a second of all requests together; input tokens of an embedding model, which puts out none."""
+        """Output tokens a second of all requests together; input tokens for an embedding model."""
         return (self.output_tokens or self.input_tokens) / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def mean_tokens(self) -> tuple[float, float]:
-        """Tokens in and out of a request that was answered."""
+        """Tokens in and out of an answered request."""
         answered = max(1, self.requests - self.failures)
         return self.input_tokens / answered, self.output_tokens / answered
 
 
 @record
 class LoadSetting:
-    """What a load test was sent to: the plan that its endpoint was deployed from, with its layout.
+    """The target of a load test: the plan of its endpoint, with its layout.
 
-    `simulated` is an endpoint of a sandbox, which measures this machine.
+    `simulated` marks an endpoint of the sandbox, which measures the local computer.
     """
 
     model: str
@@ -108,10 +108,10 @@ class LoadSetting:
 
 @record
 class LoadTest:
-    """A ramp of steps, beside the quote where there is one: dollars an hour of the instances that served it.
+    """A ramp of steps, with the quote's rate if known: dollars an hour of an instance of the endpoint.
 
-    `input_tokens` and `output_tokens` are what was asked for; `setting` is None where no run here tells it.
-    `instances` ran when it began and `instances_after` when it ended.
+    `input_tokens` and `output_tokens` are the requested lengths; `setting` is None if no local run describes it.
+    `instances` ran at the start and `instances_after` at the end.
     """
 
     name: str
@@ -132,12 +132,12 @@ class LoadTest:
 
     @property
     def usd_per_million_output_tokens(self) -> Decimal | None:
-        """What a million output tokens cost at the best step, whole hours paid; None without a rate or a token."""
+        """Dollars of a million output tokens at the best step, full hours paid; None without a rate or a token."""
         return self.usd_per_million_tokens if self.best.output_tokens > 0 else None
 
     @property
     def usd_per_million_tokens(self) -> Decimal | None:
-        """What a million of the tokens that are counted cost: of answers, or of an embedding's texts."""
+        """Dollars of a million counted tokens: of answers, or of an embedding's texts."""
         if self.usd_per_instance_hour is None or self.best.tokens_per_s <= 0:
             return None
         hour = Decimal(repr(self.best.tokens_per_s * 3600))

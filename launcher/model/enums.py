@@ -16,13 +16,13 @@ class PurchaseOption(StrEnum):
 
 
 COMMITTED = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
-"""Terms of years, billed whether or not instances run."""
+"""Commitments of several years, billed whether or not instances run."""
 PREPAID = (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)
-"""Windows of instances, paid as a whole: a node that is stopped costs the same, so nothing stops it."""
+"""Prepaid windows of instances: a stopped node costs the same, so nothing stops it."""
 
 
 class TargetKind(StrEnum):
-    """What is deployed to run the workload; a plan that leaves the choice takes the first that takes its purchase."""
+    """The kind of deployment that runs the workload; by default the first that supports the purchase option."""
 
     PARALLELCLUSTER = "parallelcluster"
     HYPERPOD_SLURM = "hyperpod-slurm"
@@ -58,7 +58,7 @@ class Precision(StrEnum):
 
 
 class Recompute(StrEnum):
-    """How much of the forward pass is computed again in the backward pass."""
+    """The part of the forward pass that is computed again in the backward pass."""
 
     NONE = "none"
     SELECTIVE = "selective"
@@ -83,7 +83,7 @@ class CustomKernels(StrEnum):
 
 
 class Trait(StrEnum):
-    """Circumstances that decide between GPU and Trainium beside the price."""
+    """Circumstances other than price that decide between GPU and Trainium."""
 
     CHANGING_ARCHITECTURE = "changing-architecture"
     REINFORCEMENT_LEARNING = "reinforcement-learning"
@@ -117,9 +117,9 @@ class Rollout(StrEnum):
 
 
 class BedrockMode(StrEnum):
-    """How Bedrock is paid: by the token, by the token within a day, or by time for a share of its capacity.
+    """How Bedrock is billed: by the token, by the token within a day, or by time for a share of its capacity.
 
-    That share is of a model of Bedrock's (provisioned), or holds a copy of weights of your own (custom-import).
+    This capacity serves one of Bedrock's models (provisioned), or a copy of the user's weights (custom-import).
     """
 
     ON_DEMAND = "on-demand"
@@ -129,7 +129,7 @@ class BedrockMode(StrEnum):
 
 
 class BedrockProfile(StrEnum):
-    """Which regions may answer: those of a cross-region inference profile, or the region that is asked and no other."""
+    """The regions that may answer: those of a cross-region inference profile, or only the requested region."""
 
     US = "us"
     EU = "eu"
@@ -157,7 +157,7 @@ class Payment(StrEnum):
 
 
 class CheckpointMode(StrEnum):
-    """Who writes checkpoints, and where: own is the trainer, to a place of its own."""
+    """Who writes checkpoints, and where; own: the trainer, to its own location."""
 
     AGENT = "agent"
     DCP = "dcp"
@@ -166,7 +166,7 @@ class CheckpointMode(StrEnum):
 
 
 class Restart(StrEnum):
-    """What a job does that finds checkpoints of which none can be used."""
+    """The behavior of a job that finds checkpoints but can use none of them."""
 
     AUTO = "auto"
     FRESH = "fresh"
@@ -202,7 +202,7 @@ class CheckpointLayout(StrEnum):
 
 
 class SaveSignal(StrEnum):
-    """What asks the processes that train to save when an interruption is announced."""
+    """The signal that requests the training processes to save when an interruption is announced."""
 
     AUTO = "auto"
     SIGUSR1 = "SIGUSR1"
@@ -218,7 +218,7 @@ class EfaLayout(StrEnum):
 
 
 class OperatingSystem(StrEnum):
-    """The operating systems ParallelCluster 3.16.1 takes."""
+    """The operating systems that ParallelCluster 3.16.1 supports."""
 
     ALINUX2023 = "alinux2023"
     UBUNTU2204 = "ubuntu2204"
@@ -230,7 +230,7 @@ class OperatingSystem(StrEnum):
 
 
 class Level(StrEnum):
-    """How much a finding weighs."""
+    """The severity of a finding."""
 
     INFO = "info"
     WARNING = "warning"
@@ -238,7 +238,7 @@ class Level(StrEnum):
 
 
 class Basis(StrEnum):
-    """What is behind a number from outside."""
+    """The evidence for a number from an external source."""
 
     LISTED = "listed"
     DERIVED = "derived"
@@ -248,7 +248,7 @@ class Basis(StrEnum):
 
 
 class Market(StrEnum):
-    """What a spot row says of its market.
+    """The market state in a spot row.
 
     A row equal to on demand means no spare capacity; one at exactly 10 % of it is the floor. Neither is an offer.
     """
@@ -259,7 +259,7 @@ class Market(StrEnum):
 
 
 class Availability(StrEnum):
-    """What is known about getting an instance."""
+    """The known availability of an instance."""
 
     OFFERED = "offered"
     NO_MARKET = "no-market"
@@ -268,7 +268,7 @@ class Availability(StrEnum):
 
 
 class Operator(StrEnum):
-    """What runs a job's pods on Kubernetes: HyperPod's training operator, Kubeflow's, or Kubernetes' own Job."""
+    """The operator of a job's pods on Kubernetes: HyperPod's training operator, Kubeflow's, or Kubernetes' own Job."""
 
     HYPERPOD_PYTORCHJOB = "hyperpod-pytorchjob"
     PYTORCHJOB = "pytorchjob"

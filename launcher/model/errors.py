@@ -7,7 +7,7 @@ from launcher.model.finding import Finding
 
 
 class SlipwayError(Exception):
-    """A refusal or failure a person is told about; `exit_code` is the process's, `hint` the smallest way out."""
+    """A refusal or failure that is shown to the user; `exit_code` is the process's, `hint` the smallest fix."""
 
     exit_code: ClassVar[int] = 1
 
@@ -19,7 +19,7 @@ class SlipwayError(Exception):
 
 
 class AwsError(SlipwayError):
-    """An AWS call failed, or something inside did (exit 1)."""
+    """An AWS call failed, or an internal error occurred (exit 1)."""
 
 
 class UnreadableInputError(SlipwayError):
@@ -35,40 +35,40 @@ class OverBudgetError(SlipwayError):
 
 
 class UnpricedError(SlipwayError):
-    """The compute has no price, or one too old to trust (exit 4)."""
+    """The compute has no price, or a price that is too old (exit 4)."""
 
     exit_code = 4
 
 
 class ImpossibleError(SlipwayError):
-    """The input is well formed and cannot be done, or a check failed (exit 5)."""
+    """The input is well formed but impossible, or a check failed (exit 5)."""
 
     exit_code = 5
 
 
 class DeploymentFailedError(SlipwayError):
-    """A deployment or a job ended badly (exit 6)."""
+    """A deployment or a job failed (exit 6)."""
 
     exit_code = 6
 
 
 class NothingMeasuredError(DeploymentFailedError):
-    """A run that was to be measured said too little of its rate."""
+    """A measurement run reported too little to determine its rate."""
 
 
 class DeclinedError(SlipwayError):
-    """Somebody was asked and said no; nothing was done (exit 7)."""
+    """The user declined a confirmation; nothing was done (exit 7)."""
 
     exit_code = 7
 
 
 class InterruptedAtQuestionError(KeyboardInterrupt):
-    """Somebody interrupted instead of answering (exit 130): nothing was done."""
+    """The user interrupted instead of answering (exit 130): nothing was done."""
 
 
 class QuoteMismatchError(ImpossibleError):
-    """A quote was made for another plan than the one about to be deployed."""
+    """The quote belongs to another plan than the one to be deployed."""
 
 
 class QuoteExpiredError(UnpricedError):
-    """The prices behind a quote are too old to deploy on."""
+    """The prices behind a quote are too old for a deployment."""

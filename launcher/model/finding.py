@@ -8,10 +8,10 @@ from launcher.model.record import record
 
 @record
 class Finding:
-    """One remark: how bad, which rule, where in the plan file, what, and the fix.
+    """One finding: its level, rule, path in the plan file, message, and fix.
 
     `code` is a stable lower-kebab name, `path` a dotted path in the plan file ("" for the whole plan). `line` and
-    `column`, from 1, are where that path is in the file; None where nobody knows.
+    `column`, from 1, are the position of that path in the file; None if unknown.
     """
 
     level: Level
@@ -29,10 +29,10 @@ def error(code: str, path: str, message: str, hint: str = "") -> Finding:
 
 
 def warning(code: str, path: str, message: str, hint: str = "") -> Finding:
-    """A finding to read before going on."""
+    """A finding that the user should read before continuing."""
     return Finding(level=Level.WARNING, code=code, path=path, message=message, hint=hint)
 
 
 def info(code: str, path: str, message: str, hint: str = "") -> Finding:
-    """A finding worth knowing."""
+    """A finding for information."""
     return Finding(level=Level.INFO, code=code, path=path, message=message, hint=hint)

@@ -1,4 +1,4 @@
-"""The instances that an autoscaler keeps for a load, by hour, and the extra instances of a new version."""
+"""The instances that an autoscaler runs for a load, by hour, and the extra instances of a new version."""
 
 import math
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from launcher.model.workload import HOURS_A_DAY, ServingWorkload
 
 SECONDS_PER_HOUR = 3600.0
 AWAKE_H = 0.5
-"""Hours an instance stays up for one request that woke it: 20 minutes to start and load, 10 of cooldown; assumed."""
+"""Hours that an instance runs after one request woke it: 20 minutes to start and load, 10 of cooldown; assumed."""
 DEPLOYMENTS_PER_MONTH = 2.0
 DEPLOYMENT_H = 0.75
-"""Hours that both versions run: half an hour to serve, as Hugging Face reports for 70 B, and 15 minutes of bake."""
+"""Hours that both versions run: half an hour until ready, as Hugging Face reports for 70 B, and 15 minutes of bake."""
 
 
 class Hosting(NamedTuple):
-    """How copies of a model run on instances: in an endpoint of a mode, or as pods of Kubernetes (None)."""
+    """How copies of a model run on instances: in an endpoint with a mode, or as pods of Kubernetes (None)."""
 
     mode: EndpointMode | None = EndpointMode.VARIANT
     copies: int = 1
@@ -30,12 +30,12 @@ ONE_EACH = Hosting()
 
 
 def hosting_of(workload: ServingWorkload, *, endpoint: bool, neuron: bool, copies: int) -> Hosting:
-    """How copies run on a machine of an endpoint, or of Kubernetes."""
+    """The hosting of copies on an instance of an endpoint, or of Kubernetes."""
     return Hosting(endpoint_mode(workload, neuron=neuron, copies=copies) if endpoint else None, copies)
 
 
 class Short(NamedTuple):
-    """The hour of the day in which a load needs most above what the schedule allows then."""
+    """The hour of the day in which a load exceeds the scheduled instances most."""
 
     hour: int
     needed: int
@@ -43,10 +43,10 @@ class Short(NamedTuple):
 
 
 class Fleet(NamedTuple):
-    """What an endpoint runs: instances over the day, and instance-hours a month.
+    """The instances of an endpoint over the day, and its instance-hours a month.
 
-    `used_hours` is what the requests would take of full instances; `deployment_hours` what new versions add. `short` is
-    None where the schedule, if there is one, leaves room for every request.
+    `used_hours` are the hours of full instances that the requests need; `deployment_hours` the extra hours of new
+    versions. `short` is None if a schedule, if any, leaves room for every request.
     """
 
     instances: Instances
@@ -57,9 +57,9 @@ class Fleet(NamedTuple):
 
 
 def served_per_s(workload: ServingWorkload) -> tuple[float, ...]:
-    """Requests per second that are taken in each hour of the day.
+    """Served requests per second in each hour of the day.
 
-    In hours for which the schedule allows no instance nobody is served, and nobody asks; in a queue requests wait.
+    In hours without a scheduled instance no requests are served or expected; with a queue requests wait.
     """
     ranges = hours_of_day(workload.schedule)
     if not ranges or workload.asynchronous:
@@ -71,12 +71,12 @@ def served_per_s(workload: ServingWorkload) -> tuple[float, ...]:
 def fleet(workload: ServingWorkload, requests_per_s: float, hosting: Hosting = ONE_EACH) -> Fleet:
     """The instances for a load.
 
-    Every hour has as many as its requests fill to FILLED, and never fewer than `min_instances`, nor than one a zone
-    where any is always there. With a minimum of 0 an hour without enough requests to keep one instance up is paid for
-    by the share of time that a request was there within AWAKE_H before: 1 - exp(-requests x AWAKE_H / hour). On an
-    endpoint with a schedule the range of the hour takes the place of the minimum. What waits in a queue while nothing
-    may run is served afterwards: the hours are never fewer than the requests take. `requests_per_s`: what one instance
-    serves when it is full, above 0.
+    Every hour has enough instances to fill each to FILLED with its requests, at least `min_instances`, and at least one
+    a zone if any always runs. With a minimum of 0, an hour with too few requests for a permanent instance is billed
+    by the probability of a request within the preceding AWAKE_H: 1 - exp(-requests x AWAKE_H / hour). On an
+    endpoint with a schedule the hour's range replaces the minimum. Requests that wait in a queue while no instance may
+    run are served later: the hours are never fewer than the requests need. `requests_per_s`: the throughput of one full
+    instance, above 0.
     """
     counts, short = _counts(workload, requests_per_s, hosting)
     most = math.ceil(max(count for _, count in counts))
@@ -97,7 +97,7 @@ def fleet(workload: ServingWorkload, requests_per_s: float, hosting: Hosting = O
 def _counts(
     workload: ServingWorkload, requests_per_s: float, hosting: Hosting
 ) -> tuple[list[tuple[float, float]], Short | None]:
-    """Shares of hours of the day with the instances they have, and the worst hour of a schedule that is too tight.
+    """Shares of the day's hours with their instances, and the worst hour of a schedule that is too tight.
 
     Pods of Kubernetes have no schedule.
     """
@@ -120,7 +120,7 @@ def _counts(
 
 
 def _queue_short(workload: ServingWorkload, requests_per_s: float, ranges: Sequence[Sequence[Slot]]) -> Short | None:
-    """Whether a queue grows for ever: the day's requests take more instance-hours than the schedule allows."""
+    """The worst hour if a queue grows without limit: the requests exceed the scheduled instance-hours; else None."""
     needed = sum(workload.hourly) / requests_per_s
     allowed = sum(slot.share * slot.most for hour in ranges for slot in hour)
     if needed <= allowed:
@@ -130,7 +130,7 @@ def _queue_short(workload: ServingWorkload, requests_per_s: float, ranges: Seque
 
 
 def _needed(per_s: float, full: float, *, scales_to_zero: bool) -> float:
-    """Instances in an hour; a fraction where the only one sleeps for a part of it."""
+    """Instances in an hour; a fraction if the only one is off for a part of it."""
     if per_s <= 0:
         return 0.0
     whole = math.ceil(per_s / (full * FILLED) - 1e-9)
@@ -140,7 +140,7 @@ def _needed(per_s: float, full: float, *, scales_to_zero: bool) -> float:
 
 
 def _extra(workload: ServingWorkload, hosting: Hosting, most: int) -> int:
-    """Instances beside the running ones while a new version is deployed, at the busiest hour."""
+    """Instances in addition to the running ones during a deployment, at the busiest hour."""
     if hosting.mode is None:
         # Pods give way to new ones on the same node, but for the only one (templates/kubernetes/service.yaml.j2).
         return 0 if most * hosting.copies > 1 else 1

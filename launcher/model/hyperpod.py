@@ -1,19 +1,19 @@
-"""HyperPod with Slurm: names and sizes that the templates, the checks and the bill share."""
+"""HyperPod with Slurm: names and sizes shared by the templates, the checks and the bill."""
 
 from launcher.model.instance_type import InstanceType
 
 MOUNT_PATH = "/fsx"
 USER = "ubuntu"
-"""Whose jobs they are, in HyperPod's images."""
+"""The user that owns the jobs, in HyperPod's images."""
 SHARED_HOME = f"{MOUNT_PATH}/{USER}"
-"""The folder of their jobs, which on_create.sh makes: the home folders of HyperPod's machines are each their own."""
+"""The folder of this user's jobs, which on_create.sh creates: home folders of HyperPod's nodes are not shared."""
 CONTROLLER, LOGIN, WORKERS = "controller", "login", "workers"
 """The instance groups of a cluster."""
 JOBS_METRIC = "QueuedJobs"
 """Custom metric of the controller: jobs in Slurm's queue (templates/hyperpod/on_create.sh.j2)."""
 TRAINING_PLAN_COUNTS = (1, 2, 4, 8, 16, 32, 64)
-"""Instances that a SageMaker training plan can have (a study with read-only calls, 2026-10-04, of the developer guide's
-training plans)."""
+"""Allowed instance counts of a SageMaker training plan (a study with read-only calls, 2026-10-04, of the developer
+guide's training plans)."""
 ADDED_A_CALL = 50
 """Instances of a group that one BatchAddClusterNodes adds (SageMaker API reference)."""
 
@@ -28,9 +28,9 @@ def ml_name(instance_type: str) -> str:
 
 
 def deep_health_checks(facts: InstanceType, *, nodes: int) -> tuple[str, ...]:
-    """The checks that a type's instances pass before they take jobs: of the chips, and of EFA between instances.
+    """The checks that a type's instances pass before they get jobs: of the chips, and of EFA between instances.
 
-    The second is the service's cluster-level check: it needs another instance to talk to (developer guide, deep
+    The second is the service's cluster-level check: it needs a second instance (developer guide, deep
     health checks of Slurm clusters, 2026-11). The API's third, MultiNodeTrainingValidation, is unknown to
     CloudFormation's schema (aws-cdk-lib 2.275.0).
     """

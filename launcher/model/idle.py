@@ -3,17 +3,17 @@
 from launcher.model.request import PlanRequest
 
 OWN_CLUSTER_MINUTES = 5.0
-"""Of a cluster that is one job's: long enough for a job that Slurm puts back into the queue to find its nodes."""
+"""Idle minutes of a cluster for one job: long enough for a job that Slurm requeues to find its nodes."""
 SHARED_MINUTES = 60.0
-"""Of everything else."""
+"""Idle minutes of all other deployments."""
 NEVER_MINUTES = 525_600
-"""A year, for what takes no "never": ParallelCluster's ScaledownIdletime is a number of minutes."""
+"""A year, for settings without "never": ParallelCluster's ScaledownIdletime is a number of minutes."""
 
 
 def idle_minutes(request: PlanRequest) -> float | None:
-    """Minutes without work after which nodes stop, or people are told of an endpoint; None: never.
+    """Idle minutes after which nodes stop, or users are notified of an idle endpoint; None: never.
 
-    The plan's own number, where 0 is never; `auto` is short where the cluster is the job's own.
+    The plan's own number, where 0 means never; `auto` is short if the cluster belongs to the job.
     """
     own = request.guardrails.idle_minutes
     if own is not None:
@@ -23,5 +23,5 @@ def idle_minutes(request: PlanRequest) -> float | None:
 
 
 def warm_minutes(request: PlanRequest) -> float:
-    """Minutes that a training job's machines stay as a warm pool, billed in full; 0 unless the plan asks for it."""
+    """Minutes for which a training job's warm pool stays, billed in full; 0 unless the plan requests a warm pool."""
     return request.guardrails.idle_minutes or 0.0

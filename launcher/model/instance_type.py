@@ -5,10 +5,10 @@ from launcher.model.record import record
 
 @record
 class TrainingStack:
-    """What a Neuron chip is trained with: one release of its SDK, as packages of the nodes and of a Python environment.
+    """The training software of a Neuron chip: one SDK release, as packages of the nodes and of a Python environment.
 
-    `template` makes the environment; `compiles_in_process` is False where compiled programs are kept in a cache that
-    the jobs of a cluster share. `caveat` is what is to be said of it in a verdict, `way_out` what would take it back.
+    `template` creates the environment; `compiles_in_process` is False if a cluster's jobs share a cache of compiled
+    programs. `caveat` is the software's caveat in a verdict, `way_out` the change that would remove it.
     """
 
     name: str
@@ -17,9 +17,9 @@ class TrainingStack:
     compiles_in_process: bool
     template: str
     node_packages: tuple[str, ...]
-    """With their versions, as `name=version`."""
+    """Packages with their versions, as `name=version`."""
     python_packages: tuple[str, ...]
-    """As pip takes them."""
+    """Packages in pip's format."""
     caveat: str
     way_out: str
     source: str
@@ -41,35 +41,35 @@ class Accelerator:
     memory_gb_per_s: float
     source: str
     confirmed: bool = True
-    """False where the sources conflict or are second-hand only; `source` says which."""
+    """False if the sources conflict or are only second-hand; `source` names them."""
     cores: int = 1
-    """NeuronCores of a chip, which models are split over; a GPU is one."""
+    """NeuronCores of a chip, over which models are split; a GPU counts as one."""
     trains: bool = True
-    """Whether any training software supports it."""
+    """Whether any training software supports the chip."""
     workers: int = 1
-    """Processes that train on one chip; 0 where that is not known."""
+    """Training processes per chip; 0 if unknown."""
     training_stack: TrainingStack | None = None
-    """What it is trained with; None where nodes and users bring it themselves."""
+    """The training software; None if nodes and users provide it."""
     serving_groups: tuple[int, ...] = ()
-    """Cores or GPUs that can share a model which is served: the degrees of tensor parallelism."""
+    """Numbers of cores or GPUs that can share a served model: the degrees of tensor parallelism."""
     pcie_only: bool = False
-    """Whether chips of a machine speak with each other over PCIe alone."""
+    """Whether the chips of an instance communicate only over PCIe."""
     serves: bool = False
-    """Whether the serving estimate holds for it."""
+    """Whether the serving estimate is valid for the chip."""
     compiler_target: str = ""
-    """Neuron's name of the generation that served models are compiled for; empty where none is compiled."""
+    """Neuron's name of the generation for which served models are compiled; empty if none is compiled."""
 
 
 @record
 class InstanceType:
-    """One EC2 instance type, or an UltraServer that is bought whole; `accelerator` is None for the head-node types."""
+    """One EC2 instance type, or an UltraServer sold as a unit; `accelerator` is None for the head-node types."""
 
     name: str
     family: str
     vcpus: int
     memory_gib: float
     accelerator: str | None
-    """The name of its chip."""
+    """The name of the chip."""
     accelerators: int
     network_cards: int
     efa_interfaces: int
@@ -77,27 +77,27 @@ class InstanceType:
     enis_per_card: tuple[int, ...]
     nvme_gb: int
     usage_classes: tuple[str, ...]
-    """Of "on-demand", "spot", "capacity-block": what EC2 accepts, not what can be had."""
+    """Subset of "on-demand", "spot", "capacity-block": accepted by EC2, not necessarily available."""
     targets: tuple[str, ...]
-    """Of TargetKind: what can be built from it; empty: priced as an alternative, never deployed."""
+    """TargetKinds that can be built with the type; empty: priced as an alternative, never deployed."""
     ml: bool
-    """Whether HyperPod takes it as `ml.<name>`."""
+    """Whether HyperPod supports the type as `ml.<name>`."""
     training_plans: bool
     az_ids: tuple[str, ...]
-    """Availability zone ids known to offer it; indicative, empty when not known."""
+    """Availability zone ids known to offer the type; indicative, empty if unknown."""
     block_counts: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
-    """Instances that one Capacity Block can have; empty where EC2 sells none."""
+    """Allowed instance counts of one Capacity Block; empty if EC2 sells none."""
     note: str = ""
     source: str = ""
     confirmed: bool = True
     unknown: tuple[str, ...] = ()
-    """Fields that no source gives; they hold zero or nothing, and nothing may be computed from them."""
+    """Fields that no source gives; they are zero or empty and must not be used in calculations."""
     chip: Accelerator | None = None
-    """The facts of its accelerator; None without one."""
+    """The facts of the accelerator; None without one."""
     sockets: tuple[int, int] | None = None
-    """Sockets and cores of each, where AWS publishes them: a guess would make Slurm drain the nodes."""
+    """Sockets and cores of each, if AWS publishes them: a wrong guess would make Slurm drain the nodes."""
 
     @property
     def neuron(self) -> bool:
-        """Whether it carries Trainium or Inferentia."""
+        """Whether the type has Trainium or Inferentia chips."""
         return self.chip is not None and self.chip.family == "neuron"

@@ -1,4 +1,4 @@
-"""A job on a cluster, as in its submission and in its scheduler: a script with attempts."""
+"""A job on a cluster, from its submission and its scheduler: a script with attempts."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -8,7 +8,7 @@ from launcher.model.record import record
 
 @record
 class Submitted:
-    """A job that Slurm has taken. `key` is its name there, `folder` its folder on the head node."""
+    """A job that Slurm has accepted. `key` is its name in Slurm, `folder` its folder on the head node."""
 
     job: str
     key: str
@@ -26,13 +26,13 @@ class JobState(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Whether nothing more happens to it."""
+        """Whether the state can no longer change."""
         return self in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED)
 
 
 @record
 class Attempt:
-    """One run of a job's batch script. `number` counts from 1; what is not over has neither end nor exit code.
+    """One run of a job's batch script. `number` counts from 1; a running attempt has neither end nor exit code.
 
     `signal` is the signal that ended the script, 0 for none. `nodes` are names. An attempt that ended because a node
     was lost (`node_lost`) has no exit code either.
@@ -49,14 +49,14 @@ class Attempt:
 
 @record
 class BillableTime:
-    """Seconds of each instance that a service trained, and those that it bills at the rate on demand."""
+    """Seconds per instance that a service trained, and seconds that it bills at the on-demand rate."""
 
     trained_s: int
     billed_s: int
 
     @property
     def words(self) -> str:
-        """Both, and what of the rate on demand is saved.
+        """Both numbers in words, with the saving against on demand.
 
         >>> BillableTime(trained_s=400, billed_s=100).words
         '100 of 400 seconds billed for each instance, 75% off on demand'
@@ -67,12 +67,12 @@ class BillableTime:
 
 @record
 class JobFacts:
-    """A job as its scheduler knows it now.
+    """A job as its scheduler reports it now.
 
-    `word` is the scheduler's own for the state, `reason` why a job waits (empty where it does not), `restarts` how
-    often it has been put back into the queue, `nodes` where it runs. `attempt` is the last one that is known, None for
-    a job that has never run. `keeps_nodes`: it has failed, and its other pods keep their nodes until it is cancelled.
-    `billable` is what its service says that it bills, None where none does.
+    `word` is the scheduler's name of the state, `reason` why a job waits (empty if it does not), `restarts` the number
+    of requeues, `nodes` the nodes on which it runs. `attempt` is the last known one, None for a job that has never run.
+    `keeps_nodes`: the job has failed, and its other pods keep their nodes until it is cancelled. `billable` is the time
+    that its service bills, None without such a service.
     """
 
     state: JobState

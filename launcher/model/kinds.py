@@ -1,6 +1,6 @@
 """The kinds of values in a plan file.
 
-A field of a request names its kind; parsing, dumping and the JSON Schema follow from it.
+A field of a request names its kind, which determines parsing, dumping and the JSON Schema.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class Kind:
 
 @record
 class Text(Kind):
-    """A string; `pattern` is a regular expression for the whole of it, `form` says it in words."""
+    """A string; `pattern` is a regular expression for the full string, `form` describes it in words."""
 
     pattern: str | None = None
     form: str = "text"
@@ -26,7 +26,7 @@ class Text(Kind):
 
 @record
 class Number(Kind):
-    """A finite number, at least `minimum`, above `above`, at most `maximum`; errors say its `unit`."""
+    """A finite number, at least `minimum`, above `above`, at most `maximum`; errors name its `unit`."""
 
     minimum: float | None = None
     above: float | None = None
@@ -68,7 +68,7 @@ class Choice(Kind):
 
 @record
 class Many(Kind):
-    """A list; read as a tuple. `exactly` fixes its length; `words`: a command line, which as a string bash runs."""
+    """A list; read as a tuple. `exactly` fixes its length; `words`: a command line; bash runs a string instead."""
 
     item: Kind
     exactly: int | None = None
@@ -77,7 +77,7 @@ class Many(Kind):
 
 @record
 class Table(Kind):
-    """A mapping of names to values of one kind, `most` of them at most; `keys` is a pattern for the names."""
+    """A mapping of names to values of one kind, at most `most` entries; `keys` is a pattern for the names."""
 
     item: Kind
     keys: str | None = None
@@ -101,7 +101,7 @@ class Auto(Kind):
 
 @record
 class Open(Kind):
-    """`any` (None), one value, or a list of them (a tuple): each is a candidate."""
+    """`any` (None), one value, or a list of values (a tuple): each is a candidate."""
 
     item: Kind
 

@@ -1,4 +1,4 @@
-"""Jobs on Kubernetes: names that their files, their submission and the checks of a cluster share."""
+"""Jobs on Kubernetes: names shared by their files, their submission and the cluster checks."""
 
 import re
 from typing import NamedTuple
@@ -6,27 +6,27 @@ from typing import NamedTuple
 from launcher.model.enums import Operator
 
 SERVICE_ACCOUNT = "slipway-jobs"
-"""Of jobs on clusters that Slipway has not made: its administrator grants it a role, once for all of them."""
+"""Service account of jobs on clusters that Slipway did not create: the administrator grants it a role for all jobs."""
 ACCOUNT_TAG = "kubernetes-service-account"
-"""The session tag by which EKS Pod Identity says whose pods get a role (EKS user guide, pod-id-abac). On a
-cluster of Slipway's own a job's account is called as its plan, and so is the folder that the role writes to."""
+"""The session tag with which EKS Pod Identity identifies the pods of a role (EKS user guide, pod-id-abac). On a
+cluster that Slipway created, the service account has the plan's name, as has the folder that the role may write."""
 ACCOUNT_KEY = f"aws:PrincipalTag/{ACCOUNT_TAG}"
-"""The same as IAM's condition key, and in `${}` as a variable of a policy."""
+"""The tag as IAM's condition key, and in `${}` as a policy variable."""
 EVERYBODYS = "default"
 """The service account of every pod that names none."""
 EFA = "vpc.amazonaws.com/efa"
-"""An EFA interface, as its device plugin shows it: a pod that asks for none has none, and speaks TCP."""
+"""An EFA interface, as its device plugin exposes it: a pod that requests none uses TCP."""
 HUGE_PAGES = "hugepages-2Mi"
 PLAN_LABEL, JOB_LABEL, RUN_ANNOTATION = "slipway/plan", "slipway/job", "slipway/run"
 """On a job and on its pods: the plan's name, the job's name, and the key of its submission."""
 
 
 _TEAM_QUEUE = re.compile(r"(hyperpod-ns-(.+))-localqueue")
-"""HyperPod's task governance makes one for each team, in the team's namespace (SageMaker developer guide)."""
+"""HyperPod's task governance creates one for each team, in the team's namespace (SageMaker developer guide)."""
 
 
 class TeamQueue(NamedTuple):
-    """A queue of HyperPod's task governance: the team that has it, and the namespace that goes with it."""
+    """A queue of HyperPod's task governance: its team, and the team's namespace."""
 
     team: str
     namespace: str
@@ -34,7 +34,7 @@ class TeamQueue(NamedTuple):
 
 
 def team_queue(queue: str | None) -> TeamQueue | None:
-    """What a queue of task governance says of itself by its name; None for every other.
+    """The team and namespace in a task governance queue's name; None for any other queue.
 
     >>> team_queue("hyperpod-ns-research-localqueue")
     TeamQueue(team='research', namespace='hyperpod-ns-research', name='hyperpod-ns-research-localqueue')
@@ -44,7 +44,7 @@ def team_queue(queue: str | None) -> TeamQueue | None:
 
 
 class JobKind(NamedTuple):
-    """The object that a job is."""
+    """The Kubernetes resource kind of a job."""
 
     kind: str
     group: str
@@ -53,7 +53,7 @@ class JobKind(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Where the API has them, with `{namespace}` to be filled in."""
+        """The API path of the jobs, with a `{namespace}` placeholder."""
         return f"/apis/{self.group}/{self.version}/namespaces/{{namespace}}/{self.plural}"
 
 
@@ -62,4 +62,4 @@ JOB_KINDS = {
     Operator.PYTORCHJOB: JobKind("PyTorchJob", "kubeflow.org", "v1", "pytorchjobs"),
     Operator.HYPERPOD_PYTORCHJOB: JobKind("HyperPodPyTorchJob", "sagemaker.amazonaws.com", "v1", "hyperpodpytorchjobs"),
 }
-"""By the operator that runs it; a Job is Kubernetes' own."""
+"""By the operator that runs the job; a Job is a native Kubernetes resource."""

@@ -7,10 +7,10 @@ from launcher.model.record import record
 
 @record
 class Learned:
-    """A quantity as it is known after one's own runs: its middle, a range, and what it rests on.
+    """A quantity estimated from the user's own runs: its middle, a range, and its evidence.
 
-    `runs` are the runs that it was measured in, `as_of` the day of the last. `steps` are the arithmetic, one line each.
-    `contradiction` names the runs that lie further apart than they may, "" where none do.
+    `runs` are the runs in which it was measured, `as_of` the day of the last. `steps` are the calculation by lines.
+    `contradiction` names the runs that contradict each other, "" if none do.
     """
 
     low: float
@@ -23,6 +23,6 @@ class Learned:
 
     @property
     def source(self) -> str:
-        """Where it is from, as a line of a quote has it."""
+        """The source, as shown in a line of a quote."""
         count = len(self.runs)
         return f"measured, {count} run{'s' if count > 1 else ''}, {self.as_of}"

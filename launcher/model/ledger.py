@@ -12,11 +12,11 @@ from launcher.model.run_cost import PLACES
 
 MILLION = 1_000_000
 LEAST_USD = Decimal("0.000001")
-"""What a quotient of dollars is rounded to."""
+"""The precision to which quotients of dollars are rounded."""
 
 
 class Grouping(StrEnum):
-    """What the runs of a ledger may be added up by."""
+    """The keys by which a ledger's runs can be grouped."""
 
     NAME = "name"
     TAG = "tag"
@@ -25,10 +25,10 @@ class Grouping(StrEnum):
 
 
 class Shared(NamedTuple):
-    """What a run may share with other runs, and what that costs (`RunRates`).
+    """The resources that a run may share with other runs, and their cost (`RunRates`).
 
-    `cluster` is what its cluster is called, `reservation` the id of the prepaid capacity that its plan names, "" for
-    none.
+    `cluster` is the cluster's name, `reservation` the id of the prepaid capacity in its plan, "" without
+    any.
     """
 
     cluster: str = ""
@@ -41,20 +41,20 @@ class Shared(NamedTuple):
 
 
 ALONE = Shared()
-"""Of a run that says nothing of it."""
+"""The default for a run without this information."""
 
 
 class LedgerEntry(NamedTuple):
-    """One run; a tuple, since a ledger makes a hundred thousand of them at once.
+    """One run; a tuple, because a ledger creates a hundred thousand entries in a batch.
 
-    `run` is the name of its folder, the moment it was made; `origin` says on which machine and below which folder, as a
-    hash, so that two people may run the same plan in the same second. `status` is that of its report, or not-submitted.
-    `monthly` says that the quote is of a month and not of the whole: an endpoint. `hours` are wall hours of all
-    attempts, `usd_per_hour` the quoted rate of all nodes and `usd_at_quoted_rate` their product. `usd_used` is what the
-    run cost by every line of its quote, of a prepaid fee its hours' share. `billed_usd` is what AWS has billed, None
-    until a bill was read. `tokens` and `epochs` are what the trainer reported last, None where it
-    reported none. `lost_h` are hours of work that no checkpoint had kept when an attempt ended early. A `simulated` run
-    is one of the sandbox: nothing was spent.
+    `run` is the name of its folder, its creation time; `origin` hashes the computer and the parent folder, so that two
+    users may run the same plan in the same second. `status` is that of its report, or not-submitted.
+    `monthly` means that the quote covers a month, not the whole run: an endpoint. `hours` are wall hours of all
+    attempts, `usd_per_hour` the quoted rate of all nodes, `usd_at_quoted_rate` their product. `usd_used` is the run's
+    cost by every line of its quote, with a prepaid fee by its hours' share. `billed_usd` is the amount billed by AWS,
+    None until a bill was read. `tokens` and `epochs` are the trainer's last reported values, None if it
+    reported none. `lost_h` are hours of work that no checkpoint stored when an attempt ended early. A `simulated` run
+    is a sandbox run: no money was spent.
     """
 
     name: str
@@ -85,29 +85,29 @@ class LedgerEntry(NamedTuple):
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What makes it this run and no other."""
+        """The key that identifies the run."""
         return self.name, self.run, self.origin
 
     @property
     def usd(self) -> Decimal | None:
-        """What it cost: the bill where there is one, else by its quote; nothing in the sandbox."""
+        """The cost: the bill if available, else by its quote; 0 in the sandbox."""
         if self.simulated:
             return Decimal(0)
         return self._charged
 
     @property
     def usd_per_million_tokens(self) -> Decimal | None:
-        """Of what it would cost in AWS, for a simulated run too; None without tokens or a rate."""
+        """From the cost in AWS, for a simulated run too; None without tokens or a rate."""
         return _share(self._charged, self.tokens / MILLION if self.tokens else None)
 
     @property
     def usd_per_epoch(self) -> Decimal | None:
-        """Likewise; None where the trainer reported no epochs."""
+        """From the cost in AWS, for a simulated run too; None if the trainer reported no epochs."""
         return _share(self._charged, self.epochs)
 
     @property
     def usd_lost(self) -> Decimal | None:
-        """The hours lost, at the quoted rate; None without one."""
+        """The lost hours at the quoted rate; None without a rate."""
         if self.usd_per_hour is None:
             return None
         return (self.usd_per_hour * Decimal(repr(self.lost_h))).quantize(LEAST_USD)
@@ -119,11 +119,11 @@ class LedgerEntry(NamedTuple):
 
 @record
 class LedgerTotal:
-    """Some runs added up; those of the sandbox are counted and cost nothing.
+    """The total of several runs; sandbox runs are counted and cost nothing.
 
-    `quoted_usd` sums the middle estimates of whole runs that have one, a prepaid fee once. `usd_unused` is what no run
-    used of prepaid fees; it is in no group. `incomplete` counts runs whose dollars are not
-    known. Per million tokens and per epoch count runs that reported them alone.
+    `quoted_usd` sums the middle estimates of complete runs that have one, a prepaid fee once. `usd_unused` is the part
+    of prepaid fees that no run used; it is in no group. `incomplete` counts runs with unknown
+    dollars. Per million tokens and per epoch include only runs that reported them.
     """
 
     key: str
@@ -145,7 +145,7 @@ class LedgerTotal:
 
 @record
 class Ledger:
-    """Every run that was found, the newest first; `source` is where, `unread` what could not be read and why."""
+    """Every run found, the newest first; `source` is the location, `unread` lists unreadable runs with the reason."""
 
     source: str
     entries: tuple[LedgerEntry, ...]
@@ -153,7 +153,7 @@ class Ledger:
 
     @property
     def once(self) -> "Ledger":
-        """The same without what two runs of one cluster would count twice."""
+        """The ledger without costs that two runs of one cluster would count twice."""
         return Ledger(source=self.source, entries=counted_once(self.entries), unread=self.unread)
 
     def since(self, moment: datetime) -> "Ledger":
@@ -164,9 +164,9 @@ class Ledger:
 
 @record
 class ReservationUse:
-    """Prepaid capacity and what the runs of a ledger used of its fee; `name` is its id, or the run that it was of.
+    """Prepaid capacity and the part of its fee that a ledger's runs used; `name` is its id, or its only run.
 
-    `twice_usd` is what the quotes of its runs hold of the fee beyond one fee.
+    `twice_usd` is the amount by which the quotes of its runs exceed one fee.
     """
 
     name: str
@@ -177,7 +177,7 @@ class ReservationUse:
 
     @property
     def unused_usd(self) -> Decimal:
-        """What no run used."""
+        """The part of the fee that no run used."""
         return max(Decimal(0), self.fee_usd - self.used_usd).quantize(PLACES)
 
 
@@ -198,10 +198,10 @@ def _use(name: str, runs: Iterable[LedgerEntry]) -> ReservationUse:
 
 
 def counted_once(entries: Iterable[LedgerEntry]) -> tuple[LedgerEntry, ...]:
-    """The runs, in their order, without what two of one cluster would count twice.
+    """The runs, in their order, without costs that two runs of one cluster would count twice.
 
-    Runs that follow each other within a tail, or overlap, share the hours in which both would pay for the cluster, for
-    the start-up of nodes and for their tail: the run that began first bears them. A run's own bill stays as it is.
+    Consecutive runs within an idle tail, or overlapping runs, share hours in which both would pay for the cluster, the
+    start-up of nodes and the idle tail: the run that began first bears them. A run's own bill is not changed.
     """
     listed = tuple(entries)
     groups: dict[tuple[str, str, str, bool], list[int]] = {}
@@ -218,7 +218,7 @@ def counted_once(entries: Iterable[LedgerEntry]) -> tuple[LedgerEntry, ...]:
 
 
 def _count_once(entries: list[LedgerEntry], numbers: Iterable[int]) -> None:
-    """Take from each run of a cluster what an earlier one bears already; in order of their beginnings."""
+    """Subtract from each run of a cluster the costs that an earlier run already bears; in order of their start."""
     last: LedgerEntry | None = None
     until = 0.0
     for number in numbers:
@@ -237,7 +237,7 @@ def _count_once(entries: list[LedgerEntry], numbers: Iterable[int]) -> None:
 
 
 def _nodes_usd(entry: LedgerEntry, hours: float) -> Decimal:
-    """So many hours of a run's nodes, where they are billed by the hour."""
+    """Dollars of so many hours of a run's nodes; 0 if the nodes are prepaid."""
     if entry.usd_per_hour is None or entry.shared.prepaid_usd is not None:
         return Decimal(0)
     return entry.usd_per_hour * _exact(hours)
@@ -248,7 +248,7 @@ def _exact(hours: float) -> Decimal:
 
 
 def total(entries: Iterable[LedgerEntry], key: str = "") -> LedgerTotal:
-    """Runs added up."""
+    """The total of several runs."""
     runs = simulated = incomplete = tokens = interruptions = 0
     quoted = at_rate = used = billed = lost = trained = Decimal(0)
     hours = lost_h = 0.0
@@ -297,7 +297,7 @@ def total(entries: Iterable[LedgerEntry], key: str = "") -> LedgerTotal:
 
 
 def grouped(entries: Iterable[LedgerEntry], by: Grouping) -> tuple[LedgerTotal, ...]:
-    """Runs added up by what they have in common, by its name; a run with several tags counts under each of them."""
+    """Totals of runs by a common key, sorted by its name; a run with several tags counts under each of them."""
     by_key: dict[str, list[LedgerEntry]] = {}
     keys = _KEYS[by]
     for entry in entries:
@@ -315,7 +315,7 @@ _KEYS: Mapping[Grouping, Callable[[LedgerEntry], Iterable[str]]] = {
 
 
 def _share(usd: Decimal | None, of: float | None) -> Decimal | None:
-    """Dollars over a count, None where one of them is not known.
+    """Dollars over a count, None if one of them is unknown.
 
     >>> _share(Decimal("30"), 1.5)
     Decimal('20.000000')

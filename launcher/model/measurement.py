@@ -1,4 +1,4 @@
-"""The measurement of a run: the rate of a training job, and the times around it."""
+"""The measurement of a run: the rate of a training job, and the times around the job."""
 
 from datetime import datetime
 
@@ -11,20 +11,19 @@ from launcher.model.record import record
 class Measurement:
     """One measured run of a training job.
 
-    `model` is what the plan calls it; `params_b` and `active_params_b` are billions of parameters. `accelerators` are
-    the chips of all nodes, `tokens_per_s` their rate together once warm: the middle over all that was measured, low and
-    high as single stretches of it lay. Seconds: `step_s` of a step, within `step_range_s` over single stretches;
-    `compile_s` before the first steps, beyond what they take; `checkpoint_write_s` that the job waited for a
-    checkpoint, `restore_s` to read one back, `boot_s` from the submission to the first attempt; None where nothing says
-    them. `running_h` are the hours of all attempts, `interruptions` how many of them ended because machines went,
+    `model` is the plan's name of the model; `params_b` and `active_params_b` are billions of parameters.
+    `accelerators` are the chips of all nodes, `tokens_per_s` their joint rate after warm-up: the middle over all
+    measured time, low and high over single intervals. Seconds: `step_s` of a step, within `step_range_s` over single
+    intervals; `compile_s` before the first steps, beyond their own time; `checkpoint_write_s` that the job waited for a
+    checkpoint, `restore_s` to read one back, `boot_s` from the submission to the first attempt; None if not reported.
+    `running_h` are the hours of all attempts, `interruptions` the attempts that ended because nodes were lost,
     `restart_s` seconds from such an end to the next attempt with its checkpoint read back, over `restarts` of them; the
-    region and the way of buying say whose machines they were. `idle_tail_h` are the hours that a node stayed after the
-    job, None until they are known, `idle_tail_assumed_h` those that a quote without any run has on this `target`, None
-    where nothing could be learned. `memory_gib` is the most that a chip held, as the
-    trainer says. `mfu` is what the rate makes of the chips' dense bf16 peak, a fraction. `parallelism` has the degrees
-    that the trainer named, None where it named none, and `software` versions by name: what the trainer says it runs on,
-    and the driver that the agent found. `revision` is that of the code in git. A `simulated` one
-    is of the sandbox and says nothing of the machines.
+    region and the purchase option identify the capacity. `idle_tail_h` are the hours that a node stayed after the job,
+    None until known; `idle_tail_assumed_h` those that a quote without any run assumes on this `target`, None if nothing
+    could be learned. `memory_gib` is the peak memory of a chip that the trainer reports. `mfu` is the rate's share of
+    the chips' dense bf16 peak. `parallelism` has the degrees that the trainer reported, None if it reported none;
+    `software` has versions by name: those that the trainer reports, and the driver that the agent found. `revision` is
+    the git revision of the code. A `simulated` measurement is from the sandbox and does not measure the hardware.
     """
 
     model: str

@@ -1,4 +1,4 @@
-"""The meter of a running job: progress, rate and forecast cost, beside the quote."""
+"""The meter of a running job: progress, rate and forecast cost, next to the quote."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ from launcher.model.run_cost import NO_RATES, RunCost, RunRates, run_cost
 
 @record
 class Terms:
-    """What the quote of a run said: `usd_per_hour` of all nodes, `hours` of the job, rate and MFU as estimated."""
+    """The quote of a run: `usd_per_hour` of all nodes, `hours` of the job, estimated rate and MFU."""
 
     usd: UsdRange | None
     usd_per_hour: Decimal | None
@@ -28,13 +28,13 @@ class Terms:
 
     @property
     def cost(self) -> RunCost | None:
-        """What the run costs by its hours; None without a total."""
+        """The cost of the run as a function of its hours; None without a total."""
         return run_cost(None if self.usd is None else self.usd.mid, self.hours.mid, self.usd_per_hour, self.rates)
 
 
 @record
 class SpotNow:
-    """What spot costs at this moment: dollars an hour of all nodes, None where it is not known; since when, or why."""
+    """The current spot rate: dollars an hour of all nodes, None if unknown; `note` has the date or the reason."""
 
     usd_per_hour: Decimal | None
     note: str
@@ -42,12 +42,12 @@ class SpotNow:
 
 @record
 class Meter:
-    """One moment of a job.
+    """The state of a job at one moment.
 
-    `step` of `steps` and `tokens` are the trainer's. `tokens_per_s` is the rate of its last lines and `mfu` what that
-    makes. `left_h` is until the last step, from the rates of single stretches; None where the trainer does not say how
-    many steps there are. `usd` is what start-up and the hours of all attempts have cost by the quote; `forecast` adds
-    what is left, the idle tail, storage, and all that is prepaid. `next_checkpoint_s` may be below 0: it is late.
+    `step` of `steps` and `tokens` are the trainer's. `tokens_per_s` is the rate of its last lines, `mfu` the resulting
+    MFU. `left_h` is the time until the last step, from the rates of single intervals; None if the trainer does not
+    report the number of steps. `usd` is the cost of start-up and of the hours of all attempts by the quote; `forecast`
+    adds the remaining hours, the idle tail, storage, and all prepaid fees. `next_checkpoint_s` below 0 means late.
     `simulated`: in the sandbox.
     `spot` is for a run on spot.
     """
@@ -69,7 +69,7 @@ class Meter:
 
     @property
     def warnings(self) -> dict[str, str]:
-        """What is to be said of the forecast, by its kind: above the budget, or outside of the quoted range."""
+        """Warnings on the forecast, by their kind: above the budget, or outside of the quoted range."""
         projection, quoted = self.forecast, self.quoted
         if projection is None or self.simulated:
             return {}
@@ -92,13 +92,13 @@ def meter(
 
     Args:
         points: the last lines of the running attempt, in order.
-        steps: how many steps there will be, where the trainer says so.
-        quoted: what was quoted.
+        steps: the total number of steps, if the trainer reports it.
+        quoted: the quote.
         hours: wall hours of all attempts, the running one included.
-        interruptions: so far.
-        saved: when each checkpoint of the running attempt was whole in the store, in order.
-        now: the moment.
-        simulated: the machines are stand-ins, and nothing is spent: then nothing is warned of.
+        interruptions: interruptions so far.
+        saved: times at which each checkpoint of the running attempt was complete in the store, in order.
+        now: the current time.
+        simulated: the nodes are emulated and cost nothing, so the meter gives no warnings.
     """
     rate = _rate(points)
     span = left_hours(points, steps)
@@ -140,6 +140,6 @@ def _rate(points: Sequence[Point]) -> float | None:
 
 
 def _forecast(cost: RunCost, hours: float, left: Range) -> UsdRange:
-    """Dollars at the end, from the hours so far and those left."""
+    """Dollars at the end, from the hours so far and the remaining hours."""
     low, mid, high = (cost.paid(hours + left_h).quantize(CENT) for left_h in (left.low, left.mid, left.high))
     return UsdRange(low=low, mid=mid, high=high)

@@ -1,4 +1,4 @@
-"""The dimensions of a transformer: what its size, memory and arithmetic are computed from."""
+"""The dimensions of a transformer, from which Slipway computes its size, memory and arithmetic."""
 
 from launcher.model.record import record
 
@@ -7,15 +7,15 @@ from launcher.model.record import record
 class ModelSpec:
     """One model. Widths are elements, counts of parameters billions unless a name says otherwise.
 
-    A dimension that does not apply is zero: the expert fields of a dense model, the low ranks where attention is not
-    multi-head latent attention, the cross-attention layers of anything but an encoder-decoder.
+    A dimension that does not apply is zero: the expert fields of a dense model, the low ranks without multi-head latent
+    attention, the cross-attention layers of any model but an encoder-decoder.
     """
 
     name: str
     params_b: float
-    """All parameters, in 1e9: the exact published count where one is known, else the published size."""
+    """All parameters, in 1e9: the exact published count if known, else the published size."""
     active_params_b: float
-    """Parameters that work on one token, as published; vendors often leave the embeddings out. Dense: `params_b`."""
+    """Parameters used for one token, as published; vendors often leave the embeddings out. Dense: `params_b`."""
     layers: int
     hidden: int
     heads: int
@@ -25,15 +25,15 @@ class ModelSpec:
     vocab: int
     """Rows of the embedding matrix as stored, padding included."""
     intermediate: int
-    """Width of a dense layer's MLP; of one expert where every layer is a mixture of experts."""
+    """Width of a dense layer's MLP; of one expert if every layer is a mixture of experts."""
     aliases: tuple[str, ...] = ()
     family: str = ""
     architecture: str = "decoder"
     """"decoder", "encoder" or "encoder-decoder"."""
     input: str = "text"
-    """What it reads: "text" or "audio"."""
+    """The kind of input: "text" or "audio"."""
     published_params: int | None = None
-    """The exact count, where one was found."""
+    """The exact count, if found."""
     cross_attention_layers: int = 0
     tied_embeddings: bool = False
     output_head: bool = True
@@ -42,7 +42,7 @@ class ModelSpec:
     attention: str = "mha"
     """"mha", "gqa", "mqa" or "mla"."""
     positions: str = "rope"
-    """How positions enter: "rope", "alibi", "relative", or "learned", which has parameters."""
+    """The position encoding: "rope", "alibi", "relative", or "learned", which has parameters."""
     max_positions: int = 0
     experts: int = 0
     experts_per_token: int = 0
@@ -56,11 +56,11 @@ class ModelSpec:
     rope_head_dim: int = 0
     value_head_dim: int = 0
     kv_values_per_token: int | None = None
-    """Cached elements per token over all layers, windows not taken into account; None where there is no such cache."""
+    """Cached elements per token over all layers, ignoring attention windows; None if not applicable."""
     license: str = ""
     license_basis: str = ""
     basis: str = ""
-    """Of Basis: what the dimensions rest on."""
+    """A Basis: the evidence for the dimensions."""
     source: str = ""
     count_source: str = ""
     note: str = ""

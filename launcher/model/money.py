@@ -12,7 +12,7 @@ CENT = Decimal("0.01")
 
 
 def cents(usd: Decimal) -> str:
-    """Money to the cent, and below a cent as it is: a limit that is not zero is not shown as zero.
+    """Money to the cent; amounts below a cent in full, so that a non-zero limit is never shown as zero.
 
     >>> cents(Decimal("1234.5")), cents(Decimal("0.0001")), cents(Decimal(0))
     ('1,234.50', '0.0001', '0.00')
@@ -21,13 +21,13 @@ def cents(usd: Decimal) -> str:
 
 
 def sum_usd(amounts: Iterable[Decimal | None]) -> Decimal:
-    """The sum of the dollars that are known."""
+    """The sum of the known dollars."""
     return sum((usd for usd in amounts if usd is not None), Decimal(0))
 
 
 @record
 class Price:
-    """What one unit costs in USD, with where and when that was read; compute is priced per instance-hour."""
+    """The cost of one unit in USD, with source and date; compute is priced per instance-hour."""
 
     usd: Decimal
     source: str
@@ -50,10 +50,10 @@ class Tier:
 
 @record
 class Unpriced:
-    """A price that is not there, and why. Never a zero.
+    """A missing price, and the reason. Never zero.
 
-    `seen` is an unverified row, kept to be shown beside the reason; it prices nothing. `elsewhere` is the dearest that
-    the same thing costs in a region that has a price: candidates are ranked by it, and no total holds it.
+    `seen` is an unverified row, shown with the reason; it prices nothing. `elsewhere` is the highest price of the same
+    item in a region that has one: candidates are ranked by it, and no total includes it.
     """
 
     reason: str
@@ -70,13 +70,13 @@ class Range:
     high: float
 
     def __post_init__(self) -> None:
-        """Refuse a range that is out of order."""
+        """Reject a range that is out of order."""
         if not self.low <= self.mid <= self.high:
             message = f"range out of order: {self.low} {self.mid} {self.high}"
             raise ValueError(message)
 
     def scaled(self, factor: float) -> "Range":
-        """The range times a factor that is not negative.
+        """The range times a non-negative factor.
 
         >>> Range(low=1.0, mid=2.0, high=4.0).scaled(2.0)
         Range(low=2.0, mid=4.0, high=8.0)
@@ -95,9 +95,9 @@ class UsdRange:
 
 @record
 class Assumption:
-    """One number that an estimate rests on, in words a person can check: name, value, unit, source.
+    """One input of an estimate, in words that a user can check: name, value, unit, source.
 
-    `steps` is for numbers that are computed: the arithmetic, one line a step, for `--explain`.
+    `steps` is for computed numbers: the calculation, one line a step, for `--explain`.
     """
 
     name: str
@@ -109,9 +109,9 @@ class Assumption:
 
 @record
 class CostComponent:
-    """One line of a bill. `usd` is the middle estimate, or None with `unpriced` saying why.
+    """One line of a bill. `usd` is the middle estimate, or None with the reason in `unpriced`.
 
-    `elsewhere_usd` is what an unpriced line comes to at the dearest price that is known of another region.
+    `elsewhere_usd` is the cost of an unpriced line at the highest known price of another region.
     """
 
     name: str

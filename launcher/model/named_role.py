@@ -1,4 +1,4 @@
-"""IAM roles that a plan names instead of its stacks' own."""
+"""IAM roles that a plan names to replace roles of its stacks."""
 
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
@@ -9,19 +9,19 @@ ROLES = "security.roles"
 
 @record
 class NamedRole:
-    """A role: its ARN, and what it is used for."""
+    """A role: its ARN, and its use."""
 
     arn: str
     use: RoleUse
 
     @property
     def path(self) -> str:
-        """Where the plan file names it."""
+        """The plan file key that names the role."""
         return f"{ROLES}.{self.use.key}"
 
     @property
     def name(self) -> str:
-        """Its name, without its path.
+        """The name of the role, without its path.
 
         >>> use = RoleUse(key="nodes", service="ec2.amazonaws.com", needs=())
         >>> NamedRole(arn="arn:aws:iam::123456789012:role/team/nodes", use=use).name
@@ -31,12 +31,12 @@ class NamedRole:
 
     @property
     def account(self) -> str:
-        """The account that it is of."""
+        """The account of the role."""
         return self.arn.split(":")[4]
 
 
 def named_roles(request: PlanRequest, row: Target) -> tuple[NamedRole, ...]:
-    """The roles that a plan names and a target uses; none for a job on a cluster that exists."""
+    """The roles that a plan names and a target uses; empty for a job on an existing cluster."""
     if request.target.cluster is not None:
         return ()
     roles = request.security.roles

@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterable
 
 ECR = re.compile(r"\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/.+")
-"""An image in a private registry of ECR."""
+"""An image in a private ECR registry."""
 _LONGEST = 200
-"""Characters: of a longer word none of ours is near, and the search takes time with its square."""
+"""Characters: a longer word is never close to a known name, and search time grows with the square of the length."""
 
 
 def nearest_name(word: str, known: Iterable[str]) -> str:
-    """A hint that names the closest known word, or nothing when none is close.
+    """A hint that names the closest known word; empty when none is close.
 
     >>> nearest_name("p5.48xlage", ["p5.48xlarge", "trn2.48xlarge"])
     'did you mean p5.48xlarge?'

@@ -1,4 +1,4 @@
-"""AWS Parallel Computing Service: names, sizes and limits that rules, templates, bill and sandbox share.
+"""AWS Parallel Computing Service: names, sizes and limits shared by rules, templates, bill and sandbox.
 
 Sources: botocore 1.44.5 (pcs, 2023-02-10), the PCS user guide (quotas, Slurm versions, custom settings), templates of
 awslabs/awsome-distributed-ai 95b939cd (architectures/aws-pcs) and aws-samples/aws-hpc-recipes 009a29a8 (recipes/pcs).
@@ -15,34 +15,34 @@ from launcher.model.request import PlanRequest
 
 SLURM_VERSION = "25.11"
 SLURM_VERSIONS = ("25.05", "25.11", "26.05")
-"""Of new clusters; 24.11 ended on 2026-05-31."""
+"""Slurm versions of new clusters; 24.11 ended on 2026-05-31."""
 BINARIES = f"/opt/aws/pcs/scheduler/slurm-{SLURM_VERSION}/bin"
 LOGIN = "login"
-"""The group of the one machine that takes jobs; it is in no queue."""
+"""The group of the login instance, which accepts jobs; the group is in no queue."""
 USER = "ubuntu"
 MOUNT_PATH = "/fsx"
 IMAGE_PARAMETER = "/aws/service/pcs/ami/dlami-base-ubuntu2404/x86_64/latest/ami-id"
 """Names AWS's newest PCS-ready Deep Learning AMI: NVIDIA's driver, CUDA, EFA, Lustre, Slurm; no PyTorch, no Neuron."""
 IMAGE_INPUT = "ImageId"
-"""The parameter of the stack that pins an image by its id."""
+"""The stack parameter that pins an image by its id."""
 ROOT_DEVICE = "/dev/sda1"
 METADATA_HOPS = 4
-"""As in AWS's templates."""
+"""Hop limit of instance metadata, as in AWS's templates."""
 ROLE_PATH = "/aws-pcs/"
-"""PCS takes an instance profile whose role has this path, or a name that begins with AWSPCS."""
+"""PCS accepts an instance profile whose role has this path, or a name that begins with AWSPCS."""
 CLUSTER_TAG, GROUP_TAG = "aws:pcs:cluster-id", "aws:pcs:compute-node-group-id"
 """PCS's own tags of its instances."""
 MACHINE_TAG = "slipway:machine"
-"""What an instance is for, "node" or "login": the guard stops nodes alone (templates/guard/pcs.py)."""
+"""The purpose of an instance, "node" or "login": the guard stops only nodes (templates/guard/pcs.py)."""
 MOST_GROUPS = MOST_QUEUES = 10
-"""Of one cluster; not adjustable."""
+"""Limit of one cluster; not adjustable."""
 MOST_CLUSTERS = 5
-"""Of one region, adjustable; one of them at a time may be in creation."""
+"""Limit of one region, adjustable; only one cluster at a time may be in creation."""
 NAME = re.compile(r"(?!pcs_)[A-Za-z][A-Za-z0-9-]+")
 CLUSTER_NAME_LENGTH, NAME_LENGTH = (3, 40), (3, 25)
-"""Characters of a cluster's name, and of a group's or a queue's."""
+"""Length limits of a cluster's name, and of a group's or a queue's."""
 PURGE_DAYS = 30
-"""For how long accounting keeps records."""
+"""Days for which accounting retains records."""
 REGIONS = frozenset(
     (
         *("us-east-1", "us-east-2", "us-west-2", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-south-1"),
@@ -51,7 +51,7 @@ REGIONS = frozenset(
         *("us-gov-east-1", "us-gov-west-1"),
     )
 )
-"""awsome-distributed-ai, aws-pcs/tests/README.md, of 2026-07, and the AWS General Reference."""
+"""Source: awsome-distributed-ai, aws-pcs/tests/README.md, of 2026-07, and the AWS General Reference."""
 PURCHASES: Mapping[PurchaseOption, str] = {
     PurchaseOption.ON_DEMAND: "ONDEMAND",
     PurchaseOption.SPOT: "SPOT",
@@ -85,19 +85,19 @@ CLUSTER_SETTINGS = frozenset(
         *(f"Priority{name}" for name in _PRIORITY),
     )
 )
-"""Settings of slurm.conf that PCS takes for a cluster (user guide, slurm-custom-settings-cluster); the 13
+"""slurm.conf settings that PCS accepts for a cluster (user guide, slurm-custom-settings-cluster); the 13
 whose names begin with Priority are those of slurm.conf without its plugins and their parameters."""
 GROUP_SETTINGS = frozenset(
     ("CpuSpecList", "Features", "Gres", "MemSpecLimit", "Parameters", "RealMemory", "Sockets", "Weight")
 )
-"""And those for a compute node group."""
+"""slurm.conf settings that PCS accepts for a compute node group."""
 SETTINGS = (("JobRequeue", "1"), ("RequeueExit", "75"))
-"""Of this project's clusters: 75 is the agent's exit code for "interrupted, a checkpoint is safe"."""
+"""Settings of this project's clusters: 75 is the agent's exit code for "interrupted, a checkpoint is safe"."""
 
 
 @record
 class Size:
-    """A size of controller: how many instances and how many jobs, running and waiting, it takes."""
+    """A size of controller: its maximum instances, and maximum jobs, running and waiting."""
 
     word: str
     nodes: int
@@ -113,22 +113,22 @@ SIZES = (
 
 
 def machines_of(request: PlanRequest, nodes: int) -> int:
-    """Instances that a plan's cluster may have: those of each type, and the login node."""
+    """Maximum instances of a plan's cluster: those of each type, and the login node."""
     return nodes * (1 + len(request.target.fallback_types)) + 1
 
 
 def size_of(request: PlanRequest, nodes: int) -> Size | None:
-    """The smallest controller for a plan's machines and runs; None where the largest is too small."""
+    """The smallest controller for a plan's instances and runs; None if the largest is too small."""
     train = request.workload.train
     machines, jobs = machines_of(request, nodes), 1 if train is None else train.runs
     return next((size for size in SIZES if machines <= size.nodes and jobs <= size.jobs), None)
 
 
 def interfaces(facts: InstanceType) -> tuple[Interface, ...]:
-    """Every network interface of a type with EFA, none for one without: EC2 gives it the usual one.
+    """Every network interface of a type with EFA; empty for a type without EFA, which gets EC2's default interface.
 
-    As AWS's templates have them (add-cng-p5, -p6-b200, -p6-b300.yaml): PCS passes `efa` on, and not `efa-only`. Where
-    the first card has no EFA, the others have their interface in the first place.
+    As AWS's templates have them (add-cng-p5, -p6-b200, -p6-b300.yaml): PCS supports `efa`, not `efa-only`. If
+    the first card has no EFA, the other cards have their interface at device index 0.
 
     >>> from launcher.catalog.load import load
     >>> types = load().instance_types
@@ -143,7 +143,7 @@ def interfaces(facts: InstanceType) -> tuple[Interface, ...]:
 
 
 def is_advanced(family: str) -> bool:
-    """Whether a family pays the advanced tier of node management: P and Trn.
+    """Whether a family is billed in the advanced tier of node management: P and Trn.
 
     >>> is_advanced("p6-b200"), is_advanced("trn2"), is_advanced("g6e")
     (True, True, False)
@@ -152,7 +152,7 @@ def is_advanced(family: str) -> bool:
 
 
 def is_own_role(arn: str) -> bool:
-    """Whether PCS takes a role for its machines.
+    """Whether PCS accepts a role for its instances.
 
     >>> is_own_role("arn:aws:iam::123456789012:role/aws-pcs/nodes"), is_own_role("arn:aws:iam::123456789012:role/nodes")
     (True, False)

@@ -1,4 +1,4 @@
-"""A resolved plan: everything that was open is decided, and it has a digest."""
+"""A resolved plan: every choice is decided, and the plan has a digest."""
 
 from dataclasses import replace
 from functools import cached_property
@@ -11,10 +11,10 @@ from launcher.model.target import target_of
 
 @record
 class Place:
-    """Where and how, without money: what infra sees.
+    """Target, type, region and purchase option, without prices: the input of the infrastructure.
 
-    `region` and `az_id` are AWS ids ("us-east-2", "use2-az1"); `az_id` None leaves the zone to the first that offers
-    the type; `instance_type` is empty for Bedrock, which has none. `plan_kind` and `term_years` say which commitment;
+    `region` and `az_id` are AWS ids ("us-east-2", "use2-az1"); `az_id` None means the first zone that offers the type.
+    `instance_type` is empty for Bedrock, which has none. `plan_kind` and `term_years` identify the commitment;
     they are None for options without one.
     """
 
@@ -29,7 +29,7 @@ class Place:
 
     @property
     def billed_name(self) -> str:
-        """What the bill calls its machines: with `ml.` before the type where SageMaker bills them."""
+        """The instance name on the bill: with the prefix `ml.` if SageMaker bills the instances."""
         return target_of(self.target).billed_name(self.instance_type)
 
     @property
@@ -48,7 +48,7 @@ class Plan:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of its text."""
+        """The SHA-256 of the text."""
         from hashlib import sha256  # noqa: PLC0415 - it loads OpenSSL, and a table of plans shows no digest
 
         return sha256(self.text.encode()).hexdigest()
@@ -60,5 +60,5 @@ class Plan:
 
     @property
     def cluster_name(self) -> str:
-        """The cluster's name: the one that exists, or the plan's own."""
+        """The cluster's name: the existing cluster's, or the plan's own."""
         return self.request.target.cluster or self.request.name

@@ -8,7 +8,7 @@ from launcher.model.record import record
 
 
 class LineChange(StrEnum):
-    """Why a line of a bill comes to another sum."""
+    """Why the dollars of a bill line change."""
 
     PRICE = "price"
     QUANTITY = "quantity"
@@ -21,7 +21,7 @@ class LineChange(StrEnum):
 
 @record
 class LineDiff:
-    """One line of a bill before and after, in dollars; None where it was not there, or has no price."""
+    """One line of a bill before and after, in dollars; None if the line is missing or has no price."""
 
     name: str
     old_usd: Decimal | None
@@ -33,7 +33,7 @@ class LineDiff:
 class PlanDiff:
     """One plan before and after: the middle totals of a run, or of a month of serving (`unit`).
 
-    A total is None where the plan is not there, or where nothing of it has a price; `why` says which.
+    A total is None if the plan is missing or its compute has no price; `why` gives the reason.
     """
 
     name: str
@@ -46,13 +46,13 @@ class PlanDiff:
 
     @property
     def usd_change(self) -> Decimal:
-        """What it costs more; what has no total counts as nothing."""
+        """The additional cost; a missing total counts as 0."""
         return (self.new_usd or Decimal(0)) - (self.old_usd or Decimal(0))
 
 
 @record(slots=False)
 class PlansDiff:
-    """Every plan that changed, of `looked_at`, between two sides that go by their names."""
+    """Every changed plan of the `looked_at` examined ones, between two named sides."""
 
     old: str
     new: str
@@ -61,31 +61,31 @@ class PlansDiff:
 
     @cached_property
     def old_usd(self) -> Decimal:
-        """One run or month of every changed plan before."""
+        """The total before, for one run or month of every changed plan."""
         return sum((plan.old_usd or Decimal(0) for plan in self.plans), Decimal(0))
 
     @cached_property
     def usd_change(self) -> Decimal:
-        """What all of them together cost more."""
+        """The additional cost of all plans together."""
         return sum((plan.usd_change for plan in self.plans), Decimal(0))
 
     @property
     def percent(self) -> float | None:
-        """The change in percent of what the changed plans cost before; None where that was nothing."""
+        """The change in percent of the changed plans' cost before; None if that cost was 0."""
         return float(self.usd_change / self.old_usd * 100) if self.old_usd else None
 
 
 @record
 class DiffPolicy:
-    """How much dearer a change may be, in dollars and in percent; None: as much as it likes."""
+    """The maximum allowed increase, in dollars and in percent; None: unlimited."""
 
     max_increase_usd: Decimal | None = None
     max_increase_percent: float | None = None
 
     def refusal(self, difference: PlansDiff) -> str | None:
-        """Why a change goes beyond it, in words; None where it does not.
+        """Why a change exceeds the policy, in words; None if it does not.
 
-        What has no total after the change is beyond any policy: nobody knows what it costs.
+        A plan without a total after the change exceeds any policy, because its cost is unknown.
         """
         limited = self.max_increase_usd is not None or self.max_increase_percent is not None
         unknown = [plan.file for plan in difference.plans if plan.new_usd is None and plan.why[:1] == (UNKNOWN_NOW,)]
@@ -100,4 +100,4 @@ class DiffPolicy:
 
 
 UNKNOWN_NOW = "it has no total now"
-"""First reason of a plan whose total cannot be told after the change."""
+"""First reason of a plan whose total is unknown after the change."""

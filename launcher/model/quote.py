@@ -1,4 +1,4 @@
-"""The cost of one plan, with everything that a reader needs to trust it."""
+"""The cost of one plan, with everything that a reader needs to verify it."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -17,10 +17,10 @@ from launcher.model.work import Work
 
 @record
 class SpotOutlook:
-    """What interruptions do to a job: how many, how often it saves, what that costs, and when spot stops paying.
+    """The effect of interruptions on a job: their number, the save interval, the cost, and the break-even of spot.
 
-    `checkpoint_interval_s` is None for a job that never saves. `usd_p90` is the whole bill at the 90th percentile.
-    `break_even_interruptions_per_hour` is None only when no priced candidate is bought another way.
+    `checkpoint_interval_s` is None for a job that never saves. `usd_p90` is the total at the 90th percentile.
+    `break_even_interruptions_per_hour` is None only when no priced candidate uses another purchase option.
     """
 
     interruptions_expected: float
@@ -33,12 +33,12 @@ class SpotOutlook:
 
 @record
 class Commitment:
-    """What a Savings Plan or a Reserved Instance ties up.
+    """The binding cost of a Savings Plan or a Reserved Instance.
 
-    `break_even_utilisation` is the share of its hours that has to be used for it to cost what on demand does;
-    `utilisation` the share that the runs of this plan use. `stranded_usd` is what the rest of the term costs more than
-    the same commitment does when prices fall by `price_cut` (a fraction) halfway through, `new_generation_usd` what is
-    left to pay for nothing when the job moves to a new generation of machines then.
+    `break_even_utilisation` is the share of its hours that must be used for it to cost as much as on demand;
+    `utilisation` the share that the runs of this plan use. `stranded_usd` is the extra cost of the remaining term over
+    the same commitment after a price drop of `price_cut` (a fraction) halfway through. `new_generation_usd` is the
+    remaining payment without use if the job then moves to a new instance generation.
     """
 
     break_even_utilisation: float
@@ -51,7 +51,7 @@ class Commitment:
 
 @record
 class Policy:
-    """One safety policy, whether it is on, and what it is set to. The ones that are off are shown too."""
+    """One safety policy, whether it is on, and its setting. Disabled policies are shown too."""
 
     name: str
     value: str
@@ -60,7 +60,7 @@ class Policy:
 
 @record
 class Gate:
-    """What the gate says of a quote: allow or refuse, with the exit code and the reason of a refusal."""
+    """The gate's decision on a quote: allow or refuse, with the exit code and the reason of a refusal."""
 
     allowed: bool
     exit_code: int
@@ -69,25 +69,25 @@ class Gate:
 
     @property
     def verdict(self) -> str:
-        """The same in a word."""
+        """The decision in a word."""
         return "allow" if self.allowed else "refuse"
 
 
 @record
 class Quote:
-    """The money for one Plan.
+    """The cost of one Plan.
 
-    `price` is one instance's. `usd` is None when the compute is unpriced; `incomplete` says that lines have none.
-    `hours` is the job's wall time; `billed_hours` what an instance is paid for. `commitment_usd` is the whole cash of a
-    commitment that is not owned. `total` sums the components, which are middle estimates. `cash_usd` is what the job
-    makes somebody pay now: less for what is owned, more for a new commitment. `work` is None for a month of serving;
-    `accelerator` is the chip, "" on Bedrock; `price_range`, on spot, what an instance-hour may cost meanwhile.
-    `left_up_usd_per_hour` is what stays billed after the job until `slipway down`, None where that is not known.
-    `ends` are the announced ends of what the plan rests on, those within a year, the nearest first.
+    `price` is one instance's. `usd` is None when the compute is unpriced; `incomplete` means that lines have no price.
+    `hours` is the job's wall time; `billed_hours` the billed time of an instance. `commitment_usd` is the full cash of
+    a commitment that is not owned. `total` sums the components, which are middle estimates. `cash_usd` is the cash due
+    now for the job: less for owned capacity, more for a new commitment. `work` is None for a month of serving;
+    `accelerator` is the chip, "" on Bedrock; `price_range`, on spot, the range of an instance-hour's price meanwhile.
+    `left_up_usd_per_hour` is billed after the job until `slipway down`, None if unknown.
+    `ends` are the announced ends of the plan's components within a year, the nearest first.
     `overrun_probability` is the chance that the job does not fit into an offering that is still to be bought; None
-    where nothing such is bought.
-    `retries` is how often a failed job is tried again; `rates` say what a run of other hours costs, None in a row of a
-    table, which does not show it.
+    without such an offering.
+    `retries` is the number of retries of a failed job; `rates` give the cost of a run of other hours, None in a table
+    row, which does not show it.
     """
 
     plan: Plan
@@ -128,12 +128,12 @@ class Quote:
 
     @property
     def incomplete(self) -> bool:
-        """Whether a line beside the compute has no price, so that the true total is higher."""
+        """Whether a non-compute line has no price, so that the true total is higher."""
         return any(component.unpriced is not None and component.group != "compute" for component in self.components)
 
     @property
     def missing_usd(self) -> Decimal:
-        """What those lines come to at the dearest prices that are known of other regions; it is in no total."""
+        """The cost of those lines at the highest known prices of other regions; not part of any total."""
         return sum(
             (component.elsewhere_usd for component in self.components if component.elsewhere_usd is not None),
             Decimal(0),
@@ -141,7 +141,7 @@ class Quote:
 
     @property
     def usd_per_hour_beside(self) -> Decimal:
-        """What the quote has beside the machines, spread over the hours that they are billed for, one at least."""
+        """The non-compute cost of the quote, spread over the billed hours, at least one hour."""
         beside = (
             component.usd for component in self.components if component.usd is not None and component.group != "compute"
         )
@@ -149,9 +149,9 @@ class Quote:
         return (sum(beside, Decimal(0)) / hours).quantize(Decimal("0.0001"))
 
     def amounts(self, max_usd: Decimal | None) -> dict[str, Decimal]:
-        """The money that the stacks are made with: rates of the quote, and a lower limit than the plan's, if any.
+        """The amounts passed to the stacks: rates of the quote, and a lower limit than the plan's, if any.
 
-        What costs beside the machines is told where a sum is counted up to.
+        The hourly non-compute cost is included only if the guard stops at a spending limit.
         """
         stops = stops_at(self.plan.request, self.plan.place.option) is not None
         beside = self.usd_per_hour_beside if stops else None

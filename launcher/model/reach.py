@@ -6,7 +6,7 @@ from launcher.model.request import PlanRequest
 
 @record
 class Reach:
-    """A folder in S3: where the plan names it, whether the job writes there, and its key if it is no key of S3's."""
+    """A folder in S3: its plan key, whether the job writes to it, and its KMS key, None for S3's own key."""
 
     path: str
     uri: str
@@ -15,7 +15,7 @@ class Reach:
 
 
 def reached(request: PlanRequest) -> tuple[Reach, ...]:
-    """Where the trainer keeps its own checkpoints, and what the nodes fetch."""
+    """The location of the trainer's own checkpoints, and the locations that the nodes fetch."""
     policy, own = request.checkpoint, request.checkpoint.own_uri
     reaches = []
     if own is not None and own.startswith("s3://"):

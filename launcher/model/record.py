@@ -1,9 +1,9 @@
-"""Frozen values with named fields: dataclasses whose methods, but for `__init__`, are written once for all of them.
+"""Frozen values with named fields: dataclasses that share all methods except `__init__`.
 
-`dataclass(frozen=True)` writes six methods for every class and compiles them whenever a program starts, 0.7 ms a
-class; a plan loads a hundred of them before it reads its first price. A record is the same to whoever uses it
-(`fields`, `replace`, `field`, `__post_init__`, inheritance between records) and takes a fifth of that. What no command
-loads at its start may as well be a frozen dataclass.
+`dataclass(frozen=True)` writes six methods for every class and compiles them at each program start, 0.7 ms a
+class; a plan loads a hundred of them before it reads its first price. A record offers the same interface
+(`fields`, `replace`, `field`, `__post_init__`, inheritance between records) in a fifth of that time. Classes that no
+command loads at its start can be frozen dataclasses.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ def record(cls: Class, /) -> Class: ...
 def record(*, slots: bool = True, eq: bool = True) -> Callable[[Class], Class]: ...
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, Field))
 def record(cls: Any = None, /, *, slots: bool = True, eq: bool = True) -> Any:
-    """Make a class a record: nothing of it changes, equal fields make it equal, and it is made with named arguments.
+    """Make a class a record: immutable, equal if its fields are equal, and constructed with named arguments.
 
     `slots=False` for a class with cached properties; `eq=False` for a class whose instances equal only themselves.
 
@@ -52,13 +52,13 @@ def _as_record(cls: Any, *, slots: bool, eq: bool) -> Any:
 
 
 def _reader(every: Iterable[Field[Any]]) -> Callable[[Any], Any]:
-    """What gives the values of some fields, to be compared."""
+    """A function that returns the values of some fields, for comparisons."""
     names = [field_.name for field_ in every]
     return attrgetter(*names) if names else type
 
 
 def _first_init(cls: type, every: tuple[Field[Any], ...]) -> Callable[..., None]:
-    """What makes the first of a class: it writes the method that makes all others, for half of the classes never do."""
+    """The initial `__init__` of a class: it creates the real one on first use; half of the classes never need one."""
 
     def __init__(self: Any, *words: Any, **values: Any) -> None:  # noqa: N807 - it stands for the class's own
         if cls.__init__ is __init__:  # type: ignore[misc]
@@ -69,7 +69,7 @@ def _first_init(cls: type, every: tuple[Field[Any], ...]) -> Callable[..., None]
 
 
 def _init(cls: type, every: tuple[Field[Any], ...]) -> Callable[..., None]:
-    """The one method that is written for a class, as `dataclass` would: thousands of some classes are made."""
+    """The `__init__` that is generated for a class, as `dataclass` does: some classes have thousands of instances."""
     known: dict[str, Any] = {"put": object.__setattr__, "MISSING": MISSING}
     words, lines = [], []
     for field_ in every:
@@ -126,8 +126,8 @@ _SHARED: dict[str, Callable[..., Any]] = {
     "__delattr__": _refuse_change,
     "__repr__": _words,
 }
-"""The methods that all records have."""
+"""The methods that all records share."""
 _EQUALITY: dict[str, Callable[..., Any]] = {"__eq__": _equal, "__hash__": _hash}
-"""Those by which equal fields make equal records."""
+"""The methods that make records with equal fields equal."""
 _STATE: dict[str, Callable[..., Any]] = {"__getstate__": _state, "__setstate__": _restore}
-"""Those by which what has slots is copied."""
+"""The methods that copy records with slots."""

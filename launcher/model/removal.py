@@ -1,4 +1,4 @@
-"""The removal of a cluster: which stacks go, what stays, and its cost."""
+"""The removal of a cluster: the deleted stacks, the retained resources, and their cost."""
 
 from decimal import Decimal
 from enum import StrEnum
@@ -8,7 +8,7 @@ from launcher.model.record import record
 
 
 class RetainedKind(StrEnum):
-    """What kind of thing stays."""
+    """The kind of a retained resource."""
 
     CHECKPOINTS = "checkpoints"
     NETWORK = "network"
@@ -24,10 +24,10 @@ class RetainedKind(StrEnum):
 
 @record
 class Retained:
-    """One thing that stays, and why.
+    """One retained resource, and the reason.
 
-    `gib` is its size, None where it has none or nobody looked. `usd_per_month` is None where there is no price, with
-    the reason in `unpriced`; both are None for what is not this cluster's to pay.
+    `gib` is its size, None without a size or if it was not checked. `usd_per_month` is None without a price, with
+    the reason in `unpriced`; both are None if this cluster does not pay for the resource.
     """
 
     kind: RetainedKind
@@ -40,7 +40,7 @@ class Retained:
 
 @record
 class Created:
-    """A thing that a cluster has made: its id or name, the command that deletes it, and a volume's type and GiB."""
+    """A resource that a cluster created: its id or name, the command that deletes it, and a volume's type and GiB."""
 
     kind: RetainedKind
     name: str
@@ -51,11 +51,11 @@ class Created:
 
 @record
 class Removal:
-    """A cluster or an endpoint taken down, or about to be.
+    """A removed cluster or endpoint, or one about to be removed.
 
-    `stacks` are the names of those that go, in the order of their going, and the state of each; `instances` the
-    cluster's running machines by type before it went. `endpoint` says that it is one. Of a plan whose jobs went to a
-    cluster that exists, `on` is that cluster, and `jobs` are those that go, with the state of each.
+    `stacks` are the names of the deleted stacks, in order of deletion, with the state of each; `instances` the
+    cluster's running instances by type before the removal. `endpoint` marks an endpoint. For a plan whose jobs ran on
+    an existing cluster, `on` is that cluster, and `jobs` are the removed jobs, with the state of each.
     """
 
     cluster: str
@@ -70,10 +70,10 @@ class Removal:
 
     @property
     def usd_per_month(self) -> Decimal:
-        """What stays, as far as it is priced."""
+        """The monthly cost of the retained resources that have a price."""
         return sum_usd(retained.usd_per_month for retained in self.kept)
 
     @property
     def incomplete(self) -> bool:
-        """Whether something that stays and is paid for has no price."""
+        """Whether a retained resource that costs money has no price."""
         return any(retained.unpriced is not None for retained in self.kept)

@@ -23,7 +23,7 @@ class RunStatus(StrEnum):
 
     @property
     def words(self) -> str:
-        """What a job did: it failed, was cancelled or interrupted, or was stopped at its budget."""
+        """The result of a job in words: failed, cancelled or interrupted, or stopped at its budget."""
         texts = {status: f"was {status.value}" for status in (RunStatus.CANCELLED, RunStatus.INTERRUPTED)}
         texts[RunStatus.STOPPED] = "was stopped at its budget"
         return texts.get(self, self.value)
@@ -54,27 +54,27 @@ class Attempt:
 
 @record
 class BudgetStop:
-    """A job that was stopped because its sum was used up: what was spent of what, and the newest whole checkpoint."""
+    """A job that was stopped because its spending limit was reached: the reason, and the newest complete checkpoint."""
 
     reason: str
     checkpoint_step: int | None
 
     @property
     def words(self) -> str:
-        """What happened, and how to go on."""
+        """The stop and the next step, in words."""
         saved = "no checkpoint" if self.checkpoint_step is None else f"checkpoint of step {self.checkpoint_step}"
         return f"stopped at the budget: {self.reason}, {saved}; {self.next}"
 
     @property
     def next(self) -> str:
-        """How to go on."""
+        """The next step for the user."""
         where = "it starts again" if self.checkpoint_step is None else f"it resumes from step {self.checkpoint_step}"
         return f"raise budget.stop_at_usd and launch again: {where}"
 
 
 @record
 class StoredCheckpoints:
-    """What a job that was to store checkpoints has stored: how many, of which layout, and what the agent said of it."""
+    """The checkpoints that a job stored: their number, their layout, and the problems that the agent reported."""
 
     count: int
     layout: str | None = None
@@ -82,7 +82,7 @@ class StoredCheckpoints:
 
     @property
     def words(self) -> str:
-        """How many of which layout."""
+        """The number and layout in words."""
         if not self.count:
             return "none stored"
         return f"{self.count:,} stored" + (f", layout {self.layout}" if self.layout else "")
@@ -90,9 +90,9 @@ class StoredCheckpoints:
 
 @record
 class EndpointReport:
-    """An endpoint that came into service as it was asked for, and its answer, None where nobody asked.
+    """An endpoint that is in service as requested, and its answer, None if no request was sent.
 
-    `url` is the base URL of OpenAI clients, None where it takes no chat.
+    `url` is the base URL of OpenAI clients, None if the endpoint supports no chat.
     """
 
     name: str
@@ -107,9 +107,9 @@ class EndpointReport:
 
 @record
 class Billable:
-    """What a service bills of a run, beside the quote: seconds of each instance at the rate on demand, and dollars.
+    """The billing of a run by its service, next to the quote: seconds per instance at the on-demand rate, and dollars.
 
-    `usd` and `quoted_seconds` are None where the quote has no rate on demand, or capacity was paid for before.
+    `usd` and `quoted_seconds` are None if the quote has no on-demand rate, or capacity was prepaid.
     """
 
     seconds: int
@@ -120,15 +120,15 @@ class Billable:
 
 @record
 class Report:
-    """One run as it is reported.
+    """The report of one run.
 
-    `usd_per_hour` is the quoted rate of all nodes; `usd_at_quoted_rate` is what the hours used would cost at it, and
-    `usd_used` what they cost by every line of the quote. `left_up_usd_per_hour` is billed until `slipway down`.
-    `simulated` says that the machines were stand-ins, so that their hours say nothing of the quoted ones. `endpoint` is
-    what a serving plan deployed; None for a cluster, and where none came into service. `stopped` says that the budget
-    ended it. `stored` is None where the plan asks for no checkpoints.
-    `billable_time` is what the job's service says that it bills, None where none does or before it has ended.
-    `running_h` is how long the attempt that runs has run at the moment of asking, and is written nowhere.
+    `usd_per_hour` is the quoted rate of all nodes; `usd_at_quoted_rate` is the cost of the used hours at this rate, and
+    `usd_used` their cost by every line of the quote. `left_up_usd_per_hour` is billed until `slipway down`.
+    `simulated` means that the nodes were emulated, so their hours are not comparable with the quote. `endpoint` is
+    the deployed endpoint of a serving plan; None for a cluster, or if none came into service. `stopped` means that
+    the budget ended the run. `stored` is None if the plan requests no checkpoints.
+    `billable_time` is the time that the job's service bills, None without such a service or before the job has ended.
+    `running_h` is the time that the current attempt has run at the moment of the query; it is never stored.
     """
 
     name: str
@@ -153,19 +153,19 @@ class Report:
 
     @property
     def actual_hours(self) -> float:
-        """Wall hours of all attempts, with those so far of the one that runs."""
+        """Wall hours of all attempts, including the current one so far."""
         return sum(attempt.hours for attempt in self.attempts) + self.running_h
 
     @property
     def usd_at_quoted_rate(self) -> Decimal | None:
-        """The hours used, at the quoted rate of all nodes."""
+        """The used hours at the quoted rate of all nodes."""
         if self.usd_per_hour is None:
             return None
         return (self.usd_per_hour * Decimal(repr(self.actual_hours))).quantize(Decimal("0.0001"))
 
     @property
     def billable(self) -> Billable | None:
-        """What the service bills beside what the quote counts on: the start-up and the job's hours."""
+        """The billed time of the service, compared with the quote's start-up and job hours."""
         time = self.billable_time
         if time is None:
             return None
@@ -182,19 +182,19 @@ class Report:
 
     @property
     def cost(self) -> RunCost | None:
-        """What hours cost by the quote; None without a total, for an endpoint, and before the first attempt ends."""
+        """The cost by the quote as a function of hours; None without a total, for an endpoint, and before any hours."""
         if self.endpoint is not None or not self.actual_hours:
             return None
         return run_cost(self.quoted_usd, self.quoted_hours, self.usd_per_hour, self.rates)
 
     @property
     def usd_used(self) -> Decimal | None:
-        """What the run cost, and of one that runs what it has cost until now; nothing before its first attempt."""
+        """The cost of the run, or of a running one its cost so far; 0 before its first attempt."""
         if self.cost is not None:
             return self.cost.spent(self.actual_hours) if self.running_h else self.cost.used(self.actual_hours)
         return None if self.usd_per_hour is None else Decimal(0)
 
     @property
     def usd_unused(self) -> Decimal:
-        """What the run left of a prepaid fee, for other runs of the same reservation."""
+        """The part of a prepaid fee that the run leaves to other runs of the same reservation."""
         return Decimal(0) if self.cost is None else self.cost.unused(self.actual_hours)

@@ -42,10 +42,10 @@ from launcher.model.workload import Workload
 
 TAG_KEY = r"(?!(?:aws|AWS|slipway|parallelcluster):)[A-Za-z0-9 _.:/=+@-]{1,128}"
 TAG_VALUE = Text(pattern=r"[A-Za-z0-9 _.:/=+@-]{0,256}", form="at most 256 letters, digits, spaces and _.:/=+-@")
-"""What every service takes in a tag (AWS Tagging user guide, tag naming limits); keys that begin with aws: or with
-Slipway's and ParallelCluster's own prefixes are theirs."""
+"""The tag format that every service accepts (AWS Tagging user guide, tag naming limits); keys that begin with aws: or
+with Slipway's and ParallelCluster's own prefixes are reserved."""
 MOST_TAGS = 40
-"""A resource has at most 50 (the same); the rest is for Slipway, ParallelCluster and CloudFormation."""
+"""A resource has at most 50 tags (same source); the rest is for Slipway, ParallelCluster and CloudFormation."""
 NAME = Text(pattern=r"[a-z0-9-]{1,40}", form="1 to 40 of a-z, 0-9 and -")
 S3_FORM = r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?"
 S3_URI = Text(pattern=S3_FORM, form="s3://bucket/prefix")
@@ -69,7 +69,7 @@ ENDPOINT = Text(
     form="a service such as ssm, ssmmessages, ec2 or logs",
 )
 KUBERNETES_NAME = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
-"""What Kubernetes calls a label of DNS: names of namespaces, and of Kueue's queues and priorities."""
+"""The format of a DNS label in Kubernetes: names of namespaces, and of Kueue's queues and priorities."""
 SSH_HOST = Text(
     pattern=r"(?!-)[A-Za-z0-9._:@%-]{1,255}",
     form="a host name, an address, or a Host of ~/.ssh/config, of letters, digits and . _ : @ % -",
@@ -82,7 +82,7 @@ RESERVATION_ID = Text(pattern=r"cr-[0-9a-f]{8,17}", form="cr- and 8 to 17 hexade
 
 
 DEFAULT_QUALIFIER = "hnb659fds"
-"""What `security.qualifier` stands for where it is null (aws-cdk-lib 2.275.0,
+"""The value of `security.qualifier` if it is null (aws-cdk-lib 2.275.0,
 core/lib/stack-synthesizers/default-synthesizer.js, DEFAULT_QUALIFIER)."""
 
 
@@ -96,7 +96,7 @@ class NodeRange:
 
 @record
 class TargetRequest:
-    """Where it should run."""
+    """The deployment target."""
 
     kind: tuple[TargetKind, ...] | None = setting(None, Open(item=Choice(words=TargetKind)), "AWS service to deploy on")
     region: tuple[str, ...] | None = setting(None, Open(item=Text()), "AWS region; any: every region except GovCloud")
@@ -144,7 +144,7 @@ class TargetRequest:
 
 @record
 class SubnetFacts:
-    """What the launcher found out about an existing subnet; nothing is looked up later."""
+    """The facts about an existing subnet that Slipway read; Slipway does not query them again."""
 
     id: str = setting(MISSING, SUBNET_ID, "subnet id")
     az_id: str = setting(MISSING, Text(), "availability zone id of the subnet")
@@ -154,7 +154,7 @@ class SubnetFacts:
 
 @record
 class NetworkRequest:
-    """The network: a new one, one that clusters share, or one that exists."""
+    """The network: a new one, one that clusters share, or an existing one."""
 
     name: str | None = setting(
         None, Nullable(item=NAME), "name of a network that several clusters share; null: a network of this cluster only"
@@ -185,7 +185,7 @@ class NetworkRequest:
 
 @record
 class StorageRequest:
-    """Disks, file systems and login machines."""
+    """Disks, file systems and login nodes."""
 
     lustre_gib: int = setting(0, Whole(minimum=0), "size of FSx for Lustre in GiB; 0: no file system")
     lustre_mb_s_per_tib: int = setting(
@@ -209,7 +209,7 @@ class StorageRequest:
 
 @record
 class RoleRequest:
-    """Roles of the account that take the place of those which the stacks would make; null: the stack's own."""
+    """Existing roles that replace those which the stacks would create; null: the stack's own role."""
 
     nodes: str | None = setting(
         None,
@@ -224,7 +224,7 @@ class RoleRequest:
 
 @record
 class SecurityRequest:
-    """What the account demands of every role and stack."""
+    """The account's requirements for every role and stack."""
 
     permissions_boundary_arn: str | None = setting(
         None, Nullable(item=Text(pattern=r"arn:.+", form="an ARN")), "permissions boundary of every role"
@@ -245,7 +245,7 @@ class SecurityRequest:
 
 @record
 class Reservation:
-    """A Capacity Block or an on-demand capacity reservation that exists."""
+    """An existing Capacity Block or on-demand capacity reservation."""
 
     id: str = setting(MISSING, RESERVATION_ID, "capacity reservation id")
     starts_at: datetime | None = setting(None, Nullable(item=Instant()), "start time")
@@ -256,7 +256,7 @@ class Reservation:
 
 @record
 class TrainingPlanReference:
-    """A SageMaker training plan that exists."""
+    """An existing SageMaker training plan."""
 
     arn: str = setting(
         MISSING,
@@ -274,7 +274,7 @@ class TrainingPlanReference:
 
 @record
 class Credit:
-    """Promotional credit that pays before cash does."""
+    """Promotional credit, used before cash."""
 
     pool: str = setting(MISSING, Text(), "name of the credit")
     usd: Decimal = setting(MISSING, Usd(), "remaining dollars")
@@ -283,7 +283,7 @@ class Credit:
 
 @record
 class PurchaseRequest:
-    """How the compute may be paid for."""
+    """The allowed purchase options of the compute."""
 
     option: tuple[PurchaseOption, ...] | None = setting(
         None, Open(item=Choice(words=PurchaseOption)), "purchase option"
@@ -319,7 +319,7 @@ class PurchaseRequest:
 
 @record
 class Tracker:
-    """A file beside the checkpoints that names the newest whole one, as some frameworks keep it."""
+    """A file next to the checkpoints that names the newest complete one, as some frameworks write it."""
 
     file: str = setting(MISSING, Text(pattern=r"[^/]+", form="a file name"), "name of the tracker file")
     text: str = setting("{step}", Text(), "content of the tracker file, with {step} or {name}")
@@ -327,7 +327,7 @@ class Tracker:
 
 @record
 class CheckpointPolicy:
-    """How progress is kept."""
+    """How a job's progress is stored."""
 
     uri: str | None = setting(
         None, Auto(item=PLACE), "location of the checkpoints; auto: the cluster's checkpoint bucket"
@@ -367,17 +367,17 @@ class CheckpointPolicy:
 
     @property
     def store_uri(self) -> str | None:
-        """Where Slipway stores a job's files and checkpoints; None: in the cluster's own store."""
+        """The location of a job's files and checkpoints that Slipway stores; None: the cluster's own store."""
         return None if self.mode is CheckpointMode.OWN else self.uri
 
     @property
     def own_uri(self) -> str | None:
-        """Where the trainer keeps its checkpoints itself (mode own); None with any other mode."""
+        """The location of checkpoints that the trainer stores itself (mode own); None with any other mode."""
         return self.uri if self.mode is CheckpointMode.OWN else None
 
     @property
     def foreign_store_uri(self) -> str | None:
-        """Where the files of a job go on a cluster that Slipway did not deploy; None: the plan names no place in S3."""
+        """The location of a job's files on a cluster that Slipway did not deploy; None: the plan names no S3 URI."""
         own = self.own_uri
         if own is None:
             return self.uri
@@ -386,7 +386,7 @@ class CheckpointPolicy:
 
 @record
 class Budget:
-    """What may be spent; checked on the high estimate."""
+    """The spending limits; checked against the high estimate."""
 
     max_usd: Decimal | None = setting(
         None,
@@ -403,7 +403,7 @@ class Budget:
 
 @record
 class Guardrails:
-    """What stops the meter in the account."""
+    """The guardrails that limit spending in the account."""
 
     ttl_h: float | None = setting(
         None, Nullable(item=Number(above=0)), "hours after a deployment until the guard stops the cluster"
@@ -419,7 +419,7 @@ class Guardrails:
 
 @record
 class Volume:
-    """A volume of a cluster that stands, by the claim to it in the job's namespace."""
+    """A volume of an existing cluster, by its claim in the job's namespace."""
 
     claim: str = setting(
         MISSING,
@@ -431,7 +431,7 @@ class Volume:
 
 @record
 class DataSource:
-    """A folder in S3 that the nodes fetch before the first step of a job."""
+    """A folder in S3 that the nodes download before the first step of a job."""
 
     uri: str = setting(MISSING, S3_URI, "location of the files in S3")
     path: str = setting(MISSING, Text(pattern=ABSOLUTE, form="an absolute path"), "folder for the files on the nodes")
@@ -444,7 +444,7 @@ class DataSource:
 
 @record
 class Step:
-    """A command before or after the job's own, done once per run on the job's own nodes."""
+    """A command before or after the job's own, run once per run on the job's nodes."""
 
     command: tuple[str, ...] = setting(
         MISSING, Many(item=Text(), words=True), "program and arguments; bash runs a string"
@@ -455,7 +455,7 @@ class Step:
 
 @record
 class RunSpec:
-    """The command and what it needs."""
+    """The command and its requirements."""
 
     command: tuple[str, ...] = setting(
         ("python", "train.py"), Many(item=Text(), words=True), "program and arguments; bash runs a string"
@@ -512,7 +512,7 @@ class RunSpec:
 
 @record
 class PlanRequest:
-    """A whole plan file."""
+    """A complete plan file."""
 
     slipway: int = setting(MISSING, Whole(minimum=1, maximum=1), "version of the format: 1")
     name: str = setting(MISSING, NAME, "name of the plan")

@@ -1,21 +1,21 @@
-"""The cost of a run from the lines of its quote: the one function behind every "used $"."""
+"""The cost of a run from the lines of its quote: the single function for every "used $"."""
 
 from decimal import Decimal
 
 from launcher.model.record import record
 
 PLACES = Decimal("0.0001")
-"""Dollars are rounded to this, as the lines of a quote are."""
+"""The rounding of dollars, the same as for the lines of a quote."""
 
 
 @record
 class RunRates:
-    """How the lines of a quote grow, dollars an hour; what is 0 is in no line.
+    """The growth of a quote's lines, in dollars an hour; 0 means no such line.
 
-    `prepaid_usd` is the fee of a whole offering, None where machines are billed by the hour. One more hour of the job
-    adds `beside_usd_per_hour` to the lines beside the machines. `cluster_usd_per_hour` are the lines of what stands as
-    long as the cluster does, `start_h` and `tail_h` the billed hours of the nodes before and after the job: runs that
-    share a cluster share these. `list_usd_per_hour` is what all nodes cost on demand, None where that is not known.
+    `prepaid_usd` is the fee of a complete offering, None if nodes are billed by the hour. One more hour of the job adds
+    `beside_usd_per_hour` to the non-compute lines. `cluster_usd_per_hour` are the lines that last as long as the
+    cluster, `start_h` and `tail_h` the billed hours of the nodes before and after the job: runs that share a cluster
+    share these. `list_usd_per_hour` is the on-demand rate of all nodes, None if unknown.
     """
 
     prepaid_usd: Decimal | None = None
@@ -27,7 +27,7 @@ class RunRates:
 
 
 NO_RATES = RunRates()
-"""Of a quote that does not say how its lines grow: those beside the machines stay as quoted."""
+"""The rates of a quote without growth rates: its non-compute lines stay as quoted."""
 
 
 @record
@@ -40,19 +40,19 @@ class RunCost:
     rates: RunRates = NO_RATES
 
     def beside(self, hours: float) -> Decimal:
-        """Every line but the machines' job hours: start-up, tail, head node, storage, network."""
+        """All lines except the nodes' job hours: start-up, tail, head node, storage, network."""
         machines = self._machines(self.hours) if self.rates.prepaid_usd is None else self.rates.prepaid_usd
         more = self.rates.beside_usd_per_hour * (_exact(hours) - _exact(self.hours))
         return max(Decimal(0), self.usd - machines + more)
 
     def used(self, hours: float) -> Decimal:
-        """What a run of so many job hours bears: of a prepaid fee its hours' share, and the lines beside it."""
+        """The cost that a run of so many job hours bears: its hours' share of a prepaid fee, and the other lines."""
         return (self._machines(hours) + self.beside(hours)).quantize(PLACES)
 
     def spent(self, hours: float) -> Decimal:
-        """What a job that still runs has cost after so many hours: its start-up, and all hourly lines until now.
+        """The cost so far of a job that still runs: its start-up, and all hourly lines until now.
 
-        Still to come, and in `used`: the idle tail, and the lines that are due at the end, such as storage.
+        `used` also includes the idle tail, and the lines that are due at the end, such as storage.
         """
         begun = hours + self.rates.start_h
         machines = self._machines(hours if self.rates.prepaid_usd is not None else begun)
@@ -60,17 +60,17 @@ class RunCost:
         return min(spent, self.used(hours)).quantize(PLACES)
 
     def unused(self, hours: float) -> Decimal:
-        """What such a run leaves of a prepaid fee."""
+        """The part of a prepaid fee that such a run leaves unused."""
         fee = self.rates.prepaid_usd
         return Decimal(0) if fee is None else max(Decimal(0), fee - self._machines(hours)).quantize(PLACES)
 
     def paid(self, hours: float) -> Decimal:
-        """What such a run costs when no other one uses the rest of a prepaid fee: at the quoted hours, the quote."""
+        """The cost of such a run if no other run uses the rest of a prepaid fee; at the quoted hours, the quote."""
         return self.used(hours) + self.unused(hours)
 
     @property
     def an_hour_more(self) -> Decimal:
-        """By how much `paid` grows with each hour of the job."""
+        """The growth of `paid` with each hour of the job."""
         machines = self.usd_per_hour if self.rates.prepaid_usd is None else Decimal(0)
         return machines + self.rates.beside_usd_per_hour
 
@@ -83,7 +83,7 @@ def _exact(hours: float) -> Decimal:
 
 
 def run_cost(usd: Decimal | None, hours: float, usd_per_hour: Decimal | None, rates: RunRates) -> RunCost | None:
-    """The cost of a run by its quote; None where the quote has no total."""
+    """The cost of a run by its quote; None if the quote has no total."""
     if usd is None or usd_per_hour is None:
         return None
     return RunCost(usd=usd, hours=hours, usd_per_hour=usd_per_hour, rates=rates)

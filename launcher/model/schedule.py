@@ -1,4 +1,4 @@
-"""Scheduled scaling: the lines of `serve.schedule`, and which range of instances holds in which hour of the day.
+"""Scheduled scaling: the lines of `serve.schedule`, and the range of instances in each hour of the day.
 
 Times are those of Application Auto Scaling: `at(...)` once, `rate(...)`, and `cron(...)` of six fields, minutes, hours,
 day of the month, month, day of the week and year, one of the two days being `?` (Amazon EventBridge User Guide, cron
@@ -20,11 +20,11 @@ SCHEDULE = re.compile(
     r"(?P<when>(?:cron|rate|at)\([^()]+\)) (?P<least>\d{1,4})-(?P<most>\d{1,4})(?: (?P<timezone>[A-Za-z0-9_+/-]+))?"
 )
 SCHEDULE_FORM = "cron(0 7 ? * MON-FRI *) 2-6 Europe/Berlin"
-"""Times as Application Auto Scaling takes them, a range of instances, and a time zone or nothing for UTC."""
+"""A time in the format of Application Auto Scaling, a range of instances, and a time zone or nothing for UTC."""
 HOURS_A_DAY, MINUTES_AN_HOUR = 24, 60
 MINUTES_A_DAY = HOURS_A_DAY * MINUTES_AN_HOUR
 FIRST_DAY = date(2029, 1, 1)
-"""A Monday at the head of a year of 365 days: the calendar that schedules are laid out on, whatever year they name."""
+"""A Monday at the start of a year of 365 days: the calendar for the layout of schedules, regardless of their year."""
 WEEK, YEAR = 7, 365
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
@@ -39,7 +39,7 @@ _FIELDS = 6
 
 @record
 class ScheduledRange:
-    """A range of instances from a moment on: `when` as Application Auto Scaling takes it, `timezone` None is UTC."""
+    """A range of instances from a time on: `when` in Application Auto Scaling's format, `timezone` None is UTC."""
 
     when: str
     least: int
@@ -48,7 +48,7 @@ class ScheduledRange:
 
 
 class Slot(NamedTuple):
-    """A share of an hour of the day, on the average of the year, with the range of instances that holds in it."""
+    """A share of an hour of the day, averaged over the year, with its range of instances."""
 
     share: float
     least: int
@@ -56,7 +56,7 @@ class Slot(NamedTuple):
 
 
 class _Cron(NamedTuple):
-    """A cron expression: the minutes of a day it fires at, and its fields of days."""
+    """A cron expression: the minutes of a day at which it fires, and its day fields."""
 
     minutes: tuple[int, ...]
     days: str
@@ -70,7 +70,7 @@ class _Cron(NamedTuple):
 
 
 def scheduled(line: str) -> ScheduledRange | None:
-    """One line of `schedule`; None where it is not of the form.
+    """One line of `schedule`; None if the line is invalid.
 
     >>> scheduled("cron(0 19 * * ? *) 0-2").most, scheduled("at night: 2")
     (2, None)
@@ -84,18 +84,18 @@ def scheduled(line: str) -> ScheduledRange | None:
 
 
 def timezones(lines: Sequence[str]) -> tuple[str, ...]:
-    """The time zones that a schedule names, in its order, UTC where a line names none."""
+    """The time zones that a schedule names, in its order, UTC for lines without one."""
     ranges = (scheduled(line) for line in lines)
     return tuple(dict.fromkeys(range_.timezone or "UTC" for range_ in ranges if range_ is not None))
 
 
 @cache
 def hours_of_day(lines: tuple[str, ...]) -> tuple[tuple[Slot, ...], ...]:
-    """The ranges of every hour of the day by the share of the year's days that they hold; empty without a schedule.
+    """The ranges of every hour of the day, each with its share of the year's days; empty without a schedule.
 
-    Hours are those of the schedule's own time zone. Of a schedule that only has `at(...)`, the last range holds always,
-    since nothing ends it; beside times that come back, one that comes once is left out. Of ranges that are set in the
-    same minute the larger holds.
+    Hours are those of the schedule's own time zone. In a schedule with only `at(...)`, the last range always holds,
+    because nothing ends it; next to recurring times, one-time entries are ignored. Of ranges that are set in the
+    same minute the larger one holds.
 
     >>> hours_of_day(("cron(30 7 ? * MON-FRI *) 2-6", "cron(0 19 ? * MON-FRI *) 0-0"))[7][0]
     Slot(share=0.6428571428571429, least=0, most=0)
@@ -116,7 +116,7 @@ def hours_of_day(lines: tuple[str, ...]) -> tuple[tuple[Slot, ...], ...]:
 
 
 def moment_of(when: str) -> datetime | None:
-    """When a time that comes once is, in the schedule's own zone; None for one that comes back, or is no date.
+    """The moment of a one-time entry, in the schedule's own zone; None for a recurring entry or an invalid date.
 
     >>> moment_of("at(2027-02-28T07:00:00)").day, moment_of("at(2027-02-29T07:00:00)")
     (28, None)
@@ -129,7 +129,7 @@ def moment_of(when: str) -> datetime | None:
 
 
 def _refused(when: str) -> bool:
-    """Whether Application Auto Scaling takes no such time."""
+    """Whether Application Auto Scaling refuses the time."""
     if when.startswith("at("):
         return moment_of(when) is None
     return _RATE.fullmatch(when) is None if when.startswith("rate(") else _cron(when) is None
@@ -157,7 +157,7 @@ def _named(field: str, names: Sequence[str]) -> str:
 
 
 def _numbers(field: str, first: int, last: int, names: Sequence[str] = ()) -> set[int]:
-    """The numbers of a field: `*`, lists, ranges and steps; empty where it is out of form or of bounds."""
+    """The numbers of a field: `*`, lists, ranges and steps; empty if it is invalid or out of bounds."""
     numbers: set[int] = set()
     for piece in _named(field, names).split(","):
         parts = re.fullmatch(r"(?:(\*)|(\d{1,4})(?:-(\d{1,4}))?)(?:/([1-9]\d{0,3}))?", piece)
@@ -204,7 +204,7 @@ def _is_weekday(cron: _Cron, day: date) -> bool:
 
 
 def _working_day(day: date, day_of_month: int, last: int) -> int:
-    """The day of a month nearest to a wanted one that is neither a Saturday nor a Sunday."""
+    """The weekday (Monday to Friday) of a month nearest to a wanted day."""
     near = day.replace(day=min(day_of_month, last))
     if near.isoweekday() == 6:  # noqa: PLR2004 - Saturday
         return near.day - 1 if near.day > 1 else near.day + 2
@@ -214,14 +214,14 @@ def _working_day(day: date, day_of_month: int, last: int) -> int:
 
 
 def _beats(when: str, days: int) -> range:
-    """The minutes at which a rate fires, counted from midnight: AWS counts from when the action was made."""
+    """The minutes at which a rate fires, counted from midnight; AWS counts from the creation of the action."""
     match = _RATE.fullmatch(when)
     assert match is not None  # noqa: S101 - `scheduled` has let it through
     return range(0, days * MINUTES_A_DAY, int(match[1]) * _UNIT[match[2]])
 
 
 def _folded(events: Sequence[tuple[int, int, int]], days: int) -> tuple[tuple[Slot, ...], ...]:
-    """Ranges from moments on, by the hours of the day that they fill; the last goes on at the beginning."""
+    """Ranges from their start times, by the hours of the day that they fill; the last wraps around to the beginning."""
     totals: list[dict[tuple[int, int], int]] = [defaultdict(int) for _ in range(HOURS_A_DAY)]
     ends = [*(event[0] for event in events[1:]), events[0][0] + days * MINUTES_A_DAY]
     for (start, *held), end in zip(events, ends, strict=True):

@@ -1,4 +1,4 @@
-"""The JSON Schema of a plan file and the commented file that `init` writes, both read off the request types."""
+"""The JSON Schema of a plan file and the commented file that `init` writes, both derived from the request types."""
 
 import json
 from dataclasses import MISSING, Field, fields
@@ -10,9 +10,9 @@ from launcher.model.request import PlanRequest
 from launcher.model.workload import ServingWorkload, TrainingWorkload
 
 SCHEMA_ID = "urn:slipway:plan:1"
-"""The name of the plan file's schema; it lies at no address."""
+"""The name of the plan file's schema; it has no address."""
 SCHEMA_FILE = "slipway-plan.schema.json"
-"""What a plan file's first line calls the schema that an editor reads: `slipway schema` prints it."""
+"""The file name of the schema in a plan file's first line, for editors: `slipway schema` prints the schema."""
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -163,7 +163,7 @@ def _default(field_: Field[Any]) -> Any:
 
 
 def _yaml(value: Any) -> str:
-    """A default as YAML writes it."""
+    """A default in YAML."""
     if isinstance(value, list):
         return "[" + ", ".join(value) + "]"
     return value if isinstance(value, str) else json.dumps(value)

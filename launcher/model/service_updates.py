@@ -1,4 +1,4 @@
-"""What HyperPod and EKS let a cluster's update change, beside CloudFormation's create-only properties.
+"""The changes that HyperPod and EKS allow in a cluster's update, besides CloudFormation's create-only properties.
 
 HyperPod: "To update an existing instance group, you must match the instance type you initially specified" (developer
 guide, Updating SageMaker HyperPod cluster configuration, of Slurm and of EKS, 2026-11). EKS: one minor version up at a
@@ -42,14 +42,14 @@ def hyperpod_groups(old: Properties, new: Properties) -> Iterator[KeyChange]:
 
 
 def head_group(properties: Properties) -> str | None:
-    """The instance type, as EC2 names it, of a HyperPod cluster's controller or system group."""
+    """The EC2 instance type of a HyperPod cluster's controller or system group."""
     groups = properties["InstanceGroups"]
     types = (group["InstanceType"] for group in groups if group["InstanceGroupName"] in (CONTROLLER, SYSTEM))
     return next((str(type_name).removeprefix("ml.") for type_name in types), None)
 
 
 def eks_version(old: Properties, new: Properties) -> Iterator[KeyChange]:
-    """The Kubernetes version of a control plane."""
+    """The change of a control plane's Kubernetes version."""
     was, becomes = str(old.get("Version")), str(new.get("Version"))
     if was != becomes:
         step = int(becomes.partition(".")[2]) - int(was.partition(".")[2])

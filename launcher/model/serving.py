@@ -1,4 +1,4 @@
-"""What serving is computed from and what comes out: a model as it is served, coefficients, measured rows, estimates."""
+"""Inputs and results of serving estimates: a served model, coefficients, measured rows, estimates."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -18,7 +18,7 @@ from launcher.model.workload import ServingWorkload
 class ServedModel:
     """A model as an engine sees it; `params_b` in 1e9, `kv_values_per_token` cached elements over all layers.
 
-    `assumed` says which dimensions stand in for ones that were not given.
+    `assumed` names the dimensions that were not given and are estimated.
     """
 
     name: str
@@ -36,12 +36,12 @@ class ServedModel:
 
 @record
 class Copy:
-    """One copy of a model on the chips that share it, with the load it is under.
+    """One copy of a model on the chips that share it, with its load.
 
-    `tensor_parallel` counts NeuronCores, two a chip, or GPUs. `batch` is how many requests are decoded together: on
-    Neuron what is compiled, which costs the same when it is not full; on GPUs what is live. `sequence` is the longest
-    request with its answer, tokens; on Neuron it is compiled too. `software` is one of those in
-    launcher.planning.serving.software. `weight_bytes` are a parameter's, `cache_bytes` a cached element's.
+    `tensor_parallel` counts NeuronCores, two a chip, or GPUs. `batch` is the number of requests decoded together: on
+    Neuron the compiled batch, which costs the same when it is not full; on GPUs the live requests. `sequence` is the
+    longest request with its answer, tokens; on Neuron it is compiled too. `software` is a constant of
+    launcher.planning.serving.software. `weight_bytes` are per parameter, `cache_bytes` per cached element.
     """
 
     model: ServedModel
@@ -61,10 +61,10 @@ class Copy:
 
 @record(eq=False)
 class ServingFacts:
-    """The fitted numbers behind every serving estimate, and the measured rows that go before them.
+    """The fitted numbers behind every serving estimate, and the measured rows that take precedence over them.
 
     `neuron` and `gpu` are coefficients by name (`launcher.planning.serving.neuron`, `.gpu`). `spread` is by the same
-    two families: how far eight in ten measured rows lie from an estimate made without their model, as a logarithm.
+    two families: the distance of eight in ten measured rows from an estimate made without their model, as a logarithm.
     `rows_by_chip` counts the rows behind each accelerator.
     """
 
@@ -80,8 +80,8 @@ class ServingFacts:
 class MeasuredServing:
     """One measurement that a plan can match: `tokens_per_s` are output tokens of all `copies` of an instance together.
 
-    They are input tokens of an embedding model. `own` is a load test of one's own endpoint, which stands for its
-    instance type and no other; `accelerator` is empty then. `sequence` is 0 where it is not known.
+    They are input tokens of an embedding model. `own` is a load test of the user's own endpoint, which applies only to
+    its instance type; `accelerator` is empty then. `sequence` is 0 if unknown.
     """
 
     model: str
@@ -103,13 +103,13 @@ class MeasuredServing:
 
     @property
     def own(self) -> bool:
-        """Whether it is a load test of one's own endpoint."""
+        """Whether the row is a load test of the user's own endpoint."""
         return bool(self.instance_type)
 
 
 @record
 class Layout:
-    """How an instance is filled: `copies` of the model, each on `tensor_parallel` cores or GPUs, `batch` at once."""
+    """How copies fill an instance: `copies` of the model, each on `tensor_parallel` cores or GPUs with `batch`."""
 
     tensor_parallel: int
     copies: int
@@ -119,10 +119,10 @@ class Layout:
 
 @record
 class ServingEstimate:
-    """What one instance serves when it is full.
+    """The throughput of one full instance.
 
     `tokens_per_s` are output tokens of all its copies (input tokens for an embedding model), `requests_per_s` the
-    middle of the same in requests. `ttft_ms` and `tpot_ms` are expected at that load, None where there is none.
+    middle value in requests. `ttft_ms` and `tpot_ms` are expected at that load, None if not applicable.
     """
 
     layout: Layout
@@ -132,21 +132,21 @@ class ServingEstimate:
     tpot_ms: float | None
     measured: bool
     source: str = ""
-    """Of a measured row."""
+    """The source of a measured row."""
 
     @property
     def basis(self) -> str:
-        """What it rests on, in a word."""
+        """The basis of the estimate, in a word."""
         return "measured" if self.measured else "estimated"
 
 
 @record
 class ServingChoices:
-    """What can carry a serving plan: ways to buy machines, what one of each type serves, and Bedrock.
+    """The options that can serve a plan: ways to buy instances, the estimates of each type, and Bedrock.
 
     `estimates` are those of every layout that may be the cheapest, the fastest first, by the name of the type.
-    `weights_gb` (1e9 bytes) are 0 for a model whose weights nobody has but Bedrock. `bedrock_id` is None where Bedrock
-    does not have the model, or the plan leaves it out.
+    `weights_gb` (1e9 bytes) are 0 for a model whose weights only Bedrock has. `bedrock_id` is None if Bedrock does not
+    have the model, or the plan excludes Bedrock.
     """
 
     serve: ServingWorkload
@@ -159,11 +159,11 @@ class ServingChoices:
 
 @record
 class BedrockPrice:
-    """What Bedrock charges for a model, dollars per million tokens; None where no price is known.
+    """Bedrock's price of a model, dollars per million tokens; None if no price is known.
 
-    `profile` is the inference profile ("us", "eu", "global") or nothing; `region` is empty where one price holds
-    wherever the model is offered. `deprecation` is the day after which AWS no longer offers it. `parts` are the prices
-    of tokens that come from a prompt cache or are written to it, and of long requests, by the names of the data file.
+    `profile` is the inference profile ("us", "eu", "global") or empty; `region` is empty if one price holds for all
+    regions of the model. `deprecation` is the day after which AWS no longer offers it. `parts` are the prices
+    of tokens that are read from or written to a prompt cache, and of long requests, by the names of the data file.
     """
 
     model_id: str
@@ -201,7 +201,7 @@ class BedrockPrice:
 
 @record
 class ImportPrice:
-    """What imported weights cost in a region, dollars a custom model unit: a minute that a copy runs, and a month."""
+    """The cost of imported weights in a region, dollars a custom model unit: a minute that a copy runs, and a month."""
 
     region: str
     usd_per_unit_minute: Decimal
@@ -213,33 +213,33 @@ class ImportPrice:
 
 @record
 class BedrockTerms:
-    """How a candidate is bought from Bedrock."""
+    """The terms of a Bedrock candidate."""
 
     model_id: str
     profile: str
     mode: BedrockMode
     same_weights: str
-    """The open model whose weights these are; empty for a closed model."""
+    """The open model with these weights; empty for a closed model."""
     input_usd_per_million: Decimal | None
     output_usd_per_million: Decimal | None
     region_seen: bool = True
-    """Whether some price of Bedrock names the region."""
+    """Whether any Bedrock price names the region."""
     cached_usd_per_million: Decimal | None = None
-    """Of input that a prompt cache holds; None where no price of it is known, or none is asked for."""
+    """Price of input read from a prompt cache; None if no price is known, or the plan uses no cache."""
     cheaper: str = ""
-    """A profile at a lower price that the plan leaves open, in words."""
+    """A cheaper profile that the plan leaves open, in words."""
     end: AnnouncedEnd | None = None
-    """The model's, where AWS has announced one."""
+    """The announced end of the model, if any."""
 
     @property
     def inference_id(self) -> str:
-        """What a request names: the model, or its inference profile."""
+        """The name in a request: the model, or its inference profile."""
         return f"{self.profile}.{self.model_id}" if self.profile else self.model_id
 
 
 @record
 class Instances:
-    """Instances over a day: the fewest and the most at once, and the mean that is paid for."""
+    """Instances over a day: the lowest and highest number, and the mean that is billed."""
 
     least: float
     mean: float
@@ -250,8 +250,8 @@ class Instances:
 class ServingOutlook:
     """A candidate's month of serving.
 
-    `tokens_per_s` is what one instance can put out; `utilisation` the share of the paid capacity that is used; both are
-    None on Bedrock. `idle_usd_per_month` is what the unused share costs.
+    `tokens_per_s` is the maximum output of one instance; `utilisation` the used share of the paid capacity; both
+    are None on Bedrock. `idle_usd_per_month` is the cost of the unused share.
     """
 
     tokens_per_s: float | None

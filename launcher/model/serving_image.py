@@ -1,4 +1,4 @@
-"""Container images that serve a model, and what each of them is known to take."""
+"""Container images that serve a model, and the known support of each."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -11,10 +11,10 @@ from launcher.model.record import record
 class ServingImage:
     """One pinned image.
 
-    `role` is "engine" for what serves, "device-plugin" for what shows a node's chips to Kubernetes. `task` None is
-    every task, `families` and `regions` empty are every model family and every region of the registry. `sdk` is the
-    release of the Neuron SDK in it, `ami` the InferenceAmiVersion whose driver it needs on SageMaker; both None where
-    there is none.
+    `role` is "engine" for a serving image, "device-plugin" for one that exposes a node's chips to Kubernetes. `task`
+    None means every task; empty `families` and `regions` mean every model family and every region of the registry.
+    `sdk` is its Neuron SDK release, `ami` the InferenceAmiVersion whose driver it needs on SageMaker; both None if not
+    applicable.
     """
 
     name: str
@@ -41,16 +41,16 @@ class ServingImages:
     accounts: Mapping[str, str]
 
     def engine(self, target: TargetKind, chip: str, task: ServingTask) -> ServingImage | None:
-        """What serves on a chip; None where nothing is pinned for it."""
+        """The serving image for a chip; None if none is pinned."""
         images = (image for image in self.images if target in image.platforms and image.task in (None, task))
         return next((image for image in images if image.role == "engine" and chip in image.chips), None)
 
     def device_plugin(self, chip: str) -> ServingImage | None:
-        """What shows a chip to Kubernetes; None where the chip's own operator does."""
+        """The image that exposes a chip to Kubernetes; None if the chip's own operator does."""
         return next((image for image in self.images if image.role == "device-plugin" and chip in image.chips), None)
 
     def uri(self, image: ServingImage, region: str) -> str | None:
-        """Where an image is pulled from in a region; None where the registry does not have it."""
+        """The pull URI of an image in a region; None if the registry does not have the image."""
         if image.repository.startswith("public.ecr.aws/"):
             return f"{image.repository}:{image.tag}"
         account = self.accounts.get(region)

@@ -1,4 +1,4 @@
-"""Sizes Slipway chooses when the plan leaves them open; the bill and the templates both take them from here."""
+"""Sizes that Slipway chooses when the plan leaves them open; the bill and the templates both use these."""
 
 HEAD_NODES = ((16, "m6i.xlarge"), (64, "m6i.2xlarge"), (10_000, "m6i.4xlarge"))
 """Head node by the largest number of compute nodes it schedules. ParallelCluster's guidance is a type that grows with
@@ -8,9 +8,9 @@ HEAD_ROOT_GIB = 100
 """Root volume of the head node, GiB; it holds the shared home folder and the job folders."""
 COMPUTE_ROOT_GIB = 100
 """Root volume of a compute node, GiB: the ParallelCluster image and a container or two; checkpoints go to NVMe.
-HyperPod's is as large, and its size is not the caller's to choose (aws-samples/awsome-distributed-training#187)."""
+HyperPod's is as large, and the caller cannot choose its size (aws-samples/awsome-distributed-training#187)."""
 SYSTEM_GIB = 45
-"""What an image with drivers takes of it, assumed for every target: the size of ParallelCluster's own."""
+"""GiB of the root volume that an image with drivers uses, assumed for every target: ParallelCluster's image size."""
 LOGIN_ROOT_GIB = 45
 """Root volume of a login node, GiB, for which the configuration has no setting: that of ParallelCluster's own image
 (aws-parallelcluster 3.16.1, constants.EBS_ROOT_VOLUME_SIZE_DEFAULT)."""
@@ -18,7 +18,7 @@ LOG_RETENTION_DAYS = 30
 
 
 def head_node(nodes: int, chosen: str | None) -> str:
-    """The head node's instance type for a number of compute nodes, or the one the plan names.
+    """The head node's instance type for a number of compute nodes, or the one that the plan names.
 
     >>> head_node(1, None), head_node(64, None), head_node(65, None), head_node(1, "c6i.large")
     ('m6i.xlarge', 'm6i.2xlarge', 'm6i.4xlarge', 'c6i.large')

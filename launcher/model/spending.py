@@ -10,11 +10,11 @@ from launcher.model.record import record
 
 @record
 class StackCost:
-    """One stack of Slipway's: dollars an hour at this moment, and since it was last deployed.
+    """One Slipway stack: its current dollars an hour, and its dollars since the last deployment.
 
-    `kind` is the part it is: training, serving, network or checkpoints. Money is None where it is not known, and `note`
-    says why, or what is left out. `owner` is who the plan's tags name. `ends_at` is when its guard stops its machines
-    whatever they do, None where nothing does.
+    `kind` is the part it is: training, serving, network or checkpoints. Amounts are None if unknown, and `note` gives
+    the reason, or the omissions. `owner` is the owner in the plan's tags. `ends_at` is the time when its guard stops
+    its nodes regardless of their work, None without such a time.
     """
 
     name: str
@@ -30,12 +30,12 @@ class StackCost:
 
 
 def hourly(stacks: Iterable[StackCost]) -> Decimal:
-    """Dollars an hour of all that is known."""
+    """Dollars an hour of all stacks with a known cost."""
     return sum_usd(stack.usd_per_hour for stack in stacks)
 
 
 def small(usd: Decimal) -> str:
-    """Dollars that may be few; an address alone costs half a cent an hour.
+    """Dollars with extra digits for small amounts; an address alone costs half a cent an hour.
 
     >>> small(Decimal("38.32")), small(Decimal("0.005")), small(Decimal("0.00004"))
     ('38.32', '0.005', '0.00')

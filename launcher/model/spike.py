@@ -7,7 +7,7 @@ from launcher.model.record import record
 
 @record
 class Spiked:
-    """One measurement, and tokens a second as the fit alone estimates them on these machines."""
+    """One measurement, and the tokens a second that the fit alone estimates on these nodes."""
 
     measurement: Measurement
     estimated: Range
@@ -15,10 +15,10 @@ class Spiked:
 
 @record
 class SpikeResult:
-    """What was measured, and on which machines nothing was, with the reason."""
+    """The measurements, and the instance types without a measurement, with the reason."""
 
     name: str
     measured: tuple[Spiked, ...]
     unmeasured: tuple[tuple[str, str], ...]
     left: tuple[str, ...] = ()
-    """Lines of what it made and could not remove: what is still there, what that costs an hour, and the command."""
+    """Resources that the spike created and could not remove: each with its hourly cost, and the delete command."""

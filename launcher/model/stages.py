@@ -64,7 +64,7 @@ def stage(notify: Notify, words: str = "") -> Stage:
 
     Args:
         notify: receives each line; shows work in progress if it is a `StageNotifier`.
-        words: what begins; empty if the caller has reported it.
+        words: the description of the stage; empty if the caller has reported it.
     """
     if isinstance(notify, StageNotifier):
         return notify.stage(words)

@@ -1,7 +1,7 @@
-"""Targets: the facts of each kind of deployment, and where its parts are.
+"""Targets: the facts of each kind of deployment, and the location of its parts.
 
-The facts of a kind are in `launcher/targets/<kind>/facts.py`, beside how it is planned, rendered, deployed and read
-back. Nothing else asks which kind a plan has: it asks the facts.
+The facts of a kind are in `launcher/targets/<kind>/facts.py`, next to the code that plans, renders, deploys and reads
+back this kind. All other code uses the facts and never checks the kind.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,13 +15,13 @@ from launcher.model.request import PlanRequest
 from launcher.targets.load import part
 
 CLUSTER, HOSTING, TRAINING = "cluster", "hosting", "training"
-"""What SageMaker bills machines as: of HyperPod, of an endpoint, of training jobs (catalog, prices/sagemaker.csv)."""
+"""SageMaker's billing components: of HyperPod, of an endpoint, of training jobs (catalog, prices/sagemaker.csv)."""
 SLURM, KUBERNETES, TRAINING_JOBS = "slurm", "kubernetes", "sagemaker"
 EC2, SAGEMAKER = "ec2.amazonaws.com", "sagemaker.amazonaws.com"
-"""The services that nodes take their roles as."""
+"""The services that assume the roles of nodes."""
 EC2_PLANS = (SavingsPlanKind.COMPUTE, SavingsPlanKind.EC2_INSTANCE)
 SAGEMAKER_PLANS = (SavingsPlanKind.SAGEMAKER,)
-"""The Savings Plans that cover instances which EC2 bills, and those which SageMaker does."""
+"""The Savings Plans that cover instances billed by EC2, and those billed by SageMaker."""
 EC2_OPTIONS = (
     PurchaseOption.ON_DEMAND,
     PurchaseOption.SPOT,
@@ -35,25 +35,25 @@ SAGEMAKER_OPTIONS = (
     PurchaseOption.TRAINING_PLAN,
     PurchaseOption.SAVINGS_PLAN,
 )
-"""Ways of buying either: EC2's commitments and blocks do not reach SageMaker's instances."""
+"""Purchase options of either: EC2's commitments and blocks do not cover SageMaker's instances."""
 
 
 BLOCK_LOST_MINUTES = 30
-"""Before a Capacity Block ends, from when on EC2 ends its instances (EC2 user guide, Capacity Blocks for ML)."""
+"""Minutes before a Capacity Block's end when EC2 ends its instances (EC2 user guide, Capacity Blocks for ML)."""
 
 
 class Runs(StrEnum):
-    """What a target runs; the name of its own stack ends in it."""
+    """The workload of a target; the name of its own stack ends with this word."""
 
     TRAINING = "training"
     SERVING = "serving"
 
 
 class VolumeKey(StrEnum):
-    """Who says which key encrypts the root volumes of a target's machines.
+    """Who selects the key that encrypts the root volumes of a target's instances.
 
-    NAMED: the stack, for `storage.kms_key_arn`. DEFAULT: nobody, so that it is EBS's default of the account and region.
-    SERVICE: the service in whose account the machines run, by the key that the request names.
+    NAMED: the stack, for `storage.kms_key_arn`. DEFAULT: no one, so EBS's default key of account and region applies.
+    SERVICE: the service in whose account the instances run, with the key that the request names.
     """
 
     NAMED = "named"
@@ -63,10 +63,10 @@ class VolumeKey(StrEnum):
 
 @record
 class HeadNode:
-    """The machine without accelerators that takes a cluster's jobs.
+    """The instance without accelerators that accepts a cluster's jobs.
 
-    `composite_alarms` join its `alarms`; all of them are set beside those of the guardrails, and so are its custom
-    `metrics`. `dns_zones` are the private hosted zones in which nodes find it and each other.
+    `composite_alarms` join its `alarms`; all of them are in addition to those of the guardrails, as are its custom
+    `metrics`. `dns_zones` are the private hosted zones with which nodes find the head node and each other.
     """
 
     name: str
@@ -78,16 +78,16 @@ class HeadNode:
 
 @record
 class Guard:
-    """What watches a target in the account.
+    """The guard of a target in the account.
 
-    `module` is the file of templates/guard, `variable` what tells it the name of what it watches. `events` are the
-    kinds of event that are announced whatever the plan buys; `spot_notices` says whether EC2's notices of
-    interruptions reach the account. `stops` says what it does at the end of the time to live, `idle` what it takes
-    for idleness (empty: it stops nothing for idleness), and `metrics_a_look`, `metrics_a_node` how many values it
-    asks for at each look; `own_metrics` are those that it reports beside every guard's, `job_metrics` those that its
-    nodes report of jobs, which it asks for too; `asks_mb` is the memory of a function that it calls at each look to
-    hear what there is to do (0: none). `alone` says that nothing but the guard stops idle nodes, and `trial_hours` what
-    the service takes, billed, to try machines before they get jobs: middle and high, assumed where AWS publishes no
+    `module` is the file of templates/guard, `variable` the variable that names the monitored resource. `events` are the
+    kinds of event that are announced for every purchase option; `spot_notices` means that EC2's interruption notices
+    reach the account. `stops` describes its action at the end of the time to live, `idle` its criterion of
+    idleness (empty: it stops nothing for idleness). `metrics_a_look` and `metrics_a_node` are the numbers of values it
+    requests at each poll; `own_metrics` are reported in addition to every guard's, `job_metrics` are reported by its
+    nodes for jobs, and the guard requests them too. `asks_mb` is the memory of a function that it calls at each poll to
+    query the work (0: none). `alone` means that only the guard stops idle nodes. `trial_hours` are the billed hours
+    in which the service tests nodes before they get jobs: middle and high, assumed if AWS publishes no
     time.
     """
 
@@ -108,10 +108,10 @@ class Guard:
 
 @record
 class InstanceTags:
-    """The tags by which EC2 finds a target's instances.
+    """The EC2 tags that identify a target's instances.
 
-    `cluster` is the tag of all of them, and `prefix` with the plan's cluster name is its value. `role` is the tag that
-    says what an instance is for; its value is `node` on the instances that run jobs.
+    `cluster` is the tag of all instances; its value is `prefix` plus the plan's cluster name. `role` is the tag with
+    the purpose of an instance; its value is `node` on the instances that run jobs.
     """
 
     cluster: str
@@ -122,10 +122,10 @@ class InstanceTags:
 
 @record
 class Fee:
-    """A charge of a target's service beside its machines; without a price for it nothing is launched in AWS.
+    """A charge of a target's service in addition to its instances; without its price nothing is launched in AWS.
 
-    `key` is its name in `purchase.price_overrides`, `item` the bill's item. Of the unit's quantity `an_hour_up` is
-    billed for each hour that the cluster is up, `a_node_hour` for each hour that its nodes run.
+    `key` is its name in `purchase.price_overrides`, `item` the bill's item. Per hour that the cluster is up,
+    `an_hour_up` units are billed, and per hour that its nodes run, `a_node_hour` units.
     """
 
     name: str
@@ -142,10 +142,10 @@ def _no_fees(_request: PlanRequest, _nodes: int, _facts: InstanceType) -> tuple[
 
 @record
 class RoleUse:
-    """A role that a plan can name in place of a stack's own.
+    """A role that a plan can name instead of a stack's own.
 
-    `key` is its key of `security.roles`, `service` who has to be trusted by it, `needs` the parts of
-    permissions/roles.toml that it has to allow; `entered` says that people enter its machines, and `pulls` that they
+    `key` is its key of `security.roles`, `service` the service that it must trust, `needs` the parts of
+    permissions/roles.toml that it must allow; `entered` means that users log in to its instances, and `pulls` that they
     pull the image of the plan's job.
     """
 
@@ -160,32 +160,32 @@ class RoleUse:
 class Target:
     """One kind of deployment.
 
-    `title` is how a message calls it, `short` a table without room. `trains` and `serves` are the ways of buying that
-    it takes for either, none where it does not do it; `deployed` is what this version has stacks for, `savings_plans`
-    the kinds of Savings Plan that cover its machines. `sagemaker` is what SageMaker bills its machines as, None where
-    EC2 does.
-    `least_shared_gib` is the size of the file system that it cannot do without, `login_balancer` whether login nodes
-    are behind a load balancer, `efa_layout` the layout that addresses are counted by whatever the plan says.
-    `logs_sessions` says that sessions on its machines can be logged by a document of the stack's own, and
-    `joins_groups` that its machines take security groups that exist beside their own; `volume_key` says who names the
-    key of their root volumes, and `starts_volumes` is the service-linked role that starts them with it, which the key's
-    own policy has to let in. `resumes_jobs` says that it starts a job again itself when it replaces a node,
-    `scheduler` is what takes its jobs, as reports say it, `spot_like_ec2` that its spot instances have no published
+    `title` is its name in messages, `short` its name in narrow tables. `trains` and `serves` are the supported purchase
+    options for either, empty if not supported; `deployed` are the workloads with stacks in this version,
+    `savings_plans` the kinds of Savings Plan that cover its instances. `sagemaker` is SageMaker's billing component,
+    None if EC2 bills the instances.
+    `least_shared_gib` is the size of the file system that it requires, `login_balancer` whether login nodes
+    are behind a load balancer, `efa_layout` the layout for counting addresses, regardless of the plan.
+    `logs_sessions` means that a document of the stack's own can log sessions on its instances, and
+    `joins_groups` that its instances accept existing security groups in addition to their own. `volume_key` defines
+    who selects the key of their root volumes; `starts_volumes` is the service-linked role that starts them with the
+    key, which the key's own policy must allow. `resumes_jobs` means that it restarts a job itself after a node loss,
+    `scheduler` is its scheduler, as named in reports, `spot_like_ec2` that its spot instances have no published
     rate and are priced by EC2's, `managed_spot` that AWS publishes a discount for it and no rate; `control_plane` is
-    the bill's item of a control plane that the service charges for. `per_job` says that its machines exist for one job,
-    in the service's own network unless the plan names a VPC: none idles after the job, and no NAT gateway is made.
-    `shared_log` is the log group of the account that its jobs write to, and that no stack owns.
-    `planned_for` is the kind of resource that a training plan for it serves, `plan_lost_minutes` how long before the
-    plan's end SageMaker takes its instances.
-    `instance_tags` are the tags of its instances in EC2, None where they run in SageMaker's account.
-    `own_outputs` are outputs of its stack by which a removal knows it; where two kinds fit, it is the one with more.
-    `fees` are what its service charges for a number of nodes of a type, `fee_keys` their names in a plan file, and
+    the bill's item of a control plane that the service charges for. `per_job` means that its instances exist for one
+    job, in the service's own network unless the plan names a VPC: none idles after the job; no NAT gateway is created.
+    `shared_log` is the account's log group to which its jobs write, and which no stack owns.
+    `planned_for` is the resource kind that its training plans serve, `plan_lost_minutes` the minutes before the
+    plan's end when SageMaker takes back the instances.
+    `instance_tags` are the tags of its instances in EC2, None if they run in SageMaker's account.
+    `own_outputs` are outputs of its stack by which a removal recognizes it; if two kinds match, the one with more wins.
+    `fees` are its service's charges for a number of nodes of a type, `fee_keys` their names in a plan file, and
     `fee_service` a pattern of the service's code in the Price List, which no public source confirms.
-    `software` are the keys of what its clusters are made with, by which its announced ends are found; "{os}" and
-    "{image}" are the plan's. `policies` name what CloudFormation may do for its stacks beside what it may for all
+    `software` are the keys of its clusters' components, used to find their announced ends; "{os}" and
+    "{image}" are the plan's. `policies` name the additional permissions of CloudFormation for its stacks
     (catalog, permissions/).
-    `quotas` are the keys of quotas of which each of its clusters takes one (catalog, quotas.csv).
-    `person` names further policies of whoever runs Slipway for it (the same, person.toml).
+    `quotas` are the keys of quotas of which each of its clusters uses one (catalog, quotas.csv).
+    `person` names additional policies of the user who runs Slipway for it (the same, person.toml).
     `roles` are those that a plan can name instead. `example` is a plan file below examples/ that pins it.
     """
 
@@ -230,33 +230,33 @@ class Target:
 
     @property
     def pods(self) -> bool:
-        """Whether what it runs are pods of Kubernetes."""
+        """Whether the target runs pods on Kubernetes."""
         return self.scheduler == KUBERNETES
 
     @property
     def image_service(self) -> str:
-        """Whose images its jobs run in where the plan names none (catalog, training/images.csv); "" for none."""
+        """The service whose images its jobs use if the plan names none (catalog, training/images.csv); "" for none."""
         if self.per_job:
             return "sagemaker"
         return "ec2" if self.pods else ""
 
     @property
     def managed(self) -> bool:
-        """Whether its machines run in SageMaker's account: it bills them, their root volumes included."""
+        """Whether its instances run in SageMaker's account: SageMaker bills them, including their root volumes."""
         return self.sagemaker is not None
 
     @property
     def groups_name_themselves(self) -> bool:
-        """Whether each further security group has to let all traffic in and out to itself for EFA: of SageMaker's."""
+        """Whether each additional security group must allow all traffic to itself for EFA: on SageMaker's instances."""
         return self.managed and self.joins_groups
 
     @property
     def takes_reservations(self) -> bool:
-        """Whether EC2's Capacity Blocks and reservations reach its machines."""
+        """Whether EC2's Capacity Blocks and reservations cover its instances."""
         return not self.managed
 
     def lost_minutes(self, option: PurchaseOption) -> int:
-        """How many minutes before the end of what was bought its instances are taken; 0 where they stay until then.
+        """Minutes before the end of purchased capacity when its instances are taken back; 0 if they stay until the end.
 
         >>> target_of(TargetKind.SAGEMAKER_TRAINING).lost_minutes(PurchaseOption.TRAINING_PLAN)
         30
@@ -265,7 +265,7 @@ class Target:
         return lost.get(option, 0)
 
     def billed_name(self, instance_type: str) -> str:
-        """What the bill calls a type.
+        """The name of a type on the bill.
 
         >>> target_of(TargetKind.HYPERPOD_SLURM).billed_name("p5.48xlarge")
         'ml.p5.48xlarge'
@@ -273,7 +273,7 @@ class Target:
         return f"ml.{instance_type}" if self.managed else instance_type
 
     def shared_gib(self, lustre_gib: int) -> int:
-        """GiB of the file system that all machines mount: the plan's, or the least that the target needs; 0: none.
+        """GiB of the file system that all nodes mount: the plan's, or the minimum of the target; 0: none.
 
         >>> target_of(TargetKind.HYPERPOD_SLURM).shared_gib(0), target_of(TargetKind.PARALLELCLUSTER).shared_gib(0)
         (1200, 0)
@@ -288,7 +288,7 @@ def target_of(kind: TargetKind) -> Target:
 
 
 class _Targets(Mapping[TargetKind, Target]):
-    """Every target by its kind, in the order of the kinds; a target's facts are loaded when they are asked for."""
+    """Every target by its kind, in the order of the kinds; a target's facts are loaded on first use."""
 
     def __getitem__(self, kind: TargetKind) -> Target:
         return target_of(kind)
@@ -304,7 +304,7 @@ TARGETS: Mapping[TargetKind, Target] = _Targets()
 
 
 def training_targets() -> tuple[TargetKind, ...]:
-    """The targets that jobs can be deployed to, in the order in which a plan that leaves the choice takes them.
+    """The targets to which jobs can be deployed, in the order in which an open plan tries them.
 
     >>> [each.value for each in training_targets()]
     ['parallelcluster', 'hyperpod-slurm', 'eks', 'hyperpod-eks', 'sagemaker-training', 'pcs']
@@ -313,7 +313,7 @@ def training_targets() -> tuple[TargetKind, ...]:
 
 
 def serving_targets() -> tuple[TargetKind, ...]:
-    """The targets that a serving plan can be made for; the first is taken where the plan leaves the choice.
+    """The targets for serving plans; the first is the default if the plan leaves the choice open.
 
     >>> [each.value for each in serving_targets()]
     ['sagemaker-endpoint', 'eks']
@@ -322,7 +322,7 @@ def serving_targets() -> tuple[TargetKind, ...]:
 
 
 def taking(option: PurchaseOption, kinds: tuple[TargetKind, ...]) -> TargetKind:
-    """The first of some training targets that takes a way of buying; the first of all where none does.
+    """The first of some training targets that supports a purchase option; the first of all if none does.
 
     >>> taking(PurchaseOption.TRAINING_PLAN, training_targets()).value
     'hyperpod-slurm'

@@ -9,13 +9,13 @@ from launcher.model.record import record
 
 @record
 class TrainingEstimate:
-    """How fast a job trains on a number of chips, and for how long.
+    """The training speed and duration of a job on a number of chips.
 
     `tokens_per_s` is the steady rate of all chips together. `mfu` is the share of the chips' dense bf16 peak that the
-    model's own FLOPs take (6N + 12 L h s per token, as it is published), a fraction. `steady_hours` is tokens over
+    model's own FLOPs use (6N + 12 L h s per token, as it is published), a fraction. `steady_hours` is tokens over
     `tokens_per_s`; `expected_hours` adds evaluation, data and checkpoint stalls, failures and restarts, and on Neuron
     the first compilation, but no spot interruptions. The slow rate gives the high hours. `checkpoint_gb` is one
-    checkpoint in GB (1e9 bytes), `checkpoint_write_s` how long the job waits to write it.
+    checkpoint in GB (1e9 bytes), `checkpoint_write_s` the time that the job waits to write it.
     """
 
     tokens_per_s: Range
@@ -29,7 +29,7 @@ class TrainingEstimate:
 
 @record
 class Constant:
-    """One number with its range, unit and source; `note` says how it was judged. low <= mid <= high."""
+    """One number with its range, unit and source; `note` explains the judgement. low <= mid <= high."""
 
     low: float
     mid: float
@@ -47,11 +47,11 @@ class Constant:
 
 @record
 class ChipTraits:
-    """What the estimator knows of a chip beside its peak and memory.
+    """The estimator's facts about a chip in addition to its peak and memory.
 
-    `match` is found in the lower-case name of an accelerator. `gbps_per_chip` is the network between machines, per
-    chip, in Gbit/s. `inference_card` marks power-capped PCIe cards, `rack_scale` an NVLink beyond the machine. `rows`
-    is how many calibration rows were measured on it, by class of job.
+    `match` is a part of the accelerator's lower-case name. `gbps_per_chip` is the network between nodes, per
+    chip, in Gbit/s. `inference_card` marks power-capped PCIe cards, `rack_scale` an NVLink beyond the node. `rows`
+    counts the calibration rows measured on the chip, by class of job.
     """
 
     name: str
@@ -65,7 +65,7 @@ class ChipTraits:
 
 @record
 class Spread:
-    """How far published figures lie from the estimate in one class of jobs: the scale of log(published / estimate)."""
+    """How far published figures are from the estimate in a class of jobs: the scale of log(published / estimate)."""
 
     name: str
     scale: float
@@ -85,11 +85,11 @@ class PublishedBatch:
 
 @record(eq=False)
 class TrainingFacts:
-    """The fitted and sourced numbers behind every training estimate; compared by identity, made once by the catalog.
+    """The fitted and sourced numbers behind every training estimate; compared by identity, created once by the catalog.
 
     `coefficients` are by the name of their term (`launcher.planning.utilisation.TERMS`). `spreads` are by class of job;
-    `quantile_low` and `quantile_high` are how many scales below and above the estimate the range reaches. `measured`
-    are one's own runs.
+    `quantile_low` and `quantile_high` are the numbers of scales from the estimate to the ends of the range. `measured`
+    are the user's own runs.
     """
 
     coefficients: Mapping[str, float]
@@ -108,6 +108,6 @@ class TrainingFacts:
     measured: tuple[Measurement, ...] = ()
 
     def largest_batch(self, params_b: float, *, moe: bool) -> PublishedBatch | None:
-        """The largest batch that published runs of a model's size used; None where nothing is known."""
+        """The largest batch of published runs of a model's size; None if unknown."""
         known = [batch for batch in self.batches if batch.moe is moe and batch.least_params_b <= params_b]
         return max(known, key=lambda batch: batch.least_params_b, default=None)

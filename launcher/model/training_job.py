@@ -5,17 +5,17 @@ LONGEST_H = 28 * 24.0
 LONGEST_WARM_MINUTES = 60.0
 """KeepAlivePeriodInSeconds: 3,600 by the developer guide; the API's model has 21,600."""
 GRACE_S = 120.0
-"""From SIGTERM, by StopTrainingJob or a time limit, to SIGKILL."""
+"""Seconds from SIGTERM, by StopTrainingJob or a time limit, to SIGKILL."""
 SHORTEST_PENDING_S, LONGEST_PENDING_S = 1800, 2_419_200
-"""MaxPendingTimeInSeconds, which only types with accelerators take."""
+"""MaxPendingTimeInSeconds, which only types with accelerators support."""
 LONGEST_IMAGE = 255
 """Characters of TrainingImage."""
 MOST_RETRIES = 30
-"""RetryStrategy: after SageMaker's own errors alone."""
+"""RetryStrategy: only after SageMaker's own errors."""
 CLUSTER_TAG = "slipway:cluster"
 RUN_TAG = "slipway:run"
-"""Tags of a training job: whose it is, and of which submission."""
+"""Tags of a training job: its cluster, and its submission."""
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
-"""Of all training jobs of an account and region; a stream for each node."""
+"""Log group of all training jobs of an account and region; one stream for each node."""
 JOBS_OUTPUT = "TrainingJobs"
-"""The output of the stack that training jobs run with: the tag by which they are found."""
+"""The output of the training jobs' stack: the tag that identifies them."""

@@ -1,4 +1,4 @@
-"""Units: gigabytes of 10^9 and of 2^30 bytes, spans of time in words, the hours of a month and a year."""
+"""Units: gigabytes of 10^9 and of 2^30 bytes, durations in words, the hours of a month and a year."""
 
 
 # Gigabytes: models and checkpoints are sized in GB of 10^9 bytes, AWS bills GB of 2^30.
@@ -16,7 +16,7 @@ BILLED = (
 
 
 def billed_gb(gigabytes: float) -> float:
-    """GB on a bill of so many GB of 10^9 bytes.
+    """Billed GB for so many GB of 10^9 bytes.
 
     >>> round(billed_gb(107.3741824), 9)
     100.0
@@ -44,7 +44,7 @@ def spoken(seconds: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Time since a start, as a clock shows it.
+    """Time since a start, in clock format.
 
     >>> clock(5), clock(61.4), clock(7325)
     ('0:05', '1:01', '2:02:05')
@@ -57,4 +57,4 @@ def clock(seconds: float) -> str:
 HOURS_A_YEAR = 8760
 MONTHS_A_YEAR = 12
 HOURS_PER_MONTH = 730.0
-"""A twelfth of a year's, as AWS's own calculator has it."""
+"""A twelfth of a year's hours, as in AWS's own calculator."""

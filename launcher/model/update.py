@@ -9,7 +9,7 @@ Properties: TypeAlias = Mapping[str, Any]
 
 
 class Needs(StrEnum):
-    """What has to happen before a change can be deployed."""
+    """The requirement before a change can be deployed."""
 
     NOTHING = "free"
     STOPPED_FLEET = "stopped fleet"
@@ -18,9 +18,9 @@ class Needs(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChange:
-    """One key of a resource that changes: its path there, both values, and the plan key that decides it, or empty.
+    """One changed key of a resource: its path, both values, and the plan key that decides it, or empty.
 
-    `why` says, for a change that needs a new cluster, who refuses it; empty for the rule of the resource's service.
+    `why` explains a change that needs a new cluster; empty if the rule of the resource's service applies.
     """
 
     path: str
@@ -33,10 +33,10 @@ class KeyChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Updates:
-    """How the resource of a target's cluster can be changed.
+    """The allowed changes of a target's cluster resource.
 
-    `compare` compares the properties of a resource as deployed with those wanted, by the resource's type; `head_type`
-    reads from properties which instance type the head node, controller or system group has.
+    `compare` compares a resource's deployed properties with the wanted ones, by the resource's type; `head_type`
+    reads the instance type of the head node, controller or system group from the properties.
     """
 
     compare: Mapping[str, Callable[[Properties, Properties], Iterator[KeyChange]]]

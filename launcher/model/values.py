@@ -1,4 +1,4 @@
-"""Single values of a plan file: plain data into text, numbers, dollars and moments, a finding for each wrong one."""
+"""Single values of a plan file: plain data into text, numbers, dollars and moments, with a finding for each error."""
 
 import json
 import math
@@ -12,18 +12,18 @@ from launcher.model.names import nearest_name
 
 OUT_OF_RANGE = "out-of-range"
 YEARS = range(2000, 2200)
-"""Of any moment in a plan."""
+"""Allowed years of any moment in a plan."""
 LARGEST = 1e18
-"""Of any number in a plan: whatever is counted, arithmetic with it stays finite."""
+"""Limit of any number in a plan, so that all arithmetic stays finite."""
 SMALLEST_USD, LARGEST_USD = Decimal("1e-9"), Decimal(10**12)
 _SHOWN = 60
-"""Characters of a value in a message: what fits a line."""
+"""Maximum characters of a value in a message, to fit a line."""
 FAILED = object()
-"""What a reader returns in place of a value that is wrong; the finding shows why."""
+"""The result of a reader for an invalid value; the finding gives the reason."""
 
 
 def describe(value: object) -> str:
-    """A value as a message shows it: short, and in the file's own words."""
+    """A value as shown in a message: short, and in the plan file's notation."""
     text = ""
     try:
         # Piece by piece: a few aliases of aliases stand for a billion values.
@@ -38,7 +38,7 @@ def describe(value: object) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text can be written to a file and handed to a program: no null character, no lone surrogate."""
+    """Whether a text can be written to a file and passed to a program: no null character, no lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -47,13 +47,13 @@ def is_plain(text: str) -> bool:
 
 
 class ScalarReader:
-    """Reads single values by kind and gathers what is wrong."""
+    """Reads single values by kind and collects the errors."""
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
 
     def refuse(self, code: str, path: str, message: str, hint: str = "") -> object:
-        """Add a finding; the value has failed."""
+        """Add a finding and return FAILED."""
         self.findings.append(error(code, path, message, hint))
         return FAILED
 
@@ -62,7 +62,7 @@ class ScalarReader:
         return self.refuse("wrong-type", path, f"must be {expected}, got {describe(value)}", hint)
 
     def scalar(self, kind: kinds.Kind, data: object, path: str) -> object:
-        """A value of a kind that holds no other."""
+        """Read a value of a kind that contains no other kind."""
         match kind:
             case kinds.Text():
                 return self.text(kind, data, path)
@@ -79,7 +79,7 @@ class ScalarReader:
         raise TypeError(kind)
 
     def text(self, kind: kinds.Text, data: object, path: str) -> object:
-        """A string of the wanted form."""
+        """A string of the required form."""
         if not isinstance(data, str):
             return self.wrong(path, data, kind.form, f'write "{data}"' if isinstance(data, int | float) else "")
         if not is_plain(data):
@@ -133,7 +133,7 @@ class ScalarReader:
     def bounded(
         self, data: float, low: float | None, above: float | None, high: float | None, path: str, *, unit: str = ""
     ) -> object:
-        """The number itself, or a finding when it is out of bounds."""
+        """The number itself, or a finding if it is out of bounds."""
         if type(data) is float and not math.isfinite(data):
             return self.refuse(OUT_OF_RANGE, path, f"must be a finite number, got {data}")
         if high is not None and data > high:

@@ -8,17 +8,17 @@ from launcher.model.training import TrainingEstimate
 
 @record
 class Work:
-    """The time one candidate machine count needs, before anything is said about money or spot.
+    """The time that one candidate node count needs, before prices and spot are considered.
 
-    `hours` is wall time from the first step to the last with the failures expected of the hardware; spot interruptions
-    are not in it. `checkpoint_interval_s` is the plan's, or the one those failures call for. `checkpoint_write_s` and
-    `checkpoint_gb` are None where the workload says nothing of its size. `training` is None for a workload given in
-    hours and for a cluster without a workload. `misfit` says why it cannot run at all. `failures_per_h` strike the job
-    beside spot, each costing `failure_restart_h` and the work since the last checkpoint; `node_failures_per_h` of them
-    are the machines' own. `failure_overhead` is what failures and checkpoints add to the hours, as a share of the hours
-    without them. `boot` and `restart` are hours until machines of the type do their first step, and until lost ones are
-    replaced, as one's own runs measured them; None where none did. `around_h` is what the plan's own steps and outputs
-    take beside the command.
+    `hours` is wall time from the first step to the last, including expected hardware failures but no spot
+    interruptions. `checkpoint_interval_s` is the plan's, or the best for those failures. `checkpoint_write_s` and
+    `checkpoint_gb` are None if the workload does not define its size. `training` is None for a workload given in
+    hours and for a cluster without a workload. `misfit` is the reason why it cannot run at all. `failures_per_h` are
+    the failures other than spot, each costing `failure_restart_h` and the work since the last checkpoint; the part
+    `node_failures_per_h` is caused by nodes. `failure_overhead` is the time that failures and checkpoints add, as a
+    share of the hours without them. `boot` and `restart` are the hours until nodes of the type run their first step,
+    and until lost nodes are replaced, as the user's own runs measured them; None without such runs. `around_h` is the
+    time of the plan's own steps and outputs in addition to the command.
     """
 
     instance_type: str
@@ -41,7 +41,7 @@ class Work:
 
     @property
     def failed_h(self) -> float:
-        """Hours that failures add to a job given in hours of progress; 0 for others, whose hours hold everything."""
+        """Hours that failures add to a job given in hours of progress; 0 for others, whose hours include everything."""
         if self.training is not None or not self.failure_overhead:
             return 0.0
         return self.hours.mid - self.hours.mid / (1 + self.failure_overhead)

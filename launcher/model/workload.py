@@ -37,7 +37,7 @@ HOURS_A_DAY = 24
 
 
 SHARED_SHARE = 0.03
-"""Of a mixture's parameters, what every token passes through. From the published totals, active parameters, experts and
+"""Share of a mixture's parameters that every token uses. From the published totals, active parameters, experts and
 top-k of Mixtral 8x7B (46.7, 12.9, 8, 2), Qwen3-30B-A3B (30.5, 3.3, 128, 8), DeepSeek-V3 (671, 37, 256, 8) and
 gpt-oss-120b (116.8, 5.1, 128, 4): 3.5, 4.9, 2.5 and 1.3 %."""
 
@@ -62,7 +62,7 @@ class ModelDimensions:
 
     @property
     def active_b(self) -> float:
-        """Billions of parameters that a token passes through: as given, else by the experts.
+        """Billions of parameters that a token uses: as given, else estimated from the experts.
 
         >>> round(ModelDimensions(params_b=46.7, experts=8, top_k=2).active_b, 1)
         12.7
@@ -74,7 +74,7 @@ class ModelDimensions:
 
 @record
 class TrainingData:
-    """Where the training data lie, for the bill of moving them."""
+    """The location of the training data, for the cost of transferring them."""
 
     uri: str | None = setting(
         None, Nullable(item=Text(pattern=r"s3://.+", form="s3://bucket/prefix")), "location of the data in S3"
@@ -141,7 +141,7 @@ class TrainingWorkload:
 
 @record
 class BedrockRequest:
-    """How Bedrock may be used instead of machines."""
+    """The allowed use of Bedrock instead of instances."""
 
     model: str | None = setting(
         None, Nullable(item=Text()), "Bedrock model id; null: the Bedrock model with the same weights or the same name"
@@ -249,7 +249,7 @@ class ServingWorkload:
 
 @record
 class Workload:
-    """One of the two, or neither: a cluster only."""
+    """A training job, a serving load, or neither: a cluster only."""
 
     train: TrainingWorkload | None = setting(None, Nullable(item=Section(of=TrainingWorkload)), "a training job")
     serve: ServingWorkload | None = setting(None, Nullable(item=Section(of=ServingWorkload)), "a serving load")

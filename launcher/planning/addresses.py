@@ -14,19 +14,19 @@ from launcher.model.request import NetworkRequest, PlanRequest
 from launcher.model.target import target_of
 
 AWS_RESERVED = 5
-"""Addresses that AWS keeps of every subnet (VPC user guide, subnet sizing)."""
+"""Addresses that AWS reserves in every subnet (VPC user guide, subnet sizing)."""
 VPC_PREFIXES = range(16, 26)
-"""Sizes of a VPC that are cut here: AWS allows /16 to /28; half of less than a /25 is too small for a cluster."""
+"""Sizes of a VPC that Slipway splits: AWS allows /16 to /28; half of less than a /25 is too small for a cluster."""
 PUBLIC_PREFIX = 28
 """The NAT gateway's subnet: AWS's smallest, 11 addresses."""
 ZONE_PREFIXES = range(16, 21)
-"""Sizes of a VPC that clusters share: its private half is cut into eight zones of at least a /24."""
+"""Sizes of a VPC that clusters share: its private half is split into eight zones of at least a /24."""
 ZONES = 8
-"""Zones that a shared VPC has room for; no region numbers its zones beyond az6."""
+"""Zones that fit into a shared VPC; no region numbers its zones beyond az6."""
 LUSTRE_ADDRESSES_PER_STEP = 2
-"""For every 1,200 GiB: generous, FSx for Lustre takes one address for each of its servers."""
+"""For every 1,200 GiB: generous, FSx for Lustre uses one address for each of its servers."""
 LOAD_BALANCER_ADDRESSES = 8
-"""What the load balancer in front of the login nodes may take (Elastic Load Balancing user guide)."""
+"""Addresses that the load balancer of the login nodes may use (Elastic Load Balancing user guide)."""
 
 
 @record
@@ -40,10 +40,10 @@ class Ranges:
 
 @cache
 def ranges(cidr: str) -> Ranges:
-    """A VPC's range, cut: the second half is private, the first /28 public, the rest of the first half stays free.
+    """The split of a VPC's range: the second half is private, the first /28 public, the rest of the first half free.
 
     Raises:
-        ImpossibleError: it is no network of a size that can be cut.
+        ImpossibleError: the range is no network, or its size cannot be split.
 
     >>> cut = ranges("10.0.0.0/16")
     >>> str(cut.private), str(cut.public)
@@ -77,10 +77,10 @@ def control_ranges(cut: Ranges) -> tuple[IPv4Network, IPv4Network]:
 def zone_range(cut: Ranges, az_id: str) -> IPv4Network:
     """The private subnet of one zone of a shared network: an eighth of the private half, by the number in its id.
 
-    So it never depends on which other zones the network has.
+    The result therefore never depends on the other zones of the network.
 
     Raises:
-        ImpossibleError: the range is too small to be cut by zones, or the id has no number from 1 to 8.
+        ImpossibleError: the range is too small to be split by zones, or the id has no number from 1 to 8.
 
     >>> str(zone_range(ranges("10.0.0.0/16"), "use2-az3"))
     '10.0.160.0/20'
@@ -100,17 +100,17 @@ def zone_range(cut: Ranges, az_id: str) -> IPv4Network:
 
 
 def new_subnet(network: NetworkRequest) -> IPv4Network:
-    """The private subnet of a cluster in a new network; of a shared one the first, all are of one size.
+    """The private subnet of a cluster in a new network; of a shared network the first, since all have one size.
 
     Raises:
-        ImpossibleError: the range cannot be cut.
+        ImpossibleError: the range cannot be split.
     """
     cut = ranges(network.cidr)
     return zone_range(cut, network.az_ids[0]) if network.name is not None and network.az_ids else cut.private
 
 
 def addresses_per_node(facts: InstanceType, layout: EfaLayout) -> int:
-    """Private addresses one node takes: efa-only interfaces have none of their own, combined ones each have one.
+    """Private addresses of one node: efa-only interfaces have none of their own, combined ones each have one.
 
     >>> from launcher.catalog.load import load
     >>> p5 = load().instance_types["p5.48xlarge"]
@@ -121,7 +121,7 @@ def addresses_per_node(facts: InstanceType, layout: EfaLayout) -> int:
 
 
 def addresses(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> int:
-    """Private addresses a cluster takes with all nodes up, head node, login nodes and file system included."""
+    """Private addresses of a cluster with all nodes running, including head node, login nodes and file system."""
     target, storage = target_of(place.target), request.storage
     types = (place.instance_type, *request.target.fallback_types)
     layout = target.efa_layout or request.target.efa_layout
@@ -133,10 +133,10 @@ def addresses(request: PlanRequest, place: Place, instances: Mapping[str, Instan
 
 
 def address_findings(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """An error when a new network's private subnet has too few addresses; nothing for an existing network.
+    """An error when a new network's private subnet has too few addresses; empty for an existing network.
 
     Raises:
-        ImpossibleError: the range cannot be cut.
+        ImpossibleError: the range cannot be split.
     """
     network = request.network
     if network.vpc_id is not None:
@@ -147,7 +147,7 @@ def address_findings(request: PlanRequest, place: Place, instances: Mapping[str,
 
 @lru_cache(maxsize=8)
 def _room(network: NetworkRequest) -> tuple[str, int]:
-    """The private subnet of a cluster in a new network and the addresses that are free in it, the same everywhere."""
+    """The private subnet of a cluster in a new network and its number of free addresses, the same in every place."""
     private = new_subnet(network)
     return str(private), private.num_addresses - AWS_RESERVED
 
@@ -155,14 +155,14 @@ def _room(network: NetworkRequest) -> tuple[str, int]:
 def too_few_addresses(
     request: PlanRequest, place: Place, instances: Mapping[str, InstanceType], *, subnet: str, have: int
 ) -> tuple[Finding, ...]:
-    """An error when a subnet with so many free addresses cannot hold a cluster.
+    """An error when a subnet with `have` free addresses cannot hold a cluster.
 
     Args:
-        request: what is asked for.
-        place: the machines.
+        request: the plan request.
+        place: the nodes.
         instances: the catalog's types, by name.
         subnet: the subnet's range or id, for the message.
-        have: addresses that are free in it.
+        have: free addresses in the subnet.
     """
     required = addresses(request, place, instances)
     if required <= have:

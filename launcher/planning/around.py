@@ -6,22 +6,22 @@ from launcher.model.units import GB_PER_GIB
 from launcher.planning.files import is_shared
 
 STORE_GB_PER_S = 1.0
-"""From a node to S3 in its region, as for checkpoints (pricing/interruptible.py): an assumption, not measured."""
+"""Speed from a node to S3 in its region, as for checkpoints (pricing/interruptible.py): an assumption, not measured."""
 _NOT_MEASURED = "assumption, not measured"
 
 
 def hours_around(request: PlanRequest, nodes: int) -> float:
-    """Hours of all nodes beside the command: its data, the steps around it, and its outputs' way to the store."""
+    """Hours of all nodes outside the command: data download, the steps around the command, and output upload."""
     return _data_h(request, nodes) + _steps_h(request) + _outputs_h(request)
 
 
 def around_assumptions(request: PlanRequest, nodes: int, kept_months: float) -> tuple[Assumption, ...]:
-    """What these hours and what they store rest on.
+    """The assumptions behind these hours and the stored outputs.
 
     Args:
         request: the plan.
-        nodes: how many fetch the data.
-        kept_months: how long the store is priced for.
+        nodes: number of nodes that fetch the data.
+        kept_months: months for which storage is priced.
     """
     return (*_of_data(request, nodes), *_of_steps(request), *_of_outputs(request, kept_months))
 
@@ -59,7 +59,7 @@ def _of_outputs(request: PlanRequest, kept_months: float) -> tuple[Assumption, .
 
 
 def _data_h(request: PlanRequest, nodes: int) -> float:
-    """Each node fetches at the same rate: all of it, or its share."""
+    """Hours to fetch the data: each node fetches all data, or its share, at the same rate."""
     shares = (nodes if source.shard or is_shared(request, source.path) else 1 for source in request.run.data)
     gib = sum((data_source.gib or 0.0) / share for data_source, share in zip(request.run.data, shares, strict=True))
     return gib * GB_PER_GIB / STORE_GB_PER_S / 3600

@@ -1,4 +1,4 @@
-"""Checks of a request against what exists: each returns findings, none stops at the first."""
+"""Checks of a request against the catalog: each returns its findings, and no check stops the others."""
 
 import math
 import re
@@ -23,12 +23,12 @@ from launcher.planning.shape import GENERATING, PAIRED
 OTHER_MODEL = (
     "give {params_b: N} (of a mixture also experts and top_k), or hours with a pinned type and number of nodes"
 )
-"""The ways to price a model that the catalog does not know."""
+"""The other ways to price a model that the catalog does not know."""
 LUSTRE_THROUGHPUT = (125, 250, 500, 1000)
 LUSTRE_STEP_GIB = 2400
 """PERSISTENT_2 SSD capacity: 1,200 GiB, or a multiple of 2,400 (FSx for Lustre user guide, storage capacity)."""
 COUNT_TOLERANCE = 0.15
-"""How far the count from rough dimensions may lie from params_b: they leave out the width of the MLP and its gating."""
+"""Allowed deviation of params_b from rough dimensions, which omit the width of the MLP and its gating."""
 SPOT_WITHOUT_CHECKPOINTS = "spot-without-checkpoints"
 MOST_HOURS = 1e6
 MOST_TOKENS_B = 1e9
@@ -39,7 +39,7 @@ MOST_FEE_USD = 10**12
 
 
 def check(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
-    """Everything that can be said of a request before a candidate is made of it."""
+    """All findings on a request that need no candidate."""
     findings: list[Finding] = []
     for rule in (_target, _types, _workload, _places, _purchase, _network, _storage, _checkpoint, _run):
         findings.extend(rule(request, catalog))
@@ -49,7 +49,7 @@ def check(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
 
 
 def check_every_workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
-    """What holds for every workload: types, regions, zones, prices of one's own, the network."""
+    """The checks for every workload: types, regions, zones, the user's own prices, the network."""
     for rule in (_regions, _types, _places, _purchase, _network, _one_workload):
         yield from rule(request, catalog)
 
@@ -61,7 +61,7 @@ def _one_workload(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
 
 
 def unknown_targets(request: PlanRequest, allowed: Sequence[TargetKind], why: str) -> Iterator[Finding]:
-    """Targets of a request that are not among the allowed ones: an error where none of its targets is."""
+    """Targets of a request that are not among the allowed ones: an error if no target of the request is allowed."""
     kinds = request.target.kind or ()
     other = [kind for kind in kinds if kind not in allowed]
     if other:
@@ -70,7 +70,7 @@ def unknown_targets(request: PlanRequest, allowed: Sequence[TargetKind], why: st
 
 
 def _target(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
-    """Targets and regions that exist, and a number of nodes that may be."""
+    """Findings for unknown targets and regions, and for an invalid number of nodes."""
     target = request.target
     if request.purchase.training_plan is None:
         yield from unknown_targets(request, training_targets(), "cannot be planned here")
@@ -147,7 +147,7 @@ def _workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _training(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -> Iterator[Finding]:
-    """A training workload that says how much is to be done."""
+    """Findings on a training workload and its amount of work."""
     path = "workload.train"
     yield from _amount(train, path)
     if train.hours is not None and not _is_pinned(request):
@@ -202,7 +202,7 @@ def _method(train: TrainingWorkload, catalog: Catalog, path: str) -> Iterator[Fi
 
 
 def _amount(train: TrainingWorkload, path: str) -> Iterator[Finding]:
-    """Tokens or hours, one of the two, and not beyond all measure."""
+    """Findings unless exactly one of tokens and hours is given, within plausible limits."""
     if train.tokens_b is not None and train.hours is not None:
         yield error("tokens-and-hours", f"{path}.hours", "tokens_b and hours are both given", "keep one")
     if train.tokens_b is None and train.hours is None:
@@ -214,7 +214,7 @@ def _amount(train: TrainingWorkload, path: str) -> Iterator[Finding]:
 
 
 def _is_pinned(request: PlanRequest) -> bool:
-    """Whether the request names one type and one number of nodes; what is bought already has a number."""
+    """Whether the request names one type and one number of nodes; purchased capacity already has a number."""
     nodes, purchase = request.target.nodes, request.purchase
     bought = purchase.reservation is not None or purchase.training_plan is not None
     counted = bought or (nodes is not None and nodes.minimum == nodes.maximum)
@@ -222,7 +222,7 @@ def _is_pinned(request: PlanRequest) -> bool:
 
 
 def check_dimensions(model: ModelDimensions, path: str) -> Iterator[Finding]:
-    """Dimensions that agree with each other, when all are given."""
+    """Findings for dimensions that contradict each other, when all are given."""
     if model.active_params_b is not None and model.active_params_b > model.params_b:
         yield error(
             "active-above-total",
@@ -253,10 +253,10 @@ def check_dimensions(model: ModelDimensions, path: str) -> Iterator[Finding]:
 
 
 def dense_parameters_b(layers: int, hidden: int, heads: int, kv_heads: int, vocab: int) -> tuple[float, float]:
-    """Billions of parameters a dense transformer of these dimensions has, least and most.
+    """Billions of parameters of a dense transformer of these dimensions, least and most.
 
-    The width of the MLP is not among the dimensions, so it is bounded: two matrices of 4 x hidden with tied embeddings
-    at least, three of 5.4 x hidden (the widest gated MLP of the catalog's dense models) with untied ones at most.
+    The width of the MLP is not among the dimensions, so Slipway bounds it: two matrices of 4 x hidden with tied
+    embeddings at least, three of 5.4 x hidden (the widest gated MLP of the catalog's dense models) with untied at most.
 
     >>> tuple(round(value, 2) for value in dense_parameters_b(32, 4096, 32, 8, 128256))
     (4.75, 11.09)
@@ -296,7 +296,7 @@ def _zone(request: PlanRequest, az_id: str, catalog: Catalog) -> Iterator[Findin
 
 
 def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
-    """Purchase options that can go together and with the rest."""
+    """Findings for purchase options that contradict each other or the rest of the request."""
     purchase = request.purchase
     options = purchase.option or ()
     yield from _reservation(request)
@@ -317,7 +317,7 @@ def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _price_overrides(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
-    """Prices of the user's own: of types that exist in ways to buy that exist, or of a service's fees."""
+    """Findings for the user's own prices: each must name a known type and purchase option, or a service's fee."""
     fees = {key for target in TARGETS.values() for key in target.fee_keys}
     for key, usd in request.purchase.price_overrides.items():
         if usd > MOST_USD_PER_HOUR:
@@ -352,7 +352,7 @@ def _of_many(choices: Sequence[object]) -> Callable[..., Finding]:
 
 
 def spot_without_checkpoints() -> Finding:
-    """The refusal of spot for a job that never saves."""
+    """The refusal of spot for a job that never saves a checkpoint."""
     return error(
         SPOT_WITHOUT_CHECKPOINTS,
         "checkpoint.mode",
@@ -387,7 +387,7 @@ def _reservation(request: PlanRequest) -> Iterator[Finding]:
 
 
 def _network(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
-    """An existing network given whole."""
+    """Findings for an incomplete existing network."""
     network = request.network
     if network.vpc_id and not network.subnet_ids:
         yield error(
@@ -404,7 +404,7 @@ def _network(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
 
 
 def _storage(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
-    """File systems in the sizes FSx sells, and a head node that exists."""
+    """Findings for file system sizes that FSx does not sell, and for an unknown head node type."""
     storage = request.storage
     if storage.lustre_mb_s_per_tib not in LUSTRE_THROUGHPUT:
         allowed = ", ".join(str(throughput) for throughput in LUSTRE_THROUGHPUT)
@@ -425,7 +425,7 @@ def _storage(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _run(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
-    """A command of one word has no blank in it: it would be looked for as one program of that whole name."""
+    """Findings on the command; a list of one word with blanks would be run as one program name."""
     command = request.run.command
     if len(command) == 1 and len(command[0].split()) > 1:
         message = f"must be a program and its arguments, each a word of the list, got the one word {command[0]!r}"

@@ -1,11 +1,11 @@
-"""How long a training job takes: steady hours from utilisation, expected hours with what goes wrong on the way.
+"""The duration of a training job: steady hours from utilisation, expected hours with all losses of the run.
 
     tokens/s       = MFU x chips x bf16 peak / FLOPs per token
     steady hours   = tokens / (tokens/s) / 3600
     expected hours = steady hours x run factor x (1 + overhead of checkpoints, failures and restarts) + first
     compilation
 
-The run factor is fitted: how much slower whole published runs were than their steady rate (evaluation, data, logging,
+The run factor is fitted: the slowdown of complete published runs against their steady rate (evaluation, data, logging,
 slow nodes). Independent causes widen a range by the root of the sum of their squares, in logarithms.
 """
 
@@ -27,13 +27,13 @@ PALM = "PaLM, arXiv:2204.02311, appendix B; Kaplan 2020, arXiv:2001.08361"
 def assumptions(
     shape: TrainingShape, tokens: float, facts: TrainingFacts, estimate: TrainingEstimate
 ) -> tuple[Assumption, ...]:
-    """What an estimate rests on, in the order of the arithmetic.
+    """The assumptions of an estimate, in the order of the calculation.
 
     Args:
         shape: the job.
         tokens: tokens to train on.
         facts: the facts the estimate was made from.
-        estimate: the estimate itself; its numbers are repeated, not computed again.
+        estimate: the estimate; its numbers are repeated, not computed again.
     """
     lines = [_flops(shape)]
     lines.extend(_gaps(shape, facts))
@@ -75,7 +75,7 @@ def _flops(shape: TrainingShape) -> Assumption:
 
 
 def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
-    """What the plan or the data leave open, and what replaces it."""
+    """The inputs that the plan or the data leave open, and their substitutes."""
     chip = shape.accelerator
     if shape.layers is None or shape.hidden is None:
         yield Assumption(
@@ -298,7 +298,7 @@ def _three(values: Range, decimals: int) -> str:
 
 
 def estimate(shape: TrainingShape, tokens: float, facts: TrainingFacts) -> TrainingEstimate:
-    """The estimate with the assumptions it rests on, each with its arithmetic.
+    """The estimate with its assumptions, each with its calculation.
 
     Args:
         shape: the job.
@@ -313,7 +313,7 @@ def estimate(shape: TrainingShape, tokens: float, facts: TrainingFacts) -> Train
 
 
 def numbers(shape: TrainingShape, tokens: float, facts: TrainingFacts) -> TrainingEstimate:
-    """The estimate without its words, for the many candidates that are only ranked.
+    """The estimate without explanations, for the many candidates that are only ranked.
 
     Args:
         shape: the job.

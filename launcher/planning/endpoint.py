@@ -1,4 +1,4 @@
-"""From a serving plan whose layout is decided to its endpoint: containers, copies, capacity. Pure."""
+"""From a serving plan with a decided layout to its endpoint: containers, copies, capacity. Pure functions."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -28,17 +28,17 @@ from launcher.planning.serving.resolve import model_of
 MOST_VOLUME_GIB = 512
 """SageMaker's limit on an instance's volume (API reference, ProductionVariant)."""
 MODEL_FOLDER = "/opt/ml/model"
-"""Where SageMaker puts the model (developer guide, hosting code)."""
+"""The folder in which SageMaker provides the model (developer guide, hosting code)."""
 HOST_SHARE = 0.75
-"""Of the host's memory that copies reserve; the rest is the system's. Assumed: SageMaker publishes no figure."""
+"""Share of the host's memory that copies reserve; the rest is the system's. Assumed: SageMaker publishes no figure."""
 MIB_PER_GIB = 1024
 OPEN_LICENSES = ("apache-2.0", "mit")
-"""Of models that the hub gives to anybody; the others ask for a token, which no endpoint can keep secret."""
+"""Licenses of models that anybody can download from the hub; other models need a token, which no endpoint can hide."""
 
 
 @record(slots=False)
 class ServingPlan:
-    """A serving plan with what its instance type and its layout make of it; each is worked out once, when asked for."""
+    """A serving plan with the properties of its instance type and layout; each is computed once, on demand."""
 
     plan: Plan
     catalog: Catalog
@@ -48,7 +48,7 @@ class ServingPlan:
         """The workload.
 
         Raises:
-            ValueError: the plan serves nothing.
+            ValueError: the plan has no serving workload.
         """
         serve = self.plan.request.workload.serve
         if serve is None:
@@ -63,37 +63,37 @@ class ServingPlan:
 
     @property
     def managed(self) -> bool:
-        """Whether it is an endpoint of SageMaker; else it is pods of Kubernetes."""
+        """Whether the target is a SageMaker endpoint; otherwise the plan runs pods on Kubernetes."""
         return target_of(self.plan.place.target).managed
 
     @cached_property
     def chip(self) -> Accelerator:
-        """The accelerator of its type."""
+        """The accelerator of the instance type."""
         return self.catalog.accelerators[self.facts.accelerator or ""]
 
     @property
     def neuron(self) -> bool:
-        """Whether its chips are AWS's own."""
+        """Whether the chips are Inferentia or Trainium."""
         return self.chip.family == "neuron"
 
     @cached_property
     def model(self) -> ServedModel | None:
-        """The model's dimensions; None of a closed model."""
+        """The model's dimensions; None for a closed model."""
         return model_of(self.serve, self.catalog)
 
     @property
     def weights_gb(self) -> float:
-        """GB (1e9 bytes) of the model's weights at the plan's precision; 0 where they are not known."""
+        """GB (1e9 bytes) of the model's weights at the plan's precision; 0 if unknown."""
         return self.model.params_b * WEIGHT_BYTES[self.serve.precision] if self.model is not None else 0.0
 
     @cached_property
     def copies(self) -> int:
-        """Copies of the model on an instance; 0 where one does not fit."""
+        """Copies of the model on an instance; 0 if no copy fits."""
         return parts(self.facts, self.chip) // (self.serve.tensor_parallel or 1)
 
     @property
     def chips(self) -> int:
-        """Chips of a copy: two NeuronCores are one, and less than a chip cannot be given to a container.
+        """Chips of a copy: two NeuronCores are one chip, and a container gets no part of a chip.
 
         NumberOfAcceleratorDevicesRequired counts devices, and a Neuron device is a chip; not seen on AWS.
         """
@@ -101,12 +101,12 @@ class ServingPlan:
 
     @cached_property
     def mode(self) -> EndpointMode:
-        """How its endpoint works."""
+        """The endpoint mode."""
         return endpoint_mode(self.serve, neuron=self.neuron, copies=self.copies)
 
     @cached_property
     def hub_id(self) -> str | None:
-        """The name of its model on the Hugging Face hub; None where it needs a token or is not known."""
+        """The name of the model on the Hugging Face hub; None if the model needs a token or is unknown."""
         model = self.serve.model
         spec = self.catalog.find_model(model) if isinstance(model, str) else None
         if spec is None or spec.license not in OPEN_LICENSES:
@@ -115,33 +115,33 @@ class ServingPlan:
 
     @property
     def model_uri(self) -> str | None:
-        """The folder in S3 that a container is given: the compiled model, which holds its weights, or the weights."""
+        """The S3 folder of the container's model: the compiled model, which includes its weights, or the weights."""
         return self.serve.artifacts_uri or self.serve.model_uri
 
     @property
     def model_source(self) -> str | None:
-        """What a container loads: the folder that it is given, or a name on the hub; None where there is neither."""
+        """The source from which a container loads: the model folder, or a name on the hub; None without either."""
         return MODEL_FOLDER if self.model_uri is not None else self.hub_id
 
     @property
     def isolated(self) -> bool:
-        """Whether its containers reach no network; one that compiles looks its shape up in the hub's cache first."""
+        """Whether the containers have no network access; a container that compiles first checks the hub's cache."""
         return self.model_uri is not None and not (self.neuron and self.serve.artifacts_uri is None)
 
     @cached_property
     def volume_gib(self) -> int | None:
-        """GiB of an instance's volume; None where the type has disks of its own."""
+        """GiB of an instance's volume; None if the type has local disks."""
         return endpoint_volume_gib(self.facts, self.weights_gb)
 
     def environment(self, model: str, *, replicas: int) -> Mapping[str, str]:
-        """The variables that the pinned images turn into options of their server.
+        """The environment variables that the pinned images translate into server options.
 
         Sources: optimum-neuron docker/vllm/Dockerfile (SM_ON_X=v becomes --x v, an empty value a flag) and the Deep
         Learning Containers' vLLM configuration (SM_VLLM_X=v).
 
         Args:
-            model: folder or name on the hub.
-            replicas: copies in one container; the Neuron image takes one.
+            model: folder, or name on the hub.
+            replicas: copies in one container; the Neuron image supports one.
         """
         return self._neuron(model) if self.neuron else self._gpu(model, replicas)
 
@@ -182,18 +182,18 @@ class ServingPlan:
 
 @record(slots=False)
 class ServingDeployment(ServingPlan):
-    """A serving plan with the images that its containers can be made of."""
+    """A serving plan with the available images for its containers."""
 
     images: ServingImages
 
     @cached_property
     def engine_image(self) -> ServingImage | None:
-        """The pinned image of its chip and task, whatever image the plan names."""
+        """The pinned image for the chip and task, independent of the plan's own image."""
         return self.images.engine(self.plan.place.target, self.chip.name, self.serve.task)
 
     @cached_property
     def image(self) -> str | None:
-        """The image that is pulled: the plan's own, or the pinned one; None where there is none in the region."""
+        """The image to pull: the plan's own, or the pinned one; None if the region has no pinned image."""
         if self.serve.image is not None:
             return self.serve.image
         pinned = self.engine_image
@@ -201,10 +201,10 @@ class ServingDeployment(ServingPlan):
 
     @cached_property
     def endpoint(self) -> Endpoint:
-        """The endpoint of a plan that `launcher.planning.endpoint_checks.endpoint_findings` has nothing against.
+        """The endpoint of a plan without errors from `launcher.planning.endpoint_checks.endpoint_findings`.
 
         Raises:
-            ValueError: no image, or no model to load.
+            ValueError: the plan has no image, no model to load, or no SageMaker target.
         """
         serve, image, model = self.serve, self.image, self.model_source
         if image is None or model is None or not self.managed:

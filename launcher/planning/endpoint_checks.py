@@ -1,4 +1,4 @@
-"""Obstacles between a serving plan and its endpoint, or the start of its pods: findings, each with a fix."""
+"""Obstacles to creating a serving plan's endpoint or starting its pods: findings, each with a fix."""
 
 import re
 from collections.abc import Iterator
@@ -25,21 +25,21 @@ FIRST_WITHOUT_INFERENTIA = (2, 29)
 0.9, 2026-04-09: "pin to release 2.28"); 2.30 needs a driver that SageMaker's AMI does not have."""
 SDK = re.compile(r"sdk(\d+)\.(\d+)")
 ANSWER_S = 60.0
-"""Seconds in which a container has to answer an invocation that is not streamed (SageMaker developer guide)."""
+"""Seconds in which a container must answer an invocation without streaming (SageMaker developer guide)."""
 ZERO_REFUSED = ("eu-west-3",)
 ZERO_SEEN = ("us-east-1",)
-"""Regions in which MinInstanceCount 0 was refused and taken (stdapi-ai/stdapi.ai#43, 2026-08-27)."""
+"""Regions in which MinInstanceCount 0 was refused and accepted (stdapi-ai/stdapi.ai#43, 2026-08-27)."""
 FEWEST_TO_ROLL = 2
-"""A step or a canary takes 5 to 50 % of the instances."""
+"""A rolling step or a canary replaces 5 to 50 % of the instances."""
 SOLD = (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN)
 
 
 def endpoint_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[Finding, ...]:
-    """Everything against an endpoint of a plan, warnings included; an endpoint can be made when none is an error.
+    """All findings on a plan's endpoint, warnings included; the endpoint can be created if none is an error.
 
     Args:
-        served: a plan of a serving workload.
-        facts: what the time of an answer is estimated by.
+        served: the deployment of a serving plan.
+        facts: the inputs of the response-time estimate.
     """
     findings = list(container_findings(served))
     if not served.managed:
@@ -58,14 +58,14 @@ def endpoint_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[F
 
 
 def layout_findings(served: ServingPlan) -> tuple[Finding, ...]:
-    """What is against an endpoint for how its copies run on an instance; another layout may have nothing of it."""
+    """The findings on how copies run on an instance; another layout may have none of them."""
     return (*_mode(served), *_rollout(served.serve, served.mode))
 
 
 def quoted_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[Finding, ...]:
-    """What a quote says of a plan's deployment: everything, but that a place for the weights may follow.
+    """The deployment findings of a quote; missing weights are only a warning here.
 
-    What it costs is asked before they are copied to S3; without them a deployment is refused.
+    Users ask for the cost before they copy the weights to S3; a deployment without weights is refused.
     """
     findings = deployment_findings(served, facts)
     return tuple(
@@ -74,12 +74,12 @@ def quoted_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[Fin
 
 
 def deployment_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[Finding, ...]:
-    """Everything against a serving plan on its target, warnings included."""
+    """All findings on a serving plan for its target, warnings included."""
     return endpoint_findings(served, facts) if served.managed else container_findings(served)
 
 
 def container_findings(served: ServingDeployment) -> tuple[Finding, ...]:
-    """What is against the container of a plan, on an endpoint and on Kubernetes alike."""
+    """The findings on a plan's container, the same on an endpoint and on Kubernetes."""
     plan, catalog = served.plan, served.catalog
     if plan.request.workload.serve is None:
         return (error("nothing-to-serve", "workload.serve", f"{plan.name} serves nothing", "give workload.serve"),)
@@ -120,7 +120,7 @@ def _layout(served: ServingPlan) -> Iterator[Finding]:
 
 
 def _image(served: ServingDeployment) -> Iterator[Finding]:
-    """An image for the chip, the task, the model and the region; of a user's own image only the SDK is judged."""
+    """Findings if no image fits the chip, task, model and region; of a user's own image only the SDK is checked."""
     chip, serve, path = served.chip, served.serve, f"{PATH}.image"
     if serve.image is not None:
         yield from _own_image(serve.image, chip.name, neuron=served.neuron)
@@ -234,7 +234,7 @@ def _zero(served: ServingPlan) -> Iterator[Finding]:
 
 
 def _counts(plan: Plan, serve: ServingWorkload) -> Iterator[Finding]:
-    """Numbers of instances that agree, on a schedule too."""
+    """Findings for contradicting numbers of instances, including those of a schedule."""
     if serve.max_instances is not None and serve.max_instances < plan.place.nodes:
         message = f"the plan has {plan.place.nodes} instances, max_instances is {serve.max_instances}"
         yield error("max-instances", f"{PATH}.max_instances", message, f"raise it to {plan.place.nodes}")
@@ -272,12 +272,12 @@ def _rollout(serve: ServingWorkload, mode: EndpointMode) -> Iterator[Finding]:
 
 
 def answer_seconds(serve: ServingWorkload, estimate: ServingEstimate) -> float:
-    """Seconds of a whole answer on a full instance: the first token, then one after the other."""
+    """Seconds of a complete answer on a full instance: the first token, then one after the other."""
     return ((estimate.ttft_ms or 0.0) + serve.answer_tokens * (estimate.tpot_ms or 0.0)) / 1000
 
 
 def _answer(served: ServingPlan, facts: ServingFacts) -> Iterator[Finding]:
-    """An answer within the time that SageMaker gives it."""
+    """A finding if an answer exceeds SageMaker's response time."""
     serve, model = served.serve, served.model
     if serve.streaming or serve.asynchronous or model is None:
         return

@@ -1,4 +1,4 @@
-"""The one plan of a serving request that pins type, region and purchase option: what `cdk synth` builds."""
+"""The single plan of a serving request that pins type, region and purchase option; `cdk synth` builds this plan."""
 
 from dataclasses import replace
 
@@ -23,18 +23,18 @@ from launcher.planning.serving.resolve import kinds_of, model_of
 
 
 def pinned_serving(request: PlanRequest, catalog: Catalog, bedrock: BedrockCatalog, facts: ServingFacts) -> Plan:
-    """The plan of a serving request, with the layout that costs least to run where the request leaves it open.
+    """The plan of a serving request; if the request leaves the layout open, with the layout that costs least to run.
 
-    The number of instances is the request's own, its most, or its least: only a quote knows how many the traffic needs.
+    The number of instances is the request's own, its maximum or its minimum: only a quote derives it from the traffic.
 
     Args:
         request: a plan file as read, with a serving workload.
-        catalog: what exists.
+        catalog: the catalog.
         bedrock: Bedrock's models, for the checks.
-        facts: what the layouts are compared by.
+        facts: the inputs that compare layouts.
 
     Raises:
-        ImpossibleError: something must be pinned first, nothing fits, or the request has errors; with all findings.
+        ImpossibleError: a choice is not pinned, nothing fits, or the request has errors; with all findings.
     """
     serve = request.workload.serve
     if serve is None:
@@ -67,9 +67,9 @@ def _with(layout: Layout, request: PlanRequest, serve: ServingWorkload, place: P
 
 
 def _order(plan: Plan, estimate: ServingEstimate, catalog: Catalog) -> tuple[bool, float]:
-    """What can be deployed first, then the fewest instance-hours with those of deployments; of equal ones the fastest.
+    """The sort key of layouts: deployable first, then fewest instance-hours, deployments included, then the fastest.
 
-    That is the quote's choice too, where every instance-hour costs the same.
+    The quote makes the same choice if every instance-hour costs the same.
     """
     served = ServingPlan(plan=plan, catalog=catalog)
     refused = served.managed and any(finding.level is Level.ERROR for finding in layout_findings(served))

@@ -12,13 +12,13 @@ from launcher.model.target import target_of
 
 
 def is_shared(request: PlanRequest, path: str) -> bool:
-    """Whether a path lies on a file system that all nodes share: FSx, or a volume of the plan's pods."""
+    """Whether a path is on a file system that all nodes share: FSx, or a volume of the plan's pods."""
     places = (MOUNT_PATH, *(volume.path for volume in request.run.volumes))
     return any(_holds(place, path) for place in places)
 
 
 def file_findings(request: PlanRequest) -> Iterator[Finding]:
-    """Places that fit their mode, outlive a node, and may be reached."""
+    """Findings for paths that contradict their mode, do not outlive a node, or need permissions."""
     yield from _own_place(request)
     yield from _data(request)
     if is_joined(request):
@@ -30,7 +30,7 @@ def file_findings(request: PlanRequest) -> Iterator[Finding]:
 
 
 def _own_place(request: PlanRequest) -> Iterator[Finding]:
-    """A place of the trainer's own with mode own alone, and one that outlives the node."""
+    """Findings for the trainer's own storage: it needs mode own, and should outlive the node."""
     policy, at = request.checkpoint, "checkpoint.uri"
     if policy.mode is not CheckpointMode.OWN:
         if policy.uri is not None and policy.uri.startswith("/"):

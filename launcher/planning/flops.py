@@ -1,4 +1,4 @@
-"""Floating-point operations a token costs in training.
+"""Floating-point operations per token in training.
 
 Sources: Kaplan 2020: J. Kaplan et al., "Scaling Laws for Neural Language Models", arXiv:2001.08361, section 2.1: 2N
     in the forward pass, 4N in the backward pass. PaLM 2022: A. Chowdhery et al., "PaLM: Scaling Language Modeling
@@ -16,18 +16,18 @@ from launcher.planning.shape import TrainingShape
 TRAINED = 6.0
 """FLOPs per active parameter and token: 2 forward, 2 back to the inputs, 2 back to the weights (Kaplan 2020)."""
 REFERENCE = 2.0
-"""The forward pass of a frozen reference model."""
+"""FLOPs of the forward pass of a frozen reference model."""
 FROZEN = 4.0
-"""The same where the base weights are frozen (LoRA, QLoRA): their own gradient is left out."""
+"""FLOPs if the base weights are frozen (LoRA, QLoRA): their own gradient is left out."""
 RECOMPUTED = 2.0
-"""What recomputing the whole forward pass adds (Megatron 2021)."""
+"""The extra FLOPs of recomputing the full forward pass (Megatron 2021)."""
 ATTENTION = 12.0
 """FLOPs per layer, hidden unit and position of the sequence (PaLM 2022, appendix B)."""
 ATTENTION_FORWARD = 4.0
 
 
 def per_token(shape: TrainingShape) -> float:
-    """Model FLOPs of one token: what the arithmetic of the model needs, recomputation not counted.
+    """Model FLOPs of one token: the FLOPs that the model's arithmetic needs, without recomputation.
 
     Args:
         shape: the job; active parameters count, layers x hidden x sequence for attention.
@@ -57,7 +57,7 @@ def per_token(shape: TrainingShape) -> float:
 
 
 def _reference_per_token(shape: TrainingShape) -> float:
-    """What a frozen reference model adds: one forward pass, 2N + 4 L h s; 0 without one."""
+    """The extra FLOPs of a frozen reference model: one forward pass, 2N + 4 L h s; 0 without one."""
     if not shape.reference_model:
         return 0.0
     return REFERENCE * shape.active_params_b * 1e9 + ATTENTION_FORWARD * shape.attention_width * shape.sequence_length
@@ -69,7 +69,7 @@ def attention_per_token(shape: TrainingShape) -> float:
 
 
 def hardware_per_token(shape: TrainingShape) -> float:
-    """FLOPs the chips do for one token: with full recomputation one more forward pass, 2N + 4 L h s."""
+    """FLOPs that the chips execute for one token: with full recomputation one more forward pass, 2N + 4 L h s."""
     model = per_token(shape)
     if shape.recompute is not Recompute.FULL:
         return model

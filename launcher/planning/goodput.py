@@ -1,7 +1,7 @@
-"""Losses of a job against its steady rate: checkpoints, failures, restarts, and unexplained losses of whole runs.
+"""Losses of a job against its steady rate: checkpoints, failures, restarts, and unexplained losses of complete runs.
 
-Failures of a job per hour are chips x the rate of one chip, and a software term that does not grow with size. The
-overhead is Daly's complete model at Daly's interval (`launcher.agent.interval`). Spot interruptions are not in it;
+Failures of a job per hour are chips x the rate of one chip, plus a software term that does not grow with size. The
+overhead is Daly's complete model at Daly's interval (`launcher.agent.interval`). Spot interruptions are not included;
 they belong to pricing.
 """
 
@@ -18,15 +18,15 @@ from launcher.planning.shape import TrainingShape
 SECONDS_PER_HOUR = 3600.0
 MINUTE_S = 60.0
 UNKNOWN_WRITE_S = 60.0
-"""Seconds to write a checkpoint when the workload does not say what is in it: an assumption."""
+"""Seconds to write a checkpoint of unknown content: an assumption."""
 LONGEST_OVERHEAD = 19.0
-"""Overhead is cut off here (5 % of the time useful): a job beyond it would practically never end."""
+"""Cap of the overhead (5 % of the time useful): a job beyond it would practically never end."""
 
 
 class Overhead(NamedTuple):
-    """Extra time per second of useful work, the logarithmic half-width of its range above, and what made it.
+    """Extra time per second of useful work, the upper logarithmic half-width of its range, and its causes.
 
-    `node_failures_per_h` are those of `failures_per_h` that the chips and their machines are to blame for.
+    `node_failures_per_h` is the part of `failures_per_h` that chips and nodes cause.
     """
 
     fraction: float
@@ -43,7 +43,7 @@ def checkpoint_bytes(shape: TrainingShape, facts: TrainingFacts) -> float:
 
 
 def checkpoint_write_s(shape: TrainingShape, facts: TrainingFacts) -> Range:
-    """Seconds the job waits for one checkpoint, every node writing its part at the same time."""
+    """Seconds that the job waits for one checkpoint, while every node writes its part in parallel."""
     rate = facts.constants["checkpoint_gb_per_s_per_node"]
     fixed = facts.constants["checkpoint_fixed_s"]
     gb_per_node = checkpoint_bytes(shape, facts) / 1e9 / shape.nodes
@@ -56,9 +56,9 @@ def checkpoint_write_s(shape: TrainingShape, facts: TrainingFacts) -> Range:
 
 @lru_cache(maxsize=8)
 def overhead(shape: TrainingShape, facts: TrainingFacts) -> Overhead:
-    """What checkpoints, failures and restarts cost, per second of useful work.
+    """The time cost of checkpoints, failures and restarts, per second of useful work.
 
-    The range takes the failure rate, the restart and the checkpoint to their worse end one at a time and adds the
+    The range sets the failure rate, the restart and the checkpoint to their worst value one at a time and adds the
     squares.
     """
     restart, write = facts.constants["restart_minutes"], checkpoint_write_s(shape, facts)
@@ -74,7 +74,7 @@ def overhead(shape: TrainingShape, facts: TrainingFacts) -> Overhead:
 
 
 class FailureRates(NamedTuple):
-    """Failures of a job per hour: in the middle case, at the high end, and those that the machines are to blame for."""
+    """Failures of a job per hour: in the middle case, at the high end, and those that nodes cause."""
 
     per_h: float
     high_per_h: float
@@ -82,7 +82,7 @@ class FailureRates(NamedTuple):
 
 
 def failure_rates(chips: int, stack: Stack, facts: TrainingFacts) -> FailureRates:
-    """The failures of a job on so many chips, with the software of a stack."""
+    """The failure rates of a job on so many chips, with the software of a stack."""
     per_chip = facts.constants["failures_per_accelerator_hour"]
     software = facts.constants[f"software_failures_per_hour_{stack.value}"]
     of_nodes = chips * per_chip.mid
@@ -90,7 +90,7 @@ def failure_rates(chips: int, stack: Stack, facts: TrainingFacts) -> FailureRate
 
 
 class Losses(NamedTuple):
-    """Time lost to failures beside a job's own checkpoints, per hour of progress: the middle and the high case."""
+    """Time lost to failures in addition to a job's own checkpoints, per hour of progress: middle and high case."""
 
     interval_s: float | None
     fraction: float
@@ -100,15 +100,15 @@ class Losses(NamedTuple):
 def losses_of_hours(
     hours: float, write: Range, failures: FailureRates, restart: Range, *, interval_s: float | None, saves: bool
 ) -> Losses:
-    """What failures add to a job that is given in hours of progress, which hold its checkpoints (Daly 2006).
+    """The time that failures add to a job given in hours of progress, which include its checkpoints (Daly 2006).
 
     Args:
         hours: hours of progress.
         write: seconds of one checkpoint.
-        failures: of the job.
+        failures: failure rates of the job.
         restart: minutes from a failure to the next step.
         interval_s: the plan's seconds between checkpoints; None: Daly's.
-        saves: whether it saves at all; else a failure loses the whole run.
+        saves: whether the job saves checkpoints; if not, a failure loses the whole run.
     """
     if interval_s is None and saves:
         mtbf_s = SECONDS_PER_HOUR / failures.per_h
@@ -140,5 +140,5 @@ def _overhead(checkpoint_s: float, failures_per_h: float, restart_minutes: float
 
 
 def run_factor(shape: TrainingShape, facts: TrainingFacts) -> float:
-    """How much longer whole runs take than their steady rate says, without failures; 1 or more."""
+    """The ratio of the duration of complete runs to their steady rate, without failures; 1 or more."""
     return math.exp(facts.run_tuned if shape.stack is Stack.TUNED else facts.run_framework)

@@ -1,4 +1,4 @@
-"""The keys of a plan file that only jobs in pods use."""
+"""The plan file keys that only apply to jobs in pods."""
 
 from collections.abc import Iterator
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
@@ -9,11 +9,11 @@ from launcher.model.target import TARGETS, target_of
 
 _DOCUMENTATION = tuple(map(IPv4Network, ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")))
 _WIDEST = 16
-"""Bits of the widest range that is no warning."""
+"""Prefix length of the widest range that causes no warning."""
 
 
 def key_findings(request: PlanRequest) -> Iterator[Finding]:
-    """Keys of Kubernetes in a plan that allows no target with pods, and address ranges that are none."""
+    """Findings for Kubernetes keys in a plan without pod targets, and for invalid address ranges."""
     target, titles = request.target, [kind.title for kind in TARGETS.values() if kind.pods]
     keys = (
         ("target.context", target.context),
@@ -40,7 +40,7 @@ def key_findings(request: PlanRequest) -> Iterator[Finding]:
 
 
 def _range_findings(request: PlanRequest) -> Iterator[Finding]:
-    """Ranges of `network.api_cidrs` that are none, that nobody calls from, or that let in much of the internet."""
+    """Findings for `network.api_cidrs`: invalid ranges, ranges without callers, or large parts of the internet."""
     path = "network.api_cidrs"
     hint = "the public addresses of your computers, such as [YOUR.ADDRESS/32]; behind NAT or a VPN, its"
     for cidr in request.network.api_cidrs:
@@ -59,7 +59,7 @@ def _range_findings(request: PlanRequest) -> Iterator[Finding]:
 
 
 def _volume_findings(request: PlanRequest) -> Iterator[Finding]:
-    """Volumes where a pod has something else, or another volume."""
+    """Findings for volumes whose path overlaps another volume or a path that the pod already uses."""
     taken = {"/slipway": "the job's own folder", "/dev/shm": "shared memory"}  # noqa: S108 - a path in a pod
     for index, volume in enumerate(request.run.volumes):
         at = f"run.volumes[{index}].path"

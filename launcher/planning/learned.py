@@ -1,9 +1,9 @@
-"""Boot, restart and idle-tail hours from measurements of your runs: a posterior, in logarithms, as for the rate.
+"""Boot, restart and idle-tail hours from the user's own runs: a posterior, in logarithms, as for the rate.
 
-The prior is the assumption that a quote rests on without any run, with its spread. A run is the same quantity seen
-once, or the mean of several restarts; two starts of the same machines differ by START_TO_START. Both are weighted by
+The prior is the assumption of a quote without any run, with its spread. A run is one observation of the same
+quantity, or the mean of several restarts; two starts of the same nodes differ by START_TO_START. Both are weighted by
 the inverse of their variance. Runs that contradict each other widen the range by the variance between them and are
-named (`launcher.planning.posterior` has the test); no other run ever widens it.
+named (`launcher.planning.posterior` has the test); no other run ever widens the range.
 """
 
 import math
@@ -18,26 +18,26 @@ from launcher.model.units import HOUR_S
 from launcher.planning.posterior import WITHIN, variance_between
 
 BOOT_H = 0.15
-"""From launch to the first step on a new machine, 9 minutes, paid for without progress: from memory, not measured."""
+"""From launch to the first step on a new node, 9 minutes, paid for without progress: from memory, not measured."""
 BOOT_RANGE_H = Range(low=BOOT_H / 3, mid=BOOT_H, high=BOOT_H * 3)
-"""A third to three times of it, as the 5 % and 95 % points: a judgement."""
+"""A third and three times BOOT_H, as the 5 % and 95 % points: a judgement."""
 RESTART_H = 0.25
-"""From the loss of the machines to the first step after the restore, 15 minutes: a choice within the 5 to 30 minutes of
-published restarts. Waiting for spot capacity itself is not in it. All of it is billed, as survivors are."""
+"""From the loss of the nodes to the first step after the restore, 15 minutes: a choice within the 5 to 30 minutes of
+published restarts. The wait for spot capacity is not included. All of it is billed, as surviving nodes are."""
 RESTART_RANGE_H = Range(low=5 / 60, mid=RESTART_H, high=0.5)
 START_TO_START = 0.3
-"""Two starts of the same machines differ by this much, in logarithms: a judgement."""
+"""Two starts of the same nodes differ by this much, in logarithms: a judgement."""
 LEAST_S, MOST_S = 60.0, 2.0 * HOUR_S
-"""A start that took less found its machines there already, and one that took more waited for capacity, which is not
-billed: neither says how long machines take."""
+"""A shorter start reused running nodes, and a longer one waited for capacity, which is not billed: neither measures
+the boot time."""
 TAIL_SPREAD = 2.0
-"""The assumed idle tail is known to half and to twice of it, as the 5 % and 95 % points: a judgement."""
+"""The idle tail lies between half and twice its assumed value, as the 5 % and 95 % points: a judgement."""
 SAME_TAIL = 1e-6
-"""Hours by which two assumptions of the idle tail may differ and be the same."""
+"""Hours by which two assumptions of the idle tail may differ and still count as equal."""
 
 
 class Seen(NamedTuple):
-    """One run's hours, over so many starts."""
+    """Measured hours of one run, the mean of `starts` starts."""
 
     run: str
     hours: float
@@ -46,7 +46,7 @@ class Seen(NamedTuple):
 
 
 def learned_boot(instance_type: str, measured: Iterable[Measurement]) -> Learned | None:
-    """Hours from the submission to the first attempt on machines of a type; None where no run says them."""
+    """Hours from the submission to the first attempt on a type; None if no run measured them."""
     observations = [
         Seen(measurement.run, measurement.boot_s / HOUR_S, 1, measurement.measured_at.date())
         for measurement in _of_type(instance_type, measured)
@@ -56,7 +56,7 @@ def learned_boot(instance_type: str, measured: Iterable[Measurement]) -> Learned
 
 
 def learned_restart(instance_type: str, measured: Iterable[Measurement]) -> Learned | None:
-    """Hours from the loss of machines of a type to the next attempt with its checkpoint read; None likewise."""
+    """Hours from the loss of nodes of a type to the next attempt with its checkpoint read; None without such a run."""
     observations = [
         Seen(measurement.run, measurement.restart_s / HOUR_S, measurement.restarts or 1, measurement.measured_at.date())
         for measurement in _of_type(instance_type, measured)
@@ -66,12 +66,12 @@ def learned_restart(instance_type: str, measured: Iterable[Measurement]) -> Lear
 
 
 def learned_tail(target: str, assumed_h: float, measured: Iterable[Measurement]) -> Learned | None:
-    """Hours that a node stays after its job, where the same thing stops it after the same idle time; None likewise.
+    """Hours that a node stays after its job, from runs with the same target and idle time; None without such a run.
 
     Args:
-        target: the kind of cluster, which says what stops idle nodes.
-        assumed_h: what the plan's guardrails make of it without any run, above 0.
-        measured: the runs; the type of their machines does not matter to it.
+        target: the target, which determines what stops idle nodes.
+        assumed_h: the assumed hours from the plan's guardrails, above 0.
+        measured: the runs; their instance type does not matter.
     """
     observations = [
         Seen(measurement.run, measurement.idle_tail_h, 1, measurement.measured_at.date())
@@ -97,7 +97,7 @@ def learned_hours(prior: Range, observations: Sequence[Seen]) -> Learned | None:
     """The posterior of hours; None without a run.
 
     Args:
-        prior: its 5 %, 50 % and 95 % points without any run, above 0.
+        prior: the 5 %, 50 % and 95 % points without any run, above 0.
         observations: the runs.
     """
     if not observations:

@@ -1,4 +1,4 @@
-"""Checks against what a chip or an offering can be: precisions, peak rates, and the sizes Capacity Blocks come in."""
+"""Checks against the limits of chips and offerings: precisions, peak rates, and the sizes of Capacity Blocks."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +13,7 @@ from launcher.planning.work import Estimator
 
 
 def limits(request: PlanRequest, catalog: Catalog, estimator: Estimator) -> Iterator[Finding]:
-    """What the pinned types cannot be or do; nothing for types that the catalog does not know."""
+    """Findings for limits of the pinned types; types that the catalog does not know are skipped."""
     types = [catalog.instance_types[name] for name in request.target.instance_type or () if _is_known(name, catalog)]
     train = request.workload.train
     if train is not None:
@@ -23,7 +23,7 @@ def limits(request: PlanRequest, catalog: Catalog, estimator: Estimator) -> Iter
 
 
 def computes(chip: Accelerator, precision: Precision) -> bool:
-    """Whether a chip has matrix products of a precision.
+    """Whether a chip supports matrix products of a precision.
 
     Args:
         chip: the accelerator; no FP8 peak means no FP8.

@@ -1,8 +1,8 @@
-"""What a training job holds in each accelerator's memory, whether it fits, and how many accelerators it takes at least.
+"""The memory use of a training job on each accelerator, whether the job fits, and the minimum number of accelerators.
 
 Weights, gradients and optimizer states are sharded over all chips (ZeRO-3, FSDP); activations of one sequence are
-shared by a group of chips (tensor, sequence or context parallel) no larger than it has to be, inside one node where
-that is enough.
+shared by a group of chips (tensor, sequence or context parallel) as small as possible, inside one node if that
+is enough.
 
 Sources: ZeRO 2020: S. Rajbhandari et al., arXiv:1910.02054, section 3.1: 2 + 2 + 12 bytes per parameter with Adam in
     mixed precision. Korthikanti 2022: V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
@@ -30,19 +30,19 @@ RECOMPUTED_BYTES = 2.0
 LOGIT_BYTES = 6.0
 """Per token and vocabulary entry: fp32 logits and their gradient in bf16, in one piece."""
 GATHERED_LAYERS = 2.0
-"""Full layers in bf16 that sharded training holds at a time: the one at work and the next (FSDP prefetch)."""
+"""Full layers in bf16 that sharded training holds at a time: the current and the next one (FSDP prefetch)."""
 RESERVE = 0.10
-"""Of the memory kept free for the runtime, communication buffers and fragmentation. torchtitan's published runs peak
-at 84.9 of 95 GiB (benchmarks/llama3_h100_202412_torchtitan.md), 89 %."""
+"""Share of the memory kept free for the runtime, communication buffers and fragmentation. Published runs of torchtitan
+peak at 84.9 of 95 GiB (benchmarks/llama3_h100_202412_torchtitan.md), 89 %."""
 LARGEST_GROUP = 64
-"""Chips that share one sequence at most: beyond it the exchange between machines is the job."""
+"""Maximum number of chips that share one sequence: beyond it the exchange between nodes dominates."""
 
 
 @record
 class Fit:
-    """What one accelerator holds, in bytes by part, against what it has.
+    """The memory use of one accelerator, in bytes by part, against its limit.
 
-    `group` is how many chips share one sequence. `steps` is the arithmetic, one line a step.
+    `group` is the number of chips that share one sequence. `steps` is the calculation, one line a step.
     """
 
     weights: float
@@ -59,10 +59,10 @@ class Fit:
 
 
 def fits(shape: TrainingShape) -> Fit:
-    """Whether a job fits the memory of its chips, with the smallest group that lets it; without one, the largest.
+    """Whether a job fits the memory of its chips, with the smallest sufficient group; if none is, with the largest.
 
     Args:
-        shape: the job; its accelerator says how much memory there is.
+        shape: the job; its accelerator determines the available memory.
     """
     room = _limit_bytes(shape) - state_bytes(shape) / shape.chips
     groups = _groups(shape.chips)
@@ -70,7 +70,7 @@ def fits(shape: TrainingShape) -> Fit:
 
 
 def least_chips(shape: TrainingShape) -> int | None:
-    """The least number of chips, in whole nodes of `chips_per_node`, that the job fits.
+    """The smallest number of chips, in full nodes of `chips_per_node`, on which the job fits.
 
     Returns:
         A multiple of `chips_per_node`; None when no number is enough, because one sequence alone fills the memory.
@@ -97,7 +97,7 @@ def _limit_bytes(shape: TrainingShape) -> float:
 
 
 def _weights(shape: TrainingShape) -> float:
-    """Bytes of all weights; adapters lie beside frozen ones, a reference model beside the trained one."""
+    """Bytes of all weights, including adapters next to frozen weights and a reference model."""
     adapters = 2.0 * shape.trained_params if shape.trains_adapters else 0.0
     copies = 2.0 if shape.reference_model else 1.0
     return WEIGHT_BYTES[shape.method] * copies * shape.params_b * 1e9 + adapters
@@ -113,7 +113,7 @@ def _gathered(shape: TrainingShape, group: int) -> float:
 
 
 def _activations(shape: TrainingShape, group: int) -> float:
-    """Bytes of a micro-step's activations on each chip of its group; recomputation holds one whole layer at a time."""
+    """Bytes of a micro-step's activations on each chip of its group; recomputation holds one full layer at a time."""
     per_layer = _tokens_at_once(shape) * known_hidden(shape)
     if shape.recompute is Recompute.FULL:
         return (RECOMPUTED_BYTES * known_layers(shape) + ACTIVATION_BYTES) * per_layer / group
@@ -130,7 +130,7 @@ def _tokens_at_once(shape: TrainingShape) -> int:
 
 
 def _working_bytes(shape: TrainingShape, group: int) -> float:
-    """Bytes beside the sharded states, on each chip."""
+    """Bytes on each chip in addition to the sharded states."""
     return _gathered(shape, group) + _activations(shape, group) + _logits(shape, group)
 
 

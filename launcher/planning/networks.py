@@ -1,4 +1,4 @@
-"""The network a cluster is in, and what is wrong with it: its own, one that clusters share, or one that exists."""
+"""The network of a cluster and its errors: a new network, one that clusters share, or an existing one."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from launcher.planning.pin import zone
 
 
 def subnet_id(plan: Plan) -> str | None:
-    """The existing subnet that a plan's machines go to: the one in the plan's zone where that is known, else the first.
+    """The existing subnet of a plan's nodes: the one in the plan's zone if known, else the first.
 
     None for a plan whose network is new.
     """
@@ -26,7 +26,7 @@ def _chosen(network: NetworkRequest, az_id: str | None) -> str | None:
 
 
 def control_zones(nodes_zone: str | None) -> tuple[str | None, str | None]:
-    """The zones of an EKS control plane: that of the nodes where it can be, and another; None twice: the first two.
+    """The zones of an EKS control plane: that of the nodes if supported, and another; twice None: the first two.
 
     >>> control_zones("use1-az6"), control_zones("usw1-az3")
     (('use1-az6', 'use1-az1'), ('usw1-az3', 'usw1-az1'))
@@ -40,7 +40,7 @@ def control_zones(nodes_zone: str | None) -> tuple[str | None, str | None]:
 
 
 def layout_findings(network: NetworkRequest) -> tuple[Finding, ...]:
-    """What is wrong with a network whatever is put into it: keys that contradict each other, a range that is none."""
+    """The errors of a network itself: contradicting keys, or an invalid range."""
     findings = list(_contradictions(network))
     if not findings and network.vpc_id is None:
         try:
@@ -51,10 +51,10 @@ def layout_findings(network: NetworkRequest) -> tuple[Finding, ...]:
 
 
 def network_findings(request: PlanRequest, place: Place, catalog: Catalog) -> tuple[Finding, ...]:
-    """Everything that keeps a cluster from its network; empty when nothing does.
+    """All findings that keep a cluster from its network; empty if there are none.
 
     Raises:
-        ImpossibleError: the address range cannot be cut.
+        ImpossibleError: the address range cannot be split.
     """
     network = request.network
     findings = list(_contradictions(network))
@@ -70,7 +70,7 @@ def network_findings(request: PlanRequest, place: Place, catalog: Catalog) -> tu
 
 
 def _contradictions(network: NetworkRequest) -> Iterator[Finding]:
-    """Keys that do not go together."""
+    """Findings for keys that contradict each other."""
     if network.vpc_id is not None:
         for key, given in (("name", network.name), ("az_ids", network.az_ids), ("endpoints", network.endpoints)):
             if given:
@@ -102,7 +102,7 @@ def _shared(network: NetworkRequest, place: Place, catalog: Catalog) -> Iterator
 
 
 def _existing(request: PlanRequest, place: Place, catalog: Catalog) -> Iterator[Finding]:
-    """The chosen subnet, where the launcher has read it: region, zone, public addresses and free ones."""
+    """Findings on the chosen subnet, if Slipway has read it: region, zone, public addresses and free ones."""
     chosen = _chosen(request.network, place.az_id)
     facts = next((subnet for subnet in request.network.subnets if subnet.id == chosen), None)
     if facts is None:

@@ -1,4 +1,4 @@
-"""The one plan of a request that leaves nothing to choose: what `cdk synth` builds from a plan file or a plan.json."""
+"""The single plan of a request with every choice pinned; `cdk synth` builds it from a plan file or a plan.json."""
 
 from collections.abc import Iterator
 
@@ -17,15 +17,15 @@ from launcher.planning.pins import Pins, pins_of
 def pinned_plan(request: PlanRequest, catalog: Catalog) -> Plan:
     """The plan of a request that pins type, region and purchase option.
 
-    Nodes that are open are the least asked for, or one; an open target is the first that takes the purchase option; an
-    open zone stays open (see `zone`). A request that is already whole gives a plan with its own digest.
+    An open number of nodes becomes the minimum, or one. An open target becomes the first that supports the purchase
+    option. An open zone stays open (see `zone`). A complete request gives a plan with its own digest.
 
     Args:
         request: a plan file as read.
-        catalog: what exists.
+        catalog: the catalog.
 
     Raises:
-        ImpossibleError: something must be pinned first, or the request has errors; with all findings.
+        ImpossibleError: a choice is not pinned, or the request has errors; with all findings.
     """
     findings = [finding for finding in check(request, catalog) if finding.level is Level.ERROR]
     pins = pins_of(request, ("p5.48xlarge", "us-east-2", "spot"))
@@ -44,16 +44,16 @@ def _not_built(request: PlanRequest) -> Iterator[Finding]:
 
 
 def _target(request: PlanRequest) -> TargetKind:
-    """The target of a request that pins one way of buying: the first it allows that takes it, else the first."""
+    """The first allowed target that supports the request's purchase option, else the first allowed target."""
     kinds = request.target.kind
     allowed = tuple(target for target in training_targets() if kinds is None or target in kinds)
     return taking((request.purchase.option or (PurchaseOption.ON_DEMAND,))[0], allowed)
 
 
 def zone(place: Place, catalog: Catalog) -> str | None:
-    """The id of the zone of a place's nodes: the pinned one, else the first of the region known to offer the type.
+    """The id of the zone of a place's nodes: the pinned one, else the region's first zone known to offer the type.
 
-    None where the catalog knows no zone.
+    None if the catalog knows no zone.
     """
     if place.az_id is not None:
         return place.az_id

@@ -1,4 +1,4 @@
-"""What a request must pin to be one plan: its type, its region and its purchase option."""
+"""The choices that a request must pin to be one plan: its type, its region and its purchase option."""
 
 from typing import NamedTuple
 
@@ -9,14 +9,14 @@ from launcher.model.request import PlanRequest
 
 
 class Pins(NamedTuple):
-    """The one value of each."""
+    """The pinned values."""
 
     instance_type: str
     region: str
     option: PurchaseOption
 
     def place(self, request: PlanRequest, target: TargetKind, nodes: int) -> Place:
-        """Where the request is put on a target, with so many nodes."""
+        """The place of the request on a target, with so many nodes."""
         return Place(
             target=target,
             instance_type=self.instance_type,
@@ -30,7 +30,7 @@ class Pins(NamedTuple):
 
 
 def pins_of(request: PlanRequest, examples: tuple[str, str, str]) -> Pins | list[Finding]:
-    """The pinned values, or one finding for each choice that is still open, with its example."""
+    """The pinned values, or one finding for each open choice, with its example."""
     types, regions, options = request.target.instance_type, request.target.region, request.purchase.option
     if types and regions and options and len(types) == len(regions) == len(options) == 1:
         return Pins(types[0], regions[0], options[0])

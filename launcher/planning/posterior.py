@@ -1,8 +1,8 @@
-"""An estimate corrected by your measurements: a posterior of its error, in logarithms.
+"""An estimate corrected by the user's measurements: a posterior of its error, in logarithms.
 
 The prior is the fitted estimate: log(true rate / estimated rate) is 0 with the spread of the fit. A measurement is the
-same quantity seen on another job, log(measured / estimated there), so that what the estimate knows of nodes, sequence,
-batch and precision is kept, and only its error is learned. Its variance is its own, plus a discount that grows with the
+same quantity on another job, log(measured / estimated there), so that the estimate's knowledge of nodes, sequence,
+batch and precision is used, and only its error is learned. Its variance is its own, plus a discount that grows with the
 distance of that job from this one:
 
     measurements of one job   pooled by the inverse of their variances; never finer than RUN_TO_RUN
@@ -10,10 +10,10 @@ distance of that job from this one:
     posterior                 the sum of prior and jobs, each weighted by the inverse of its variance
 
 Measurements that contradict each other (Cochran's Q above its 99.7 % point, by Wilson and Hilferty) are named, and the
-variance between them is added to each (DerSimonian and Laird 1986, Controlled Clinical Trials 7:177): so they widen the
-range again. Without a contradiction no measurement ever widens it.
+variance between them is added to each (DerSimonian and Laird 1986, Controlled Clinical Trials 7:177), which widens the
+range. Without a contradiction no measurement ever widens the range.
 
-The discounts are judgements; that of nodes is held against the published scaling series (`benchmarks/scaling.py`).
+The discounts are judgements; that of nodes is checked against the published scaling series (`benchmarks/scaling.py`).
 """
 
 import math
@@ -27,24 +27,24 @@ from launcher.planning import flops, utilisation
 from launcher.planning.shape import TrainingShape
 
 RUN_TO_RUN = 0.03
-"""Two runs of one job on one kind of machine differ by this much, in logarithms; judgement."""
+"""Two runs of one job on one type of node differ by this much, in logarithms; judgement."""
 LEAST_OWN = 0.01
 WITHIN = 1.645
-"""Low and high of a measurement are taken as the 5 % and 95 % points of a normal distribution."""
+"""Low and high of a measurement count as the 5 % and 95 % points of a normal distribution."""
 A_DOUBLING: Mapping[str, float] = {"nodes": 0.10, "sequence": 0.04, "batch": 0.04, "parameters": 0.06}
-"""Discount, in logarithms, for each doubling between the job that was measured and the one that is estimated. That of
-nodes is the least at which the ranges hold 89 % of the published series' larger counts (at 0.08: 78 %)."""
+"""Discount, in logarithms, for each doubling between the measured job and the estimated one. The discount of nodes
+is the smallest at which the ranges hold 89 % of the published series' larger counts (at 0.08: 78 %)."""
 OTHERWISE: Mapping[str, float] = {"precision": 0.12, "method": 0.15, "recomputation": 0.06, "stack": 0.12}
-"""Discount where they differ in kind."""
+"""Discount for a difference in kind."""
 FARTHEST = 0.5
-"""A measurement whose discount is larger says nothing."""
+"""A measurement with a larger discount is ignored."""
 UNLIKELY = 2.748
-"""Of the normal distribution: 99.7 % lie below."""
+"""Quantile of the normal distribution: 99.7 % lie below."""
 
 
 @record
 class Cell:
-    """All measurements of one job, pooled: the error they show, its variance, and how far the job is from this one."""
+    """All measurements of one job, pooled: their error, its variance, and the distance of that job from this one."""
 
     runs: tuple[str, ...]
     words: str
@@ -55,13 +55,13 @@ class Cell:
 
     @property
     def whole_variance(self) -> float:
-        """The variance of the error as this job would show it."""
+        """The total variance of the error if applied to this job."""
         return self.variance + RUN_TO_RUN**2 + self.discount**2
 
 
 @record
 class Posterior:
-    """The error of the estimate as it is known after the measurements, in logarithms, and what it was made of."""
+    """The error of the estimate after the measurements, in logarithms, and the cells that it was computed from."""
 
     shift: float
     scale: float
@@ -71,11 +71,11 @@ class Posterior:
 
 
 def posterior(shape: TrainingShape, facts: TrainingFacts, prior_scale: float) -> Posterior | None:
-    """The error of an estimate; None where no measurement says anything of it.
+    """The error of an estimate; None if no measurement applies.
 
     Args:
-        shape: the job that is estimated.
-        facts: the coefficients, and what was measured.
+        shape: the estimated job.
+        facts: the coefficients and the measurements.
         prior_scale: the spread of the estimate without measurements.
     """
     cells = tuple(_cells(shape, facts))
@@ -96,7 +96,7 @@ def posterior(shape: TrainingShape, facts: TrainingFacts, prior_scale: float) ->
 
 
 def _cells(shape: TrainingShape, facts: TrainingFacts) -> Iterable[Cell]:
-    """The measured jobs that say something of this one, the nearest first."""
+    """The measured jobs that apply to this one, the nearest first."""
     grouped: dict[TrainingShape, list[Measurement]] = {}
     for measurement in facts.measured:
         if measurement.accelerator == shape.accelerator.name and not measurement.simulated:
@@ -128,7 +128,7 @@ def _cell(job: TrainingShape, runs: Sequence[Measurement], apart: float, facts: 
 
 
 def measured_shape(measured: Measurement, shape: TrainingShape) -> TrainingShape:
-    """The job that was measured, as the estimate would be asked for it; dimensions of the same model are kept."""
+    """The shape of the measured job, as input of the estimate; dimensions of the same model are retained."""
     same = math.isclose(measured.params_b, shape.params_b) and math.isclose(
         measured.active_params_b, shape.active_params_b
     )
@@ -149,7 +149,7 @@ def measured_shape(measured: Measurement, shape: TrainingShape) -> TrainingShape
 
 
 def discount(job: TrainingShape, shape: TrainingShape) -> float:
-    """How much less a measurement of one job says of another, in logarithms: the root of the sum of all squares."""
+    """The reduced weight of one job's measurement for another, in logarithms: the root of the sum of all squares."""
     doublings = {
         "nodes": job.chips / shape.chips,
         "sequence": job.sequence_length / shape.sequence_length,
@@ -172,7 +172,7 @@ def _batch(shape: TrainingShape) -> float:
 
 
 def estimated_tokens_per_s(shape: TrainingShape, facts: TrainingFacts) -> float:
-    """The estimate without any measurement, of all chips together."""
+    """The estimate without any measurement, for all chips together."""
     capacity = shape.chips * shape.accelerator.peak_bf16_tflops * 1e12 / flops.per_token(shape)
     return capacity * utilisation.estimate(shape, facts).mid
 
@@ -184,13 +184,13 @@ def own_scale(measured: Measurement) -> float:
 
 
 def job_words(measured: Measurement) -> str:
-    """A measured job in a few words."""
+    """A short description of a measured job."""
     machines = f"{measured.nodes} x {measured.instance_type}"
     return f"{measured.model} {measured.method.value} {measured.precision.value} on {machines}"
 
 
 def variance_between(errors: Sequence[float], variances: Sequence[float]) -> tuple[float, bool]:
-    """The variance between values that contradict each other, and whether they do; 0 where they do not."""
+    """The variance between values, and whether they contradict each other; 0 if they do not."""
     free = len(errors) - 1
     if free < 1:
         return 0.0, False

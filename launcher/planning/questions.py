@@ -1,4 +1,4 @@
-"""Open keys of a plan whose value would narrow the range most."""
+"""Open plan keys whose value would narrow the range most."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,16 +9,16 @@ from launcher.planning import duration, utilisation
 from launcher.planning.shape import TrainingShape
 
 NARROWS = 2.0 / 3.0
-"""A key is asked for where its answer leaves less than this of the range: it narrows it by more than a third."""
+"""Slipway suggests a key if its value leaves less than this share of the range, that is, narrows it by over a third."""
 
 
 def questions(shape: TrainingShape, tokens: float, facts: TrainingFacts) -> Iterator[Finding]:
-    """A finding for each key that the plan leaves open and whose answer narrows the range of the hours.
+    """A finding for each open plan key whose value narrows the range of the hours.
 
     Args:
         shape: the job.
         tokens: tokens to train on.
-        facts: what the estimate is made from.
+        facts: the inputs of the estimate.
     """
     width = _width(shape, tokens, facts)
     answers = {

@@ -1,4 +1,4 @@
-"""The service quotas that a plan uses, and how much of each."""
+"""The service quotas that a plan uses, and the amount of each."""
 
 from collections.abc import Iterator, Mapping
 
@@ -16,10 +16,10 @@ from launcher.model.target import target_of
 
 @record
 class QuotaNeed:
-    """What one quota must leave room for.
+    """The amount that one quota must leave available.
 
-    `name` is the quota's own, empty where only `code` is known; `amount` is in the quota's unit, `least` the smallest
-    it can mean where the unit is not known. `what` says for what, in words.
+    `name` is the quota's name, empty if only `code` is known; `amount` is in the quota's unit, `least` the smallest
+    possible amount if the unit is unknown. `what` describes the resource in words.
     """
 
     service: str
@@ -34,7 +34,7 @@ class QuotaNeed:
 
 @record
 class UnnamedQuota:
-    """A quota that is there by all accounts and whose name no source gives."""
+    """A quota that exists according to all sources, but whose name no source gives."""
 
     what: str
     reason: str
@@ -43,7 +43,7 @@ class UnnamedQuota:
 def quota_needs(
     plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName], endpoint: Endpoint | None = None
 ) -> tuple[QuotaNeed | UnnamedQuota, ...]:
-    """Everything a plan's stacks start that a quota counts.
+    """The quota usage of all resources in a plan's stacks.
 
     Args:
         plan: the plan.
@@ -66,7 +66,7 @@ def quota_needs(
 def _ec2(
     plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName]
 ) -> Iterator[QuotaNeed | UnnamedQuota]:
-    """The vCPUs of the nodes and of what runs beside them; queues of further types are used one at a time."""
+    """The vCPUs of the nodes and of the other instances; queues of fallback types are used one at a time."""
     place, storage = plan.place, plan.request.storage
     beside = {head_node(place.nodes, storage.head_node): 1}
     if storage.login_nodes:
@@ -110,7 +110,7 @@ def _add(
 def _sagemaker(
     plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName]
 ) -> Iterator[QuotaNeed | UnnamedQuota]:
-    """Instances by type and all together; the controller and the login machines are instances, too."""
+    """Instances by type and in total; the controller and the login nodes are instances, too."""
     del instances
     place, storage = plan.place, plan.request.storage
     spot = place.option is PurchaseOption.SPOT

@@ -8,13 +8,13 @@ from launcher.model.request import PlanRequest, Reservation, TrainingPlanReferen
 from launcher.model.target import taking, target_of, training_targets
 
 REGION_FIELD = 3
-"""Of an ARN, split at its colons."""
+"""Index of the region in an ARN split at its colons."""
 
 
 def reserved_group(request: PlanRequest, catalog: Catalog) -> tuple[CandidateGroup | None, list[Finding]]:
-    """The one way of a request that names a reservation or a training plan, and what was taken for granted.
+    """The single candidate group of a request that names a reservation or a training plan, and its warnings.
 
-    Count and window stay as the file has them; a type or region that is open is taken as the first that is sold so.
+    Count and window come from the plan file; for an open type or region Slipway uses the first that is sold this way.
     None without either.
     """
     bought, held = request.purchase.training_plan, request.purchase.reservation

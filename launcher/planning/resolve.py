@@ -23,17 +23,17 @@ from launcher.planning.reserved import reserved_group
 from launcher.planning.work import Estimator
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64)
-"""Node counts tried when the request leaves them open: the powers of two a Capacity Block is sold in."""
+"""Node counts tried if the request leaves them open: the powers of two in which Capacity Blocks are sold."""
 BEYOND = (128, 256, 512, 1024)
-"""Tried where a range reaches so far, or a deadline asks for more than the counts above: a choice of this project."""
+"""Also tried if a range extends that far, or a deadline needs more nodes than COUNTS: a choice of this project."""
 TRIED = (PurchaseOption.ON_DEMAND, PurchaseOption.SPOT, PurchaseOption.CAPACITY_BLOCK)
 SPARE_SHARE = 1.1
-"""Of the nodes that the bare hours ask for, tried on spot too where there is a deadline: a choice of this project."""
+"""Factor on the nodes needed for the bare hours, also tried on spot under a deadline: a choice of this project."""
 
 
 @record
 class Resolution:
-    """The candidate groups of a request, how many combinations were looked at, and what was found on the way."""
+    """The candidate groups of a request, the number of combinations examined, and the findings."""
 
     groups: tuple[CandidateGroup, ...]
     considered: int
@@ -49,10 +49,10 @@ class Resolution:
 def resolve_training(
     request: PlanRequest, catalog: Catalog, facts: TrainingFacts, measured: tuple[Measurement, ...] = ()
 ) -> Resolution:
-    """The ways of a request.
+    """The candidate groups of a request.
 
-    A request with errors has none; one that no machine can serve has an error that shows why. `measured` are one's own
-    runs, for the hours around the job; those that the rate is learned from are in the facts.
+    A request with errors has none; a request that no instance type can serve has an error with the reason. `measured`
+    are the user's own runs, for the hours around the job; the runs that correct the rate are in the facts.
     """
     # Spot without checkpoints is priced all the same, so that a person sees what it would cost; its gate refuses it.
     findings = [finding for finding in check(request, catalog) if finding.code != SPOT_WITHOUT_CHECKPOINTS]
@@ -76,7 +76,7 @@ def resolve_training(
 
 
 def _groups(request: PlanRequest, catalog: Catalog) -> Iterator[CandidateGroup]:
-    """Every group that is sold, before anything is said about the job fitting."""
+    """Every group that is sold, before the check whether the job fits."""
     options, named = request.purchase.option or (*TRIED, *COMMITTED), request.purchase.plan_kind
     places: dict[tuple[str, PurchaseOption], tuple[tuple[str, str | None], ...]] = {}
     for target in _targets(request):
@@ -98,10 +98,10 @@ def _groups(request: PlanRequest, catalog: Catalog) -> Iterator[CandidateGroup]:
 
 
 def _in_time(group: CandidateGroup, request: PlanRequest, estimator: Estimator) -> CandidateGroup:
-    """The group with the fewest nodes that meet the deadline among its counts, where the numbers in between are sold.
+    """The group, extended by the fewest nodes that meet the deadline, if intermediate counts are sold.
 
-    The hours fall with every node, so the number is searched by halves. Spot takes longer than the bare hours: a tenth
-    more nodes are tried too. Where the number of nodes is open, those `BEYOND` the usual ones are tried as well.
+    The hours fall with every node, so a binary search finds the number. Spot takes longer than the bare hours, so
+    Slipway also tries a tenth more nodes. If the number of nodes is open, Slipway also tries those in `BEYOND`.
     """
     deadline_h = request.purchase.deadline_h
     if deadline_h is None or group.option in PREPAID:
@@ -124,7 +124,7 @@ def _in_time(group: CandidateGroup, request: PlanRequest, estimator: Estimator) 
 
 
 def _targets(request: PlanRequest) -> tuple[TargetKind, ...]:
-    """The targets to try; jobs for a cluster that exists go to the first of them unless the plan says otherwise."""
+    """The targets to try; jobs for an existing cluster go to the first target unless the plan names another."""
     kinds, built = request.target.kind, training_targets()
     if kinds is None:
         return built[:1] if request.target.cluster is not None else built
@@ -134,7 +134,7 @@ def _targets(request: PlanRequest) -> tuple[TargetKind, ...]:
 def _fitting(
     groups: tuple[CandidateGroup, ...], estimator: Estimator, misfits: dict[str, str]
 ) -> Iterator[CandidateGroup]:
-    """The groups with the counts that the job runs on; `misfits` gathers why types drop out."""
+    """The groups with the counts on which the job runs; `misfits` collects why types drop out."""
     for group in groups:
         good = []
         for nodes in group.counts:
@@ -148,7 +148,7 @@ def _fitting(
 
 
 def _types(request: PlanRequest, catalog: Catalog, target: TargetKind) -> Iterator[InstanceType]:
-    """The types to try: the pinned ones, or every one with accelerators that the target takes."""
+    """The types to try: the pinned ones, or every type with accelerators that the target supports."""
     train = request.workload.train
     if request.target.instance_type is not None:
         types = [catalog.instance_types[name] for name in dict.fromkeys(request.target.instance_type)]
@@ -169,7 +169,7 @@ def _types(request: PlanRequest, catalog: Catalog, target: TargetKind) -> Iterat
 
 
 def _counts(request: PlanRequest, facts: InstanceType, option: PurchaseOption) -> tuple[int, ...]:
-    """The node counts to try for one option; several machines only where EFA joins them, unless they are asked for."""
+    """The node counts to try for one option; several nodes only with EFA, unless the user requested them."""
     nodes = request.target.nodes
     joined = facts.efa_interfaces > 0 or "efa_interfaces" in facts.unknown
     counts: tuple[int, ...]
@@ -188,7 +188,7 @@ def _counts(request: PlanRequest, facts: InstanceType, option: PurchaseOption) -
 
 
 def _regions(catalog: Catalog, name: str, option: PurchaseOption) -> tuple[str, ...]:
-    """The regions that have a type; one without any Reserved Instance is not sold so."""
+    """The regions that have a type; for Reserved Instances only regions that sell them."""
     reserved = option is PurchaseOption.RESERVED
     return catalog.regions_offering(name, option) if reserved else catalog.regions_of(name)
 

@@ -1,7 +1,7 @@
 """Values of `run.env` that look like secrets, which do not belong in a plan file or a run folder.
 
-A secret is told by its form, as the services that give them document it, or by the name of its variable together with a
-value that could be one. Nobody can be sure; a name in `run.plain_env` says that a value is none.
+Slipway detects a secret by its form, as the issuing services document it, or by the name of its variable together with
+a plausible value. Detection is never certain; an entry in `run.plain_env` declares that a value is no secret.
 """
 
 import re
@@ -22,17 +22,17 @@ FORMS: Mapping[str, str] = {
     "a private key": r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY",
     "a password in an address": r"\b[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@",
 }
-"""What is looked for, compiled for the first plan that has a variable."""
+"""The patterns to search for, compiled for the first plan that has a variable."""
 _NAMES = (
     r"(?i)(^|_)(SECRET|SECRETS|PASSWORD|PASSWD|PASSPHRASE|TOKEN|CREDENTIAL|CREDENTIALS|APIKEY|API_KEY|ACCESS_KEY"
     r"|PRIVATE_KEY|AUTH)$"
 )
 _POSSIBLE = r"(?![/.~$])(?!(?i:true|false|none|null|yes|no|on|off)$)(?![0-9.]+$)\S{8,}"
-"""A value that could be a secret: no path, no reference to another variable, no word of a switch, no number."""
+"""A value that could be a secret: no path, no reference to another variable, no on/off word, no number."""
 
 
 def secret_findings(request: PlanRequest) -> Iterator[Finding]:
-    """One finding for each variable whose value looks like a secret; the value is in none of them."""
+    """One finding for each variable whose value looks like a secret; no finding contains the value."""
     for name, value in request.run.env.items():
         looks = _looks_like(name, value)
         if looks is not None and name not in request.run.plain_env:
@@ -42,7 +42,7 @@ def secret_findings(request: PlanRequest) -> Iterator[Finding]:
 
 
 def _looks_like(name: str, value: str) -> str | None:
-    """What a variable looks like, None where it looks like no secret.
+    """The kind of secret that a variable looks like; None if it looks like no secret.
 
     >>> _looks_like("HF_TOKEN", "hf_" + "a" * 34), _looks_like("DB_PASSWORD", "correct-horse")
     ('a token of Hugging Face', 'a secret by its name')

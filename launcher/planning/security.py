@@ -12,14 +12,14 @@ from launcher.model.target import TARGETS, target_of
 
 MOST_GROUPS = 3
 """With the cluster's own group and ParallelCluster's they are five, EC2's default for an interface (VPC user guide,
-quotas, "Security groups per network interface"); on EKS they stand beside the cluster's group and the nodes'."""
+quotas, "Security groups per network interface"); on EKS they join the cluster's group and the nodes' group."""
 _KEY = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):\d{12}:key/[A-Za-z0-9-]+")
-"""The ARN of a key. That of an alias does not do: policies that allow its use name keys (KMS developer guide, using
-aliases to control access)."""
+"""The ARN of a key. The ARN of an alias is not allowed: policies that allow its use name keys (KMS developer guide,
+using aliases to control access)."""
 
 
 def group_findings(request: PlanRequest) -> Iterator[Finding]:
-    """Existing security groups: of a VPC that exists, each once, and no more than an interface takes."""
+    """Findings for existing security groups: they need a VPC, must be unique, and must fit on an interface."""
     network, path = request.network, "network.security_group_ids"
     groups = network.security_group_ids
     if groups and network.vpc_id is None:
@@ -33,7 +33,7 @@ def group_findings(request: PlanRequest) -> Iterator[Finding]:
 
 
 def security_findings(request: PlanRequest, place: Place) -> tuple[Finding, ...]:
-    """Why a target cannot give what `security.session_log` and `network.security_group_ids` ask for, or use the key."""
+    """Why a target cannot satisfy `security.session_log` and `network.security_group_ids`, or use the key or roles."""
     return (*_unsuited(request, place), *_key(request, place), *_roles(request, place))
 
 
@@ -56,7 +56,7 @@ def _roles(request: PlanRequest, place: Place) -> Iterator[Finding]:
 
 
 def _key(request: PlanRequest, place: Place) -> Iterator[Finding]:
-    """A key that nothing in the plan's region can use."""
+    """Findings for a KMS key that the plan's region cannot use."""
     arn, path = request.storage.kms_key_arn, "storage.kms_key_arn"
     match = _KEY.fullmatch(arn) if arn is not None else None
     if arn is not None and match is None:

@@ -1,4 +1,4 @@
-"""The inputs of a training estimate: a model, how it is trained, and the chips it is trained on."""
+"""The inputs of a training estimate: a model, its training method, and the chips."""
 
 import math
 
@@ -12,36 +12,36 @@ REFERENCE_LAYERS = 32
 REFERENCE_HIDDEN = 4096
 REFERENCE_VOCAB = 32_000
 ADAPTER_FRACTION = 0.01
-"""Trained over all parameters with LoRA: rank 16 on every linear layer of a 7 B model is 40 M, 0.6 %
+"""Trained share of all parameters with LoRA: rank 16 on every linear layer of a 7 B model is 40 M, 0.6 %
 (arXiv:2106.09685, section 4); rounded up, because higher ranks are common."""
 MOE_ACTIVE_FRACTION = 0.95
-"""A model whose tokens pass through less than this share of its parameters is a mixture of experts ..."""
+"""A model whose tokens use less than this share of its parameters counts as a mixture of experts ..."""
 MOE_WHOLLY_FRACTION = 0.7
-"""... and below this one it is wholly one: all that the fit was made on use less than half. Between them the two are
-mixed, so that no estimate jumps; the form is a judgement."""
+"""... and below this share counts fully as one: all mixtures in the fit use less than half. Between the two limits
+the terms are interpolated, so that no estimate jumps; the form is a judgement."""
 
 
 ADAPTERS = frozenset({Method.LORA, Method.QLORA})
-"""Methods that train a few weights beside frozen ones."""
+"""Methods that train a few weights in addition to frozen ones."""
 WITH_REFERENCE = frozenset({Method.DPO, Method.KTO})
 """Methods with a frozen reference model (Rafailov 2023, arXiv:2305.18290; Ethayarajh 2024, arXiv:2402.01306); ORPO has
 none (Hong 2024, arXiv:2403.07691)."""
 PAIRED = frozenset({Method.DPO, Method.ORPO})
 """Methods that train on pairs of a chosen and a rejected answer."""
 GENERATING = frozenset({Method.GRPO, Method.PPO, Method.RFT})
-"""Methods whose time goes into generation as well, which no estimate of this project covers."""
+"""Methods that also spend time on generation, which no estimate of this project covers."""
 
 
 @record
 class TrainingShape:
     """One way to train one model on one number of chips.
 
-    `params_b` and `active_params_b` are billions of parameters, all of them and those a token passes through. Layers,
-    hidden, heads, kv_heads and vocab may be None: then they are scaled from a 7B model. `global_batch_tokens` is None
-    when the plan leaves the batch open; then it grows with the chips up to `most_batch_tokens` (None: without end).
-    `micro_batch` is in sequences of one chip. `stack_known` is False where the trainer is only assumed.
+    `params_b` and `active_params_b` are billions of parameters: all, and those that a token uses. Layers, hidden,
+    heads, kv_heads and vocab may be None: Slipway then scales them from a 7B model. `global_batch_tokens` is None if
+    the plan leaves the batch open; the batch then grows with the chips up to `most_batch_tokens` (None: no limit).
+    `micro_batch` is in sequences of one chip. `stack_known` is False if the trainer is only assumed.
     `measured_tokens_per_s` was measured on one node of `chips_per_node` chips
-    and replaces the estimate. `chips` counts all of the job.
+    and replaces the estimate. `chips` counts all chips of the job.
     """
 
     params_b: float
@@ -66,7 +66,7 @@ class TrainingShape:
     measured_tokens_per_s: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no estimate could be made of."""
+        """Reject sizes that allow no estimate."""
         sizes = (self.params_b, self.active_params_b, float(self.sequence_length), self.accelerator.peak_bf16_tflops)
         if not all(0.0 < size < math.inf for size in sizes) or self.chips < 1 or self.chips_per_node < 1:
             raise ValueError(f"sizes must be finite and above 0, got {sizes} on {self.chips} chips")
@@ -83,13 +83,13 @@ class TrainingShape:
 
     @property
     def moe_share(self) -> float:
-        """How much of a mixture of experts the model is: 0 for a dense one, 1 for one that uses a part of itself."""
+        """The degree to which the model counts as a mixture of experts: 0 for a dense model, 1 for a full mixture."""
         fraction = self.active_params_b / self.params_b
         return min(1.0, max(0.0, (MOE_ACTIVE_FRACTION - fraction) / (MOE_ACTIVE_FRACTION - MOE_WHOLLY_FRACTION)))
 
     @property
     def nodes(self) -> int:
-        """Machines, the last one perhaps not full."""
+        """Nodes; the last one may be partly used."""
         return -(-self.chips // self.chips_per_node)
 
     @property
@@ -99,7 +99,7 @@ class TrainingShape:
 
     @property
     def reference_model(self) -> bool:
-        """Whether a frozen copy of the model runs forward beside the trained one: DPO and KTO compare with it."""
+        """Whether a frozen copy of the model runs forward next to the trained one: DPO and KTO compare with it."""
         return self.method in WITH_REFERENCE
 
     @property
@@ -116,7 +116,7 @@ class TrainingShape:
 
     @property
     def fp8_counts(self) -> bool:
-        """Whether FP8 is asked for, the chip has it, and its fitted gain applies: on NVIDIA chips."""
+        """Whether the plan requests FP8, the chip has FP8, and its fitted gain applies: on NVIDIA chips."""
         peak = self.accelerator.peak_fp8_tflops
         return (
             self.precision is Precision.FP8
@@ -127,17 +127,17 @@ class TrainingShape:
 
 
 def stack_of(method: Method) -> Stack:
-    """The stack of a plan that leaves it open: Hugging Face trainers for adapters, a framework for the rest."""
+    """The stack if the plan leaves it open: Hugging Face trainers for adapters, a framework for the rest."""
     return Stack.HUGGINGFACE if method in ADAPTERS else Stack.FRAMEWORK
 
 
 def recompute_of(stack: Stack) -> Recompute:
-    """The recomputation of a plan that leaves it open: examples of the Hugging Face trainers checkpoint all layers."""
+    """The recomputation if the plan leaves it open: examples of the Hugging Face trainers checkpoint all layers."""
     return Recompute.FULL if stack is Stack.HUGGINGFACE else Recompute.SELECTIVE
 
 
 def known_layers(shape: TrainingShape) -> float:
-    """Transformer layers, or the cube-root law from a 7B model.
+    """Transformer layers, or a cube-root estimate from a 7B model.
 
     Depth and width of the published families both grow with the cube root of the parameters (12 L h^2 of them).
     """
@@ -145,5 +145,5 @@ def known_layers(shape: TrainingShape) -> float:
 
 
 def known_hidden(shape: TrainingShape) -> float:
-    """Hidden width, or the cube-root law from a 7B model."""
+    """Hidden width, or a cube-root estimate from a 7B model."""
     return shape.hidden or max(64.0, REFERENCE_HIDDEN * (shape.active_params_b / REFERENCE_PARAMS_B) ** (1.0 / 3.0))

@@ -30,7 +30,7 @@ def _every(
 def locations_if_named(
     request: PlanRequest, _catalog: Catalog, _facts: InstanceType, _option: PurchaseOption, known: Locations
 ) -> Locations:
-    """The known locations where the plan names its target, else none."""
+    """The known locations if the plan names its target, else none."""
     return known if request.target.kind is not None else ()
 
 
@@ -45,10 +45,10 @@ def _nothing(_request: PlanRequest, _place: Place, _instances: Mapping[str, Inst
 
 @record
 class Rules:
-    """What a target adds to the checks that hold for all.
+    """The checks that a target adds to the common ones.
 
-    `locations` narrows the regions and zones that are tried, `refusals` is why a place cannot be built on it, `remarks`
-    what holds there and is not confirmed, or costs what nobody asked for.
+    `locations` narrows the regions and zones to try. `refusals` are reasons why a place cannot be built on the target.
+    `remarks` are unconfirmed facts, or costs that the user did not request.
     """
 
     locations: Callable[[PlanRequest, Catalog, InstanceType, PurchaseOption, Locations], Locations] = _every
@@ -58,12 +58,12 @@ class Rules:
 
 @cache
 def rules_of(kind: TargetKind) -> Rules:
-    """The rules of a target that trains."""
+    """The rules of a training target."""
     return part(kind, "rules", Rules)
 
 
 def is_sold(facts: InstanceType, option: PurchaseOption, kind: TargetKind) -> bool:
-    """Whether a type can be had on a target in one of the ways of buying that the target takes."""
+    """Whether a type is sold on a target under a purchase option that the target supports."""
     target = target_of(kind)
     if target.sagemaker == CLUSTER and not facts.ml:
         return False
@@ -75,7 +75,7 @@ def is_sold(facts: InstanceType, option: PurchaseOption, kind: TargetKind) -> bo
 
 
 def request_findings(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
-    """What keeps a whole request from the only target that it allows; nothing where another one is left."""
+    """The findings of a whole request on its only allowed target; empty if several targets are allowed."""
     kinds, purchase = request.target.kind, request.purchase
     planned = purchase.training_plan is not None or purchase.option == (PurchaseOption.TRAINING_PLAN,)
     taking = [target for target in training_targets() if PurchaseOption.TRAINING_PLAN in TARGETS[target].trains]
@@ -92,7 +92,7 @@ def request_findings(request: PlanRequest, catalog: Catalog) -> tuple[Finding, .
 
 
 def _requested_places(request: PlanRequest, kind: TargetKind, catalog: Catalog) -> Iterator[Place]:
-    """Every type in every way that a request names, in the least number; one sold in all ways stands for any."""
+    """Every named type under every named option, at the minimum node count; else a type that is sold in all ways."""
     target, purchase = request.target, request.purchase
     options = purchase.option or (PurchaseOption.ON_DEMAND,)
     if purchase.training_plan is not None:
@@ -114,7 +114,7 @@ def _requested_places(request: PlanRequest, kind: TargetKind, catalog: Catalog) 
 
 
 def _sold_in_all_ways(catalog: Catalog) -> tuple[str, ...]:
-    """A type that trains and that nothing is against: on demand, on spot, in blocks and in training plans."""
+    """A training type that is sold in every way: on demand, on spot, in blocks and in training plans."""
     types = (
         instance_type
         for instance_type in catalog.instance_types.values()
@@ -125,7 +125,7 @@ def _sold_in_all_ways(catalog: Catalog) -> tuple[str, ...]:
 
 
 def group_remarks(request: PlanRequest, groups: Iterable[CandidateGroup], catalog: Catalog) -> tuple[Finding, ...]:
-    """What holds for the groups that a plan asks for, each once."""
+    """The remarks on the groups that a plan requests, each once."""
     if request.target.kind is None and request.purchase.training_plan is None:
         return ()
     remarks = (
@@ -139,17 +139,17 @@ def group_remarks(request: PlanRequest, groups: Iterable[CandidateGroup], catalo
 
 
 def place_findings(request: PlanRequest, place: Place, catalog: Catalog) -> tuple[Finding, ...]:
-    """Everything that planning has against one place on its target.
+    """All findings of planning against one place on its target.
 
     Raises:
-        ImpossibleError: the address range of its network cannot be cut.
+        ImpossibleError: the address range of its network cannot be split.
     """
     findings = network_findings(request, place, catalog)
     return (*findings, *_refusals(request, place, catalog))
 
 
 def _refusals(request: PlanRequest, place: Place, catalog: Catalog) -> tuple[Finding, ...]:
-    """What the place's target refuses, and what the account demands that it cannot give."""
+    """The refusals of the place's target, and the security requirements that the target cannot satisfy."""
     return (
         *security_findings(request, place),
         *rules_of(place.target).refusals(request, place, catalog.instance_types),
@@ -172,7 +172,7 @@ def terms_of(
 def locations_of(
     request: PlanRequest, catalog: Catalog, name: str, option: PurchaseOption, known: Collection[str]
 ) -> Iterator[tuple[str, str | None]]:
-    """Regions, of those that have a type, with the pinned zone, the zones with a spot price of their own, or any."""
+    """Regions that have a type, each with the pinned zone, the zones with their own spot price, or any zone (None)."""
     az_id = request.target.az_id
     pinned = catalog.region_of_az(az_id) if az_id is not None else None
     for region in dict.fromkeys(request.target.region or catalog.commercial(known)):

@@ -1,7 +1,7 @@
-"""The steady rate of a job in tokens per second: from utilisation and one's own measurements, or scaled from one node.
+"""The steady rate of a job in tokens per second: from utilisation and the user's measurements, or from one node.
 
-What a plan says was measured on one node (`throughput_tokens_per_s`) replaces the estimate; what runs of the folder
-were measured at corrects it (`posterior.py`).
+A node measurement in the plan (`throughput_tokens_per_s`) replaces the estimate; measured runs of the folder correct
+the estimate (`posterior.py`).
 """
 
 import math
@@ -13,7 +13,7 @@ from launcher.planning.shape import TrainingShape
 
 
 class Rate(NamedTuple):
-    """Tokens per second of all chips and the MFU that makes, low, middle, high, and the scale of its spread."""
+    """Tokens per second of all chips and the resulting MFU, low, middle, high, and the scale of their spread."""
 
     tokens_low: float
     tokens_mid: float
@@ -25,7 +25,7 @@ class Rate(NamedTuple):
 
 
 def rate(shape: TrainingShape, facts: TrainingFacts) -> Rate:
-    """The steady rate of all chips together: estimated, or scaled from what was measured on one node."""
+    """The steady rate of all chips together: estimated, or scaled from a measurement on one node."""
     capacity = shape.chips * shape.accelerator.peak_bf16_tflops * 1e12 / flops.per_token(shape)
     if shape.measured_tokens_per_s is not None:
         return _measured(shape, facts, capacity)
@@ -43,9 +43,9 @@ def rate(shape: TrainingShape, facts: TrainingFacts) -> Rate:
 
 
 def _measured(shape: TrainingShape, facts: TrainingFacts, capacity: float) -> Rate:
-    """The rate from a measurement on one node; beyond it the `step` term says what scaling loses.
+    """The rate from a measurement on one node; the `step` term estimates the scaling loss on more nodes.
 
-    The batch is the job's, so that the one node worked on all of it. The range grows with the loss.
+    The batch is the job's, as if the one node processed all of it. The range grows with the loss.
     """
     measured = shape.measured_tokens_per_s or 0.0
     traits = utilisation.chip_traits(shape.accelerator, facts)

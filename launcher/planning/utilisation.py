@@ -1,14 +1,14 @@
-"""Model FLOPs utilisation (MFU): what share of the chips' bf16 peak a job reaches, with its range.
+"""Model FLOPs utilisation (MFU): the share of the chips' bf16 peak that a job reaches, with its range.
 
 log(MFU) is a sum of terms, each a property of the plan times a coefficient fitted to published runs
-(`benchmarks/fit_training.py`; the rows and the fit ship in `launcher/catalog/data/training`). There is no term for a
-model's name or a source. Every coefficient but the first is held at zero or above, so that each term has the sign it
-is named for, and that of `step` at one or below: then the tokens per second of all chips together never fall when
+(`benchmarks/fit_training.py`; the rows and the fit ship in `launcher/catalog/data/training`). No term depends on a
+model's name or a source. Every coefficient but the first is constrained to zero or above, so that each term has the
+sign of its name, and that of `step` to one or below: then the tokens per second of all chips together never fall when
 chips are added.
 
 The range reaches `quantile_low` and `quantile_high` spreads below and above. A spread is the scale of the errors on
-sources that were left out of the fit, by class of job, and is widened where few rows carry the figure. It depends on
-nothing that changes with the number of chips.
+sources that were left out of the fit, by class of job, and is widened if few rows support the figure. The spread does
+not depend on the number of chips.
 """
 
 import math
@@ -44,7 +44,7 @@ TERMS = (
     "micro_step",
     "moe_rack",
 )
-"""The terms of log(MFU); `MEANINGS` says each in words."""
+"""The terms of log(MFU); `MEANINGS` describes each in words."""
 MEANINGS: Mapping[str, str] = {
     "base": "a dense model in bf16 with ordinary software on a chip with the balance of an A100 80GB",
     "balance": "peak FLOPs per byte of memory bandwidth, against 153 of an A100 80GB",
@@ -78,8 +78,8 @@ DEFAULT_BATCH_TOKENS = 4.0e6
 """Batch assumed when the plan leaves it open: 4 M tokens (Llama 2, arXiv:2307.09288, section 2.2; PaLM and OPT use 2
 to 4 M) ..."""
 DEFAULT_STEP_TOKENS = 8192.0
-"""... or 8,192 tokens a chip and step, whichever is more: whoever adds chips enlarges the batch, up to what published
-runs of that model size used."""
+"""... or 8,192 tokens a chip and step, whichever is more: users who add chips enlarge the batch, up to the batch of
+published runs of that model size."""
 STEP_TOKENS = 2500.0
 """Tokens per chip and step at which the `step` term is log 2 on an A100 with 50 Gbit/s; chosen with the form of the
 fit."""
@@ -87,8 +87,8 @@ STEP_PEAK_TFLOPS = 312.0
 STEP_GBPS = 50.0
 STEP_PARAMS_B = 10.0
 STEP_PARAMS_POWER = 0.2
-"""Above 10 billion parameters a model is split over chips, which then share a step's tokens; power chosen with the
-fit."""
+"""Exponent for models above 10 billion parameters, which are split over chips that share a step's tokens; chosen
+with the fit."""
 LAUNCH_S_PER_LAYER = 5e-3
 """Seconds of kernel launches of one layer in a micro-step of the Hugging Face trainers, forward, recomputed and back:
 1.8B, 7B and 14B models at 256 to 512 tokens take 5.0, 4.7 and 5.0 ms (Qwen README, read 2026-11-23)."""
@@ -97,9 +97,9 @@ EXPAND_S_PER_PARAMETER = 8e-12
 fit."""
 A100_GB_PER_S = 2039.0
 MICRO_STEP_MFU = 0.5
-"""Utilisation of the arithmetic that launches and expansion are compared with."""
+"""Utilisation of the arithmetic in the comparison with launches and expansion."""
 DEFAULT_MICRO_BATCH = 2
-"""Sequences a chip and micro-step where the plan leaves them open: judgement between the least ..."""
+"""Sequences a chip and micro-step if the plan leaves them open: judgement between the least ..."""
 MOST_MICRO_BATCH = 8
 """... and the default of transformers' TrainingArguments; the range covers both."""
 UNKNOWN_CHIP = ChipTraits(
@@ -108,9 +108,9 @@ UNKNOWN_CHIP = ChipTraits(
 THIN_ROWS = 3.0
 """Rows on a chip and class of job that halve the variance added for thin data; judgement."""
 OTHER_CLASS_ROW = 0.125
-"""What a row of another class on the same chip counts; judgement."""
+"""The weight of a row of another class on the same chip; judgement."""
 FLOOR, CEILING = 0.002, 0.98
-"""No estimate leaves this band; the ceiling is times two where FP8 counts, whose peak is twice that of bf16."""
+"""Limits of every estimate; the ceiling doubles if FP8 counts, whose peak is twice that of bf16."""
 
 
 class Mfu(NamedTuple):
@@ -123,16 +123,16 @@ class Mfu(NamedTuple):
 
 
 def chip_traits(accelerator: Accelerator, facts: TrainingFacts) -> ChipTraits:
-    """What is known of a chip: the first entry whose `match` is in its lower-case name, or the unknown chip.
+    """The traits of a chip: the first entry whose `match` is in its lower-case name, or the unknown chip.
 
-    A chip nobody has calibrated is estimated from its family, peak and memory bandwidth alone, with a wide range.
+    An uncalibrated chip is estimated only from its family, peak and memory bandwidth, with a wide range.
     """
     name = accelerator.name.lower()
     return next((chip for chip in facts.chips if chip.match in name), UNKNOWN_CHIP)
 
 
 def step_tokens(shape: TrainingShape, chips: int) -> float:
-    """Tokens one chip works on in one step.
+    """Tokens that one chip processes in one step.
 
     Args:
         shape: the job, with or without a batch.
@@ -180,10 +180,10 @@ def terms(shape: TrainingShape, facts: TrainingFacts) -> tuple[float, ...]:
 
 
 def micro_step_term(shape: TrainingShape) -> float:
-    """The `micro_step` term: what a micro-step takes beside its arithmetic, as a logarithm; zero or less.
+    """The `micro_step` term: the time of a micro-step other than its arithmetic, as a logarithm; zero or less.
 
-    Eager kernels are launched while the chip works on those before, so the slower of the two counts (rounded off by a
-    third power); 4-bit weights are expanded by the chip itself, once a pass, at the speed of its memory.
+    The host launches eager kernels while the chip runs earlier ones, so the slower of the two counts (smoothed by a
+    third power); the chip expands 4-bit weights itself, once a pass, at the speed of its memory.
     """
     launched = shape.stack is Stack.HUGGINGFACE
     if not has_micro_steps(shape):
@@ -199,7 +199,7 @@ def micro_step_term(shape: TrainingShape) -> float:
 
 
 def step_term(shape: TrainingShape, chips: int, traits: ChipTraits) -> float:
-    """The `step` term: what is lost when a step is too short to hide the exchange between machines; zero or less.
+    """The `step` term: the loss when a step is too short to hide the exchange between nodes; zero or less.
 
     -log(1 + threshold / tokens per chip and step): the threshold grows with the chip's peak and falls with its network.
     """
@@ -216,7 +216,7 @@ def has_micro_steps(shape: TrainingShape) -> bool:
 
 
 def spread_classes(shape: TrainingShape) -> tuple[str, ...]:
-    """The classes of job whose spread counts here; the widest of them is taken."""
+    """The classes of job whose spread applies; the widest of them counts."""
     classes = []
     if shape.moe:
         classes.append("moe")
@@ -230,7 +230,7 @@ def spread_classes(shape: TrainingShape) -> tuple[str, ...]:
 
 
 def spread(shape: TrainingShape, facts: TrainingFacts) -> float:
-    """The scale of log(true / estimated MFU), widened where the data are thin."""
+    """The scale of log(true / estimated MFU), widened if the data are thin."""
     classes = spread_classes(shape)
     scale = max(_class_scale(name, shape, facts) for name in every_class(shape))
     counted = chip_traits(shape.accelerator, facts).rows
@@ -247,7 +247,7 @@ def spread(shape: TrainingShape, facts: TrainingFacts) -> float:
 def every_class(shape: TrainingShape) -> tuple[str, ...]:
     """The classes whose scale counts: those of `spread_classes`, and that of dense models fine-tuned in full.
 
-    The chips' rows of pretraining count for the latter too, so it is no class of theirs.
+    The chips' rows of pretraining also count for fine-tuning, so it is no class of the rows.
     """
     classes = spread_classes(shape)
     dense = classes[0] in {"bf16", "fp8"} and shape.method is not Method.PRETRAIN
@@ -255,7 +255,7 @@ def every_class(shape: TrainingShape) -> tuple[str, ...]:
 
 
 def _micro_batch_scale(shape: TrainingShape, facts: TrainingFacts) -> float:
-    """The scale of the micro-batches that a plan leaves open: their whole range, from the least to the most."""
+    """The scale of open micro-batches: their full range, from the smallest to the largest."""
     if shape.micro_batch is not None or not has_micro_steps(shape):
         return 0.0
     least, most = (micro_step_term(replace(shape, micro_batch=size)) for size in (1, MOST_MICRO_BATCH))
@@ -263,7 +263,7 @@ def _micro_batch_scale(shape: TrainingShape, facts: TrainingFacts) -> float:
 
 
 def _class_scale(name: str, shape: TrainingShape, facts: TrainingFacts) -> float:
-    """The scale of one class; that of a model between dense and a mixture of experts lies between theirs."""
+    """The scale of one class; a model between dense and a mixture of experts has a scale between the two."""
     factor = facts.constants.get(f"range_factor_{name}")
     scale = facts.spreads[name].scale * (factor.mid if factor else 1.0)
     if name != "moe":

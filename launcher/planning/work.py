@@ -1,4 +1,4 @@
-"""The work of a request on a number of machines: hours, checkpoints, and whether it runs there at all."""
+"""The work of a request on a number of nodes: hours, checkpoints, and whether the job runs there at all."""
 
 from dataclasses import field, replace
 from functools import cached_property
@@ -26,11 +26,11 @@ CLUSTER_ONLY_H = 1.0
 """A cluster without a job and without a TTL is priced for one hour."""
 TOKENS_PER_B = 1e9
 LONGEST_H = 1e6
-"""Hours, 114 years, past which a job is one that never ends."""
+"""Hours, 114 years, above which a job counts as endless."""
 
 
 def cluster_hours(request: PlanRequest) -> float:
-    """Hours that a cluster without a job is priced for: its TTL, or one."""
+    """Hours for which a cluster without a job is priced: its TTL, or one."""
     return request.guardrails.ttl_h or CLUSTER_ONLY_H
 
 
@@ -42,12 +42,12 @@ class Estimator:
     catalog: Catalog
     facts: TrainingFacts
     measured: tuple[Measurement, ...] = ()
-    """One's own runs, for the hours around the job; those that its rate is learned from are in the facts."""
+    """The user's own runs, for the hours around the job; the runs that correct its rate are in the facts."""
     known: dict[tuple[str, int], Work] = field(default_factory=dict)
     _alike: dict[tuple[str | None, int, int], Work] = field(default_factory=dict)
 
     def work(self, instance_type: str, nodes: int) -> Work:
-        """The work on `nodes` machines of a type; regions and options do not matter to it."""
+        """The work on `nodes` nodes of a type, independent of regions and options."""
         key = (instance_type, nodes)
         if key not in self.known:
             estimate = self._estimate(self.catalog.instance_types[instance_type], nodes)
@@ -56,7 +56,7 @@ class Estimator:
         return self.known[key]
 
     def learned(self, instance_type: str, nodes: int) -> Posterior | None:
-        """What one's own measurements make of the rate on these machines; None where they say nothing of it."""
+        """The rate on these nodes, corrected by the user's own measurements; None without applicable measurements."""
         train = self.request.workload.train
         if train is None or train.tokens_b is None or train.throughput_tokens_per_s is not None:
             return None
@@ -64,7 +64,7 @@ class Estimator:
         return posterior(shape, self.facts, spread(shape, self.facts)) if self.facts.measured else None
 
     def explained(self, work: Work) -> Work:
-        """The same work with the arithmetic of every number, for a quote that is shown."""
+        """The same work with the calculation of every number, for a displayed quote."""
         train = self.request.workload.train
         if train is None or train.tokens_b is None:
             return work
@@ -76,7 +76,7 @@ class Estimator:
         )
 
     def _estimate(self, facts: InstanceType, nodes: int) -> Work:
-        """The work, from tokens, from hours, or of a cluster that only runs."""
+        """The work, from tokens, from hours, or of a cluster without a job."""
         train = self.request.workload.train
         if train is None or train.tokens_b is None:
             return self._given_hours(facts, nodes, train)
@@ -95,7 +95,7 @@ class Estimator:
         )
 
     def _computed(self, facts: InstanceType, nodes: int, train: TrainingWorkload, tokens: float) -> Work:
-        """The work from tokens, without what one's own runs on the very type say of the hours around the job."""
+        """The work from tokens, without the hours around the job that the user's own runs of this type measured."""
         shape = self.shape(train, facts, nodes)
         numbers = duration.numbers(shape, tokens, self.facts)
         lost = goodput.overhead(shape, self.facts)
@@ -118,9 +118,9 @@ class Estimator:
         )
 
     def _saving(self, hours: float, lost: Overhead) -> tuple[float | None, float]:
-        """Seconds between checkpoints, None for never, and what failures and checkpoints then add, as a share.
+        """Seconds between checkpoints, None for never, and the share of time that failures and checkpoints then add.
 
-        The plan's interval, or the one the estimate was made with. Without checkpoints a failure loses the whole run.
+        The interval is the plan's, or that of the estimate. Without checkpoints a failure loses the whole run.
         """
         never = self.request.checkpoint.mode is CheckpointMode.NONE
         fixed = self.request.checkpoint.interval
@@ -141,7 +141,7 @@ class Estimator:
         return self.facts.constants["restart_minutes"].mid * MINUTE_S / SECONDS_PER_HOUR
 
     def _given_hours(self, facts: InstanceType, nodes: int, train: TrainingWorkload | None) -> Work:
-        """A job of so many hours, or a cluster that runs for its TTL."""
+        """A job of given hours, or a cluster that runs for its TTL."""
         if train is None or train.hours is None:
             return self._cluster_alone(facts, nodes)
         shape = self.shape(train, facts, nodes) if train.model is not None else None
@@ -169,7 +169,7 @@ class Estimator:
         )
 
     def _losses(self, hours: float, write_s: Range | None, failures: FailureRates) -> Losses:
-        """What failures add to hours of progress, at the plan's interval between checkpoints or Daly's."""
+        """The time that failures add to hours of progress, at the plan's interval between checkpoints or Daly's."""
         least = goodput.UNKNOWN_WRITE_S
         return goodput.losses_of_hours(
             hours,
@@ -198,7 +198,7 @@ class Estimator:
         )
 
     def _own_interval_line(self, work: Work) -> tuple[Assumption, ...]:
-        """What the plan's own interval, or none, adds to the hours; nothing for the automatic one."""
+        """The time that the plan's own interval, or none, adds to the hours; empty for the automatic interval."""
         checkpoint = self.request.checkpoint
         never = checkpoint.mode is CheckpointMode.NONE
         if not never and checkpoint.interval is None:
@@ -216,7 +216,7 @@ class Estimator:
         return self.catalog.accelerators[facts.accelerator or ""]
 
     def shape(self, train: TrainingWorkload, facts: InstanceType, nodes: int) -> TrainingShape:
-        """The estimator's view of a workload on a number of machines."""
+        """The estimator's view of a workload on a number of nodes."""
         dimensions, largest = self._dimensions, self.largest_batch
         stack = train.stack or stack_of(train.method)
         return TrainingShape(
@@ -250,12 +250,12 @@ class Estimator:
 
     @cached_property
     def largest_batch(self) -> PublishedBatch | None:
-        """The largest batch that published runs of the workload's model size used; None where nothing is known."""
+        """The largest batch of published runs of the workload's model size; None if unknown."""
         return self.facts.largest_batch(self._dimensions.params_b, moe=self.is_mixture)
 
     @cached_property
     def at_largest_batch(self) -> "Estimator | None":
-        """The same job at that batch, where the plan's own is larger; else None."""
+        """An estimator of the same job at `largest_batch` if the plan's batch is larger; else None."""
         train = self.request.workload.train
         tokens = None if train is None or train.model is None else train.global_batch_tokens
         largest = None if tokens is None else self.largest_batch
@@ -287,7 +287,7 @@ class Estimator:
 
 
 def _hours_lines(hours: float, lost: Losses, failures: float) -> tuple[Assumption, ...]:
-    """What a job given in hours rests on, as lines of the quote."""
+    """The assumptions of a job given in hours, as lines of the quote."""
     return (
         Assumption(
             name="hours of progress, ordinary checkpoints included",
@@ -305,13 +305,13 @@ def _hours_lines(hours: float, lost: Losses, failures: float) -> tuple[Assumptio
 
 
 def _bounded(hours: Range) -> Range:
-    """Hours whose slow estimate ends where every job does; a middle one past that makes the job a misfit."""
+    """Hours whose slow estimate is capped at LONGEST_H; a middle value above it makes the job a misfit."""
     high = max(hours.mid, min(hours.high, LONGEST_H))
     return hours if high == hours.high else replace(hours, high=high)
 
 
 def _misfit(shape: TrainingShape, hours: float) -> str | None:
-    """Why a job cannot run: its memory, with the number of machines that would do, or its length; None when it can."""
+    """Why a job cannot run: its memory, with the number of nodes that would suffice, or its length; None if it can."""
     if hours > LONGEST_H:
         return f"it would take more than {LONGEST_H:,.0f} hours"
     fit = memory.fits(shape)

@@ -1,4 +1,4 @@
-"""How old a price may be before it is not trusted."""
+"""The maximum age of a price that a quote accepts."""
 
 from datetime import date, datetime, time, timedelta
 from typing import NamedTuple
@@ -18,17 +18,17 @@ ALLOWED_DAYS = {
     PurchaseOption.CAPACITY_BLOCK: 14,
     PurchaseOption.SPOT: 2,
 }
-"""Days a price holds: list prices change a few times a year, Capacity Block rates by the quarter and without notice,
-spot by the hour. A policy of this project, stated in its contract."""
+"""Days a price stays valid: list prices change a few times a year, Capacity Block rates by the quarter and without
+notice, spot by the hour. A policy of this project, stated in its contract."""
 
 ALLOWED_BILL_DAYS = 365
-"""Days a price of the rest of the bill holds before it is warned of: most have not moved in years."""
+"""Days before Slipway warns of a non-compute price: most have not moved in years."""
 ALLOWED_BAND_DAYS = 180
-"""Days a band of the Spot Advisor holds before it is warned of; AWS has gone months without a new one."""
+"""Days before Slipway warns of a Spot Advisor band; AWS has gone months without a new one."""
 
 
 class Age(NamedTuple):
-    """How old a price is and how old it may be, in days; the days are negative for a price of a day to come."""
+    """The age of a price and its allowed age, in days; the age is negative if the price has a future date."""
 
     days: int
     allowed: int
@@ -40,23 +40,23 @@ class Age(NamedTuple):
 
     @property
     def to_come(self) -> bool:
-        """Whether the price is of a day to come: a clock is wrong. A day is between time zones."""
+        """Whether the price has a future date, so a clock is wrong. Time zones explain one day of difference."""
         return self.days < -1
 
     @property
     def worth_a_warning(self) -> bool:
-        """Whether half of its time is over; the price of today is never old."""
+        """Whether half of the allowed age has passed; today's price is never old."""
         return self.days > 0 and self.days * 2 >= self.allowed
 
 
 def rests_on(place: Place) -> PurchaseOption:
-    """Whose price a place's is made of: of managed spot that of on demand, else its own way of buying."""
+    """The purchase option whose price the place uses: on demand for managed spot, else the place's own option."""
     managed = place.option is PurchaseOption.SPOT and target_of(place.target).managed_spot
     return PurchaseOption.ON_DEMAND if managed else place.option
 
 
 def age(price: Price, option: PurchaseOption, today: date, most_days: int | None = None) -> Age:
-    """The age of a price; `most_days` replaces the allowed age. A user's own price does not age."""
+    """The age of a price; `most_days` replaces the allowed age. A price that the user set does not age."""
     allowed = ALLOWED_DAYS[option] if most_days is None else most_days
     days = 0 if price.basis is Basis.USER else (today - price.as_of).days
     return Age(days=days, allowed=allowed)
@@ -65,9 +65,9 @@ def age(price: Price, option: PurchaseOption, today: date, most_days: int | None
 def expiry(
     price: Price | Unpriced, option: PurchaseOption, now: datetime, ends: tuple[AnnouncedEnd, ...] = ()
 ) -> datetime | None:
-    """When a quote on this price stops being good: when the price gets too old, and not before now.
+    """The moment when a quote on this price expires: when the price gets too old, and never before now.
 
-    The first of the announced ends of what the plan rests on (`ends`) that is to come is earlier where it is nearer.
+    The first future date among the announced ends of the plan's components (`ends`) counts if it is earlier.
     None without a price.
     """
     if isinstance(price, Unpriced):

@@ -1,7 +1,7 @@
-"""Other hardware for the job, priced beside the candidates; everything except UltraServers can be deployed.
+"""Other hardware for the job, priced next to the candidates; Slipway can deploy everything except UltraServers.
 
-SageMaker training jobs and HyperPod at their `ml.` rates, managed spot as far as anything is published, and machines
-that are bought as UltraServers or quarters of them.
+Covers SageMaker training jobs and HyperPod at their `ml.` rates, managed spot as far as AWS publishes numbers, and
+instances that are sold as UltraServers or quarters of an UltraServer.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,11 +32,11 @@ TRAINING_JOB, MANAGED_SPOT, HYPERPOD, ULTRASERVER = (
 )
 COUNTS = (1, 2, 4, 8, 16, 32, 64)
 SAGEMAKER = {TRAINING_JOB: "training", HYPERPOD: "cluster"}
-"""What SageMaker bills an instance of each service as."""
+"""The SageMaker component under which each service bills an instance."""
 
 
 def deploying(service: str) -> TargetKind | None:
-    """The target that has a service deployed; None where none has.
+    """The target that deploys a service; None if no target does.
 
     >>> [str(deploying(each)) for each in (HYPERPOD, TRAINING_JOB, MANAGED_SPOT, ULTRASERVER)]
     ['hyperpod-slurm', 'sagemaker-training', 'sagemaker-training', 'None']
@@ -48,7 +48,7 @@ def deploying(service: str) -> TargetKind | None:
 
 @record
 class Alternative:
-    """One of them at its cheapest size and place: `usd` is machines, checkpoints and data, None without a price."""
+    """An alternative at its cheapest size and place: `usd` is compute, checkpoints and data, None without a price."""
 
     service: str
     instance_type: str
@@ -64,11 +64,11 @@ class Alternative:
 def alternatives(
     types: Iterable[InstanceType], estimator: Estimator, context: PricingContext
 ) -> tuple[Alternative, ...]:
-    """The alternatives of a request, the cheapest of each service, those without a price last.
+    """The alternatives of a request: the cheapest of each service, unpriced ones last.
 
     Args:
-        types: the types that may be tried; those that cannot be deployed are UltraServers and quarters of them.
-        estimator: gives the work on a number of machines of a type.
+        types: the types to try; those that Slipway cannot deploy are UltraServers and quarters of them.
+        estimator: estimates the work for a number of instances of a type.
         context: the request and the prices.
     """
     known = tuple(types)
@@ -94,7 +94,7 @@ def alternatives(
 
 
 def _counts(context: PricingContext, allowed: tuple[int, ...] = COUNTS) -> tuple[int, ...]:
-    """The numbers of machines to try: the plan's, or all that are sold."""
+    """The node counts to try: the plan's, or all that are sold."""
     nodes = context.request.target.nodes
     if nodes is None:
         return allowed
@@ -109,7 +109,7 @@ def _regions(context: PricingContext, facts: InstanceType) -> tuple[str, ...]:
 def _managed(
     service: str, types: tuple[InstanceType, ...], estimator: Estimator, context: PricingContext
 ) -> Alternative | None:
-    """The cheapest type, region and count at an `ml.` rate, on plain numbers; None without any rate."""
+    """The cheapest type, region and count at an `ml.` rate, computed in floats; None without any rate."""
     best: tuple[float, float, str, Work] | None = None
     catalog, component = context.catalog, SAGEMAKER[service]
     for facts in types:
@@ -152,7 +152,7 @@ def _managed_spot(job: Alternative, estimator: Estimator, context: PricingContex
 
 
 def _ultraserver(facts: InstanceType, estimator: Estimator, context: PricingContext) -> Iterator[Alternative]:
-    """A type that is sold in Capacity Blocks and that nothing here deploys, at each size in its cheapest region."""
+    """A Capacity Block type that Slipway cannot deploy, at each size in its cheapest region."""
     prices = [(context.catalog.capacity_block(facts.name, region), region) for region in _regions(context, facts)]
     if not prices:
         return
@@ -193,7 +193,7 @@ def _alternative(
 
 
 def _usd(work: Work, price: Price, option: PurchaseOption, context: PricingContext, region: str) -> UsdRange | None:
-    """Dollars of machines, checkpoints and data; None when no offering is long enough."""
+    """Dollars of compute, checkpoints and data; None when no offering is long enough."""
 
     def dollars(hours: float) -> Decimal | None:
         paid: float | None = hours + BOOT_H
@@ -212,7 +212,7 @@ def _usd(work: Work, price: Price, option: PurchaseOption, context: PricingConte
 
 
 def _cheapest(options: Iterable[Alternative]) -> Alternative | None:
-    """The cheapest of several, or the shortest of those without a price."""
+    """The cheapest option, or the shortest if all are unpriced."""
     return min(
         options,
         key=lambda alternative: (

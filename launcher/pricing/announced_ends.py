@@ -13,7 +13,7 @@ from launcher.pricing.context import PricingContext
 
 
 def job_software(place: Place, context: PricingContext) -> Iterator[str]:
-    """The keys of what a job at a place rests on; of a cluster that exists only its machines and the job's own."""
+    """The keys of the components that a job needs; on an existing cluster only the instance type and the job's own."""
     yield f"instance-type/{place.instance_type}"
     request, target = context.request, target_of(place.target)
     image = request.run.image or ""
@@ -30,14 +30,14 @@ def job_software(place: Place, context: PricingContext) -> Iterator[str]:
 
 
 def near_ends(keys: Iterable[str | AnnouncedEnd], context: PricingContext) -> tuple[AnnouncedEnd, ...]:
-    """The announced ends, past or within a year, of what a candidate rests on, the nearest first."""
+    """The announced ends that concern a candidate, past or within a year, the nearest first."""
     known = context.catalog.announced_ends
     ends = {end for key in keys if (end := known.get(key) if isinstance(key, str) else key) is not None}
     return tuple(sorted((end for end in ends if end.near(context.rules.today)), key=lambda end: (end.ends, end.key)))
 
 
 def end_findings(ends: Iterable[AnnouncedEnd], context: PricingContext) -> Iterator[Finding]:
-    """A finding for each end: a warning where the plan's runs go on until then, or it is withdrawn."""
+    """A finding for each end: a warning if the plan's runs last until then, or if the component is withdrawn."""
     train, today = context.request.workload.train, context.rules.today
     months = 0.0 if train is None else train.runs / train.runs_per_month
     last = today + timedelta(hours=min(months, 120.0) * HOURS_PER_MONTH)
@@ -47,11 +47,11 @@ def end_findings(ends: Iterable[AnnouncedEnd], context: PricingContext) -> Itera
 
 
 def until(text: str, ends: Iterable[AnnouncedEnd]) -> str:
-    """A verdict that ends with the first thing that is withdrawn."""
+    """A verdict with the date of the first withdrawal appended."""
     end = next((end for end in ends if end.withdrawn), None)
     return text if end is None else f"{text.removesuffix('.')}, until {end.ends}, when {end.then}."
 
 
 def end_flips(ends: Iterable[AnnouncedEnd]) -> tuple[str, ...]:
-    """The dates at which a verdict's costs or support change, for what would flip it."""
+    """The dates at which a verdict's costs or support change, for the list of changes that would flip the verdict."""
     return tuple(f"{end.ends}: {end.what} ends, and {end.then}" for end in ends if not end.withdrawn)

@@ -1,4 +1,4 @@
-"""The rest of the bill: everything a training cluster on ParallelCluster or HyperPod costs beside its compute."""
+"""The non-compute costs of a training cluster on ParallelCluster or HyperPod: all bill lines in addition to compute."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -34,15 +34,15 @@ from launcher.pricing.rest import OtherCosts
 NAT_GB_PER_NODE = 20.0
 """Packages and a container image fetched through the NAT by each node: an assumption."""
 WEIGHT_BYTES = 2.0
-"""A parameter as model hubs keep it."""
+"""Bytes of a parameter on model hubs."""
 LOG_GB_PER_NODE_HOUR = 0.05
 """Cluster, job and flow logs of one node: an assumption."""
 LOGS = "logs"
-"""The service whose endpoint takes the logs past the NAT gateway."""
+"""The service whose interface endpoint carries the logs, bypassing the NAT gateway."""
 
 
 def network_lines(prices: Prices, request: PlanRequest, target: Target) -> Iterator[Line]:
-    """What exists as long as the cluster does: the network's own, and what the target puts into it."""
+    """The network lines that last as long as the cluster: those of the network, and those that the target adds."""
     if target.per_job:
         return
     gateways = len(nat_zones(request.network, None))
@@ -62,7 +62,7 @@ def network_lines(prices: Prices, request: PlanRequest, target: Target) -> Itera
 
 
 def network_data(prices: Prices, place: Place, request: PlanRequest, zone: str | None) -> Iterator[Line]:
-    """Data through the NAT gateway and the endpoints of a network that is made; `zone` is the cluster's own."""
+    """Data through the NAT gateway and the endpoints of a new network; `zone` is the cluster's own."""
     gateways = nat_zones(request.network, zone)
     if not gateways:
         return
@@ -88,9 +88,9 @@ def network_data(prices: Prices, place: Place, request: PlanRequest, zone: str |
 
 
 def fetched_weights_gb(request: PlanRequest, catalog: Catalog) -> float:
-    """Billed GB of the weights that each node of a fine-tuning job fetches from outside of AWS; 0 where it needs none.
+    """Billed GB of weights that each node of a fine-tuning job fetches from outside AWS; 0 if the job needs none.
 
-    Hubs keep two bytes a parameter (bf16). A job that says what it fetches from S3 (`run.data`) goes past the NAT.
+    Hubs store two bytes a parameter (bf16). A job that fetches from S3 (`run.data`) bypasses the NAT gateway.
     """
     train = request.workload.train
     if train is None or train.model is None or train.method is Method.PRETRAIN or request.run.data:
@@ -100,13 +100,13 @@ def fetched_weights_gb(request: PlanRequest, catalog: Catalog) -> float:
 
 
 def logged(line: Line, place: Place, months: float = 1.0) -> Line:
-    """A line with the GB of logs of the head node and the nodes, kept for `months` where it is storage."""
+    """The line with the log GB of the head node and the nodes, multiplied by `months` if the line is storage."""
     gigabytes = LOG_GB_PER_NODE_HOUR * months
     return line._replace(an_hour_up=gigabytes, a_node_hour=gigabytes * place.nodes)
 
 
 def network_assumptions(request: PlanRequest, catalog: Catalog, kind: TargetKind) -> Iterator[Assumption]:
-    """What the network's part rests on."""
+    """The assumptions behind the network lines."""
     network, assumed = request.network, "assumption, not measured"
     if network.vpc_id is None and target_of(kind).per_job:
         source = "the service's own network has its own way out, which is in the rate"
@@ -145,13 +145,13 @@ def network_assumptions(request: PlanRequest, catalog: Catalog, kind: TargetKind
 
 
 KEPT_MONTHS = 1.0
-"""Months that the kept checkpoints are priced for; they cost on until they are deleted."""
+"""Months for which retained checkpoints are priced; they cost money until they are deleted."""
 SUPERSEDED_MONTHS = (SUPERSEDED_DAYS + 0.5) * 24 / HOURS_PER_MONTH
-"""How long a checkpoint stays that newer ones replace: S3 expires at midnight, half a day later on average."""
+"""How long a superseded checkpoint stays: S3 expires objects at midnight, half a day later on average."""
 PART_MB = 64.0
 """Megabytes of one part of a multipart upload, each of which is one PUT."""
 ACCESS_LOG_GB_PER_1000 = 0.0005
-"""Size of a thousand lines of the log of requests: an assumption, half a kilobyte a line."""
+"""Size of a thousand lines of the access log: an assumption, half a kilobyte a line."""
 FSX = {
     125: "fsx.lustre-persistent-125",
     250: "fsx.lustre-persistent-250",
@@ -161,7 +161,7 @@ FSX = {
 
 
 class _ClusterLines(NamedTuple):
-    """Lines of what exists as long as a cluster does, whatever machines it has."""
+    """Lines that last as long as a cluster, independent of its nodes."""
 
     storage: tuple[Line, ...] = ()
     network: tuple[Line, ...] = ()
@@ -170,9 +170,9 @@ class _ClusterLines(NamedTuple):
 
 
 class Bill:
-    """The rest of the bill of one request, for every place it could go to.
+    """The non-compute lines of one request, for every place where it could run.
 
-    A job that goes to a cluster that exists pays for its own disks, checkpoints, data, metrics and logs alone.
+    A job on an existing cluster pays only for its own disks, checkpoints, data, metrics and logs.
     """
 
     def __init__(self, request: PlanRequest, catalog: Catalog, today: date) -> None:
@@ -184,7 +184,7 @@ class Bill:
         self._rests: dict[tuple[object, ...], OtherCosts] = {}
 
     def rest(self, place: Place, work: Work) -> OtherCosts:
-        """The lines beside the compute, worked out once for all machines of which they say the same at a place."""
+        """The non-compute lines, computed once for all instance types that share them at a place."""
         facts = self.catalog.instance_types[place.instance_type]
         reports = bool(node_metrics(facts))
         key = (
@@ -197,11 +197,11 @@ class Bill:
         return self._rests[key]
 
     def _stops(self, place: Place) -> bool:
-        """Whether the guard ends the job at a sum."""
+        """Whether the guard ends the job at a spending limit."""
         return stops_at(self.request, place.option) is not None
 
     def lines(self, place: Place, work: Work) -> tuple[Line, ...]:
-        """The lines beside the compute."""
+        """The non-compute lines."""
         prices, request = Prices(place.region, self.catalog), self.request
         facts = self.catalog.instance_types[place.instance_type]
         target = target_of(place.target)
@@ -224,7 +224,7 @@ class Bill:
         return (*rows, *cluster.watch)
 
     def _fee(self, prices: Prices, fee: Fee) -> Line:
-        """A fee of the target's service, at the user's own price where there is one."""
+        """A fee of the target's service, at the user's own price if the plan sets one."""
         line = prices.line(fee.name, "other", fee.item, fee.unit)
         price = self._own_price(fee.key, prices.region) or line.price
         if isinstance(price, Unpriced):
@@ -232,7 +232,7 @@ class Bill:
         return line._replace(price=price, an_hour_up=fee.an_hour_up, a_node_hour=fee.a_node_hour, fee=fee.key)
 
     def _own_price(self, key: str, region: str) -> Price | None:
-        """The user's price for a fee; one with the region goes before one without."""
+        """The user's price for a fee; a price with the region takes precedence over one without."""
         overrides = self.request.purchase.price_overrides
         name = next((candidate for candidate in (f"{key}/{region}", key) if candidate in overrides), None)
         if name is None:
@@ -241,7 +241,7 @@ class Bill:
         return Price(usd=overrides[name], source=Basis.USER.value, basis=Basis.USER, as_of=self.today, note=note)
 
     def _beside_gateway(self, place: Place) -> bool:
-        """Whether data reach the way out without leaving their zone: always, unless the network's zones are named."""
+        """Whether data reach the NAT gateway inside their zone: always, unless the plan names the network's zones."""
         network = self.request.network
         return not network.az_ids or (zone := self._zone(place)) in nat_zones(network, zone)
 
@@ -249,7 +249,7 @@ class Bill:
         return place.az_id or self.catalog.first_zone(place.instance_type, place.region)
 
     def _lines_of_cluster(self, prices: Prices, target: Target) -> _ClusterLines:
-        """What exists as long as a cluster does, worked out once for a region and a target."""
+        """The lines that last as long as a cluster, computed once for each region and target."""
         key = (prices.region, target.kind)
         if key not in self._cluster_lines:
             storage = self.request.storage
@@ -265,7 +265,7 @@ class Bill:
 
 
 def _existing_cluster(request: PlanRequest) -> tuple[str, str] | None:
-    """The cluster that exists and takes the job, in words, and where the plan names it; None for one of its own."""
+    """The existing cluster that runs the job, in words, and the plan key that names it; None for a new cluster."""
     target = request.target
     if target.cluster is not None:
         return f"cluster {target.cluster}", "target.cluster"
@@ -273,12 +273,12 @@ def _existing_cluster(request: PlanRequest) -> tuple[str, str] | None:
 
 
 def transfer_usd(region: str, request: PlanRequest, catalog: Catalog) -> float:
-    """Dollars to bring the training data to a region; 0 where there is nothing to bring, or no price for it."""
+    """Dollars to bring the training data to a region; 0 if no data move, or the transfer has no price."""
     return float(total_usd(_transfer(Prices(region, catalog), request), JobSize(0.0, None)))
 
 
 def checkpoints_and_data_usd(region: str, request: PlanRequest, work: Work, hours: float, catalog: Catalog) -> Decimal:
-    """Dollars of the checkpoints and the training data of a job, without any machine."""
+    """Dollars of a job's checkpoints and training data, without any instance."""
     prices, size = Prices(region, catalog), JobSize(hours, work.checkpoint_interval_s)
     return total_usd((*_checkpoints(prices, request, work), *_transfer(prices, request)), size)
 
@@ -286,7 +286,7 @@ def checkpoints_and_data_usd(region: str, request: PlanRequest, work: Work, hour
 def bill_assumptions(
     request: PlanRequest, catalog: Catalog, target: TargetKind, nodes: int, size: JobSize
 ) -> tuple[Assumption, ...]:
-    """What the rest of the bill rests on, for the quote of a job of a size."""
+    """The assumptions behind the non-compute lines, for the quote of a job of a size."""
     lines = [
         _assumed("logs", f"{LOG_GB_PER_NODE_HOUR:g}", "GB a node-hour"),
         Assumption(name="a GB of the bill", value="1.073741824", unit="GB of 10^9 bytes", source=BILLED),
@@ -323,7 +323,7 @@ def _assumed(name: str, value: str, unit: str) -> Assumption:
 
 
 def _machine(prices: Prices, name: str, instance_type: str, count: int, target: Target) -> Line:
-    """Machines on demand that run as long as the cluster."""
+    """On-demand instances that run as long as the cluster."""
     price = prices.catalog.machine(instance_type, prices.region)
     if target.managed:
         price = machine_price(prices.catalog, instance_type, prices.region)
@@ -331,7 +331,7 @@ def _machine(prices: Prices, name: str, instance_type: str, count: int, target: 
 
 
 def _machines_of_the_cluster(prices: Prices, logins: int, target: Target) -> Iterator[Line]:
-    """The machines that people log in to, and a control plane that the service bills."""
+    """The login nodes, and a control plane that the service bills."""
     if target.control_plane is not None:
         yield prices.line("control plane", "other", target.control_plane, "hour").while_up(1)
     if logins:
@@ -373,7 +373,7 @@ def _checkpoints(prices: Prices, request: PlanRequest, work: Work) -> Iterator[L
 
 
 def _outputs(prices: Prices, request: PlanRequest) -> Iterator[Line]:
-    """The outputs in the store, where the plan says how large they are."""
+    """The outputs in the store, if the plan states their size."""
     if request.run.outputs_gib:
         stored = prices.line("S3 outputs", "storage", "s3.standard-storage", "GB-month")
         yield stored._replace(once=request.run.outputs_gib * KEPT_MONTHS)
@@ -388,7 +388,7 @@ def _transfer(prices: Prices, request: PlanRequest) -> Iterator[Line]:
 
 
 def _logs(prices: Prices, place: Place) -> Iterator[Line]:
-    """Logs of the cluster, the jobs and the network, and their keeping."""
+    """Ingestion and storage of the logs of the cluster, the jobs and the network."""
     yield logged(prices.line("CloudWatch logs", "other", "cloudwatch.logs-ingestion", "GB"), place)
     months = LOG_RETENTION_DAYS * 24 / HOURS_PER_MONTH
     yield logged(prices.line("CloudWatch logs kept", "other", "cloudwatch.logs-storage", "GB-month"), place, months)

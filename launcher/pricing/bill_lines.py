@@ -1,4 +1,4 @@
-"""A line of the bill: how its quantity grows with the job, and what that comes to, tier by tier."""
+"""A line of the bill: how its quantity grows with the job, and its cost, tier by tier."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -12,9 +12,9 @@ from launcher.model.money import CostComponent, Price, Unpriced, UsdRange, sum_u
 from launcher.model.units import HOURS_PER_MONTH
 
 CLUSTER_OVERHEAD_H = 0.5
-"""Hours that the head node and the network run before and after the job at least: an assumption, not measured."""
+"""Minimum hours that the head node and the network run before and after the job: an assumption, not measured."""
 FREE_ZONE_H = 12.0
-"""A DNS zone that is deleted within this time is not billed; any other pays whole months (Route 53 developer guide)."""
+"""A DNS zone deleted within this time is free; any other is billed in full months (Route 53 developer guide)."""
 CENT_FRACTION = Decimal("0.0001")
 """Lines are rounded to the hundredth of a cent, so that they add up to the total exactly."""
 MOST = 1e15
@@ -23,10 +23,10 @@ _STRENGTH = (Basis.UNVERIFIED, Basis.MEMORY, Basis.DERIVED, Basis.LISTED, Basis.
 
 
 class JobSize(NamedTuple):
-    """What the rest of the bill depends on: hours of the job, seconds between its checkpoints, hours around the job.
+    """The inputs of the non-compute lines: hours of the job, seconds between checkpoints, hours around the job.
 
-    `around_h` are hours that the nodes are billed before and after the job: start-up and idle tail. `losses` are
-    machines that are lost and replaced meanwhile.
+    `around_h` are billed hours of the nodes before and after the job: start-up and idle tail. `losses` counts
+    nodes that are lost and replaced during the job.
     """
 
     hours: float
@@ -51,16 +51,16 @@ class JobSize(NamedTuple):
 
     @property
     def months(self) -> float:
-        """Months over which quantities come in, at least one."""
+        """Months over which quantities accrue, at least one."""
         return max(1.0, self.hours / HOURS_PER_MONTH)
 
 
 class Line(NamedTuple):
-    """A line of the bill, its quantity a sum: so much once, and rates times hours or checkpoints.
+    """A line of the bill. Its quantity is the sum of a fixed part and of rates times hours or checkpoints.
 
-    `an_hour` is per hour of the job, `an_hour_up` per hour that the cluster is up, `a_node_hour` per hour that the
-    nodes run, `a_save` per checkpoint past the first `saves_free`, `a_loss` per machine lost. The quantity of `zones`
-    is whole months, however many hours of them were begun. `fee` is the key of a service's fee (`Fee`).
+    `once` is fixed, `an_hour` per hour of the job, `an_hour_up` per hour that the cluster is up, `a_node_hour` per hour
+    that the nodes run, `a_save` per checkpoint past the first `saves_free`, `a_loss` per lost node. The quantity of
+    `zones` is in months, each begun month counted in full. `fee` is the key of a service's fee (`Fee`).
     """
 
     name: str
@@ -78,7 +78,7 @@ class Line(NamedTuple):
     fee: str = ""
 
     def quantity(self, size: JobSize) -> float:
-        """What there is of it in a job of a size."""
+        """The line's quantity in a job of a size."""
         if self.zones:
             return float(self.zones * math.ceil(size.up_h / HOURS_PER_MONTH)) if size.up_h > FREE_ZONE_H else 0.0
         amount = self.once + self.an_hour * size.hours + self.an_hour_up * size.up_h + self.a_node_hour * size.nodes_h
@@ -89,7 +89,7 @@ class Line(NamedTuple):
         return min(amount, MOST)
 
     def per_job_hour(self, size: JobSize) -> float:
-        """By how much its quantity grows with one more hour of the job; whole months do not."""
+        """The growth of the quantity with one more hour of the job; `zones`, billed in full months, do not grow."""
         saves = (
             3600 / size.checkpoint_interval_s if size.checkpoint_interval_s and size.saves > self.saves_free else 0.0
         )
@@ -97,26 +97,26 @@ class Line(NamedTuple):
         return 0.0 if self.zones else self.an_hour + self.an_hour_up + self.a_node_hour + self.a_save * saves + lost
 
     def while_up(self, count: float) -> "Line":
-        """The line of something of which `count` are billed as long as the cluster runs, quantities being hours."""
+        """The line with `count` items, billed as long as the cluster runs; quantities are hours."""
         return self._replace(an_hour_up=count)
 
     def of(self, quantity: float) -> CostComponent:
-        """The line of so much of it, for what does not grow with a job."""
+        """The bill component of this quantity, for lines that do not grow with a job."""
         return component(self.name, self.group, self.unit, quantity, self.price)
 
 
 class Prices(NamedTuple):
-    """The rest of the bill's prices in one region."""
+    """The non-compute prices in one region."""
 
     region: str
     catalog: Catalog
 
     def line(self, name: str, group: str, item: str, unit: str) -> Line:
-        """A line with its price and no quantity yet; `item` is one of prices/bill_items.csv."""
+        """A line with its price and no quantity yet; `item` is a key of prices/bill_items.csv."""
         return Line(name, group, unit, self.catalog.bill_item(item, self.region))
 
     def past_allowance(self, item: str) -> Price | Unpriced:
-        """The price of an item beyond what an account has free: other clusters and services use that up too."""
+        """The price of an item above the account's free tier, because other clusters and services use that tier up."""
         price = self.catalog.bill_item(item, self.region)
         if isinstance(price, Unpriced):
             return replace(price, elsewhere=None if price.elsewhere is None else _flat(price.elsewhere))
@@ -128,9 +128,9 @@ def _flat(price: Price) -> Price:
 
 
 def combined(parts: Iterable[tuple[float, Price | Unpriced]]) -> Price | Unpriced:
-    """The price of something that is made of so much of each part: the weakest basis, the oldest date.
+    """The price of a bundle of parts, each with its amount: the weakest basis, the oldest date.
 
-    Unpriced with the first part that is.
+    Unpriced, with the reason of the first unpriced part, if any part has no price.
     """
     known, priced = tuple(parts), []
     for amount, price in known:
@@ -141,7 +141,7 @@ def combined(parts: Iterable[tuple[float, Price | Unpriced]]) -> Price | Unprice
 
 
 def _elsewhere(parts: Iterable[tuple[float, Price | Unpriced]]) -> Iterator[tuple[float, Price]]:
-    """The parts at their own prices, or at those of other regions; what has none at all is left out."""
+    """The parts at their own prices, or at those of other regions; parts without either are left out."""
     for amount, price in parts:
         listed = price.elsewhere if isinstance(price, Unpriced) else price
         if listed is not None:
@@ -149,7 +149,7 @@ def _elsewhere(parts: Iterable[tuple[float, Price | Unpriced]]) -> Iterator[tupl
 
 
 def sum_price(parts: Iterable[tuple[float, Price]]) -> Price:
-    """The price of so much of each part, dollars a whole: every source, the weakest basis, the oldest date."""
+    """The price of a bundle, dollars for the bundle: every source, the weakest basis, the oldest date."""
     usd, priced = Decimal(0), []
     for amount, price in parts:
         usd += price.usd * _exact(amount)
@@ -163,7 +163,7 @@ def sum_price(parts: Iterable[tuple[float, Price]]) -> Price:
 
 
 def components(lines: Iterable[Line], size: JobSize) -> tuple[CostComponent, ...]:
-    """The lines of a job of a size; those of which there is nothing are left out."""
+    """The bill components of a job of a size; lines with quantity 0 are left out."""
     quantities = ((line, line.quantity(size)) for line in lines)
     return tuple(
         component(line.name, line.group, line.unit, quantity, line.price, months=size.months)
@@ -173,7 +173,7 @@ def components(lines: Iterable[Line], size: JobSize) -> tuple[CostComponent, ...
 
 
 def total_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
-    """What the priced ones among the lines come to, to the digit what their components sum up to."""
+    """The total of the priced lines, equal to the sum of their components to the last digit."""
     months, usd = size.months, Decimal(0)
     for line in lines:
         if isinstance(line.price, Price):
@@ -182,7 +182,7 @@ def total_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
 
 
 def missing_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
-    """What the unpriced ones among the lines come to at the dearest prices that other regions have."""
+    """The cost of the unpriced lines at the highest prices of other regions."""
     months = size.months
     known = (
         (line.price.elsewhere, line.quantity(size))
@@ -208,7 +208,7 @@ def component(
 ) -> CostComponent:
     """A line of the bill: quantity times price, tier by tier, or unpriced with the reason. A quantity of 0 costs 0.
 
-    Tiers hold for the quantity of one month, so a quantity that comes in over `months` starts in the first each time.
+    Tiers hold for the quantity of one month, so each of the `months` starts in the first tier.
     """
     quantity = min(float(quantity), MOST)
     if isinstance(price, Unpriced):
@@ -240,7 +240,7 @@ def component(
 
 
 def line_usd(price: Price, quantity: float, months: float = 1.0) -> Decimal:
-    """What a quantity costs that comes in over so many months; what is beyond `MOST` is cut off."""
+    """The cost of a quantity that accrues evenly over `months`; the quantity is capped at `MOST`."""
     quantity = min(quantity, MOST)
     if not price.tiers:
         return (price.usd * _exact(quantity)).quantize(CENT_FRACTION)

@@ -25,9 +25,9 @@ from launcher.pricing.bill_lines import Line, Prices, combined
 GUARD_SECONDS = 3.0
 """One call of the guard: an assumption."""
 GUARD_REQUESTS = 2
-"""CloudWatch requests of one call: it reports its metrics and reads their past."""
+"""CloudWatch requests of one call: the guard reports its metrics and reads their history."""
 GUARD_LISTINGS = 1
-"""List requests of one call: of what jobs left for people (templates/guard/trouble.py). S3 bills them like writes."""
+"""List requests of one call: the trouble reports of jobs (templates/guard/trouble.py). S3 bills them like writes."""
 JOB_BEATS_PER_HOUR = 12
 """Objects that each node of a job writes for the guard (launcher/agent/store/heartbeat.py)."""
 MESSAGES_PER_HOUR = 1.0
@@ -38,14 +38,14 @@ NO_HEAD_NODE = HeadNode(name="")
 
 
 class Watch(NamedTuple):
-    """Something that watches: its line without a quantity, and how many of it there are."""
+    """A monitoring line without a quantity, and the number of its items."""
 
     line: Line
     number: int
 
 
 def monitoring_lines(prices: Prices, request: PlanRequest, target: Target) -> Iterator[Line]:
-    """What watches a cluster of its own, and what its head node sets beside that."""
+    """The monitoring lines of a new cluster, including those of its head node."""
     head = target.head or NO_HEAD_NODE
     asks_mb = 0 if target.guard is None else target.guard.asks_mb
     lines = list(watch(prices, request, own_alarms=head.alarms, asks_mb=asks_mb))
@@ -60,15 +60,15 @@ def monitoring_lines(prices: Prices, request: PlanRequest, target: Target) -> It
 
 
 def watch(prices: Prices, request: PlanRequest, *, own_alarms: int, asks_mb: int = 0) -> Iterator[Watch]:
-    """What the guardrails of every target are: alarms, a dashboard, the guard, an AWS Budget.
+    """The guardrails of every target: alarms, a dashboard, the guard, an AWS Budget.
 
-    The launcher passes on the quoted rate, so the alarm on spending exists wherever there is a budget.
+    Slipway passes on the quoted rate, so the alarm on spending exists whenever the plan has a budget.
 
     Args:
         prices: the region's prices.
         request: the plan.
-        own_alarms: alarms that the target has beside those of the guardrails.
-        asks_mb: memory of the function that the guard calls at each look; 0 for none.
+        own_alarms: alarms of the target in addition to those of the guardrails.
+        asks_mb: memory of the function that the guard calls at each poll; 0 for none.
     """
     budgeted = request.budget.max_usd is not None
     count = len(alarms(budgeted=budgeted, rated=True)) + own_alarms
@@ -82,14 +82,14 @@ def watch(prices: Prices, request: PlanRequest, *, own_alarms: int, asks_mb: int
 
 
 def metrics(prices: Prices, place: Place, facts: InstanceType, *, own: bool, stops: bool = False) -> Iterator[Line]:
-    """Custom metrics and the calls that carry them: of the nodes, and of a cluster of its own.
+    """Custom metrics and the calls that carry them: of the nodes, and of a new cluster.
 
     Args:
         prices: the region's prices.
-        place: the machines.
-        facts: their type.
-        own: whether the cluster is made for the job.
-        stops: whether the guard ends the job at a sum, up to which it adds one metric more.
+        place: the nodes.
+        facts: their instance type.
+        own: whether the cluster is created for the job.
+        stops: whether the guard ends the job at a spending limit; until then the guard reports one metric more.
     """
     # Only nodes of Slurm have what reports their accelerators to CloudWatch.
     of_nodes = len(node_metrics(facts)) * place.nodes if target_of(place.target).scheduler == SLURM else 0
@@ -118,7 +118,7 @@ def metrics(prices: Prices, place: Place, facts: InstanceType, *, own: bool, sto
 
 
 def _guard_price(prices: Prices, asks_mb: int) -> Price | Unpriced:
-    """A month of the guard: its calls and those of what it asks, their time in memory, and what it tells people."""
+    """A month of the guard: its calls, those of the function it calls, their memory time, and its notifications."""
     calls = GUARD_CALLS_PER_HOUR * HOURS_PER_MONTH
     parts = (
         (calls * (1 + bool(asks_mb)) / 1e6, prices.catalog.bill_item("lambda.requests", prices.region)),
@@ -132,7 +132,7 @@ def _guard_price(prices: Prices, asks_mb: int) -> Price | Unpriced:
 
 
 def monitoring_assumptions() -> Iterator[Assumption]:
-    """What this part rests on."""
+    """The assumptions behind the monitoring lines."""
     yield Assumption(
         name="the guard",
         value=f"{GUARD_CALLS_PER_HOUR:g} calls of {GUARD_SECONDS:g} s",

@@ -1,4 +1,4 @@
-"""Capacity Blocks and training plans: only whole offerings, or a purchased one."""
+"""Capacity Blocks and training plans: only complete offerings, or a purchased one."""
 
 import math
 from datetime import datetime
@@ -26,12 +26,12 @@ LEAD_WEEKS = 8
 
 
 def lost_h(option: PurchaseOption) -> float:
-    """Hours at the end of an offering in which its instances are gone already."""
+    """Hours at the end of an offering for which its instances are already terminated."""
     return PLAN_LOST_H if option is PurchaseOption.TRAINING_PLAN else BLOCK_LOST_H
 
 
 def block_days(hours: float, lost: float = BLOCK_LOST_H) -> int | None:
-    """The shortest offering that leaves `hours` of running time, in days; None when there is none that long.
+    """The shortest offering that leaves `hours` of running time, in days; None when no offering is that long.
 
     >>> block_days(2.0), block_days(23.5), block_days(23.6), block_days(24 * 15), block_days(24 * 182)
     (1, 1, 2, 21, None)
@@ -49,10 +49,10 @@ LEAST_CHANCE = 0.005
 
 
 def extension_h(job: Range, usable_h: float) -> float:
-    """Hours by which an offering of so many usable hours is expected to be extended, in whole days.
+    """Expected hours by which an offering of `usable_h` is extended, in full days.
 
-    Blocks and training plans are extended by offerings of their own (DescribeCapacityBlockExtensionOfferings,
-    SearchTrainingPlanOfferings with TrainingPlanArn), taken as of a day at the rate of the first.
+    AWS extends blocks and training plans by separate offerings (DescribeCapacityBlockExtensionOfferings,
+    SearchTrainingPlanOfferings with TrainingPlanArn), assumed to last a day at the rate of the first.
 
     >>> span = Range(low=10.0, mid=20.0, high=40.0)
     >>> [round(extension_h(span, usable), 1) for usable in (23.5, 47.5, 167.5)]
@@ -69,9 +69,9 @@ def extension_h(job: Range, usable_h: float) -> float:
 
 
 class Held(NamedTuple):
-    """Capacity that is bought: its instances, and its hours where its window is known; a job gets `usable_h`.
+    """Purchased capacity: its instances, and its hours if its window is known; `usable_h` is left for a job.
 
-    What is only offered is still to be bought.
+    `offered` marks capacity that AWS only offers and that is still to be bought.
     """
 
     instances: int
@@ -82,9 +82,9 @@ class Held(NamedTuple):
 
 
 def held(purchase: PurchaseRequest, option: PurchaseOption, nodes: int, now: datetime) -> Held | None:
-    """The reservation or training plan that a request names, as the file has it; None without one.
+    """The reservation or training plan that a request names, as the plan file states it; None without one.
 
-    A window that has begun leaves what is left of it; without a begin it begins now.
+    Of a window that has begun, only the remaining time counts; a window without a start time begins now.
     """
     known = bought(purchase, option)
     if known is None:
@@ -100,28 +100,28 @@ def held(purchase: PurchaseRequest, option: PurchaseOption, nodes: int, now: dat
 
 
 def begins(purchase: PurchaseRequest, option: PurchaseOption, now: datetime) -> datetime | None:
-    """When what is bought begins; None where it has begun, or the file does not say."""
+    """The start of the purchased capacity; None if it has begun, or the plan file gives no start."""
     known = bought(purchase, option)
     starts_at = None if known is None else known.starts_at
     return starts_at if starts_at is not None and starts_at > now else None
 
 
 def before_it_begins(starts_at: datetime, now: datetime, usd_per_hour: Decimal) -> str:
-    """What a cluster costs that is deployed before its machines can come, in words."""
+    """The cost of a cluster that is deployed before its instances are available, in words."""
     hours, rate = (starts_at - now).total_seconds() / HOUR_S, float(usd_per_hour)
     cost = f"${rate * HOURS_A_DAY:,.2f} a day until then, ${rate * hours:,.2f} in all"
     return f"begins {until(starts_at, now)}: a cluster deployed now costs {cost}, without a node"
 
 
 def until(starts_at: datetime, now: datetime) -> str:
-    """A moment to come, with the time until then."""
+    """A future moment, with the time until then."""
     hours = (starts_at - now).total_seconds() / HOUR_S
     wait = f"{hours / HOURS_A_DAY:.1f} days" if hours >= HOURS_A_DAY else f"{hours:.1f} hours"
     return f"{starts_at:%Y-%m-%d %H:%M} UTC, in {wait}"
 
 
 def bought(purchase: PurchaseRequest, option: PurchaseOption) -> Reservation | TrainingPlanReference | None:
-    """What is paid for already in this way of buying; an on-demand reservation has no fee and no window of its own."""
+    """The capacity already paid for under this option; an on-demand reservation has no fee and no window of its own."""
     if option is PurchaseOption.TRAINING_PLAN:
         return purchase.training_plan
     return purchase.reservation if option is PurchaseOption.CAPACITY_BLOCK else None

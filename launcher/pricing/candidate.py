@@ -1,4 +1,4 @@
-"""One way to buy a workload, with its middle total: enough to rank them all; quotes are made of the few shown."""
+"""One way to buy a workload, with its middle total: enough to rank all candidates; only a few get quotes."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date
@@ -15,19 +15,19 @@ from launcher.pricing.offers import Offer
 
 
 class Candidate(Protocol):
-    """What training and serving have in common once they are priced."""
+    """The common interface of priced training and serving candidates."""
 
     @property
     def place(self) -> Place:
-        """Where and how, without money."""
+        """The place, without prices."""
 
     @property
     def offer(self) -> Offer:
-        """The price of one instance there, or why there is none."""
+        """The price of one instance in the place, or the reason why it has none."""
 
     @property
     def hazard(self) -> Hazard | None:
-        """Spot interruptions; None unless it is bought as spot."""
+        """Spot interruptions; None if the purchase option is not spot."""
 
     @property
     def context(self) -> PricingContext:
@@ -35,11 +35,11 @@ class Candidate(Protocol):
 
     @property
     def accelerator(self) -> str:
-        """The name of its chip; "" where it has none that is known."""
+        """The name of the chip; "" if the type has no known chip."""
 
     @property
     def hours(self) -> float:
-        """Wall hours that are priced, expected: of the job, or of a month."""
+        """Expected wall hours that are priced: of the job, or of a month."""
 
     @property
     def components(self) -> tuple[CostComponent, ...]:
@@ -47,15 +47,15 @@ class Candidate(Protocol):
 
     @property
     def line_dates(self) -> Sequence[tuple[date, str]]:
-        """The dates of the prices beside the compute, with the names of their lines, the oldest first."""
+        """The dates of the non-compute prices, with the names of their lines, the oldest first."""
 
     @property
     def usd(self) -> Decimal | None:
-        """The whole bill in the middle case; None when the compute is unpriced."""
+        """The total of the bill in the middle case; None when the compute is unpriced."""
 
     @property
     def missing_usd(self) -> Decimal:
-        """What the lines without a price come to at the dearest prices of other regions; in no total."""
+        """The cost of the unpriced lines at the highest prices of other regions; not part of any total."""
 
     @property
     def unknown_fees(self) -> tuple[str, ...]:
@@ -63,33 +63,33 @@ class Candidate(Protocol):
 
     @property
     def refusals(self) -> tuple[Finding, ...]:
-        """What makes it impossible, whatever it costs."""
+        """The findings that make the candidate impossible at any cost."""
 
     @property
     def plan(self) -> Plan:
-        """The plan with everything decided."""
+        """The plan with every choice decided."""
 
 
 AnyCandidate = TypeVar("AnyCandidate", bound=Candidate)
 
 
 def ranked(candidates: Iterable[AnyCandidate]) -> list[AnyCandidate]:
-    """Drafts in the order they are shown: priced before unpriced, possible before impossible, then by the total.
+    """Candidates in display order: priced before unpriced, possible before impossible, then by the total.
 
-    Lines that have no price in a region count at the dearest of the others, so that what is unknown is not cheap. What
-    a service charges an unknown fee for comes after all that is priced.
+    A line without a price in a region counts at the highest price of the others, so that unknown costs do not look
+    cheap. Candidates with an unknown service fee follow all fully priced ones.
     """
     return sorted(candidates, key=order)
 
 
 Order: TypeAlias = tuple[bool, bool, bool, Decimal, bool, float, float, str, str, int]
-"""What candidates are sorted by."""
+"""The sort key of candidates."""
 
 
 def order(candidate: Candidate) -> Order:
-    """What candidates are sorted by.
+    """The sort key of a candidate.
 
-    Ties go to what has a price that somebody published, then to the shorter, then by name, so that the order is stable.
+    Ties go to a candidate with a published price, then to the shorter one, then by name, so the order is stable.
     """
     instance_hours = 0.0 if candidate.usd is not None else candidate.hours * candidate.place.nodes
     place = candidate.place
@@ -109,6 +109,6 @@ def order(candidate: Candidate) -> Order:
 
 
 def cheapest_fixed(candidates: Iterable[Candidate]) -> Decimal | None:
-    """The least total of the priced candidates that are not on spot."""
+    """The lowest total of the priced candidates that are not on spot."""
     fixed = (candidate for candidate in candidates if candidate.hazard is None and not candidate.unknown_fees)
     return min((candidate.usd for candidate in fixed if candidate.usd is not None), default=None)

@@ -1,4 +1,4 @@
-"""Cash: the payments due for one job, and the rest after credits."""
+"""Cash: the payments due for one job, and the amount left after credits."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ from launcher.pricing.training_candidate import TrainingCandidate
 
 
 class Cash(NamedTuple):
-    """Dollars to pay for this job, the same after credits (None without credits), and the lines that say how."""
+    """Dollars to pay for this job, the same after credits (None without credits), and the lines that explain both."""
 
     usd: Decimal | None
     after_credits_usd: Decimal | None
@@ -26,8 +26,8 @@ class Cash(NamedTuple):
 def cash(candidate: TrainingCandidate, cost: ComputeCost | None) -> Cash:
     """The cash of a candidate.
 
-    What is owned already costs no more cash, whatever the job is charged with; a new commitment is paid for as a whole.
-    Credits pay in the order in which they expire, each as far as it reaches; expired ones pay nothing.
+    Owned capacity costs no further cash, regardless of the share charged to the job; a new commitment is paid in full.
+    Credits pay in the order in which they expire, each up to its amount; expired ones pay nothing.
     """
     if cost is None or candidate.usd is None:
         return Cash(None, None, ())
@@ -44,7 +44,7 @@ def cash(candidate: TrainingCandidate, cost: ComputeCost | None) -> Cash:
 
 
 def credited(usd: Decimal, lines: Iterable[Assumption], context: PricingContext) -> Cash:
-    """Cash and its lines, with those of the plan's credits."""
+    """The cash and its lines, including those of the plan's credits."""
     pools = context.request.purchase.credits
     if not pools:
         return Cash(usd, None, tuple(lines))
@@ -53,7 +53,7 @@ def credited(usd: Decimal, lines: Iterable[Assumption], context: PricingContext)
 
 
 def after_credits(usd: Decimal, pools: Sequence[Credit], now: datetime) -> tuple[Decimal, tuple[Assumption, ...]]:
-    """What is left to pay after credits, and a line for each of them: the first to expire pays first."""
+    """The amount due after credits, and a line for each credit: the first to expire pays first."""
     left, lines = usd, []
     expired = [credit for credit in pools if credit.expires is not None and credit.expires <= now]
     good = [credit for credit in pools if credit not in expired]

@@ -12,7 +12,7 @@ ENOUGH = 0.9
 
 
 def chance_above(span: Range, limit: float) -> float:
-    """The chance that a quantity with a range ends above a limit: a lognormal of its own width on each side.
+    """The chance that a quantity with a range exceeds a limit: a lognormal, each side with its own width.
 
     >>> span = Range(low=5.0, mid=10.0, high=20.0)
     >>> [round(chance_above(span, limit), 3) for limit in (0.0, 5.0, 10.0, 20.0, 40.0)]
@@ -28,7 +28,7 @@ def chance_above(span: Range, limit: float) -> float:
 
 
 def expected_above(span: Range, limit: float) -> float:
-    """By how much such a quantity is expected to pass a limit: the area under `chance_above` from there on.
+    """The expected excess of such a quantity over a limit: the area under `chance_above` above the limit.
 
     >>> span = Range(low=5.0, mid=10.0, high=20.0)
     >>> [round(expected_above(span, limit), 2) for limit in (0.0, 9.999, 10.0, 20.0, 40.0)]
@@ -51,7 +51,7 @@ def _area(mid: float, end: float, limit: float) -> float:
 
 
 def chance_of_at_most(failures: float, count: int) -> float:
-    """The chance of at most `count` failures where `failures` are expected, independent of each other (Poisson).
+    """The chance of at most `count` failures if `failures` are expected, independent of each other (Poisson).
 
     >>> round(chance_of_at_most(6.9, 0), 4), round(chance_of_at_most(6.9, 10), 2)
     (0.001, 0.91)
@@ -64,7 +64,7 @@ def chance_of_at_most(failures: float, count: int) -> float:
 
 
 def enough_retries(failures: float) -> int:
-    """The fewest retries with which a job finishes with the chance ENOUGH where so many failures are expected.
+    """The fewest retries that let a job finish with the chance ENOUGH if `failures` are expected.
 
     >>> [enough_retries(failures) for failures in (0.0, 0.1, 0.2, 1.0, 6.9)]
     [0, 0, 1, 2, 10]
@@ -78,6 +78,6 @@ def enough_retries(failures: float) -> int:
 
 
 MOST_EXACT = 500.0
-"""Expected failures past which the normal distribution stands in for Poisson's."""
+"""Expected failures above which the normal distribution replaces the Poisson distribution."""
 Z_OF_ENOUGH = 1.2816
 """The 90 % quantile of the standard normal distribution."""

@@ -1,8 +1,8 @@
-"""What to commit to: the demand of plans as a distribution over the hours, and the level at which a commitment pays.
+"""Which commitment to buy: the plans' demand as a distribution over hours, and the level where a commitment pays.
 
 A commitment of c dollars an hour pays for x = c / r of demand on demand, r being its rate over that of on demand. It
 saves E[min(D, x)] - r x an hour, and one more dollar of x brings P(D > x) - r: it pays up to the (1 - r) quantile of
-the demand D (the newsvendor's quantile). The guides of 2026 say less: 70 to 80 % of what runs in every hour.
+the demand D (the newsvendor's quantile). The guides of 2026 recommend less: 70 to 80 % of the constant usage.
 """
 
 from collections import defaultdict
@@ -26,14 +26,14 @@ OF_THE_FLOOR = Decimal("0.75")
 """The middle of the guides' 70 to 80 % of the floor of usage (buying guides of 2026, as gathered on 2026-11-20)."""
 TERMS = (1, 3)
 POINTS = 4_000
-"""Values that a distribution keeps: more plans than give so many are added up in steps of a few cents."""
+"""Maximum values of a distribution: Slipway merges more values in steps of a few cents."""
 CENT = Decimal("0.001")
 """Savings Plans are bought in steps of a tenth of a cent an hour (Savings Plans API reference, commitment)."""
 CONSOLE = {True: "Billing > Savings Plans > Purchase Savings Plans", False: "EC2 > Reserved Instances > Purchase"}
 
 
 class Step(NamedTuple):
-    """Demand of so many dollars an hour or less, in a share of the hours."""
+    """A demand in dollars an hour, and the share of hours in which demand has this value."""
 
     usd_per_hour: float
     share: float
@@ -41,22 +41,22 @@ class Step(NamedTuple):
 
 @record
 class Demand:
-    """Dollars an hour on demand over the hours, lowest first; plans run at any hour, independently of each other."""
+    """Demand in on-demand dollars an hour, lowest first; plans run at any hour, independently of each other."""
 
     steps: tuple[Step, ...]
 
     @property
     def floor(self) -> float:
-        """What runs in every hour."""
+        """The demand in every hour."""
         return self.steps[0].usd_per_hour
 
     @property
     def mean(self) -> float:
-        """Its mean over the hours."""
+        """The mean demand over the hours."""
         return sum(value * share for value, share in self.steps)
 
     def used(self, level: float) -> float:
-        """The mean of what of a level is used.
+        """The mean used part of a level.
 
         >>> demand([(10.0, 1.0), (10.0, 0.5)]).used(15.0)
         12.5
@@ -72,7 +72,7 @@ class Demand:
         return sum(share for value, share in self.steps if value > level + 1e-9)
 
     def best(self, ratio: float) -> float:
-        """The level at which a further dollar brings nothing more: the (1 - ratio) quantile.
+        """The level above which a further dollar saves nothing: the (1 - ratio) quantile.
 
         >>> demand([(10.0, 1.0), (10.0, 0.5)]).best(0.6), demand([(10.0, 1.0), (10.0, 0.7)]).best(0.6)
         (10.0, 20.0)
@@ -85,7 +85,7 @@ class Demand:
 
 
 def demand(loads: Iterable[tuple[float, float]]) -> Demand:
-    """The distribution of independent loads, each dollars an hour with the share of hours in which it runs."""
+    """The distribution of independent loads, each in dollars an hour with the share of hours in which it runs."""
     shares: dict[float, float] = {0.0: 1.0}
     for usd, share in loads:
         grown: dict[float, float] = defaultdict(float)
@@ -97,7 +97,7 @@ def demand(loads: Iterable[tuple[float, float]]) -> Demand:
 
 
 def _coarse(shares: Mapping[float, float]) -> dict[float, float]:
-    """The same with fewer values: neighbours are joined at their lower end, so that nothing is promised too much."""
+    """The distribution with fewer values: neighbours merge at their lower end, so that savings are not overstated."""
     if len(shares) <= POINTS:
         return dict(shares)
     step = (max(shares) - min(shares)) / POINTS
@@ -108,7 +108,7 @@ def _coarse(shares: Mapping[float, float]) -> dict[float, float]:
 
 
 class _Instrument(NamedTuple):
-    """What can be committed to: a way of buying, and the loads that it covers."""
+    """A kind of commitment: its purchase option, and the loads that it covers."""
 
     option: PurchaseOption
     kind: SavingsPlanKind | None
@@ -140,8 +140,8 @@ def commitment_options(loads: Sequence[Load], catalog: Catalog) -> tuple[Commitm
 def _instruments(loads: Sequence[Load]) -> Iterator[_Instrument]:
     """Each instrument with the loads that it covers.
 
-    Compute Savings Plans cover EC2 anywhere, EC2 Instance ones one family in a region, reservations one type there, and
-    SageMaker ones what it bills.
+    Compute Savings Plans cover EC2 in any region, EC2 Instance Savings Plans one family in one region, reservations one
+    type in one region, and SageMaker Savings Plans the instances that SageMaker bills.
     """
     own, managed = [load for load in loads if not load.managed], [load for load in loads if load.managed]
     savings_plan = PurchaseOption.SAVINGS_PLAN
@@ -158,14 +158,14 @@ def _instruments(loads: Sequence[Load]) -> Iterator[_Instrument]:
 
 
 class _Rates(NamedTuple):
-    """Committed rates over those on demand, as one ratio; `origin` has their sources, weakest basis and oldest date."""
+    """Committed rates over on-demand rates, as one ratio; `origin` has their sources, weakest basis and oldest date."""
 
     ratio: float
     origin: Price
 
 
 def _options(instrument: _Instrument, years: int, payment: Payment, catalog: Catalog) -> Iterator[CommitmentOption]:
-    """The instrument at 75 % of the floor, and at the level where a further dollar brings nothing more."""
+    """The instrument at 75 % of the floor, and at the level above which a further dollar saves nothing."""
     priced = [(load, _rate(load, instrument, years, payment, catalog)) for load in instrument.loads]
     covered = [(load, rate) for load, rate in priced if rate is not None]
     if not covered:
@@ -187,12 +187,12 @@ def _options(instrument: _Instrument, years: int, payment: Payment, catalog: Cat
 
 
 def _whole_instances(level: Decimal, load: Load) -> Decimal:
-    """A level in whole instances, which is how reservations are sold."""
+    """A level rounded down to full instances, because AWS sells reservations per instance."""
     return (level / load.usd_per_node_hour).to_integral_value(ROUND_FLOOR) * load.usd_per_node_hour
 
 
 def _rate(load: Load, instrument: _Instrument, years: int, payment: Payment, catalog: Catalog) -> Price | None:
-    """The committed rate of a load's machines; None where it or the rate on demand is unknown."""
+    """The committed rate of a load's instances; None if this rate or the on-demand rate is unknown."""
     place = Place(
         target=load.target,
         instance_type=load.instance_type,
@@ -251,7 +251,7 @@ def _option(
 
 
 def _risks(instrument: _Instrument, total: Decimal, catalog: Catalog) -> Iterator[str]:
-    """What is lost when prices fall, or the next generation comes, halfway through the term."""
+    """The money lost if prices fall, or the next generation arrives, halfway through the term."""
     half = total / 2
     cut = max(catalog.price_cut(load.instance_type) for load in instrument.loads)
     yield f"a price cut of {cut:.0%} halfway through (as in June 2025) strands ${half * cut:,.0f}"
@@ -261,7 +261,7 @@ def _risks(instrument: _Instrument, total: Decimal, catalog: Catalog) -> Iterato
 
 
 def _command(instrument: _Instrument, years: int, payment: Payment, usd_per_hour: Decimal, level: Decimal) -> str:
-    """The commands that find the offering and buy it; a person types them, after a look at the console."""
+    """The commands that find the offering and buy it; the user runs them after checking the console."""
     words = {
         Payment.NO_UPFRONT: "No Upfront",
         Payment.PARTIAL_UPFRONT: "Partial Upfront",

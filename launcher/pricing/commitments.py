@@ -16,7 +16,7 @@ CUT_SOURCE = "the cut of June 2025, aws/karpenter-provider-aws price tables of 2
 
 
 def commitment(candidate: TrainingCandidate, cost: ComputeCost | None) -> Commitment | None:
-    """What is tied up, None for a way of buying that ties up nothing or has no price."""
+    """The cost of being bound; None for a purchase option without a commitment, or without a price."""
     place, price = candidate.place, candidate.offer.price
     if place.option not in COMMITTED or cost is None:
         return None
@@ -73,6 +73,6 @@ def _stranded(remaining_usd: Decimal, cut: Decimal, *, moves: bool) -> tuple[Ass
 
 
 def _utilisation(candidate: TrainingCandidate, billed_h: float) -> float | None:
-    """The share of a month that the runs use of each set of nodes; None for a cluster without a job."""
+    """The share of a month for which the runs use each set of nodes; None for a cluster without a job."""
     train = candidate.context.request.workload.train
     return None if train is None else min(1.0, billed_h * float(train.runs_per_month) / HOURS_PER_MONTH)

@@ -1,4 +1,4 @@
-"""The compute line of a quote: hours of the job, hours that are paid for, and dollars, for each way of buying."""
+"""The compute line of a quote: hours of the job, billed hours, and dollars, for each purchase option."""
 
 import math
 from collections.abc import Callable
@@ -31,19 +31,19 @@ P90 = 0.9
 LEAST_HOURS = 1 / 60
 """EC2 bills by the second with a minimum of 60 seconds (EC2 pricing page)."""
 FOREVER_H = 1e6
-"""Hours, 114 years: what takes longer never ends, and is shown as this."""
+"""Hours, 114 years: a longer job never ends, and is shown with this value."""
 SAME = 1e-9
-"""Sets of nodes by which rounding may miss a whole number."""
+"""Rounding tolerance for a whole number of sets of nodes."""
 
 
 class Charge(NamedTuple):
-    """What the machines of one candidate cost in the middle case, in plain numbers.
+    """The compute of one candidate in the middle case, in plain numbers.
 
-    `hours` is the job's wall time, `billed_hours` what an instance is paid for; `instances` are paid for, which a
-    reservation may have more of than the job has nodes. `spot` is the job as it was modelled, on spot alone. Of the
-    billed hours an instance is idle for `tail_h` after the job, `tail` being what one's own runs say of it, and
-    `unused_h` are this run's share of a new commitment that no job uses. An offering that is still to be bought
-    leaves a job `usable_h` and is outlasted with the chance `outlasts`.
+    `hours` is the job's wall time, `billed_hours` the billed time of an instance. `instances` are paid for; a
+    reservation may have more than the job has nodes. `spot` is the modelled job, for spot only. `tail_h` of the billed
+    hours are idle time after the job; `tail` is the estimate from the user's own runs. `unused_h` is this run's share
+    of a new commitment that no job uses. An offering that is still to be bought leaves `usable_h` for the job, which
+    exceeds it with the probability `outlasts`.
     """
 
     hours: float
@@ -59,25 +59,25 @@ class Charge(NamedTuple):
 
     @property
     def used_h(self) -> float:
-        """Hours that an instance is billed for one run, without hours of a commitment that no job uses."""
+        """Hours that an instance is billed for one run, without commitment hours that no job uses."""
         return self.billed_hours - self.unused_h
 
     @property
     def overrun_probability(self) -> float | None:
-        """The chance that a job outlasts an offering that is still to be bought; None where none is."""
+        """The chance that a job outlasts an offering that is still to be bought; None for other purchase options."""
         return None if math.isinf(self.usable_h) else self.outlasts
 
     @property
     def instance_hours(self) -> float:
-        """Instance-hours that are paid for; of an offering, before anything is added to it."""
+        """Instance-hours that are paid for; of an offering, before any extension."""
         return self.billed_hours * self.instances
 
 
 @record
 class ComputeCost:
-    """The compute of one candidate: its middle case, the range of hours and dollars, and a whole commitment's cash.
+    """The compute of one candidate: the middle case, the ranges of hours and dollars, and a full commitment's cash.
 
-    `explained` words what it rests on, for the few quotes that are shown whole.
+    `explained` returns the assumptions, for the few quotes that are shown in full.
     """
 
     charge: Charge
@@ -87,7 +87,7 @@ class ComputeCost:
     explained: Callable[[], tuple[Assumption, ...]] = tuple
     note: str = ""
     price_range: UsdRange | None = None
-    """What an instance-hour of spot may cost meanwhile."""
+    """The range of the spot price of an instance-hour during the job."""
 
 
 def charge(
@@ -100,16 +100,16 @@ def charge(
     tail: Learned | None = None,
     longer: bool = False,
 ) -> Charge | None:
-    """The middle case of a candidate; None when no offering is long enough for it.
+    """The middle case of a candidate; None when no offering is long enough for the job.
 
     Args:
-        place: where and how.
-        work: the hours it takes there without interruptions.
+        place: target, type, region and purchase option.
+        work: the job's hours in this place without interruptions.
         request: the plan's policies on checkpoints and purchase.
-        hazard: spot interruptions of the job; needed for spot alone.
-        now: the moment, for a window that has begun.
-        tail: how long idle nodes stay by one's own runs; None where none says it.
-        longer: of an offering, the one that holds the high estimate instead of the middle one.
+        hazard: spot interruptions of the job; needed for spot only.
+        now: the current time, for a window that has begun.
+        tail: how long idle nodes stay according to the user's own runs; None if no run measured it.
+        longer: size an offering by the high estimate instead of the middle one.
     """
     nodes, hours = place.nodes, work.hours.mid
     if place.option in PREPAID:
@@ -134,7 +134,7 @@ def charge(
 
 
 def _offered(work: Work, billed_h: float, instances: int, usable_h: float) -> Charge:
-    """An offering of so many hours, of which a job may use some, with the chance that it needs more."""
+    """An offering of `billed_h` hours, with the chance that the job needs more than `usable_h`."""
     chance = 0.0 if math.isinf(usable_h) else chance_above(work.hours, usable_h)
     return Charge(work.hours.mid, billed_h, instances, outlasts=chance, usable_h=usable_h)
 
@@ -143,8 +143,8 @@ def least_charge(work: Work, option: PurchaseOption, committed: Callable[[float]
     """Lower bounds of a charge's hours and instance-hours, cheaper to compute than the charge itself.
 
     Args:
-        work: the hours it takes without interruptions.
-        option: how the machines are bought; whole offerings have no bound.
+        work: the hours of the job without interruptions.
+        option: the purchase option; offerings have no bound.
         committed: `committed_hours` as a function of a run's hours.
     """
     if option in PREPAID:
@@ -159,7 +159,7 @@ def least_charge(work: Work, option: PurchaseOption, committed: Callable[[float]
 def _stopped(
     hours: float, place: Place, work: Work, request: PlanRequest, learned: Learned | None, *, told: OnSpot | None = None
 ) -> Charge:
-    """Machines by the hour that stop once they are idle, and the share of a new commitment that the run must pay."""
+    """Hourly billed nodes that stop once they are idle, and the run's share of a new commitment."""
     start = start_hours(place, work)
     tail = tail_hours(place, request, hours + start, learned=learned)
     used = _billed(hours, start + tail)
@@ -178,9 +178,9 @@ def compute_cost(
     spot: SpotPrice | None = None,
     more: "Overrun | None" = None,
 ) -> ComputeCost:
-    """The range around a charge: the compute as a quote has it.
+    """The compute of a quote: the range around a charge.
 
-    `spot` is what a spot price may be meanwhile, `more` what an offering is expected to take beside its fee.
+    `spot` is the range of the spot price during the job, `more` the expected overrun cost on top of an offering's fee.
     """
     per_hour = price.usd * middle.instances
     if place.option in PREPAID:
@@ -205,12 +205,12 @@ def compute_cost(
 
 
 def is_new_commitment(place: Place, request: PlanRequest) -> bool:
-    """Whether buying so ties up a term that is not paid for yet."""
+    """Whether this purchase option binds the user to a term that is not paid for yet."""
     return place.option in COMMITTED and not request.purchase.owned
 
 
 def whole_sets(billed_h_per_month: float) -> int:
-    """Sets of a job's nodes that its runs need: one set runs 730 hours a month.
+    """Sets of the job's nodes that its runs need: one set runs 730 hours a month.
 
     >>> whole_sets(70.0), whole_sets(730.0), whole_sets(7_100.0)
     (1, 1, 10)
@@ -219,7 +219,7 @@ def whole_sets(billed_h_per_month: float) -> int:
 
 
 def committed_sets(request: PlanRequest, billed_h: float) -> int:
-    """Sets of the job's nodes that a new commitment holds; a cluster without a job needs one.
+    """Sets of the job's nodes in a new commitment; a cluster without a job needs one.
 
     Args:
         request: the plan with its runs per month.
@@ -230,13 +230,13 @@ def committed_sets(request: PlanRequest, billed_h: float) -> int:
 
 
 def committed_hours(place: Place, request: PlanRequest, billed_h: float) -> float:
-    """Hours of each of the job's nodes that one run pays of a new commitment, used or not; 0 without one.
+    """Hours of each node that one run pays of a new commitment, used or not; 0 without a commitment.
 
-    The term of every set of nodes, divided by the runs that fall into the term: the job's runs, or as many as come in
-    the term's months. A cluster without a job counts as one run.
+    The term of all sets of nodes is divided by the runs in the term: the job's runs, or fewer if the term's months
+    hold fewer. A cluster without a job counts as one run.
 
     Args:
-        place: where and how.
+        place: target, type, region and purchase option.
         request: the plan with its runs.
         billed_h: hours that one run is billed for, with start-up and idle tail.
     """
@@ -248,9 +248,9 @@ def committed_hours(place: Place, request: PlanRequest, billed_h: float) -> floa
 
 
 def start_hours(place: Place, work: Work, *, slow: bool = False) -> float:
-    """Hours that are billed before the first step: the machines start, and HyperPod tries them.
+    """Hours that are billed before the first step: the nodes boot, and HyperPod runs its health checks.
 
-    What one's own runs took from the submission to the first attempt holds both.
+    If the user's own runs measured the time from submission to the first attempt, that time covers both.
     """
     guard, boot = target_of(place.target).guard, boot_hours(work)
     if guard is None or place.option in PREPAID or work.boot is not None:
@@ -259,14 +259,14 @@ def start_hours(place: Place, work: Work, *, slow: bool = False) -> float:
 
 
 def boot_hours(work: Work) -> float:
-    """Hours from launch to the first step, as one's own runs took or as assumed, and those of the plan's own steps."""
+    """Hours from launch to the first step, measured by the user's own runs or assumed, plus the plan's own steps."""
     return (BOOT_H if work.boot is None else work.boot.mid) + work.around_h
 
 
 def around_hours(
     place: Place, work: Work, request: PlanRequest, hours: float, *, slow: bool = False, learned: Learned | None = None
 ) -> float:
-    """Hours that nodes by the hour are billed before and after a job of `hours`: start-up and idle tail.
+    """Hours for which hourly billed nodes are paid before and after a job of `hours`: start-up and idle tail.
 
     Prepaid nodes have no tail.
     """
@@ -277,17 +277,17 @@ def around_hours(
 
 
 def _billed(hours: float, around: float) -> float:
-    """Job hours with what is billed before and after them, at least EC2's minimum."""
+    """The hours of the job plus the hours around the job, at least EC2's minimum."""
     return max(LEAST_HOURS, hours + around)
 
 
 def _dollars(
     place: Place, work: Work, request: PlanRequest, *, per_hour: UsdRange, hours: Range, middle: Charge
 ) -> UsdRange:
-    """An hourly rate times job hours, the start-up before them and the tail after them.
+    """An hourly rate times the hours of the job, of the start-up and of the idle tail.
 
-    The low end is without the tail, of somebody who removes the cluster when the job is done. Of a new commitment each
-    run pays its share of the term; the high end counts the sets of nodes that the longest runs need.
+    The low end has no tail, for a user who removes the cluster when the job ends. Each run pays its share of a new
+    commitment's term; the high end counts the sets of nodes that the longest runs need.
     """
     longest = _billed(hours.high, around_hours(place, work, request, hours.high, slow=True, learned=middle.tail))
     low = max(committed_hours(place, request, middle.used_h), _billed(hours.low, boot_hours(work)))
@@ -300,7 +300,7 @@ def _dollars(
 
 
 def _around_lines(place: Place, work: Work, request: PlanRequest, middle: Charge) -> tuple[Assumption, ...]:
-    """Start-up and idle tail as lines of the quote, and a new commitment's share."""
+    """Start-up and idle tail as lines of the quote, and the share of a new commitment."""
     boot_h = middle.start_h - work.around_h
     lines = [
         Assumption(
@@ -338,10 +338,10 @@ def _around_lines(place: Place, work: Work, request: PlanRequest, middle: Charge
 def _offering(
     place: Place, work: Work, per_hour: Decimal, request: PlanRequest, *, middle: Charge, more: "Overrun | None"
 ) -> ComputeCost:
-    """A Capacity Block or a training plan: the fee of the shortest offering that holds the job, unused tail included.
+    """A Capacity Block or a training plan: the fee of the shortest offering that fits the job, unused time included.
 
-    One that is bought already has its own length, or the fee that was paid for it, however long the job is. The fee is
-    paid before anybody knows how long the job is: nothing comes back, and what does not fit is paid beside it.
+    A purchased offering keeps its own length, or the fee that was paid, however long the job is. The fee is paid
+    before the job's length is known. AWS refunds nothing, and an overrun is paid in addition to the fee.
     """
     own, fee = bought(request.purchase, place.option), per_hour * Decimal(repr(middle.billed_hours))
     beside, most = (Decimal(0), Decimal(0)) if more is None else (more.usd, more.most_usd)
@@ -376,7 +376,7 @@ def _start_source(work: Work, middle: Charge) -> str:
 
 
 def _whole_line(place: Place) -> Assumption:
-    """The rules of whole offerings as a line of the quote."""
+    """The rules of complete offerings as a line of the quote."""
     in_training_plan = place.option is PurchaseOption.TRAINING_PLAN
     return Assumption(
         name="instances are taken back before the end, at 11:30 UTC, by",
@@ -389,7 +389,7 @@ def _whole_line(place: Place) -> Assumption:
 
 
 def _wait_line(place: Place) -> Assumption:
-    """When an offering that is still to be bought begins, as a line of the quote."""
+    """The start of an offering that is still to be bought, as a line of the quote."""
     in_training_plan = place.option is PurchaseOption.TRAINING_PLAN
     return Assumption(
         name="wait until it begins",
@@ -432,7 +432,7 @@ def _fixed(price: Price) -> SpotPrice:
 
 
 def duration_words(seconds: float) -> str:
-    """Seconds as a person says them.
+    """Seconds as a short readable duration.
 
     >>> duration_words(2.5), duration_words(840), duration_words(9000)
     ('2.5 s', '14 min', '2.5 h')

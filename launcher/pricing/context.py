@@ -1,4 +1,4 @@
-"""What all quotes of one command share."""
+"""The common inputs of all quotes of one command."""
 
 from dataclasses import field
 from datetime import datetime
@@ -24,18 +24,18 @@ from launcher.pricing.seen_interruptions import counts, learned_rate
 
 @record(slots=False)
 class PricingContext:
-    """The request, the prices, the moment and the gate's rules."""
+    """The request, the prices, the current time and the gate's rules."""
 
     request: PlanRequest
     catalog: Catalog
     now: datetime
     rules: GateRules
     measured: tuple[Measurement, ...] = ()
-    """One's own runs, of which those on spot say how often machines were taken back."""
+    """The user's own runs; those on spot measured how often EC2 interrupted instances."""
     flags: tuple[tuple[str, ...], ...] = ()
-    """What the command line added to the plan file, as it is typed; for the commands that are named next."""
+    """The command-line arguments that change the plan file, as typed; Slipway adds them to suggested commands."""
     on_demand_usd: dict[Place, Decimal | None] = field(default_factory=dict, compare=False, repr=False)
-    """What the request's job comes to on demand, by place: every commitment there is held against the same total."""
+    """The job's total on demand, by place: every commitment in a place is compared with the same total."""
     _rates: dict[tuple[str, str], Learned | None] = field(default_factory=dict, compare=False, repr=False)
     _tails: dict[tuple[TargetKind, PurchaseOption], Learned | None] = field(
         default_factory=dict, compare=False, repr=False
@@ -44,16 +44,16 @@ class PricingContext:
 
     @cached_property
     def base(self) -> PlanBase:
-        """The request, as every candidate's plan is made of it."""
+        """The request as the base of every candidate's plan."""
         return PlanBase(self.request)
 
     @cached_property
     def bill(self) -> Bill:
-        """The rest of the request's bill, whose lines are worked out once for every region."""
+        """The request's non-compute bill; its lines are computed once for every region."""
         return Bill(self.request, self.catalog, self.rules.today)
 
     def hazard(self, place: Place) -> Hazard:
-        """The spot hazard at a place; what the plan itself says of it is above what one's own runs met."""
+        """The spot hazard at a place; a rate in the plan takes precedence over the user's own runs."""
         key = (place.instance_type, place.region, place.nodes)
         if key not in self._hazards:
             # The same, worked out once for a region: the advisor's band is one's
@@ -64,7 +64,7 @@ class PricingContext:
         return self._hazards[key]
 
     def node_rate(self, instance_type: str, region: str) -> float:
-        """The middle of what is known of interruptions per node-hour: where it is the same, a job is charged alike."""
+        """The middle interruption rate per node-hour; places with the same rate charge a job the same."""
         own = self.request.purchase.interruptions_per_node_hour
         if own is not None:
             return own
@@ -73,7 +73,7 @@ class PricingContext:
         return assumed_rates(band)[1] if observed is None else observed.mid
 
     def tail(self, place: Place) -> Learned | None:
-        """How long idle nodes stay by one's own runs, worked out once for each kind of cluster."""
+        """How long idle nodes stay according to the user's own runs, computed once for each target and option."""
         if not self.measured:
             return None
         key = (place.target, place.option)
@@ -83,7 +83,7 @@ class PricingContext:
         return self._tails[key]
 
     def _measured_rates(self, instance_type: str, region: str, band: InterruptionBand | None) -> Learned | None:
-        """What the runs on a type say of it in a region, worked out once."""
+        """The interruption rate that the user's runs on a type measured for a region, computed once."""
         if not self.measured:
             return None
         key = (instance_type, region)

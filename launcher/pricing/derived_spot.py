@@ -1,8 +1,8 @@
 """Spot prices of services that publish none.
 
-HyperPod: EC2's in the zone, dearer as HyperPod's on demand is than EC2's. Managed spot training: a share of the rate on
-demand. The most is the service's rate on demand: a spot instance that costs more would be nobody's choice. Where one of
-the prices is not known there is none.
+HyperPod: EC2's spot price in the zone, times the ratio of HyperPod's on-demand rate to EC2's. Managed spot training: a
+share of the on-demand rate. The maximum is the service's on-demand rate, because spot above on demand makes no sense.
+If one of the prices is unknown, the spot price is unknown too.
 """
 
 from dataclasses import replace
@@ -28,17 +28,17 @@ def is_derived(place: Place) -> bool:
 
 
 def own_key(place: Place) -> Key:
-    """What the service's rate on demand is under."""
+    """The catalog key of the service's on-demand rate."""
     return Key(SAGEMAKER, place.billed_name, place.region, detail=target_of(place.target).sagemaker or "")
 
 
 def _ec2_key(place: Place) -> Key:
-    """What EC2's rate on demand is under."""
+    """The catalog key of EC2's on-demand rate."""
     return Key(PurchaseOption.ON_DEMAND.value, place.instance_type, place.region)
 
 
 def factor(place: Place, selector: RowSelector) -> float | None:
-    """What a spot price's row is multiplied by, as a plain number; None where a rate is not known."""
+    """The factor for a spot price's row, as a plain number; None if a rate is unknown."""
     if target_of(place.target).managed_spot:
         return float(MANAGED_SPOT[1])
     rows = [selector.row(key) for key in (own_key(place), _ec2_key(place))]
@@ -49,12 +49,12 @@ def factor(place: Place, selector: RowSelector) -> float | None:
 
 
 def derived_price(price: Price | Unpriced, place: Place, catalog: Catalog) -> Price | Unpriced:
-    """The price of an instance-hour of the service's spot.
+    """The service's spot price of an instance-hour.
 
     Args:
-        price: of EC2's spot in the zone; for managed spot the service's rate on demand.
-        place: where.
-        catalog: both rates on demand.
+        price: EC2's spot price in the zone; for managed spot the service's on-demand rate.
+        place: the place.
+        catalog: has both on-demand rates.
     """
     if isinstance(price, Unpriced):
         return price
@@ -80,7 +80,7 @@ def derived_price(price: Price | Unpriced, place: Place, catalog: Catalog) -> Pr
 
 
 def managed_price(price: Price, share: Decimal = MANAGED_SPOT[1]) -> Price:
-    """A price of managed spot, by the rate on demand; without a share the middle one."""
+    """A price of managed spot from the on-demand rate; the default share is the middle one."""
     note = (
         f"AWS publishes no rate of managed spot: {share:.0%} of ${price.usd:f} on demand; public logs of 2019 to 2024"
         " have 30 to 37 % for older types, and the high estimate is on demand"

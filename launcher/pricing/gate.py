@@ -1,4 +1,4 @@
-"""The gate between a quote and a launch: priced, fresh, within the budget, and nothing wrong with the plan."""
+"""The gate between a quote and a launch: the quote must be priced, fresh, within the budget and without errors."""
 
 from datetime import date
 from decimal import ROUND_CEILING, Decimal
@@ -18,7 +18,7 @@ ALLOW = Gate(allowed=True, exit_code=0, reason="")
 
 
 class Changes(NamedTuple):
-    """What a person can change when the gate refuses a quote, as hints name it."""
+    """The options that a user can change when the gate refuses a quote, as hints name them."""
 
     refresh: str
     max_age: str
@@ -28,10 +28,10 @@ class Changes(NamedTuple):
 
 @record
 class GateRules:
-    """What the gate compares a quote with, beside the plan's own budget.
+    """The gate's limits in addition to the plan's own budget.
 
-    `max_usd` only lowers the budget. `max_age_days` replaces the allowed ages; with `any_age`, where nothing is
-    bought, none is too high, and a service's fees may be unknown.
+    `max_usd` only lowers the budget. `max_age_days` replaces the allowed ages. With `any_age`, for commands that buy
+    nothing, any age is allowed and a service's fees may be unknown.
     """
 
     today: date
@@ -42,7 +42,7 @@ class GateRules:
 
 
 class NewCommitment(NamedTuple):
-    """A commitment that is not owned: its whole cash, and the same job's total on demand, None without a price."""
+    """A commitment that is not owned: its full cash, and the same job's on-demand total, None without a price."""
 
     usd: Decimal
     on_demand_usd: Decimal | None
@@ -59,7 +59,7 @@ def decide(
     commitment: NewCommitment | None = None,
     unknown_fees: tuple[str, ...] = (),
 ) -> Gate:
-    """What the gate says; where several reasons hold, 5 comes before 4 before 3."""
+    """The gate's decision; if several reasons hold, exit code 5 comes before 4 before 3."""
     option = plan.place.option
     stopping = [finding for finding in findings if finding.level is Level.ERROR]
     if stopping:
@@ -92,7 +92,7 @@ def decide(
 
 
 def _not_owned(commitment: NewCommitment, plan: Plan, rules: GateRules) -> Gate:
-    """A launch does not buy commitments: without one AWS bills the same machines on demand."""
+    """The refusal for a commitment that is not owned: a launch buys none, so AWS would bill on demand."""
     limit = spending_limit(plan.request, rules)
     over = f", over the budget of ${cents(limit)}" if limit is not None and commitment.usd > limit else ""
     billed = "at a price that is not known"

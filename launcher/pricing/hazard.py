@@ -15,15 +15,15 @@ found."""
 OPEN_BAND_PERCENT = 25
 """The advisor's highest band has no upper end; it is taken as 25 %, and so is a type the advisor does not list."""
 SHARED = 0.92
-"""Share of interruptions that take all instances of a zone within three minutes (skypilot-org/spot-traces): those are
-one event for a job, the others come for each node apart."""
+"""Share of interruptions that hit all instances of a zone within three minutes (skypilot-org/spot-traces): those are
+one event for a job; the others hit each node separately."""
 
 
 class Hazard(NamedTuple):
-    """Interruptions of a whole job per hour of running: low, middle, high, with what they are made of.
+    """Interruptions of a whole job per hour of running: low, middle, high, with the inputs of the estimate.
 
-    `per_node_h` is the middle rate of one node; `band` the advisor's, None where it has none; `own` marks a rate from
-    the plan file. `learned` is what one's own runs make of the rate, None where they say nothing.
+    `per_node_h` is the middle rate of one node; `band` the advisor's, None without one; `own` marks a rate from the
+    plan file. `learned` is the rate updated by the user's own runs, None without such runs.
     """
 
     low: float
@@ -37,7 +37,7 @@ class Hazard(NamedTuple):
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """The hazard as a line of the quote, with where it is from."""
+        """The hazard as a line of the quote, with its source."""
         line = Assumption(
             name="interruptions of the job by spot",
             value=f"{self.mid:.3g}",
@@ -49,7 +49,7 @@ class Hazard(NamedTuple):
 
     @property
     def _origin(self) -> str:
-        """What was measured; else the two sources and how far they are apart."""
+        """The measurement; without one, the two sources and their ratio."""
         if self.learned is not None:
             low, high = (rate / job_rate(1.0, self.nodes) for rate in (self.low, self.high))
             return f"{self.learned.source}; {low:.2g} to {high:.2g} per node-hour"
@@ -66,7 +66,7 @@ class Hazard(NamedTuple):
 def job_rate(per_node_hour: float, nodes: int) -> float:
     """Interruptions of a job of `nodes` per hour, from the rate of one node.
 
-    The shared part strikes all nodes at once, the rest each node apart: rate x (0.92 + 0.08 x nodes).
+    The shared part hits all nodes together, the rest hits each node separately: rate x (0.92 + 0.08 x nodes).
 
     >>> round(job_rate(0.1, 1), 4), round(job_rate(0.1, 16), 4)
     (0.1, 0.22)
@@ -81,7 +81,7 @@ def hazard(nodes: int, band: InterruptionBand | None, override: float | None, le
         nodes: instances in the job, at least 1.
         band: the Spot Instance Advisor's band for the type and region, or None; its upper end counts.
         override: interruptions per node-hour from the plan file, which replace the range.
-        learned: the same as one's own runs met them, in place of what is assumed.
+        learned: interruptions per node-hour in the user's own runs, which replace the assumed rates.
     """
     if override is not None:
         rate = job_rate(override, nodes)
@@ -92,7 +92,7 @@ def hazard(nodes: int, band: InterruptionBand | None, override: float | None, le
 
 
 def assumed_rates(band: InterruptionBand | None) -> tuple[float, float, float]:
-    """Interruptions per node-hour without any run of one's own, low, middle and high."""
+    """Assumed interruptions per node-hour without any own runs: low, middle and high."""
     low = -math.log1p(-_percent(band) / 100) / HOURS_PER_MONTH
     return low, math.sqrt(low * MEASURED_PER_NODE_HOUR[1]), MEASURED_PER_NODE_HOUR[2]
 

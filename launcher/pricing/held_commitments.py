@@ -1,4 +1,4 @@
-"""Commitments of several plans together: held once for all whose runs fit into them, whether they are used or not."""
+"""Commitments of several plans together: plans whose runs fit into one commitment share it, used or not."""
 
 from collections.abc import Iterable
 from decimal import Decimal
@@ -14,7 +14,7 @@ from launcher.pricing.training_candidate import UNUSED
 
 
 class _Key(NamedTuple):
-    """What plans have to share to use the same commitment."""
+    """The properties that plans must share to use the same commitment."""
 
     instance_type: str
     region: str
@@ -26,7 +26,7 @@ class _Key(NamedTuple):
 
 @record
 class HeldCommitment:
-    """Instances that are committed to, all hours of a month; `share` is the part of them that the plans use."""
+    """Instances under commitment, for all hours of a month; `share` is the part that the plans use."""
 
     instance_type: str
     region: str
@@ -40,9 +40,9 @@ class HeldCommitment:
 
 
 def held_commitments(quotes: Iterable[Quote]) -> tuple[HeldCommitment, ...]:
-    """What the new commitments among some quotes come to.
+    """The new commitments of several quotes, merged.
 
-    Plans on the same type, place and terms share one: as many sets of the largest job's nodes as all their hours need.
+    Plans with the same type, place and terms share one commitment: enough sets of the largest job's nodes for all.
     """
     by_key: dict[_Key, list[Quote]] = {}
     for quoted in quotes:
@@ -79,7 +79,7 @@ def _times_a_month(quoted: Quote) -> float:
 
 
 def used_hours(quoted: Quote) -> float:
-    """Instance-hours of one run, or of a month of serving, without those that no job uses."""
+    """Instance-hours of one run, or of a month of serving, without hours that no job uses."""
     return sum(
         component.quantity
         for component in quoted.components
@@ -88,5 +88,5 @@ def used_hours(quoted: Quote) -> float:
 
 
 def other_usd(quoted: Quote) -> Decimal:
-    """The middle total without its machines."""
+    """The middle total without compute."""
     return sum_usd(component.usd for component in quoted.components if component.group != "compute")

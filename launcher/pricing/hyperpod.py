@@ -13,14 +13,14 @@ from launcher.model.target import target_of
 from launcher.model.work import Work
 
 CPU_RATIO = Decimal("1.2")
-"""A SageMaker CPU instance against its EC2 price: ml.c5.xlarge $0.204 and ml.c5.2xlarge $0.408 (Studio rates of
-2026-09-01, in the catalog) against c5.xlarge $0.17 and c5.2xlarge $0.34."""
+"""The price of a SageMaker CPU instance over its EC2 price: ml.c5.xlarge $0.204 and ml.c5.2xlarge $0.408 (Studio rates
+of 2026-09-01, in the catalog) against c5.xlarge $0.17 and c5.2xlarge $0.34."""
 _RATIO_SOURCE = "the ratio of ml.c5 to c5, 2026-09-01"
 MINUTES_AN_HOUR = 60.0
 
 
 def machine_price(catalog: Catalog, instance_type: str, region: str) -> Price | Unpriced:
-    """The rate of a controller or login node: SageMaker's where one is known, else EC2's and a fifth."""
+    """The rate of a controller or login node: SageMaker's if known, else EC2's plus a fifth."""
     listed = catalog.sagemaker(ml_name(instance_type), region, "cluster")
     if isinstance(listed, Price):
         return listed
@@ -37,7 +37,7 @@ def machine_price(catalog: Catalog, instance_type: str, region: str) -> Price | 
 
 
 def volume_assumption(kind: TargetKind) -> Assumption:
-    """What is not on the bill."""
+    """A line for the root volumes, which are not on the bill."""
     return Assumption(
         name=f"root volumes of {target_of(kind).title}",
         value="in their rate",
@@ -47,12 +47,12 @@ def volume_assumption(kind: TargetKind) -> Assumption:
 
 
 def surcharge(place: Place, work: Work, price: Price, hours: float, catalog: Catalog) -> Finding | None:
-    """What HyperPod costs above EC2 on demand for the same job, and how much sooner a failure must be over to pay.
+    """HyperPod's extra cost over EC2 on demand for the same job, and the break-even in minutes saved per failure.
 
-    The break-even needs no guess of how long a recovery takes: surcharge = failures x minutes saved x cluster rate.
-    Failures are those of machines alone: what software breaks, no other machine mends. Beside it is what the
-    minutes are worth that the estimate counts for a restart, were all of them saved. The finding is None for other
-    ways of buying, and where EC2 has no price or the dearer one.
+    The break-even needs no guess of the recovery time: surcharge = failures x minutes saved x cluster rate. Only node
+    failures count, because a replacement node does not repair software errors. The finding also states the value of
+    the minutes that the estimate counts for a restart, if all were saved. The finding is None for other purchase
+    options, and if EC2 has no price or is the more expensive one.
     """
     plain = catalog.on_demand(place.instance_type, place.region)
     if place.option is not PurchaseOption.ON_DEMAND or isinstance(plain, Unpriced) or plain.usd >= price.usd:
@@ -75,7 +75,7 @@ def surcharge(place: Place, work: Work, price: Price, hours: float, catalog: Cat
 
 
 def recovery_usd(minutes: float, failures: float, cluster_usd_per_hour: float) -> float:
-    """What so many minutes sooner after each failure are worth, in dollars.
+    """The value of saving so many minutes after each failure, in dollars.
 
     >>> recovery_usd(42.0, 2.0, 500.0)
     700.0
@@ -84,7 +84,7 @@ def recovery_usd(minutes: float, failures: float, cluster_usd_per_hour: float) -
 
 
 def break_even_minutes(surcharge_usd: float, failures: float, cluster_usd_per_hour: float) -> float | None:
-    """Minutes by which each failure must be over sooner for a surcharge to pay; None where none is expected.
+    """Minutes by which each recovery must be shorter for a surcharge to pay; None if no failure is expected.
 
     >>> break_even_minutes(700.0, 2.0, 500.0)
     42.0

@@ -1,9 +1,9 @@
 """The idle tail: the cost of nodes between the end of the job and their stop.
 
-ParallelCluster stops nodes by Slurm's own clock; HyperPod's workers are deleted by the guard, which looks every few
-minutes and waits longer than Slurm would. A cluster's time to live ends every tail. What is prepaid has none: whole
-offerings are paid for to their end whatever runs. Where one's own runs say how long it was (`planning.learned`), that
-counts.
+ParallelCluster stops idle nodes by Slurm's own timer. On HyperPod the guard deletes idle workers; the guard polls every
+few minutes and waits longer than Slurm would. A cluster's time to live ends every tail. Prepaid capacity has no tail:
+complete offerings are paid to their end regardless of usage. If the user's own runs measured the tail
+(`planning.learned`), the measured value counts.
 """
 
 from launcher.model.enums import PREPAID, PurchaseOption, TargetKind
@@ -16,20 +16,20 @@ from launcher.model.request import PlanRequest
 from launcher.model.target import target_of
 
 NEVER_H = 24.0
-"""Hours that nodes which nothing stops are taken to stay: somebody looks once a day. An assumption, not measured."""
+"""Assumed hours that nodes stay if nothing stops them: the user checks once a day. Not measured."""
 
 
 def tail_hours(
     place: Place, request: PlanRequest, busy_h: float, *, slow: bool = False, learned: Learned | None = None
 ) -> float:
-    """Hours that the nodes stay after a job, billed.
+    """Billed hours that the nodes stay after a job.
 
     Args:
-        place: where and how; its way of buying is not asked.
+        place: the place; its purchase option is ignored.
         request: the plan's guardrails and workload.
         busy_h: hours from the first node's boot to the job's end.
-        slow: the worst case: the guard has just looked when the idle time is over.
-        learned: as one's own runs had it, of both cases; None where none says it.
+        slow: the worst case: the guard polled just before the idle time ended.
+        learned: the tail of the user's own runs, for both cases; None if no run measured it.
     """
     tail = idle_hours(place.target, request, slow=slow) if learned is None else learned.mid
     ttl_h = request.guardrails.ttl_h
@@ -37,7 +37,7 @@ def tail_hours(
 
 
 def idle_hours(kind: TargetKind, request: PlanRequest, *, slow: bool = False) -> float:
-    """Hours until what stops idle nodes of a kind of cluster has stopped them, as a plan's guardrails have it."""
+    """Hours until idle nodes of a target are stopped, according to the plan's guardrails."""
     if target_of(kind).per_job:
         return warm_minutes(request) / 60
     minutes = idle_minutes(request)
@@ -55,9 +55,9 @@ def never_stops(kind: TargetKind, request: PlanRequest) -> bool:
 
 
 def learnable_hours(kind: TargetKind, option: PurchaseOption, request: PlanRequest) -> float | None:
-    """The same where a run can teach it; None where it cannot.
+    """The idle hours if a run can measure them; None otherwise.
 
-    It cannot where nothing stops idle nodes, where they are prepaid, and in a cluster whose nodes others use too.
+    A run cannot measure them if nothing stops idle nodes, if nodes are prepaid, or if others use the cluster's nodes.
     """
     prepaid = option in PREPAID
     if prepaid or target_of(kind).per_job or request.target.cluster is not None or request.workload.train is None:
@@ -67,19 +67,19 @@ def learnable_hours(kind: TargetKind, option: PurchaseOption, request: PlanReque
 
 
 def _time_alone(kind: TargetKind, request: PlanRequest) -> bool:
-    """Whether nothing looks for idleness in a cluster that the plan makes."""
+    """Whether nothing detects idle nodes in a cluster that the plan creates."""
     guard = target_of(kind).guard
     return guard is not None and not guard.idle and request.target.cluster is None
 
 
 def _guarded_alone(kind: TargetKind, request: PlanRequest) -> bool:
-    """Whether nothing but the guard stops idle nodes of a cluster that the plan makes."""
+    """Whether only the guard stops idle nodes of a cluster that the plan creates."""
     guard = target_of(kind).guard
     return guard is not None and guard.alone and request.target.cluster is None
 
 
 def tail_line(place: Place, request: PlanRequest, hours: float, learned: Learned | None = None) -> Assumption:
-    """The tail as a line of the quote."""
+    """The idle tail as a line of the quote."""
     name = "nodes stay after the job, idle and billed, for"
     until = "; at most until guardrails.ttl_h" if request.guardrails.ttl_h is not None else ""
     if learned is not None:

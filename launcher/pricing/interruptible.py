@@ -14,20 +14,20 @@ from launcher.planning.learned import RESTART_H
 from launcher.pricing.spot import Interruptible
 
 NOTICE_H = 115 / 3600
-"""A spot notice is given two minutes ahead (EC2 user guide); up to five seconds go by until the agent sees it."""
+"""EC2 gives a spot notice two minutes ahead (EC2 user guide); the agent sees it up to five seconds later."""
 LEAST_WRITE_S = 0.1
-"""A write is never taken as shorter: opening files and the rename are not free."""
+"""The minimum time of a write: opening files and the rename take time."""
 STORED_PER_WRITTEN = 2.0
-"""A checkpoint is written to the node's disk, then uploaded; both are taken at about 1 GB/s a node, so it is stored
+"""A checkpoint is written to the node's disk, then uploaded; both are assumed at about 1 GB/s a node, so it is stored
 after twice the time of the write."""
 A_DAY_S = 86_400.0
 LEAST_INTERVAL_S = 1e-3
 MOST_OVERHEAD = 1e6
-"""Where failures alone make a job a million times longer, its exact length is of no use."""
+"""Limit of the overhead: if failures alone make a job a million times longer, its exact length is of no use."""
 
 
 class OnSpot(NamedTuple):
-    """The job and the seconds of work between its checkpoints, None when it never saves."""
+    """The job, and the seconds of work between its checkpoints; None when the job never saves."""
 
     job: Interruptible
     interval_s: float | None
@@ -36,10 +36,10 @@ class OnSpot(NamedTuple):
 def on_spot(work_h: float, work: Work, request: PlanRequest, rate: float) -> OnSpot:
     """The job of `work_h` hours under `rate` interruptions an hour, at the plan's checkpoint interval or the best one.
 
-    `work_h` holds the failures and checkpoints of a job that spot does not interrupt; they are taken out and put back
-    at the interval that spot calls for. Hours of progress given by the plan hold the saves that it would make anyway:
-    those at its own interval, or at any where a notice saves everything. The automatic interval is Daly's for
-    everything that loses work: failures alone when a notice saves the rest, failures and interruptions when not.
+    `work_h` contains the failures and checkpoints of a job without spot interruptions; they are removed and added
+    again at the interval for spot. Hours of progress given by the plan already contain its usual checkpoints: those
+    at the plan's interval, or at any interval if a notice saves everything. The automatic interval is Daly's for all
+    events that lose work: failures alone if a notice saves the rest, failures and interruptions otherwise.
     """
     write_s = _write_s(work)
     stored_h, restart_h = _stored_h(work), (RESTART_H if work.restart is None else work.restart.mid)
@@ -70,9 +70,9 @@ def on_spot(work_h: float, work: Work, request: PlanRequest, rate: float) -> OnS
 
 
 def losses_per_h(work: Work, rate: float) -> float:
-    """What the automatic interval goes by: events an hour that lose work.
+    """Events an hour that lose work, the input of the automatic interval.
 
-    Failures alone when a notice saves the rest, failures and `rate` interruptions an hour when not.
+    Failures alone if a notice saves the rest; failures and `rate` interruptions an hour otherwise.
     """
     lossless = _stored_h(work) <= NOTICE_H
     return work.failures_per_h + (0.0 if lossless and work.failures_per_h else rate)
@@ -83,7 +83,7 @@ def _write_s(work: Work) -> float:
 
 
 def _stored_h(work: Work) -> float:
-    """Hours from the begin of a checkpoint until it is in the store."""
+    """Hours from the start of a checkpoint until it is in the store."""
     return STORED_PER_WRITTEN * _write_s(work) / 3600
 
 
@@ -103,7 +103,7 @@ def _overhead(write_s: float, interval_s: float, work: Work) -> float:
 
 
 def spot_lines(spot: OnSpot, work: Work) -> tuple[Assumption, ...]:
-    """What the spot arithmetic rests on, for the quote."""
+    """The assumptions behind the spot estimate, for the quote."""
     job, known = spot.job, work.restart
     source = "published restarts take 5 to 30 minutes; waiting for spot capacity is not in it"
     if known is not None:

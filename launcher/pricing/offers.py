@@ -1,4 +1,4 @@
-"""The price of an instance-hour in a place, or why there is none."""
+"""The price of an instance-hour in a place, or the reason why it has none."""
 
 from dataclasses import replace
 from datetime import date
@@ -24,7 +24,7 @@ _NOT_MANAGED = {
 
 
 class Offer(NamedTuple):
-    """A place with its price and what is known about getting it; `key` is what the catalog has the price under."""
+    """A place's price and its known availability; `key` is the catalog key of the price."""
 
     price: Price | Unpriced
     availability: Availability
@@ -55,7 +55,7 @@ def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> 
 
 
 def override_names(place: Place) -> tuple[str, str]:
-    """What `purchase.price_overrides` may call a place; the one with the region goes before the one without."""
+    """The names of a place in `purchase.price_overrides`; the one with the region takes precedence."""
     key = f"{place.billed_name}/{place.option.value}"
     return f"{key}/{place.region}", key
 
@@ -70,7 +70,7 @@ def _override(place: Place, request: PlanRequest, today: date) -> Price | None:
 
 
 def price_key(place: Place, payment: Payment) -> Key | Unpriced:
-    """What the catalog has the price of a place under, or why it is not sold so."""
+    """The catalog key of a place's price, or the reason why AWS does not sell it this way."""
     option, region, target = place.option, place.region, target_of(place.target)
     name = place.billed_name
     match option:
@@ -89,7 +89,7 @@ def price_key(place: Place, payment: Payment) -> Key | Unpriced:
 
 
 def _plan_key(place: Place, payment: Payment) -> Key | Unpriced:
-    """The key of a Savings Plan's rate: a SageMaker plan covers what SageMaker bills, the others what EC2 does."""
+    """The key of a Savings Plan's rate: a SageMaker plan covers SageMaker's instances, the others cover EC2's."""
     target = target_of(place.target)
     kind = place.plan_kind or SavingsPlanKind.COMPUTE
     if target.managed is not (kind is SavingsPlanKind.SAGEMAKER):
@@ -102,7 +102,7 @@ def _plan_key(place: Place, payment: Payment) -> Key | Unpriced:
 
 
 def is_requested_spot(instance_type: str, region: str, request: PlanRequest) -> bool:
-    """Whether the user asked for spot at this very place, market or not."""
+    """Whether the user requested spot for exactly this type and region, with or without a market."""
     target = request.target
     return (
         request.purchase.option == (PurchaseOption.SPOT,)

@@ -1,4 +1,4 @@
-"""How a job finishes that exceeds its offering: an extension by days, or on demand from its checkpoint."""
+"""How a job that exceeds its offering finishes: an extension by days, or on demand from its checkpoint."""
 
 import math
 from decimal import Decimal
@@ -16,9 +16,9 @@ from launcher.pricing.compute import Charge, around_hours
 
 
 class Overrun(NamedTuple):
-    """Instance-hours at a price, expected and at the job's high estimate; `other_usd` is what the other way costs.
+    """Instance-hours at a price, expected and at the job's high estimate; `other_usd` is the cost of the other way.
 
-    `name` is its line of the bill, `words` what becomes of the job.
+    `name` is the name of its bill line, `words` describes how the job finishes.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Overrun(NamedTuple):
 
     @property
     def usd(self) -> Decimal:
-        """Dollars that are expected."""
+        """Expected dollars."""
         return self.price.usd * Decimal(repr(self.expected_h))
 
     @property
@@ -40,7 +40,7 @@ class Overrun(NamedTuple):
 
     @property
     def line(self) -> Assumption:
-        """Both ways beside each other, as a line of the quote."""
+        """A comparison of both ways, as a line of the quote."""
         other = "is not possible, or has no price" if self.other_usd is None else f"${self.other_usd:,.2f}"
         return Assumption(
             name="a job that does not fit is",
@@ -54,15 +54,15 @@ class Overrun(NamedTuple):
 def overrun(
     place: Place, work: Work, request: PlanRequest, *, cost: Charge, price: Price, on_demand: Price | Unpriced
 ) -> Overrun | None:
-    """The cheaper way by expected dollars; None for a window that is taken as long enough.
+    """The cheaper way by expected dollars; None for a window that is assumed to be long enough.
 
     Args:
-        place: where and how.
+        place: the place.
         work: the hours of the job.
         request: the plan.
-        cost: the offering.
-        price: of an instance-hour of the offering.
-        on_demand: of the same machines.
+        cost: the charge of the offering.
+        price: price of an instance-hour of the offering.
+        on_demand: price of the same instances on demand.
     """
     if math.isinf(cost.usable_h):
         return None

@@ -1,4 +1,4 @@
-"""A training job compared with a cluster of the plan's own, which is cheaper by the hour and costs while it exists."""
+"""A training job compared with a cluster of the plan's own, which costs less an hour but is billed while it exists."""
 
 import math
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ OWN_CLUSTER = "own-cluster"
 
 
 class OwnCluster(NamedTuple):
-    """The same job on a cluster: `usd` made for it and removed, `job_usd` on one that stays up, `month_usd` of that.
+    """The same job on a cluster: `usd` with the cluster created and removed for the job, `job_usd` on a permanent one.
 
-    `jobs` a month from which a cluster that stays up costs less; None: never.
+    `month_usd` is a month of the permanent cluster; `jobs` a month make that cluster cheaper; None: no number does.
     """
 
     name: str
@@ -30,7 +30,7 @@ class OwnCluster(NamedTuple):
 
 
 def own_cluster(candidate: TrainingCandidate) -> OwnCluster | None:
-    """The cluster that a training job is compared with; None where a price is missing, or it is not on demand."""
+    """The cluster that a training job is compared with; None if a price is missing, or the job is not on demand."""
     place = candidate.place
     if place.option is not PurchaseOption.ON_DEMAND or candidate.usd is None:
         return None
@@ -58,7 +58,7 @@ def against_cluster(candidate: TrainingCandidate) -> Iterator[Finding]:
 
 
 def break_even_words(cluster: OwnCluster) -> str:
-    """From how many jobs on a cluster that stays up pays."""
+    """The number of jobs a month from which a permanent cluster pays, in words."""
     month = f"a cluster that stays up costs ${cluster.month_usd:,.2f} a month without nodes"
     if cluster.jobs is None:
         return f"{month}, and its jobs are not cheaper"

@@ -1,4 +1,4 @@
-"""The safety policies of a quote with their settings; those that are off are shown too."""
+"""The safety policies of a quote with their settings, including disabled ones."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from launcher.model.target import target_of
 from launcher.model.units import spoken
 
 OF_THE_CLUSTER = "the cluster's own, not this plan's"
-"""Of what a guard does, where the plan's jobs go to a cluster that is there: the plan makes none."""
+"""The setting of guard policies if the plan's jobs go to an existing cluster: the plan creates no guard."""
 
 
 def policies(request: PlanRequest, interval_s: float | None, retries: int, kind: TargetKind) -> tuple[Policy, ...]:
@@ -33,7 +33,7 @@ def policies(request: PlanRequest, interval_s: float | None, retries: int, kind:
 
 
 def budget_settings(budget: Budget, estimate: str) -> dict[str, str | None]:
-    """The limits of a budget by their policies' names; `estimate` is what the whole of it is compared with."""
+    """The limits of a budget by their policies' names; `estimate` names the estimate they are compared with."""
     usd, hourly_usd = budget.max_usd, budget.max_usd_per_hour
     return {
         "budget": None if usd is None else f"${usd:,f} on {estimate}",
@@ -42,7 +42,7 @@ def budget_settings(budget: Budget, estimate: str) -> dict[str, str | None]:
 
 
 def policies_of(settings: Mapping[str, str | None]) -> tuple[Policy, ...]:
-    """Policies with their settings; None is off."""
+    """Policies with their settings; None means off."""
     return tuple(Policy(name=name, value=value or "off", on=value is not None) for name, value in settings.items())
 
 
@@ -51,7 +51,7 @@ def _keeping(policy: CheckpointPolicy) -> str:
 
 
 def _of_the_nodes(request: PlanRequest, kind: TargetKind) -> tuple[Policy, ...]:
-    """What ends nodes: the guard of a cluster that the plan makes; of another one nothing is known here."""
+    """The policies that end nodes: the guard of a new cluster; for an existing cluster they are unknown."""
     if request.target.cluster is not None or request.target.ssh_host is not None:
         return tuple(Policy(name=name, value=OF_THE_CLUSTER, on=False) for name in ("TTL", "idle stop"))
     ttl, idle, warm = request.guardrails.ttl_h, idle_minutes(request), warm_minutes(request)

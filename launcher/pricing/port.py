@@ -1,4 +1,4 @@
-"""GPU against Trainium over all runs of a job: what the port costs, when it is paid back, and the three paths."""
+"""GPU against Trainium over all runs of a job: the cost of the port, its payback date, and the three paths."""
 
 import math
 from datetime import date, timedelta
@@ -18,7 +18,7 @@ A_WORKDAY = 0.2
 
 @record
 class Path:
-    """One way through all runs: its dollars, runs on GPU, and the day it is done (None: past the calendar)."""
+    """One path through all runs: its dollars, runs on GPU, and its end date (None: past the calendar)."""
 
     name: str
     usd: Decimal
@@ -28,10 +28,10 @@ class Path:
 
 @record
 class Port:
-    """The port and what it brings.
+    """The port and its savings.
 
-    `saving_per_run` is GPU less Trainium, negative where Trainium is dearer. `break_even_run` counts runs on Trainium
-    until they have paid for the port and the maintenance; None when they never do. Dates are None past the calendar.
+    `saving_per_run` is GPU less Trainium, negative if Trainium costs more. `break_even_run` counts runs on Trainium
+    until they have paid for the port and the maintenance; None if they never do. Dates are None past the calendar.
     """
 
     weeks: PortWeeks
@@ -53,12 +53,12 @@ class Port:
 
     @property
     def best(self) -> Path:
-        """The cheapest path; of two that cost the same the first."""
+        """The cheapest path; of two with equal cost the first."""
         return min(self.paths, key=lambda path: path.usd)
 
     @property
     def saving_usd(self) -> Decimal:
-        """What the better path with Trainium saves over GPU alone, over all runs; negative when it loses."""
+        """The saving of the better Trainium path over GPU alone, over all runs; negative for a loss."""
         return self.paths[0].usd - min(path.usd for path in self.paths[1:])
 
 
@@ -66,10 +66,10 @@ def port(train: TrainingWorkload, gpu_run: UsdRange, trainium_run: UsdRange, tod
     """The arithmetic of a port.
 
     Args:
-        train: runs, runs a month, weeks of the port and what a week costs.
+        train: runs, runs a month, weeks of the port and the cost of a week.
         gpu_run: dollars of one run on the GPU candidate.
         trainium_run: dollars of one run on the Trainium candidate.
-        today: the day the port would begin.
+        today: the first day of the port.
     """
     weeks = port_weeks(train)
     cost = Decimal(repr(weeks.mid)) * train.engineer_usd_per_week
@@ -95,14 +95,14 @@ def port(train: TrainingWorkload, gpu_run: UsdRange, trainium_run: UsdRange, tod
 
 
 def port_weeks(train: TrainingWorkload) -> PortWeeks:
-    """Engineer-weeks of the port: the plan's, or by its custom kernels."""
+    """Engineer-weeks of the port: the plan's, or an estimate by its custom kernels."""
     if train.port_weeks is not None:
         return PortWeeks(train.port_weeks, train.port_weeks, train.port_weeks, "workload.train.port_weeks")
     return PORT_WEEKS[train.custom_kernels]
 
 
 def break_even_run(saving: Decimal, cost: Decimal, maintenance: Decimal, runs_per_month: float) -> int | None:
-    """How many runs on Trainium pay for the port and for the maintenance while they last; None when they never do.
+    """The runs on Trainium that pay for the port and for the maintenance meanwhile; None if no number does.
 
     >>> break_even_run(Decimal(2000), Decimal(10000), Decimal(500), 1.0)
     7
@@ -116,7 +116,7 @@ def break_even_run(saving: Decimal, cost: Decimal, maintenance: Decimal, runs_pe
 def _paths(
     train: TrainingWorkload, weeks: PortWeeks, gpu_usd: Decimal, trainium_usd: Decimal, today: date
 ) -> tuple[Path, ...]:
-    """GPU alone; port first and run then; run on GPU while the port goes on, and on Trainium after it."""
+    """GPU alone; port first, then run; run on GPU during the port, and on Trainium afterwards."""
     runs, rate = train.runs, train.runs_per_month
     cost = Decimal(repr(weeks.mid)) * train.engineer_usd_per_week
     maintenance = Decimal(repr(MAINTENANCE_WEEKS_PER_MONTH)) * train.engineer_usd_per_week / Decimal(repr(rate))
@@ -137,17 +137,17 @@ def _paths(
 
 
 def _days(runs: int, runs_per_month: float) -> float:
-    """Days that so many runs take at their pace."""
+    """Days of so many runs at their monthly pace."""
     return runs / runs_per_month * DAYS_PER_MONTH
 
 
 def _on(today: date, days: float) -> date | None:
-    """A day so many days from now; None past the calendar."""
+    """The date this many days from today; None past the calendar."""
     return None if days >= (LAST_DAY - today).days else today + timedelta(days=math.ceil(days))
 
 
 def weeks_words(weeks: float) -> str:
-    """Weeks as a person says them.
+    """Weeks as a short readable duration.
 
     >>> weeks_words(0.6), weeks_words(1), weeks_words(2), weeks_words(1.5)
     ('3 days', '1 week', '2 weeks', '1.5 weeks')

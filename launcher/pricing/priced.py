@@ -1,4 +1,4 @@
-"""A request with its candidates, best first: ranks, quotes and digests of them."""
+"""A request with its candidates, best first: their ranks, quotes and digests."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from launcher.pricing.context import PricingContext
 from launcher.pricing.gate import IMPOSSIBLE, OVER_BUDGET, decide, spending_limit
 
 ALLOWED_AMONG = 2000
-"""Candidates among which one that may be launched is looked for: a row takes half a millisecond."""
+"""Number of candidates in which Slipway searches for one that may be launched: a row takes half a millisecond."""
 NVIDIA, NEURON = "nvidia", "neuron"
 """Families of accelerators: GPUs, and Trainium."""
 
@@ -29,10 +29,10 @@ Candidate_co = TypeVar("Candidate_co", bound=Candidate, covariant=True)
 
 @record(slots=False)
 class PricedRequest(ABC, Generic[Candidate_co]):
-    """A request with its candidates, best first; a quote is made of one when it is asked for.
+    """A request with its candidates, best first; a quote is computed on demand.
 
-    `path` is where the plan file was read from. `considered` counts the combinations that were looked at; `findings`
-    are those of the whole plan.
+    `path` is the path of the plan file. `considered` counts the combinations that were examined; `findings` are those
+    of the whole plan.
     """
 
     path: str
@@ -54,25 +54,25 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     @property
     def now(self) -> datetime:
-        """The moment."""
+        """The current time."""
         return self.context.now
 
     def quote(self, rank: int) -> Quote:
-        """The quote of a rank, from 1; one over the budget names the best that is not."""
+        """The quote of a rank, from 1; a quote over the budget names the best candidate within the budget."""
         return self._with_affordable_hint(self._own(rank))
 
     def row(self, rank: int) -> Quote:
-        """What a row of a table shows of a rank: its quote, which may lack lines, assumptions, policies and cash."""
+        """The table row of a rank: its quote, which may lack lines, assumptions, policies and cash."""
         quoted = self._made[rank] if rank in self._made else self._outline(rank)
         return self._with_affordable_hint(quoted)
 
     @property
     def rows(self) -> Iterator[Quote]:
-        """The rows of all candidates, each made when it is asked for and kept by nobody."""
+        """The rows of all candidates, each computed on demand and not cached."""
         return (self.row(rank) for rank in range(1, len(self.candidates) + 1))
 
     def quote_at_any_age(self, rank: int) -> Quote:
-        """The same quote, judged without a look at the age of its price: a current one is read before it counts."""
+        """The quote with a gate that ignores the age of the price; callers refresh the price before they rely on it."""
         quoted, rules = self._own(rank), replace(self.context.rules, any_age=True)
         if quoted.gate.allowed or quoted.commitment_usd is not None:
             # What a commitment would cost is judged before its age.
@@ -97,11 +97,11 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         """The quote of a rank, from 1."""
 
     def _outline(self, rank: int) -> Quote:
-        """The row of a rank, from 1: its quote, where nothing shorter is known."""
+        """The row of a rank, from 1: its quote, unless a subclass has a shorter form."""
         return self._own(rank)
 
     def digest(self, rank: int) -> str:
-        """The digest of a rank's plan, without making its quote."""
+        """The digest of a rank's plan, without computing its quote."""
         return self.candidates[rank - 1].plan.digest
 
     @cached_property
@@ -127,7 +127,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     @cached_property
     def cheapest_allowed(self) -> int | None:
-        """The rank of the cheapest candidate that the gate allows; None where none of the first ALLOWED_AMONG is."""
+        """The rank of the cheapest candidate that the gate allows; None without one in the first ALLOWED_AMONG."""
         for rank, candidate in enumerate(self.candidates[:ALLOWED_AMONG], start=1):
             if candidate.usd is not None and not candidate.refusals and self._outline(rank).gate.allowed:
                 return rank
@@ -138,7 +138,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         return self.catalog.accelerators[candidate.accelerator].family if candidate.accelerator else ""
 
     def cheapest_of(self, family: str) -> int | None:
-        """The rank of the cheapest possible candidate of a family that ties nobody down for years; None without one."""
+        """The rank of a family's cheapest possible candidate without a new multi-year commitment; None without one."""
         for rank, candidate in enumerate(self.candidates, start=1):
             tied = candidate.place.term_years is not None and candidate.place.option not in self._requested_options
             if candidate.usd is not None and not candidate.refusals and not tied and self.family(candidate) == family:
@@ -147,22 +147,22 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     @property
     def _requested_options(self) -> tuple[PurchaseOption, ...]:
-        """The ways of buying that the plan names; what it owns is not new."""
+        """The purchase options that the plan names; owned commitments are not new, so `owned` allows all options."""
         return tuple(PurchaseOption) if self.request.purchase.owned else self.request.purchase.option or ()
 
     @property
     def alternatives(self) -> tuple[Alternative, ...]:
-        """What else it could run on, priced and not deployed."""
+        """Other hardware for the job, priced but not deployed."""
         return ()
 
     @property
     @abstractmethod
     def params_b(self) -> float | None:
-        """Billions of parameters of the model, where they are known."""
+        """Billions of parameters of the model; None if unknown."""
 
     @property
     def impossible(self) -> bool:
-        """Whether there is something against every candidate."""
+        """Whether every candidate has a refusal."""
         return all(candidate.refusals for candidate in self.candidates)
 
 

@@ -1,4 +1,4 @@
-"""From a candidate to its quote: the ranges, what the numbers rest on, policies, findings and the gate's word."""
+"""From a candidate to its quote: the ranges, the assumptions, the policies, the findings and the gate's decision."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -43,7 +43,7 @@ MOST_RATE = 1e9
 
 
 def break_even(candidate: TrainingCandidate, rival_usd: Decimal | None) -> float | None:
-    """Interruptions of the job per hour at which its total reaches the rival's; 0 when it is dearer without any.
+    """Interruptions of the job per hour at which its total reaches the rival's; 0 if it costs more without any.
 
     None when there is no rival, or the candidate is not a priced one on spot.
     """
@@ -69,9 +69,9 @@ def break_even(candidate: TrainingCandidate, rival_usd: Decimal | None) -> float
 
 
 def _is_below(candidate: TrainingCandidate, hourly_usd: float, rate: float, target: float) -> bool:
-    """Whether the whole bill in the middle case is less at an interruption rate, the interval being the best for it.
+    """Whether the total in the middle case is below the target at an interruption rate, with the best interval.
 
-    The lines beside the compute are added up to the digit only where plain numbers cannot tell.
+    The non-compute lines are added up exactly only if the float bounds do not decide.
     """
     request = candidate.context.request
     spot = on_spot(candidate.work.hours.mid, candidate.work, request, rate)
@@ -89,10 +89,10 @@ def _is_below(candidate: TrainingCandidate, hourly_usd: float, rate: float, targ
 
 
 NODES_OF_A_WHOLE_RESTORE = 32
-"""Up to which the agent's way, every file to every node, is a way to restore: a choice of this project."""
+"""Number of nodes up to which the agent restores by copying every file to every node: a choice of this project."""
 
 MOST_INTERRUPTIONS = 1e9
-"""What is more is a job that never ends."""
+"""A job with more interruptions never ends."""
 
 
 def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -> Quote:
@@ -100,8 +100,8 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
 
     Args:
         candidate: the candidate.
-        work: its work with the arithmetic of every number.
-        rival_usd: the cheapest total that is not on spot, for the break-even of one that is.
+        work: its work, with the calculation of every number.
+        rival_usd: the lowest total without spot, for the break-even of a spot candidate.
     """
     context, place = candidate.context, candidate.place
     cost = _compute(candidate, work)
@@ -127,9 +127,9 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
 
 
 def outline(candidate: TrainingCandidate, rival_usd: Decimal | None) -> Quote:
-    """The same without what a row of a table does not show: lines that have a price, assumptions, policies, cash.
+    """The quote without the parts that a table row omits: priced lines, assumptions, policies, cash.
 
-    There are thousands of rows, and a few quotes.
+    A request has thousands of rows, and only a few quotes.
     """
     return _outlined(candidate, _compute(candidate, candidate.work), rival_usd)
 
@@ -154,7 +154,7 @@ def _compute(candidate: TrainingCandidate, work: Work) -> ComputeCost | None:
 
 
 def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd: Decimal | None) -> Quote:
-    """The money of a candidate, what is to be said of it, and the gate's word."""
+    """A quote with the candidate's cost, findings and gate decision."""
     context, price, place = candidate.context, candidate.offer.price, candidate.place
     plan, hours = candidate.plan, _hours(candidate, cost)
     usd = None if cost is None else _total(candidate, cost, hours)
@@ -202,7 +202,7 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
 
 
 def _left_up_usd_per_hour(candidate: TrainingCandidate, per_hour: Decimal | None) -> Decimal | None:
-    """What stays billed after the job until the cluster is removed; its nodes too where nothing stops them."""
+    """The hourly cost after the job until the cluster is removed; includes the nodes if nothing stops them."""
     place, request = candidate.place, candidate.context.request
     if not candidate.context.bill.own_cluster:
         return Decimal(0)
@@ -214,7 +214,7 @@ def _left_up_usd_per_hour(candidate: TrainingCandidate, per_hour: Decimal | None
 
 
 def _rates(candidate: TrainingCandidate) -> RunRates | None:
-    """How the lines grow with the job, for what the run will have used; None without a price."""
+    """The growth of the lines with the job, to compute the run's actual cost; None without a price."""
     cost, size = candidate.charge, candidate.size
     if cost is None or not candidate.priced:
         return None
@@ -230,7 +230,7 @@ def _rates(candidate: TrainingCandidate) -> RunRates | None:
 
 
 def _list_usd_per_hour(candidate: TrainingCandidate) -> Decimal | None:
-    """What all nodes cost on demand by AWS's list; None where the catalog has no such price."""
+    """The on-demand list price of all nodes; None if the catalog has no such price."""
     place, context = candidate.place, candidate.context
     key = price_key(place.on_demand, context.request.purchase.payment)
     price = key if isinstance(key, Unpriced) else context.catalog.price(key)
@@ -238,7 +238,7 @@ def _list_usd_per_hour(candidate: TrainingCandidate) -> Decimal | None:
 
 
 def _new(candidate: TrainingCandidate, cost: ComputeCost | None) -> NewCommitment | None:
-    """The commitment that a launch would take for granted, with what AWS would bill in its place."""
+    """The commitment that a launch would assume to exist, with the amount that AWS would bill without it."""
     if cost is None or cost.commitment_usd is None:
         return None
     place = candidate.place.on_demand
@@ -249,7 +249,7 @@ def _new(candidate: TrainingCandidate, cost: ComputeCost | None) -> NewCommitmen
 
 
 def _hours(candidate: TrainingCandidate, cost: ComputeCost | None) -> Range:
-    """Wall hours of the job; an unpriced one on spot takes as long as a priced one."""
+    """Wall hours of the job; an unpriced spot job takes as long as a priced one."""
     if cost is not None:
         return cost.hours
     own, middle = candidate.work.hours, candidate.hours
@@ -257,7 +257,7 @@ def _hours(candidate: TrainingCandidate, cost: ComputeCost | None) -> Range:
 
 
 def _total(candidate: TrainingCandidate, cost: ComputeCost, hours: Range) -> UsdRange:
-    """The whole bill, low, middle and high; the middle is the sum of the lines."""
+    """The total of the bill, low, middle and high; the middle is the sum of the lines."""
     mid = candidate.usd or Decimal(0)
     place, work, request = candidate.place, candidate.work, candidate.context.request
     late = around_hours(place, work, request, hours.high, slow=True, learned=cost.charge.tail)
@@ -266,7 +266,7 @@ def _total(candidate: TrainingCandidate, cost: ComputeCost, hours: Range) -> Usd
 
 
 def _rest_usd(candidate: TrainingCandidate, hours: float, around_h: float) -> Decimal:
-    """The priced part of the rest of the bill when the job takes `hours`, with `around_h` before and after it."""
+    """The priced non-compute lines when the job takes `hours`, with `around_h` before and after it."""
     losses = candidate.losses_per_h * hours
     size = JobSize(hours=hours, checkpoint_interval_s=candidate.interval_s, around_h=around_h, losses=losses)
     return candidate.rest.total_usd(size)
@@ -317,9 +317,9 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
 
 
 def _disk_too_small(candidate: TrainingCandidate, facts: InstanceType) -> Iterator[Finding]:
-    """A warning where a node's disk cannot hold the image and the checkpoints that are on it at the same time.
+    """A warning if a node's disk cannot hold the image and the checkpoints that it stores at the same time.
 
-    At a restore a node has the files of all; of its own part one is being written while another one is uploaded.
+    At a restore a node has the files of all nodes; it also writes one copy of its own part and uploads another.
     """
     nodes, gigabytes = candidate.place.nodes, candidate.work.checkpoint_gb
     if candidate.context.request.checkpoint.mode is not CheckpointMode.AGENT or gigabytes is None:
@@ -341,7 +341,7 @@ def _disk_too_small(candidate: TrainingCandidate, facts: InstanceType) -> Iterat
 
 
 def _not_begun(candidate: TrainingCandidate) -> Iterator[Finding]:
-    """What was bought begins later: a cluster of its own is billed from its deployment on, a training job is not."""
+    """A finding for capacity that begins later: a new cluster is billed from its deployment, a training job is not."""
     context, option = candidate.context, candidate.place.option
     starts_at = begins(context.request.purchase, option, context.now)
     rate = _left_up_usd_per_hour(candidate, None)

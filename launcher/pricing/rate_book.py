@@ -1,6 +1,6 @@
-"""Rates as plain numbers, for the thousands of places that are compared before an offer is made of any.
+"""Rates as plain numbers, to compare thousands of places before Slipway builds an offer for any.
 
-The same keys and the same rows as those of `offers`, which has the price with its source for the few that are kept.
+Uses the same keys and rows as `offers`, which returns the price with its source for the few remaining places.
 """
 
 from functools import cached_property
@@ -41,7 +41,7 @@ class RateBook:
         return next((self._overrides[name] for name in names if name in self._overrides), None)
 
     def _published(self, group: CandidateGroup, location: int, term: int, key: Key) -> float | None:
-        """The catalog's rate at a place; spot without a market is no offer unless it is asked for."""
+        """The catalog's rate at a place; spot without a market is no offer unless the user requested it."""
         region, zone = group.locations[location]
         spot = group.option is PurchaseOption.SPOT
         row = self.selector.row(key.at(region, zone or "" if spot else ""))

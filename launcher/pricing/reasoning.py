@@ -1,6 +1,6 @@
-"""Criteria beside the cost between GPU and Trainium: the rules of the buying guides of 2026, as data.
+"""Criteria other than cost between GPU and Trainium: the rules of the buying guides of 2026, as data.
 
-Each rule names the circumstance in the plan, what it decides, why, and what would have to change for it to fall away.
+Each rule names the circumstance in the plan, its effect, the reason, and the change that would remove it.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,7 @@ SOURCE = "public buying guides of 2026 on Trainium, Inferentia and NVIDIA instan
 
 
 class PortWeeks(NamedTuple):
-    """Engineer-weeks to port a training job to Neuron, and the guides' words."""
+    """Engineer-weeks to port a training job to Neuron, and the wording of the guides."""
 
     low: float
     mid: float
@@ -24,19 +24,19 @@ PORT_WEEKS = {
     CustomKernels.SOME: PortWeeks(1.0, 1.5, 6.0, "1 to 2 weeks for a non-standard one, 4 to 6 to production grade"),
     CustomKernels.HEAVY: PortWeeks(4.0, 8.0, 26.0, "a month or more, or never, with heavy custom kernels"),
 }
-"""By the plan's custom_kernels; low, middle and high within the guides' words, the middle a judgement."""
+"""By the plan's custom_kernels; low, middle and high follow the guides' wording, the middle is a judgement."""
 
 MAINTENANCE_WEEKS_PER_MONTH = 0.1
-"""Engineer-weeks a month that keep a second software stack working, half a day: an assumption, not measured."""
+"""Engineer-weeks a month to maintain a second software stack, half a day: an assumption, not measured."""
 CLOSE = 0.15
 """Totals nearer than this, as a share of the GPU total, are too close to call: the time estimate's own error is larger
 than that in half of all cases (docs/accuracy.md)."""
 CLOSE_WHEN_MEASURED = 0.05
-"""The same when one side's throughput is the plan's own, or both sides' rest on one's own measurements."""
+"""The same if one side's throughput is the plan's own, or both sides' rest on the user's own measurements."""
 
 
 class Rule(NamedTuple):
-    """One circumstance. `hard` rules decide for the GPU whatever the money says; others are said beside it."""
+    """One circumstance. `hard` rules decide for the GPU regardless of cost; other rules are only listed as reasons."""
 
     name: str
     hard: bool

@@ -1,4 +1,4 @@
-"""What makes a candidate impossible at any price: findings of level error, which its gate refuses with 5."""
+"""Reasons that make a candidate impossible at any price: error findings, which its gate refuses with exit code 5."""
 
 from collections.abc import Iterator
 
@@ -54,7 +54,7 @@ def _spot(place: Place, hours: float, context: PricingContext) -> Iterator[Findi
 
 
 def _deadline(hours: float, context: PricingContext) -> Iterator[Finding]:
-    """A job that takes longer than it may."""
+    """A refusal of a job that takes longer than the deadline allows."""
     deadline_h = context.request.purchase.deadline_h
     if deadline_h is not None and hours > deadline_h:
         message = f"takes {hours:,.1f} h, the deadline is {deadline_h:g} h"
@@ -62,7 +62,7 @@ def _deadline(hours: float, context: PricingContext) -> Iterator[Finding]:
 
 
 def _window(place: Place, hours: float, context: PricingContext) -> Iterator[Finding]:
-    """A job that does not fit the window of what is bought already."""
+    """A refusal of a job that does not fit the window of purchased capacity."""
     known = held(context.request.purchase, place.option, place.nodes, context.now)
     if known is None or known.usable_h is None:
         return

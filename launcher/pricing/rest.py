@@ -10,15 +10,15 @@ from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.pricing.bill_lines import CENT_FRACTION, MOST, JobSize, Line, components, missing_usd, total_usd
 
 ROUNDED_USD = 0.01
-"""More than the lines of a bill gain together when each is rounded to the hundredth of a cent."""
+"""Upper bound of the total rounding gain when each line of a bill is rounded to the hundredth of a cent."""
 NEARLY = 1 - 1e-9
-"""Plain numbers are held against decimals with this to spare."""
+"""Tolerance for comparisons of floats with decimals."""
 BEYOND = MOST / 1e6
-"""Hours or checkpoints of a job past which a line may be cut off at MOST: there are fewer than a million of it each."""
+"""Hours or checkpoints of a job above which MOST may cap a line: a job has fewer than a million of each."""
 
 
 class OtherCosts:
-    """The lines beside the compute of one place, with what they come to: candidates that share them add up once."""
+    """The non-compute lines of one place, with their totals; candidates that share the lines share the totals."""
 
     def __init__(self, lines: tuple[Line, ...]) -> None:
         self.lines = lines
@@ -34,35 +34,35 @@ class OtherCosts:
 
     @cached_property
     def _near(self) -> "_Floor":
-        """What the priced lines alone are ranked at; few ask."""
+        """The lower bound of the priced lines alone; rarely needed."""
         return self._floor if not self._unpriced else _Floor(self._priced)
 
     def total_usd(self, size: JobSize) -> Decimal:
-        """What the priced lines come to."""
+        """The total of the priced lines."""
         if size not in self._totals:
             self._totals[size] = total_usd(self._priced, size)
         return self._totals[size]
 
     def up_usd_per_hour(self, *, nodes: bool) -> Decimal:
-        """What the priced lines cost an hour as long as the cluster stands; with those of its nodes, if asked."""
+        """The hourly cost of the priced lines while the cluster exists; `nodes` adds the lines of its nodes."""
         rates = ((line.price, line.an_hour_up + (line.a_node_hour if nodes else 0.0)) for line in self._priced)
         usd = (price.usd * Decimal(repr(rate)) for price, rate in rates if isinstance(price, Price))
         return sum(usd, Decimal(0)).quantize(CENT_FRACTION)
 
     def usd_per_job_hour(self, size: JobSize) -> Decimal:
-        """What one more hour of a job of a size adds to the priced lines, each at the price of its first unit."""
+        """The cost of one more hour of a job of a size in the priced lines, each at the price of its first unit."""
         rates = ((line.price, line.per_job_hour(size)) for line in self._priced)
         usd = (price.usd * Decimal(repr(rate)) for price, rate in rates if isinstance(price, Price))
         return sum(usd, Decimal(0)).quantize(CENT_FRACTION)
 
     def least_usd(self, size: JobSize) -> float:
-        """No more than what the lines are ranked at, priced or not, and less by what rounding takes."""
+        """A lower bound of the lines' ranking total, priced or not, below any rounding error."""
         return self._floor.usd(size)
 
     def other_usd(self, size: JobSize) -> tuple[float, float] | None:
-        """Two plain numbers that `total_usd` lies between, to compare it with another sum without adding it up.
+        """Two floats that bound `total_usd`, for a comparison with another amount without adding the lines up.
 
-        None for a job so long that quantities are cut off.
+        None for a job so long that quantities are capped.
         """
         if max(size.hours, size.saves) > BEYOND:
             return None
@@ -70,7 +70,7 @@ class OtherCosts:
         return near, near / NEARLY**2 + 2 * ROUNDED_USD
 
     def missing_usd(self, size: JobSize) -> Decimal:
-        """What the lines without a price come to at the dearest prices of other regions."""
+        """The cost of the unpriced lines at the highest prices of other regions."""
         if not self._unpriced:
             return Decimal(0)
         if size not in self._missing:
@@ -78,7 +78,7 @@ class OtherCosts:
         return self._missing[size]
 
     def summary(self, size: JobSize) -> "RestSummary":
-        """What the lines say beside their dollars."""
+        """The properties of the lines other than their dollars."""
         if size not in self._summaries:
             counted = tuple([bool(line.quantity(size)) for line in self._priced])
             if counted not in self._dates:
@@ -87,7 +87,7 @@ class OtherCosts:
         return self._summaries[size]
 
     def _dates_of(self, counted: tuple[bool, ...]) -> tuple[tuple[date, str], ...]:
-        """The dates of the priced lines of which there is something, the oldest first."""
+        """The dates of the priced lines with a non-zero quantity, the oldest first."""
         some = (line for line, counts in zip(self._priced, counted, strict=True) if counts)
         return tuple(sorted({(line.price.as_of, line.name) for line in some if isinstance(line.price, Price)}))
 
@@ -100,7 +100,7 @@ class RestSummary(NamedTuple):
 
 
 class _Floor:
-    """What lines are ranked at, in plain numbers: a sum for those of one price, tier by tier for the others."""
+    """A lower bound of the lines' ranking total in floats: one sum for lines with a single price, else tier by tier."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self.once = self.an_hour = self.an_hour_up = self.a_node_hour = self.a_loss = 0.0
@@ -135,7 +135,7 @@ class _Floor:
 
 
 def _slopes(price: Price) -> tuple[tuple[float, float], ...]:
-    """Where each tier starts, and the dollars by which a unit past that changes; one without tiers is one tier."""
+    """The start of each tier, and the price change per unit above it; a price without tiers is one tier."""
     if not price.tiers:
         return ((0.0, float(price.usd)),)
     slopes: list[tuple[float, float]] = []

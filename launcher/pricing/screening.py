@@ -1,4 +1,4 @@
-"""Thousands of places down to the best of every type and option, on plain numbers."""
+"""Reduces thousands of places to the best of every type and option, computed in floats."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +22,7 @@ from launcher.pricing.rest import NEARLY
 class Row(NamedTuple):
     """One place in numbers, in the order in which rows are compared: the smallest is the best.
 
-    A late row misses the deadline. Without a rate `usd` is 0 and the instance-hours decide: the cheapest at any rate.
+    A late row misses the deadline. Without a rate `usd` is 0 and the fewest instance-hours win, at any rate.
     """
 
     late: bool
@@ -40,9 +40,9 @@ class Row(NamedTuple):
 
 
 class _Size(NamedTuple):
-    """One number of nodes, in the order in which they are compared at one rate.
+    """One number of nodes, in the order in which sizes are compared at one rate.
 
-    The instance-hours that are paid for, the hours of the job, seconds between checkpoints.
+    The billed instance-hours, the hours of the job, seconds between checkpoints.
     """
 
     late: bool
@@ -53,39 +53,39 @@ class _Size(NamedTuple):
 
 
 _Start: TypeAlias = tuple[Row, Callable[[], Iterator[Row]]]
-"""What the rows of a location are not below, and what makes them."""
+"""A lower bound of a location's rows, and a function that yields the rows."""
 
 
 class _Sizes:
-    """The numbers of nodes of a group, the best first; one is worked out when nothing that waits can be better."""
+    """The numbers of nodes of a group, the best first; each is computed only when no waiting one can be better."""
 
     def __init__(self, waiting: Iterable[_Size], whole: Callable[[int], _Size | None]) -> None:
-        """None yet.
+        """Start with no computed size.
 
         Args:
-            waiting: each number of nodes with what it cannot be below.
-            whole: works one out; None where no offering is long enough.
+            waiting: each number of nodes with its lower bound.
+            whole: computes one size; None if no offering is long enough.
         """
         self._found: list[_Size] = []
         self._waiting = [(count, False) for count in waiting]
         self._whole = whole
         heapify(self._waiting)
         self.least = self._waiting[0][0]
-        """What none of them is below, whatever the interruptions are."""
+        """A lower bound of all sizes, for any interruption rate."""
 
     @property
     def first(self) -> _Size | None:
         return self._found[0] if self._found or self._find() else None
 
     def __iter__(self) -> Iterator[_Size]:
-        """All of them, as far as somebody asks."""
+        """All sizes, computed as the caller iterates."""
         number = 0
         while number < len(self._found) or self._find():
             yield self._found[number]
             number += 1
 
     def _find(self) -> bool:
-        """Work out until one more is sure to be the next; whether there is one."""
+        """Compute sizes until the next best one is certain; False when none is left."""
         while self._waiting:
             size, known = heappop(self._waiting)
             if known:
@@ -103,10 +103,10 @@ def best_candidates(
     context: PricingContext,
     candidate_of: Callable[[Place], AnyCandidate],
 ) -> list[AnyCandidate]:
-    """The best candidate of every type and purchase option: the cheapest that has a rate, or else the smallest.
+    """The best candidate of every type and purchase option: the cheapest with a rate, or else the smallest.
 
-    A plan that names its targets gets one of each; where any will do, the dearer one is folded away. `candidate_of`
-    prices a place whole, which is done for those alone whose compute and least rest could still be part of the least
+    A plan that names its targets gets one candidate per target; otherwise only the cheapest target is kept.
+    `candidate_of` prices a place in full, which is done only for places whose lower bound could still beat the best
     total.
     """
     named, every = context.request.target.kind is not None, tuple(groups)
@@ -133,10 +133,10 @@ def best_candidates(
 
 
 def _best(places: Iterable[tuple[float, Row, Place]], candidate_of: Callable[[Place], AnyCandidate]) -> AnyCandidate:
-    """The best of the places by the whole bill, as if each had been priced whole.
+    """The best of the places by their total, as if each place had been priced in full.
 
-    They come in the order of the least that they can come to, their compute and the least of their rest, until
-    that is more than the best. What is refused for another reason than its hours limits nothing: a dearer place may be
+    Places come in the order of their lower bound (compute plus minimum other costs) until the bound exceeds the best
+    total. A candidate that is refused for a reason other than its hours sets no limit: a more expensive place may be
     possible.
     """
     best: AnyCandidate | None = None
@@ -159,9 +159,9 @@ def _best(places: Iterable[tuple[float, Row, Place]], candidate_of: Callable[[Pl
 def _by_least(
     rows: Iterable[Row], place_of: Callable[[Row], Place], rest: Callable[[Row, Place], float], discounted: float
 ) -> Iterator[tuple[float, Row, Place]]:
-    """The places like the first row, late and priced as it is, by the least that they can come to.
+    """The places that share the first row's `late` and `unpriced` flags, by the lower bound of their totals.
 
-    A row waits until the compute of the next alone comes to more. Without prices the first row speaks for all.
+    A row waits until the next row's compute alone costs more. Without prices only the first row is returned.
     """
     waiting: list[tuple[float, int, Row, Place]] = []
     late = None
@@ -182,7 +182,7 @@ def _by_least(
 
 
 def _least(waiting: list[tuple[float, int, Row, Place]]) -> tuple[float, Row, Place]:
-    """The place that can come to the least, no longer among those that wait."""
+    """Remove and return the waiting place with the lowest bound."""
     least, _, row, place = heappop(waiting)
     return least, row, place
 
@@ -197,7 +197,7 @@ def all_places(groups: Iterable[CandidateGroup]) -> Iterator[Place]:
 
 
 class _Transfers(dict[str, float]):
-    """Dollars to bring the training data to a region, once for each."""
+    """Dollars to bring the training data to a region, computed once per region."""
 
     def __init__(self, context: PricingContext) -> None:
         super().__init__()
@@ -209,7 +209,7 @@ class _Transfers(dict[str, float]):
 
 
 def _merged(starts: list[_Start]) -> Iterator[Row]:
-    """The rows of all starts in their order; one is opened when its first row could be the next."""
+    """The rows of all starts in order; a start is opened only when its first row could be the next."""
     waiting: list[tuple[Row, int, Iterator[Row] | None]] = [(row, index, None) for index, (row, _) in enumerate(starts)]
     heapify(waiting)
     while waiting:
@@ -226,10 +226,10 @@ def _merged(starts: list[_Start]) -> Iterator[Row]:
 def _starts(
     number: int, group: CandidateGroup, estimator: Estimator, book: RateBook, moved: _Transfers
 ) -> Iterator[_Start]:
-    """The places of a group that have a rate: of each location and term its numbers of nodes, the best first.
+    """The places of a group that have a rate: for each location and term its numbers of nodes, the best first.
 
-    What is dearer than the best is not even written down: a row is made when it is asked for. Only spot depends on
-    where it is (the advisor's band is a region's), and a commitment on its years.
+    Rows that cost more than the best are never built: a row is computed on demand. Only spot depends on the location
+    (the advisor's band is per region), and only a commitment depends on its years.
     """
     context, spot = moved.context, group.option is PurchaseOption.SPOT
     known: dict[tuple[float, int | None], _Sizes] = {}
@@ -263,7 +263,7 @@ def _starts(
 def _by_size(
     sizes: Iterable[_Size], rate: float, moved_usd: float, where: tuple[str, str, int, int], term: int
 ) -> Iterator[Row]:
-    """The numbers of nodes at one location and one rate; no more instance-hours are never dearer."""
+    """The numbers of nodes at one location and one rate; fewer instance-hours never cost more."""
     region, zone, group, location = where
     for late, instance_hours, hours, nodes, interval_s in sizes:
         usd = rate * instance_hours + moved_usd
@@ -271,7 +271,7 @@ def _by_size(
 
 
 def _sizes(group: CandidateGroup, location: int, term: int, estimator: Estimator, context: PricingContext) -> _Sizes:
-    """What is paid for at each number of nodes; none where no offering is long enough."""
+    """The billed size at each number of nodes; empty if no offering is long enough."""
     deadline_h = context.request.purchase.deadline_h
     committed = partial(committed_hours, group.place(location, group.counts[0], term), context.request)
 
@@ -293,7 +293,7 @@ def _sizes(group: CandidateGroup, location: int, term: int, estimator: Estimator
 
 
 def _unpriced(number: int, group: CandidateGroup, estimator: Estimator, context: PricingContext) -> Iterator[Row]:
-    """Every place of a group without a rate; where a price was seen that is not trusted, before the others."""
+    """Every place of a group without a rate; places with a known but untrusted price come first."""
     deadline = context.request.purchase.deadline_h
     seen = context.catalog.store.on_demand if group.option is PurchaseOption.ON_DEMAND else {}
     for location, (region, zone) in enumerate(group.locations):

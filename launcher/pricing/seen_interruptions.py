@@ -1,7 +1,7 @@
-"""Interruptions of your own spot runs: a posterior of the rate of one node.
+"""Interruptions of the user's own spot runs: a posterior of the rate of one node.
 
 The prior is a gamma distribution of the assumed rate's mean, with the spread of its range in logarithms (its shape `a`
-from the trigamma function). Runs on the same type add what they counted, `k` interruptions in `E` node-hours, as a
+from the trigamma function). Runs on the same type add their counts, `k` interruptions in `E` node-hours, as a
 Poisson number does:
 
     mean                (a + k) / (a / assumed + E)
@@ -24,11 +24,11 @@ from launcher.model.measurement import Measurement
 from launcher.planning.posterior import WITHIN, unlikely
 
 ELSEWHERE = 0.5
-"""What a run in another region counts: a judgement."""
+"""The weight of a run in another region: a judgement."""
 
 
 class Count(NamedTuple):
-    """Interruptions of one run, and the node-hours in which they came."""
+    """Interruptions of one run, and the node-hours in which they occurred."""
 
     run: str
     interruptions: int
@@ -38,13 +38,13 @@ class Count(NamedTuple):
 
 
 def counts(instance_type: str, region: str, measured: Iterable[Measurement], one_node: float) -> tuple[Count, ...]:
-    """What the runs on spot of a type met.
+    """The interruptions of the spot runs of a type.
 
     Args:
         instance_type: the type.
-        region: where the job is to run.
+        region: the region of the job.
         measured: all runs.
-        one_node: the share of a job's interruptions that comes for each node apart.
+        one_node: the share of a job's interruptions that hits each node separately.
     """
     return tuple(
         Count(
@@ -64,13 +64,13 @@ def counts(instance_type: str, region: str, measured: Iterable[Measurement], one
 
 
 def learned_rate(low: float, mid: float, high: float, observations: tuple[Count, ...]) -> Learned | None:
-    """Interruptions per node-hour after the runs; None without one.
+    """Interruptions per node-hour after the observed runs; None without observations.
 
     Args:
-        low: of the assumed rate, above 0.
-        mid: its middle.
-        high: its high end.
-        observations: what the runs met.
+        low: low end of the assumed rate, above 0.
+        mid: middle of the assumed rate.
+        high: high end of the assumed rate.
+        observations: the counts of the runs.
     """
     if not observations:
         return None
@@ -99,7 +99,7 @@ def learned_rate(low: float, mid: float, high: float, observations: tuple[Count,
 
 
 def _dispersion(observations: tuple[Count, ...]) -> tuple[float, bool]:
-    """By how much the counts vary more than chance has it, at least 1, and whether that is a contradiction."""
+    """The ratio by which the counts vary more than chance explains, at least 1, and whether they contradict."""
     free, hours = len(observations) - 1, sum(run.node_hours for run in observations)
     mean = sum(run.interruptions for run in observations) / hours
     if free < 1 or mean <= 0:
@@ -109,7 +109,7 @@ def _dispersion(observations: tuple[Count, ...]) -> tuple[float, bool]:
 
 
 def _shape(variance: float) -> float:
-    """The shape of a gamma distribution whose logarithm has a variance, by bisection.
+    """The shape of a gamma distribution whose logarithm has a given variance, by bisection.
 
     >>> round(_shape(trigamma(0.43)), 6)
     0.43

@@ -1,4 +1,4 @@
-"""Segments of work that are repeated until they succeed: how often they fail, and how long a failed try takes.
+"""Segments of work that are repeated until they succeed: the number of failures, and the length of a failed try.
 
 Times in hours, rates per hour.
 """
@@ -7,7 +7,7 @@ import math
 from typing import NamedTuple
 
 MOST_EXPONENT = 700.0
-"""exp() of more is past the largest float."""
+"""exp() of a larger value exceeds the largest float."""
 LESS_THAN_ONE = 1e-4
 """Loads (rate times length) below it are flat over a segment to five digits."""
 
@@ -74,8 +74,8 @@ def cut_off(rate: float, length: float) -> Moments:
 def lost(parts: Segments, pause: float) -> Moments:
     """Mean and variance of the hours that all failures cost, a `pause` after each included.
 
-    A whole segment is hit with probability 1 - exp(-rate S). That costs the lag and the part that was run, and then
-    as many further failures as it takes until a run of S and L passes; see `loss_mixture`.
+    A full segment is hit with probability 1 - exp(-rate S). A hit costs the lag and the part that was run, and then
+    all further failures until a run of S and L passes; see `loss_mixture`.
     """
     again, hit = cut_off(parts.rate, parts.length + parts.lag), cut_off(parts.rate, parts.length)
     more = retries(parts.rate, parts.length + parts.lag)

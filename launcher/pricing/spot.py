@@ -1,11 +1,11 @@
-"""Time to completion of a job that can be interrupted: expectation and quantiles, in closed form.
+"""Time to completion of an interruptible job: expectation and quantiles, in closed form.
 
 The model. Interruptions of the whole job arrive as a Poisson process of rate `hazard` while it runs. Work is done in
 segments of `interval` hours, each closed by a checkpoint that stalls the job for `stall` hours and is stored `write`
-hours after it was begun. A notice of `notice` hours precedes each interruption. When a checkpoint can be made and
+hours after its start. A notice of `notice` hours precedes each interruption. If a checkpoint can be made and
 stored within the notice, the job keeps everything up to the signal and loses the time of that checkpoint (lossless).
-When it cannot, the job goes back to its last stored checkpoint: the running segment is done again, and the one before
-it too when its checkpoint was still on its way. Either way the job then waits `restart` hours for new machines,
+If not, the job returns to its last stored checkpoint: it repeats the running segment, and also the one before if the
+checkpoint of that one was not stored yet. In both cases the job then waits `restart` hours for new instances,
 start-up and the restore; it is not interrupted meanwhile.
 
 Sources: J. W. Young, "A first order approximation to the optimum checkpoint interval", CACM 17(9), 1974; J. T. Daly,
@@ -44,14 +44,14 @@ from launcher.pricing.segments import LESS_THAN_ONE, Segments, cut_off, expected
 
 
 NEGLIGIBLE = 1e-8
-"""Numbers of failures with a joint probability below it are left out, together less than one in a hundred thousand:
-that can only lengthen a quantile."""
+"""Slipway omits numbers of failures with a lower joint probability, together less than one in a hundred thousand:
+the omission can only lengthen a quantile."""
 PRECISION = 1e-5
-"""To which a quantile is found, as a share of itself."""
+"""Relative precision of a quantile."""
 NARROW = 16.0
-"""Where the lag is longer than so many segments, the time run in a segment is too small a part of a sum for the
-alternating series, which would lose its digits: two points of the same mean and variance take its place, with an error
-of the fourth power of the inverse. Where nothing else is in the sum the series stays."""
+"""If the lag is longer than so many segments, the time run in a segment is too small a part of a sum for the
+alternating series, which would lose its digits: two points of the same mean and variance replace the series, with an
+error of the fourth power of the inverse. If the sum has no other terms the series stays."""
 
 
 class _Group(NamedTuple):
@@ -69,7 +69,7 @@ class _Group(NamedTuple):
 
 
 class _Mixture(NamedTuple):
-    """The distribution up to `most` hours: `none` is the chance that nothing fails, `rate` is the exponentials' own."""
+    """The distribution up to `most` hours: `none` is the chance of no failure, `rate` the rate of the exponentials."""
 
     parts: Segments
     pause: float
@@ -99,9 +99,9 @@ class _Mixture(NamedTuple):
                 return
 
     def _group(self, hits: int, more: int, chances: list[tuple[int, float]], offset: float) -> _Group:
-        """The terms of `hits` hits and `more` further failures, so many of them of whole segments with a chance each.
+        """The terms of `hits` hits and `more` further failures; `chances` splits the latter between the segment kinds.
 
-        Terms that begin at the same hours are added up, whatever numbers of failures they come from.
+        Terms with the same offset in hours are added up, regardless of their failure counts.
         """
         (_, length, last, _, lag), rate, room = self.parts, self.rate, self.most - offset
         window = length + lag
@@ -124,11 +124,11 @@ class _Mixture(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def loss_quantile(parts: Segments, pause: float, probability: float) -> float:
-    """The least number of lost hours that is not exceeded with at least this probability.
+    """The lowest number of lost hours that is not exceeded with at least this probability.
 
     Args:
-        parts: the job; with a handful of failures expected, or the sum over their numbers is long.
-        pause: hours that each failure costs beside the time that it takes back.
+        parts: the job; a handful of failures should be expected, otherwise the sum over their numbers is long.
+        pause: hours that each failure costs in addition to the lost work.
         probability: below 1.
 
     >>> once = Segments(whole=0, length=1.0, last=1.0, rate=0.2, lag=0.0)
@@ -162,7 +162,7 @@ def _at_most(hours: float, groups: list[_Group], rate: float, none: float) -> fl
 
 
 def _below(group: _Group, rate: float, hours: float) -> float:
-    """The probability that the loss is one of this group and at most `hours`."""
+    """The probability that the loss belongs to this group and is at most `hours`."""
     left = hours - group.offset
     if left <= 0.0:
         return 0.0
@@ -187,7 +187,7 @@ def _geometric(tries: int, passing: float) -> list[float]:
 def _series(rate: float, length: float, count: int, room: float) -> Iterator[float]:
     """Weights of the Erlang distributions that begin after 0, 1, ... times `length` and within `room`.
 
-    Together they are the sum of `count` exponentials cut off at `length`: the transform of one is that of a whole one
+    Together they are the sum of `count` exponentials cut off at `length`: the transform of one is that of a full one
     times (1 - exp(-rate length) exp(-s length)) / P(it is below `length`).
     """
     weight = (-math.expm1(-rate * length)) ** -count if count else 1.0
@@ -199,12 +199,12 @@ def _series(rate: float, length: float, count: int, room: float) -> Iterator[flo
 
 
 def _steps(rate: float, length: float, count: int, room: float) -> list[tuple[float, float]]:
-    """The same with the hours after which each begins."""
+    """The weights of `_series`, each with the hours at which its distribution begins."""
     return [(index * length, weight) for index, weight in enumerate(_series(rate, length, count, room))]
 
 
 def _points(rate: float, length: float, count: int) -> list[tuple[float, float]]:
-    """Two points of the mean and the variance of a sum of `count` exponentials cut off at `length`."""
+    """Two points with the mean and the variance of a sum of `count` exponentials cut off at `length`."""
     one = cut_off(rate, length)
     spread = math.sqrt(count * one.variance)
     return [(count * one.mean - spread, 0.5), (count * one.mean + spread, 0.5)]
@@ -228,7 +228,7 @@ def _erlang(shape: int, value: float) -> float:
 
 
 def _root(excess: Callable[[float], float], most: float) -> float:
-    """The least hours, to PRECISION, at which `excess` is not below 0: it rises from under 0 at 0 to over it at `most`.
+    """The lowest hours, to PRECISION, where `excess` is not below 0; `excess` rises from below 0 to above at `most`.
 
     False position in its Illinois form, every third step a bisection.
     """
@@ -253,15 +253,15 @@ def _root(excess: Callable[[float], float], most: float) -> float:
 
 
 EXACT_BELOW = 5.0
-"""Expected interruptions from which the distribution is taken as a gamma distribution."""
+"""Expected interruptions from which the loss is approximated by a gamma distribution."""
 MANY = 400.0
-"""Expected interruptions from which a Poisson number is taken as normal."""
+"""Expected interruptions from which a Poisson number is approximated by a normal distribution."""
 ENDLESS = 1e100
 """Expected interruptions of a job that never ends, whose quantiles are infinite."""
 
 
 def normal_quantile(probability: float) -> float:
-    """The quantile of a standard normal variable, by bisection: `statistics` takes longer to import than this to run.
+    """The quantile of a standard normal variable, by bisection: the import of `statistics` takes longer than this.
 
     >>> round(normal_quantile(0.9), 6)
     1.281552
@@ -277,7 +277,7 @@ def normal_quantile(probability: float) -> float:
 
 
 def poisson_quantile(mean: float, probability: float) -> int:
-    """The least k with P(K <= k) >= probability for a Poisson number K.
+    """The smallest k with P(K <= k) >= probability for a Poisson number K.
 
     >>> poisson_quantile(0.05, 0.9), poisson_quantile(1.0, 0.9), poisson_quantile(10.0, 0.9)
     (0, 2, 14)
@@ -294,7 +294,7 @@ def poisson_quantile(mean: float, probability: float) -> int:
 
 
 def lost_quantile(parts: Segments, restart: float, probability: float) -> float:
-    """The least number of lost hours that is not exceeded with at least this probability; infinite past any use."""
+    """The lowest number of lost hours not exceeded with at least this probability; infinite for an endless job."""
     mean = expected_retries(parts)
     if not mean < ENDLESS:
         return math.inf
@@ -304,16 +304,16 @@ def lost_quantile(parts: Segments, restart: float, probability: float) -> float:
 
 
 def is_lost_within(parts: Segments, restart: float, hours: float, probability: float) -> bool:
-    """Whether the quantile is known, without looking for it, to be no more than so many hours; False says nothing."""
+    """Whether the quantile is known, without a search, to be at most so many hours; False means unknown."""
     few = expected_retries(parts) < EXACT_BELOW
     return few and hours > 0 and lost_within(parts, restart, hours * (1 - 2 * PRECISION)) >= probability
 
 
 def _gamma_quantile(parts: Segments, restart: float, probability: float) -> float:
-    """The quantile of the loss as a gamma variable of its mean and variance.
+    """The quantile of the loss, approximated by a gamma variable with its mean and variance.
 
-    Many segments make it normal, one that is tried again and again exponential, and a gamma variable is both. Its
-    quantile is E. B. Wilson's and M. M. Hilferty's (PNAS 17(12), 1931), within 1 % at the 90th percentile.
+    Many segments make the loss normal, one often repeated segment makes it exponential; a gamma variable covers both.
+    Its quantile is E. B. Wilson's and M. M. Hilferty's (PNAS 17(12), 1931), within 1 % at the 90th percentile.
     """
     mean, variance = lost(parts, restart)
     ninth = variance / (9.0 * mean * mean)
@@ -321,12 +321,12 @@ def _gamma_quantile(parts: Segments, restart: float, probability: float) -> floa
 
 
 LEAST_RATE = 1e-12
-"""Interruptions an hour, one in a hundred million years, below which there are none."""
+"""Interruptions an hour, one in a hundred million years, below which the rate counts as 0."""
 
 
 @record(slots=False)
 class Interruptible:
-    """One job on interruptible machines. All times in hours, `hazard` per hour of running.
+    """One job on interruptible instances. All times in hours, `hazard` per hour of running.
 
     `saves` False: nothing is stored before the end, so the whole job is one segment and no notice helps.
     """
@@ -342,7 +342,7 @@ class Interruptible:
 
     @cached_property
     def lossless(self) -> bool:
-        """Whether a checkpoint is stored before the machines go, and takes less than doing the work again would."""
+        """Whether a checkpoint is stored within the notice, and costs less time than repeating the work."""
         if not self.saves or self.write > self.notice:
             return False
         return self.hazard < LEAST_RATE or self._saving_hours <= self._repeating_hours
@@ -354,12 +354,12 @@ class Interruptible:
 
     @property
     def segments(self) -> float:
-        """Segments in the whole job; the last may be a part of one."""
+        """Segments in the whole job; the last may be partial."""
         return self.work / self.interval if self.saves else 1.0
 
     @property
     def running(self) -> float:
-        """Hours the job runs when nothing happens, stalls included."""
+        """Running hours without any interruption, stalls included."""
         return self.work + self.segments * self.stall if self.saves else self.work
 
     @cached_property
@@ -371,7 +371,7 @@ class Interruptible:
     def _parts(self) -> Segments:
         """The segments that end in a checkpoint, and the last, which ends the job.
 
-        A last segment shorter than the lag ends before the checkpoint ahead of it is stored: the two are one.
+        A last segment shorter than the lag ends before the previous checkpoint is stored: the two are merged.
         """
         whole = max(0, math.ceil(self.segments - 1e-9) - 1)
         last = self.running - whole * self.segment
@@ -382,32 +382,32 @@ class Interruptible:
 
     @cached_property
     def expected_interruptions(self) -> float:
-        """Interruptions expected until the job is done.
+        """Expected interruptions until the job is done.
 
-        Lossless: the rate times the running time. Otherwise each segment is tried until it passes and is stored: with
+        Lossless: the rate times the running time. Otherwise each segment repeats until it passes and is stored: with
         S its length and L the lag, exp(rate L) (exp(rate S) - 1) times; the last needs no storing.
         """
         return self.hazard * self.running if self.lossless else expected_retries(self._parts)
 
     @property
     def _saving_hours(self) -> float:
-        """Hours expected when every notice is used to save: the running time, and a pause for each interruption."""
+        """Expected hours when every notice is used to save: the running time, and a pause for each interruption."""
         return self.running + self.hazard * self.running * (self.restart + self.write)
 
     @property
     def _repeating_hours(self) -> float:
-        """Hours expected when work is repeated: the time that the interruptions come from, and a restart for each."""
+        """Expected hours when work is repeated: the time that the interruptions come from, and a restart for each."""
         return expected_retries(self._parts) * (1.0 / self.hazard + self.restart)
 
     @cached_property
     def expected_hours(self) -> float:
-        """Hours until the job is done, expected."""
+        """Expected hours until the job is done."""
         if self.hazard < LEAST_RATE:
             return self.running
         return self._saving_hours if self.lossless else self._repeating_hours
 
     def quantile_hours(self, probability: float, *, least: float = 0.0) -> float:
-        """The least number of hours within which the job is done with at least this probability; `least` if it is more.
+        """The lowest number of hours in which the job is done with at least this probability; `least` if higher.
 
         The distribution has an atom at `running` (no interruption) and, when lossless, at every number of pauses.
         """

@@ -1,8 +1,8 @@
 """The spot price at the time of the job: the zone's price, the region's range, and the age of both.
 
-Spot moves while a job waits and runs, and an old row says less than a new one. A price that is `d` days old is taken to
-lie within a factor exp(MOVES x sqrt(d)) of what it was, as a random walk would have it. EC2 bills spot at most at on
-demand, unless a higher limit is asked for, and not below a tenth of it.
+Spot prices move while a job waits and runs, and an old row is less certain than a new one. Slipway assumes that a price
+that is `d` days old lies within a factor exp(MOVES x sqrt(d)), like a random walk. EC2 bills spot at most at on demand,
+unless the user requests a higher limit, and not below a tenth of it.
 """
 
 import math
@@ -26,20 +26,20 @@ zones, and nine in ten did not rise above it; one factor for all types, for the 
 
 
 class SpotPrice(NamedTuple):
-    """Dollars of an instance-hour, low, middle and high, with what they rest on."""
+    """Dollars of an instance-hour, low, middle and high, with the assumptions."""
 
     usd: UsdRange
     assumptions: tuple[Assumption, ...]
 
 
 def spot_price(place: Place, price: Price, catalog: Catalog, today: date) -> SpotPrice:
-    """The range around a spot price; the user's own price has none.
+    """The range around a spot price; the user's own price has no range.
 
     Args:
-        place: where; its zone is that of `price`.
-        price: of one instance-hour, discounts taken off.
-        catalog: the other zones, the region's range, and on demand.
-        today: the day ages are counted to.
+        place: the place; its zone is that of `price`.
+        price: price of one instance-hour, after discounts.
+        catalog: has the other zones, the region's range, and on demand.
+        today: the day to which ages are counted.
     """
     if price.basis is Basis.USER:
         return SpotPrice(UsdRange(low=price.usd, mid=price.usd, high=price.usd), ())
@@ -80,7 +80,7 @@ def _managed(price: Price) -> SpotPrice:
 
 
 def _of_region(place: Place, catalog: Catalog) -> list[tuple[float, date]]:
-    """Prices of the region's other offers, and the ends of the range that it had."""
+    """Prices of the region's other offers, and the ends of the region's past range."""
     observed = [
         (float(quote.usd), quote.as_of)
         for zone, quote in catalog.spot(place.instance_type, place.region).items()
@@ -92,7 +92,7 @@ def _of_region(place: Place, catalog: Catalog) -> list[tuple[float, date]]:
 
 
 def _spread(as_of: date, today: date) -> float:
-    """The factor that a price may have moved by since."""
+    """The factor by which a price may have moved since its date."""
     return math.exp(MOVES * math.sqrt(max(0, (today - as_of).days)))
 
 

@@ -16,13 +16,13 @@ RAISE = "raise it; after a stop, raise it and launch again: the job resumes from
 
 
 def time_findings(place: Place, request: PlanRequest, hours: Range, start_h: float) -> Iterator[Finding]:
-    """Warnings for time limits that the job's range of hours passes.
+    """Warnings for time limits that the job's range of hours exceeds.
 
     Args:
-        place: where and how; nodes that are prepaid have no time to live.
+        place: the place; prepaid nodes have no time to live.
         request: the plan.
         hours: wall hours of the job.
-        start_h: hours of the nodes before its first step.
+        start_h: hours of the nodes before the job's first step.
     """
     if request.workload.train is None:
         return
@@ -45,10 +45,10 @@ def time_findings(place: Place, request: PlanRequest, hours: Range, start_h: flo
 
 
 def retry_findings(request: PlanRequest, failures: float, hours: float) -> Iterator[Finding]:
-    """A warning where the retries are too few for the failures expected of a job of `hours`.
+    """A warning if the retries are too few for the failures expected of a job of `hours`.
 
-    The agent ends a job after two failures in a row without a newer checkpoint between them: without checkpoints that
-    are two failures.
+    The agent ends a job after two failures in a row without a newer checkpoint between them; without checkpoints,
+    after any two failures.
     """
     retries, has_checkpoints = request.run.retries, request.checkpoint.mode is not CheckpointMode.NONE
     if request.workload.train is None or (retries is None and has_checkpoints):
@@ -75,9 +75,9 @@ def stop_findings(plan: Plan, usd: UsdRange | None, usd_per_hour: Decimal | None
     """Findings for budget.stop_at_usd and a candidate.
 
     Args:
-        plan: the candidate's.
-        usd: its total; of serving, of a month.
-        usd_per_hour: of all its machines.
+        plan: the candidate's plan.
+        usd: its total; for serving, the total of a month.
+        usd_per_hour: hourly rate of all its instances.
     """
     limit = plan.request.budget.stop_at_usd
     if limit is None:

@@ -28,7 +28,7 @@ from launcher.pricing.training_candidate import TrainingCandidate, training_cand
 
 @record(slots=False)
 class TrainingPriced(PricedRequest[TrainingCandidate]):
-    """A training job, or a cluster without one, with its candidates; `resolution` is what they were made of."""
+    """A training job, or a cluster without one, with its candidates; `resolution` is the input that produced them."""
 
     resolution: Resolution
 
@@ -46,7 +46,7 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         )
 
     def _contradiction(self, candidate: TrainingCandidate) -> Iterator[Finding]:
-        """Own measurements that lie further apart than they allow, each with what it says of the estimate."""
+        """A warning if the user's own measurements contradict each other, with the effect of each on the estimate."""
         place, work = candidate.place, candidate.work
         hint = "measure again, or delete the wrong lines of measurements.jsonl"
         around = (
@@ -74,7 +74,7 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         return replace(outlined, findings=(*outlined.findings, *more)) if more else outlined
 
     def _mixture(self) -> Iterator[Finding]:
-        """A warning where the hours are estimated for a mixture of experts, whose recipe moves them most."""
+        """A warning if the hours are estimated for a mixture of experts, whose recipe changes them most."""
         train = self.request.workload.train
         measured = train is not None and train.throughput_tokens_per_s is not None
         if train is None or train.tokens_b is None or measured or not self.resolution.estimator.is_mixture:
@@ -84,7 +84,7 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         yield warning("mixture-of-experts", "workload.train.model", message, hint)
 
     def _beyond_published(self, candidate: TrainingCandidate) -> Iterator[Finding]:
-        """A batch that no published run of the model's size used, with the time and the dollars at the largest."""
+        """A warning for a batch above those of published runs of this size, with hours and dollars at the largest."""
         smaller = self.resolution.estimator.at_largest_batch
         largest = None if smaller is None else smaller.largest_batch
         if smaller is None or largest is None:
@@ -105,7 +105,7 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
 
     @cached_property
     def alternatives(self) -> tuple[Alternative, ...]:
-        """What else the job could run on, priced and not deployed; nothing for a cluster without a job."""
+        """Other hardware for the job, priced but not deployed; empty for a cluster without a job."""
         train, named = self.request.workload.train, self.request.target.instance_type
         kinds = self.request.target.kind
         if train is None or kinds is not None:
@@ -123,7 +123,7 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
 
     @property
     def params_b(self) -> float | None:
-        """Billions of parameters of the model, where there is one."""
+        """Billions of parameters of the model; None without a model."""
         train = self.request.workload.train
         if train is None or train.model is None:
             return None
@@ -151,7 +151,7 @@ def price_training(
 def _open_questions(
     best: Sequence[TrainingCandidate], resolution: Resolution, context: PricingContext
 ) -> Iterator[Finding]:
-    """What the plan leaves open and moves the hours of the best candidate most."""
+    """The undecided inputs of the plan that change the hours of the best candidate most."""
     train = context.request.workload.train
     if train is None or train.tokens_b is None or train.throughput_tokens_per_s is not None:
         return
@@ -167,7 +167,7 @@ def _candidates(resolution: Resolution, context: PricingContext, *, everything: 
         return training_candidate(place, work, context, place_findings(context.request, place, context.catalog))
 
     def longer(short: TrainingCandidate) -> Iterator[TrainingCandidate]:
-        """The same in the offering that holds the high estimate, where another one may be outlasted."""
+        """The candidate with an offering for the high estimate, if the job may outlast the shorter one."""
         if short.charge is not None and short.charge.outlasts >= LEAST_CHANCE and short.usd is not None:
             extended = training_candidate(short.place, short.work, context, short.against, longer=True)
             if extended.charge is not None and extended.charge.billed_hours > short.charge.billed_hours:

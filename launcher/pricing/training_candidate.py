@@ -23,17 +23,17 @@ from launcher.pricing.refusals import refusals
 from launcher.pricing.rest import OtherCosts
 
 RATE = Decimal("1e-10")
-"""A fee over its instance-hours is rounded to this."""
+"""The precision to which a fee per instance-hour is rounded."""
 UNUSED = "the rest of the commitment"
 """The line of a new commitment's hours that no job uses."""
 
 
 @record(slots=False)
 class TrainingCandidate:
-    """Machines for a job: a `Candidate`.
+    """Nodes for a job: a `Candidate`.
 
-    `charge` is None where no offering is long enough; `against` is what planning found against the place. `offered`
-    says what AWS offers or holds of it at this moment, where that was asked; `to_buy` is one that is still to be paid.
+    `charge` is None if no offering is long enough; `against` holds the findings of planning against the place.
+    `offered` describes the current offer or reservation of AWS, if Slipway queried it; `to_buy` means still unpaid.
     """
 
     place: Place
@@ -48,22 +48,22 @@ class TrainingCandidate:
 
     @property
     def accelerator(self) -> str:
-        """The name of its chip; "" for a type without one."""
+        """The name of the chip; "" for a type without one."""
         return self.work.accelerator or ""
 
     @property
     def hours(self) -> float:
-        """Wall hours of the job, expected."""
+        """Expected wall hours of the job."""
         return self.charge.hours if self.charge else self.work.hours.mid
 
     @property
     def priced(self) -> bool:
-        """Whether its compute has a price."""
+        """Whether the compute has a price."""
         return isinstance(self.offer.price, Price)
 
     @cached_property
     def size(self) -> JobSize:
-        """What the rest of the bill depends on."""
+        """The inputs of the non-compute lines."""
         around = self.charge.start_h + self.charge.tail_h if self.charge else boot_hours(self.work)
         return JobSize(
             hours=self.hours,
@@ -74,7 +74,7 @@ class TrainingCandidate:
 
     @property
     def losses_per_h(self) -> float:
-        """Machines that are lost and replaced, an hour of the job: to spot, and by failures of their own."""
+        """Nodes lost and replaced per hour of the job, by spot interruptions and by node failures."""
         taken = self.charge.spot.job.hazard if self.charge is not None and self.charge.spot is not None else 0.0
         return taken + self.work.node_failures_per_h
 
@@ -85,25 +85,25 @@ class TrainingCandidate:
 
     @property
     def interval_s(self) -> float | None:
-        """Seconds between checkpoints: the plan's, the one spot is priced at, or the one failures call for."""
+        """Seconds between checkpoints: the plan's, the one used for the spot price, or the best for the failures."""
         if self.charge is not None and self.charge.spot is not None:
             return self.charge.spot.interval_s
         return self.work.checkpoint_interval_s
 
     @property
     def failures(self) -> float:
-        """Failures of the program that are expected; lost machines, which no retry counts, are not among them."""
+        """Expected failures of the program; lost nodes are excluded, because retries do not count them."""
         return (self.work.failures_per_h - self.work.node_failures_per_h) * self.hours
 
     @property
     def retries(self) -> int:
-        """How often a failed job is tried again: as the plan says, or as often as a job of these hours needs."""
+        """The number of retries: the plan's, or the number that a job of these hours needs."""
         planned = self.context.request.run.retries
         return enough_retries(self.failures) if planned is None else planned
 
     @cached_property
     def rest(self) -> OtherCosts:
-        """The lines beside the compute, for a job of any size."""
+        """The non-compute lines, for a job of any size."""
         return self.context.bill.rest(self.place, self.work)
 
     @cached_property
@@ -113,7 +113,7 @@ class TrainingCandidate:
 
     @cached_property
     def usd(self) -> Decimal | None:
-        """The whole bill in the middle case; None when the compute is unpriced."""
+        """The total of the bill in the middle case; None when the compute is unpriced."""
         price = self.offer.price
         if not isinstance(price, Price) or self.charge is None:
             return None
@@ -122,7 +122,7 @@ class TrainingCandidate:
 
     @property
     def missing_usd(self) -> Decimal:
-        """What the lines without a price come to at the dearest prices of other regions; in no total."""
+        """The cost of the unpriced lines at the highest prices of other regions; not part of any total."""
         return self.rest.missing_usd(self.size)
 
     @property
@@ -132,12 +132,12 @@ class TrainingCandidate:
 
     @property
     def line_dates(self) -> Sequence[tuple[date, str]]:
-        """The dates of the prices beside the compute, with the names of their lines, the oldest first."""
+        """The dates of the non-compute prices, with the names of their lines, the oldest first."""
         return self.rest.summary(self.size).dates
 
     @cached_property
     def overrun(self) -> Overrun | None:
-        """How it is finished where an offering does not hold it; None where it is not an offering, or unpriced."""
+        """How a job that exceeds its offering finishes; None if the option has no offering, or is unpriced."""
         price, context = self.offer.price, self.context
         if self.charge is None or isinstance(price, Unpriced):
             return None
@@ -146,16 +146,16 @@ class TrainingCandidate:
 
     @cached_property
     def refusals(self) -> tuple[Finding, ...]:
-        """What makes it impossible, whatever it costs."""
+        """The findings that make the candidate impossible at any cost."""
         return (*refusals(self.place, self.work, self.charge, self.context), *self.against)
 
 
 def training_candidate(
     place: Place, work: Work, context: PricingContext, against: tuple[Finding, ...] = (), *, longer: bool = False
 ) -> TrainingCandidate:
-    """The candidate of one place; `against` is what keeps a cluster from being built there.
+    """The candidate of one place; `against` holds the findings that prevent a cluster there.
 
-    A `longer` one is of the offering that holds the high estimate.
+    `longer` sizes the offering by the high estimate.
     """
     priced = offer(place, context.request, context.catalog, context.rules.today)
     spot_hazard = context.hazard(place) if place.option is PurchaseOption.SPOT else None
@@ -183,7 +183,7 @@ def _with_fee(priced: Offer, place: Place, cost: Charge, context: PricingContext
 
 
 def _compute_lines(candidate: TrainingCandidate) -> tuple[CostComponent, ...]:
-    """The machines: their job hours and their start-up, or whole offerings."""
+    """The compute lines: job hours and start-up, or complete offerings."""
     place, price, cost = candidate.place, candidate.offer.price, candidate.charge
     if cost is None or isinstance(price, Unpriced):
         count = place.nodes if cost is None else cost.instances

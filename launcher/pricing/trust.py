@@ -1,4 +1,4 @@
-"""Doubts about the numbers of a candidate: their age, and newer information that could not be confirmed."""
+"""Doubts about the numbers of a candidate: their age, and newer unconfirmed information."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -14,13 +14,13 @@ from launcher.pricing.candidate import Candidate
 from launcher.pricing.gate import age_findings
 
 LEAST_SHARE = Decimal("0.1")
-"""Of on demand: spot has been that cheap, and seldom; a choice of this project."""
+"""Share of on demand below which a spot price is doubtful: prices that low are rare; a choice of this project."""
 DOUBTFUL_PRICE = frozenset({"contradicted-price", "fallen-price", "odd-spot-price"})
-"""Codes of the findings that say the price in use may not hold."""
+"""Codes of the findings that mean that the price in use may not hold."""
 
 
 def market_findings(candidate: Candidate) -> Iterator[Finding]:
-    """A warning where a price of spot is not one of an open market."""
+    """A warning if a spot price does not come from an open market."""
     price, place = candidate.offer.price, candidate.place
     if isinstance(price, Price) and price.market is not Market.OPEN:
         message = f"{place.az_id or place.region} shows no spot market for {place.instance_type}"
@@ -28,7 +28,7 @@ def market_findings(candidate: Candidate) -> Iterator[Finding]:
 
 
 def trust_findings(candidate: Candidate) -> Iterator[Finding]:
-    """A warning for each thing that makes a candidate's numbers doubtful."""
+    """A warning for each reason to doubt a candidate's numbers."""
     price, context = candidate.offer.price, candidate.context
     yield from age_findings(price, rests_on(candidate.place), context.rules)
     refresh = context.rules.changes.refresh
@@ -45,7 +45,7 @@ def trust_findings(candidate: Candidate) -> Iterator[Finding]:
 
 
 def contradiction(candidate: Candidate) -> str:
-    """A newer unverified row beside the price in use, in words; "" where there is none, or the price is the user's."""
+    """A newer unverified row next to the price in use, in words; "" without one, or if the price is the user's."""
     price, place, context = candidate.offer.price, candidate.place, candidate.context
     key = candidate.offer.key
     if not isinstance(price, Price) or key is None:
@@ -59,7 +59,7 @@ def contradiction(candidate: Candidate) -> str:
 
 
 def _fallen(price: Price | Unpriced) -> Iterator[Finding]:
-    """A price of the cache that is far below the one before it."""
+    """A warning if a cached price is far below its predecessor."""
     notes = price.note.split("; ") if isinstance(price, Price) else ()
     for note in notes:
         if note.startswith(FALL_NOTE):
@@ -79,7 +79,7 @@ def _odd_spot(candidate: Candidate) -> Iterator[Finding]:
 
 
 def _old_lines(candidate: Candidate, today: date, refresh: str) -> Iterator[Finding]:
-    """One warning for all lines beside the compute whose prices are past their time."""
+    """One warning for all non-compute lines whose prices are too old."""
     last = today - timedelta(days=ALLOWED_BILL_DAYS)
     old = list(takewhile(lambda line: line[0] < last, candidate.line_dates))
     if old:

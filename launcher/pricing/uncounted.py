@@ -1,4 +1,4 @@
-"""What a quote leaves out, and what AWS rounds up; every quote lists it."""
+"""The costs that a quote leaves out, and the amounts that AWS rounds up; every quote lists them."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -12,7 +12,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.target import target_of
 
 LEAST_BILLED_S = 60
-"""Seconds that EC2 bills a Linux instance at the least; by the second after that (EC2 price page, from memory)."""
+"""Minimum seconds that EC2 bills a Linux instance; by the second after that (EC2 price page, from memory)."""
 NOT_COUNTED = "not counted"
 UNKNOWN_WAIT = (
     "the Spot Advisor's bands, notices and placement scores say how often and how likely, never how long; "
@@ -23,13 +23,13 @@ UNKNOWN_WAIT = (
 def uncounted_assumptions(
     place: Place, request: PlanRequest, catalog: Catalog, usd: UsdRange | None
 ) -> tuple[Assumption, ...]:
-    """Taxes, the support plan, the least that is billed, and on spot the wait for capacity.
+    """Taxes, the support plan, the minimum billing, and on spot the wait for capacity.
 
     Args:
-        place: where and how.
-        request: the plan, which may say what the account's support plan takes.
-        catalog: the rate of a support plan where the request has none.
-        usd: the total that the support plan takes its share of; None without one.
+        place: the place.
+        request: the plan, which may state the percentage of the account's support plan.
+        catalog: has the rate of a support plan if the request has none.
+        usd: the total to which the support percentage applies; None without one.
     """
     lines = [
         Assumption(
@@ -54,7 +54,7 @@ def uncounted_assumptions(
 
 
 def _support(place: Place, request: PlanRequest, catalog: Catalog, usd: UsdRange | None) -> Assumption:
-    """What the support plan takes of the total: dollars beside it at the plan file's rate, or the rate of a plan."""
+    """The cost of the support plan: dollars outside the total at the plan file's rate, or a support plan's rate."""
     percent = request.purchase.support_percent
     if percent is None:
         return Assumption(name="AWS Support", value=NOT_COUNTED, unit="", source=_cheapest(place, catalog))
@@ -69,7 +69,7 @@ def _support(place: Place, request: PlanRequest, catalog: Catalog, usd: UsdRange
 
 
 def _cheapest(place: Place, catalog: Catalog) -> str:
-    """What the cheapest paid plan takes, as far as it is known."""
+    """The known rate of the cheapest paid support plan, in words."""
     rate = catalog.bill_item("support.business-rate", place.region)
     least = catalog.bill_item("support.business-minimum", place.region)
     if not isinstance(rate, Price) or not isinstance(least, Price):
@@ -81,7 +81,7 @@ def _cheapest(place: Place, catalog: Catalog) -> str:
 
 
 def unpriced_lines(missing: Sequence[CostComponent]) -> Iterator[Finding]:
-    """One warning for all lines beside the compute that have no price; the bill gives the reason of each."""
+    """One warning for all non-compute lines without a price; the bill gives the reason of each."""
     if len(missing) == 1:
         yield warning("unpriced-line", "", f"{missing[0].name}: {missing[0].unpriced}; the total is incomplete")
     elif missing:

@@ -1,4 +1,4 @@
-"""The recommendation between GPU and Trainium: what to do, why, and what would change it."""
+"""The recommendation between GPU and Trainium: the action, the reasons, and the changes that would flip it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -21,7 +21,7 @@ HOURS_A_WEEK = 168.0
 
 
 class Choice(StrEnum):
-    """What to do."""
+    """The recommended action."""
 
     GPU = "gpu"
     TRAINIUM = "trainium"
@@ -32,7 +32,7 @@ class Choice(StrEnum):
 
 @record
 class Verdict:
-    """A choice in a sentence, the reasons for it, and what would flip it. Nothing else is decided by it."""
+    """A choice in a sentence, the reasons for it, and the changes that would flip it. It decides nothing else."""
 
     choice: StrEnum
     text: str
@@ -49,15 +49,15 @@ def recommend(
     *,
     measured: bool = False,
 ) -> Verdict:
-    """The verdict of a job that both kinds of machine can do at a known price.
+    """The verdict of a job that GPU and Trainium can both run at a known price.
 
     Args:
         request: the plan, for its deadline.
         train: the workload.
-        port: the arithmetic of the port.
-        stack: what the chip of the Trainium candidate is trained with, None where nothing is known of it.
-        run_h: hours of one run there.
-        measured: both sides' rates rest on one's own measurements of such a job.
+        port: the calculation of the port.
+        stack: the training software of the Trainium candidate's chip, None if unknown.
+        run_h: hours of one run on Trainium.
+        measured: whether both sides' rates rest on the user's own measurements of such a job.
     """
     rules = tuple(_rules(request, train, port, run_h))
     hard = [rule for rule in rules if rule.hard]
@@ -98,19 +98,19 @@ def recommend(
 
 
 def _caveat(stack: TrainingStack | None) -> tuple[str, ...]:
-    """What is to be said of the software, whatever the arithmetic says."""
+    """The caveat about the software, independent of the calculation."""
     return () if stack is None else (stack.caveat,)
 
 
 def ending(verdict: Verdict, chosen: Mapping[Any, Quote | None], more: Iterable[str] = ()) -> Verdict:
-    """The verdict, up to the date when what it chooses is withdrawn; `more` would change it too."""
+    """The verdict, with the date on which the chosen option is withdrawn; `more` adds changes that would flip it."""
     quoted = chosen.get(verdict.choice)
     ends = () if quoted is None else quoted.ends
     return replace(verdict, text=until(verdict.text, ends), flips=(*verdict.flips, *more, *end_flips(ends)))
 
 
 def one_sided(choice: Choice, text: str, rules: tuple[Rule, ...] = ()) -> Verdict:
-    """The verdict of a job that only one kind of machine can do at a known price, or neither."""
+    """The verdict of a job that only one of GPU and Trainium can run at a known price, or neither."""
     return Verdict(
         choice=choice, text=text, reasons=tuple(rule.reason for rule in rules), flips=tuple(rule.flip for rule in rules)
     )
@@ -140,7 +140,7 @@ def _money(port: Port) -> str:
 
 
 def _difference(port: Port) -> str:
-    """How far the totals lie apart."""
+    """The difference between the totals, in words."""
     side = "less" if port.saving_usd > 0 else "more"
     return f"Trainium would cost ${abs(port.saving_usd):,.0f} {side} over all runs"
 
@@ -157,7 +157,7 @@ def _why_not(port: Port) -> str:
 
 
 def _price_flips(port: Port) -> Iterator[str]:
-    """What would turn the arithmetic round."""
+    """The prices and run counts that would flip the verdict."""
     if not port.pays and port.break_even_run is not None:
         yield f"{port.break_even_run:,} runs or more"
     elif port.pays and port.break_even_run is not None and port.break_even_run > 1:

@@ -6,11 +6,11 @@ from launcher.model.bill import BilledRun, ComparedLine, Unquoted
 from launcher.records.codec import Json, picked, plain
 
 BILLED = "billed.json"
-"""What AWS billed for a run, in its folder, once somebody has asked."""
+"""The file in a run's folder with AWS's bill of the run, once the user has requested it."""
 
 
 def billed_document(billed: BilledRun) -> Json:
-    """A bill beside its quote."""
+    """A bill compared with its quote."""
     return {
         "schema": "slipway.billed/1",
         **picked(billed, "as_of source"),

@@ -1,8 +1,8 @@
-"""Rows of a bill out of an export of AWS's: CUR 2.0, the older Cost and Usage Report, and FOCUS.
+"""Rows of a bill from an AWS export: CUR 2.0, the older Cost and Usage Report, and FOCUS.
 
 Columns: AWS Data Exports user guide, table COST_AND_USAGE_REPORT; the older report has the same ones, spelt
-lineItem/UsageType; FOCUS 1.0 and 1.2, section 2, with the columns that AWS adds (x_ServiceCode, x_UsageType). What
-spreads a fee is FOCUS's EffectiveCost, and for CUR the rule of AWS's query library for amortised cost.
+lineItem/UsageType; FOCUS 1.0 and 1.2, section 2, with the columns that AWS adds (x_ServiceCode, x_UsageType). Fees are
+spread by FOCUS's EffectiveCost, and for CUR by the rule of AWS's query library for amortised cost.
 """
 
 import csv
@@ -31,7 +31,7 @@ CUR_KINDS: Mapping[str, ChargeKind] = {
     "Credit": ChargeKind.CREDIT,
     "Tax": ChargeKind.TAX,
 }
-"""LineItemType of the Cost and Usage Report; what is not here is a fee."""
+"""LineItemType of the Cost and Usage Report; all other types are fees."""
 FOCUS_KINDS: Mapping[str, ChargeKind] = {
     "Usage": ChargeKind.USAGE,
     "Purchase": ChargeKind.FEE,
@@ -41,16 +41,16 @@ FOCUS_KINDS: Mapping[str, ChargeKind] = {
 }
 """ChargeCategory of FOCUS 1.0."""
 IDS = ("line_item_resource_id", "resource_id", "capacity_reservation_id", "reservation_reservation_a_r_n")
-"""Columns that may name what a fee was paid for; which of them AWS fills for a Capacity Block is not confirmed."""
+"""Columns that may name the resource of a fee; which of them AWS fills for a Capacity Block is not confirmed."""
 Cells = Mapping[str, str]
 
 
 @dataclass(slots=True, kw_only=True)
 class RowReader:
-    """Reads the rows of one tag out of export files.
+    """Reads the rows of one tag from export files.
 
-    `resources` are ids whose fees count whatever they are tagged with and whenever they were paid: a reservation, a
-    training plan. Afterwards `read` is how many rows there were, and `knows_tag` whether any file has a place for it.
+    `resources` are ids whose fees count regardless of tags and payment dates: a reservation, a training plan.
+    Afterwards `read` is the number of rows read, and `knows_tag` whether any file has a column for the tag.
     """
 
     tag: tuple[str, str]
@@ -61,14 +61,14 @@ class RowReader:
     _key: str = field(init=False)
 
     def __post_init__(self) -> None:
-        """The tag's key as exports spell it."""
+        """Set the tag's key to its spelling in exports."""
         self._key = _plain(self.tag[0])
 
     def rows(self, lines: Iterable[str], name: str) -> Iterator[BilledRow]:
         """The rows of a file that carry the tag, or are the fee of one of the resources.
 
         Raises:
-            UnreadableInputError: it is no export, or a cell of it cannot be read.
+            UnreadableInputError: the file is no export, or has an unreadable cell.
         """
         try:
             table = csv.reader(lines)
@@ -222,7 +222,7 @@ def _moment(text: str, name: str) -> datetime:
 
 
 def _snake(name: str) -> str:
-    """A column's name as CUR 2.0 spells it.
+    """A column's name in the spelling of CUR 2.0.
 
     >>> _snake("lineItem/UsageStartDate"), _snake("reservation/ReservationARN"), _snake("x_UsageType")
     ('line_item_usage_start_date', 'reservation_reservation_a_r_n', 'x_usage_type')
@@ -234,7 +234,7 @@ def _snake(name: str) -> str:
 
 
 def _plain(key: str) -> str:
-    """A tag's key without what exports do to it.
+    """A tag's key without the changes that exports make.
 
     >>> _plain("slipway:cluster"), _plain("user_slipway_cluster"), _plain("user:slipway:cluster")
     ('slipway_cluster', 'slipway_cluster', 'slipway_cluster')

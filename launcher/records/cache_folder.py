@@ -5,12 +5,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 PRICED_BY = ("", "_EC2", "_PRICING", "_SAVINGSPLANS", "_SAGEMAKER")
-"""Ends of AWS_ENDPOINT_URL: of every service, and of those that are asked for prices."""
+"""Suffixes of AWS_ENDPOINT_URL: for all services, and for the services with prices."""
 OF_AWS = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
 
 
 def own_folder(environment: Mapping[str, str]) -> Path:
-    """Where Slipway keeps what is a person's own, whatever AWS they ask; it need not exist.
+    """The folder of the user's own data, independent of the AWS endpoint; it may not exist.
 
     >>> str(own_folder({"HOME": "/home/me", "AWS_ENDPOINT_URL": "http://127.0.0.1:5000"}))
     '/home/me/.cache/slipway'
@@ -22,9 +22,9 @@ def own_folder(environment: Mapping[str, str]) -> Path:
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Where the cache of an environment is: $XDG_CACHE_HOME or ~/.cache, then slipway/prices; it need not exist.
+    """The price cache folder of an environment: $XDG_CACHE_HOME or ~/.cache, then slipway/prices; it may not exist.
 
-    What an endpoint that is not AWS's says (AWS_ENDPOINT_URL) is kept apart, and is never taken for AWS's prices.
+    Prices from an endpoint that is not AWS's (AWS_ENDPOINT_URL) are stored separately, and never count as AWS's prices.
 
     >>> str(cache_folder({"XDG_CACHE_HOME": "/var/cache/me"})), str(cache_folder({"HOME": "/home/me"}))
     ('/var/cache/me/slipway/prices', '/home/me/.cache/slipway/prices')

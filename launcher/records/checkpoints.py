@@ -8,13 +8,13 @@ from launcher.model.record import record
 class Checkpoint:
     """One step of a store.
 
-    `form` is "agent" or "dcp", None where it cannot be told. `files` is what it is made of: with a hash each in the
-    agent's form, in PyTorch's by size alone (their `sha256` is empty and `bytes` what is there). `reason` says why it
-    is not whole, None when it is; `marks` are the keys that say that it is. `bytes` is what it occupies by itself; an
-    unchanged file lies with an earlier step. `layout` is the framework's (`checkpoint.layout`), None where an agent
-    did not write it; `unit` is what `step` counts: step, epoch, save. `shared` says
-    that the step holds whole checkpoints of several layouts, of which this is the one written last, or one that only a
-    later version of Slipway can read. `superseded`: it is known to expire, but for what newer ones share with it.
+    `form` is "agent" or "dcp", None if unknown. `files` are its files: in the agent's form each with a hash, in
+    PyTorch's only with a size (`sha256` is empty, and `bytes` the stored size). `reason` is why it is incomplete, None
+    if it is complete; `marks` are the keys that mark it as complete. `bytes` is its own size, because an unchanged file
+    is stored with an earlier step. `layout` is the framework's (`checkpoint.layout`), None if an agent did not write
+    it; `unit` is the unit of `step`: step, epoch, save. `shared` means that the step
+    holds complete checkpoints of several layouts, of which this one was written last, or one that only a
+    later version of Slipway can read. `superseded`: it is known to expire, except files shared with newer ones.
     """
 
     step: int
@@ -34,10 +34,10 @@ class Checkpoint:
 
     @property
     def whole(self) -> bool:
-        """Whether it can be restored, judged by names and sizes."""
+        """Whether the checkpoint can be restored, judged by names and sizes."""
         return self.reason is None
 
     @property
     def needs(self) -> frozenset[str]:
-        """The keys without which it would not be whole."""
+        """The keys that the checkpoint needs to be complete."""
         return frozenset({*self.marks, *(file.key for file in self.files)})

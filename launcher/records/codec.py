@@ -1,4 +1,4 @@
-"""Values of the model as the JSON of the contract, by one rule for all of them."""
+"""Values of the model as the contract's JSON, by one rule for all of them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -12,7 +12,7 @@ from typing import Any
 
 Json = dict[str, Any]
 Keys = Mapping[type, str]
-"""The keys of an object of a type, separated by blanks, where they are not its fields: "key" or "key=attribute"."""
+"""The keys of an object of a type, separated by blanks, if they differ from its fields: "key" or "key=attribute"."""
 Getters = tuple[tuple[str, Callable[[Any], Any]], ...]
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 
@@ -20,10 +20,10 @@ _PLAIN = frozenset((str, int, float, bool, type(None)))
 def plain(value: Any, keys: Keys | None = None) -> Any:
     """A value as JSON: records by their fields, dollars as text, enums by their values, times in ISO form.
 
-    `keys`: the objects that have other keys than the fields of their records.
+    `keys`: the objects whose keys differ from the fields of their records.
 
     Raises:
-        TypeError: a value has no form in JSON.
+        TypeError: a value has no JSON form.
 
     >>> plain({"usd": Decimal("55.0400"), "on": date(2026, 11, 23), "names": ("a", "b")})
     {'usd': '55.04', 'on': '2026-11-23', 'names': ['a', 'b']}
@@ -42,7 +42,7 @@ def picked(value: Any, names: str) -> Json:
 
 
 def json_of(values: Mapping[str, Any], keys: Keys | None = None) -> Json:
-    """An object of the contract, whose values are made plain."""
+    """An object of the contract, with values converted to JSON."""
     return {key: plain(value, keys) for key, value in values.items()}
 
 
@@ -83,7 +83,7 @@ def named(rows: Iterable[Sequence[Any]], *names: str) -> list[Json]:
 
 
 def money(amount: Decimal | None) -> str | None:
-    """Dollars as the contract writes them: a plain decimal string without an exponent.
+    """Dollars in the contract's format: a plain decimal string without an exponent.
 
     >>> money(Decimal("55.0400")), money(Decimal("1E+3")), money(Decimal("0.00"))
     ('55.04', '1000', '0')
@@ -103,4 +103,4 @@ _WRITERS: tuple[tuple[type, Callable[[Any, Keys | None], Any]], ...] = (
     (list, lambda value, keys: [plain(item, keys) for item in value]),
     (tuple, lambda value, keys: [plain(item, keys) for item in value]),
 )
-"""Of values that are no records; a datetime is a date, and writes its own form."""
+"""Writers of values that are no records; a datetime is a date, and writes its own form."""

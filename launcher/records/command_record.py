@@ -1,4 +1,4 @@
-"""The command that made a run folder, and how it ended; a killed command leaves only this record."""
+"""The command that created a run folder, and its result; a killed command leaves only this record."""
 
 import os
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _SANDBOX = " --sandbox"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRecord:
-    """One command: its words, its process on this machine, and how it ended, None while nobody has said."""
+    """One command: its words, its local process id, and its result, None if not recorded yet."""
 
     command: str
     pid: int
@@ -26,12 +26,12 @@ class CommandRecord:
 
     @property
     def sandbox(self) -> bool:
-        """Whether it went to a sandbox: nothing of it is in an account."""
+        """Whether the command used a sandbox: it has no resources in an account."""
         return self.command.endswith(_SANDBOX)
 
     @property
     def state(self) -> str:
-        """How it ended; "running" while its process is there, "killed" where that is gone without a word."""
+        """The result of the command; "running" while its process exists, "killed" if it ended without a result."""
         if self.ended is not None:
             return self.ended
         return RUNNING if _is_there(self.pid) else KILLED
@@ -39,13 +39,13 @@ class CommandRecord:
 
 @contextmanager
 def recorded_command(folder: RunFolder, command: str, *, sandbox: bool = False, done: str) -> Iterator[None]:
-    """A block whose beginning and end stand in a run folder.
+    """A block whose start and end are recorded in a run folder.
 
     Args:
         folder: the run folder.
-        command: what was typed, without its file and options: "deploy".
-        sandbox: whether it goes to a sandbox, which is noted with it: "deploy --sandbox".
-        done: what it is to be called when it has ended well.
+        command: the typed command, without its file and options: "deploy".
+        sandbox: whether it uses a sandbox, which is recorded with it: "deploy --sandbox".
+        done: the recorded result after success.
     """
     typed = command + _SANDBOX if sandbox else command
     facts = {"command": typed, "pid": os.getpid(), "started_at": datetime.now(UTC).isoformat()}
@@ -66,7 +66,7 @@ def recorded_command(folder: RunFolder, command: str, *, sandbox: bool = False, 
 
 
 def read_command(folder: RunFolder) -> CommandRecord | None:
-    """The command of a run folder; None for one that no command has noted itself in."""
+    """The command of a run folder; None if no command was recorded."""
     if not (folder.path / FILE).is_file():
         return None
     document = folder.read_json(FILE)
@@ -77,13 +77,13 @@ def read_command(folder: RunFolder) -> CommandRecord | None:
 
 
 def goes_on(folder: RunFolder) -> bool:
-    """Whether the command that made a run folder is running on this computer."""
+    """Whether the command that created a run folder is running on this computer."""
     record = read_command(folder)
     return record is not None and record.state == RUNNING
 
 
 def _is_there(pid: int) -> bool:
-    """Whether a process of this machine is there, and is no remains that wait for their parent."""
+    """Whether a local process exists and is not a zombie."""
     if pid <= 0:
         return False
     try:

@@ -1,4 +1,4 @@
-"""A lock: one deployment of a name at a time from a folder. It ends with its process."""
+"""A lock: one deployment of a name at a time from a folder. The lock ends with its process."""
 
 import fcntl
 import getpass
@@ -17,13 +17,13 @@ from launcher.records.run_folder import RUNS
 
 @contextmanager
 def deploying(root: Path, cluster: str, region: str) -> Iterator[None]:
-    """Hold the name of a cluster or endpoint in a region, as long as the block lasts.
+    """Lock the name of a cluster or endpoint in a region for the duration of the block.
 
-    The kernel gives the lock back when its process ends, however it does: none is left behind. Deployments from another
-    `root` or another machine are not seen.
+    The kernel releases the lock when its process ends in any way, so no lock remains. Deployments from another
+    `root` or another computer are not detected.
 
     Raises:
-        ImpossibleError: another process holds it, and which.
+        ImpossibleError: another process holds the lock; the message names the process.
     """
     folder = root / RUNS.parent / "locks"
     try:

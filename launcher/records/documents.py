@@ -1,4 +1,4 @@
-"""The JSON objects of the contract, from the model's values."""
+"""The contract's JSON objects, from the model's values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +29,7 @@ FORMS: Keys = {
 }
 """The keys of the objects of a quote."""
 USED = "hours=actual_hours usd_at_quoted_rate usd_used usd_unused billable"
-"""Of a report, what the run used."""
+"""The used hours and dollars of a report."""
 ESTIMATE = (
     "tokens_per_s_range=tokens_per_s measured basis source tensor_parallel=layout.tensor_parallel "
     "copies_per_instance=layout.copies batch_size=layout.batch sequence_length=layout.sequence"
@@ -111,7 +111,7 @@ def _serving(outlook: ServingOutlook | None) -> Json | None:
 
 
 def error_document(problem: SlipwayError) -> Json:
-    """slipway.error/1; `line` and `column` of a finding are where its path is in the plan file, null if not known."""
+    """slipway.error/1; `line` and `column` of a finding are its path's position in the plan file, null if unknown."""
     return {"schema": "slipway.error/1", **picked(problem, "exit_code message hint findings")}
 
 
@@ -134,14 +134,14 @@ def report_document(report: Report) -> Json:
 
 
 def stopped_document(budget_stop: BudgetStop | None) -> Json | None:
-    """That the budget ended a job, what it kept, and how to go on."""
+    """The stop of a job by the budget: the reason, the stored checkpoint, and the next step."""
     if budget_stop is None:
         return None
     return picked(budget_stop, "reason checkpoint_step next")
 
 
 def stored_document(stored_checkpoints: StoredCheckpoints | None) -> Json:
-    """What a job has stored of its checkpoints; null where it was to store none."""
+    """The checkpoints that a job stored; null if it should store none."""
     return {
         "checkpoints_stored": stored_checkpoints.count if stored_checkpoints is not None else None,
         "layout": stored_checkpoints.layout if stored_checkpoints is not None else None,
@@ -150,7 +150,7 @@ def stored_document(stored_checkpoints: StoredCheckpoints | None) -> Json:
 
 
 def _stored(data: Mapping[str, Any]) -> StoredCheckpoints | None:
-    """The checkpoints of a report; reports of earlier versions name none."""
+    """The checkpoints of a report; reports of earlier versions have none."""
     if data.get("checkpoints_stored") is None:
         return None
     return read(
@@ -173,10 +173,10 @@ _REPORT: dict[str, Any] = {
 
 
 def parse_rates(rates: Any) -> RunRates:
-    """How the lines of a quote grow, read back; a quote of an endpoint, and of an earlier version, does not say it.
+    """The growth rates of a quote's lines, read back; quotes of endpoints and of earlier versions have none.
 
     Raises:
-        ValueError: it has another form.
+        ValueError: the rates have another form.
     """
     return NO_RATES if rates is None else read(RunRates, rates, "rates", whole=True)
 
@@ -185,7 +185,7 @@ _PRICED: dict[str, Any] = {"usd": ({"mid": str}, None), "usd_per_hour": (str, No
 
 
 def parse_cost(quote: Mapping[str, Any]) -> RunCost | None:
-    """What a run costs by a quote document; None without a total."""
+    """The cost of a run by a quote document; None without a total."""
     hold(quote, _PRICED)
     usd = None if quote["usd"] is None else amount(quote["usd"]["mid"])
     return run_cost(usd, quote["hours"]["mid"], amount(quote["usd_per_hour"]), parse_rates(quote.get("rates")))
@@ -195,7 +195,7 @@ def stored_report(folder: RunFolder) -> Report:
     """The report of a run.
 
     Raises:
-        UnreadableInputError: the folder has none, or its file is not a report.
+        UnreadableInputError: the folder has no report, or the file is not a report.
     """
     document = folder.read_json("report.json")
     try:
@@ -208,7 +208,7 @@ def parse_report(document: Mapping[str, Any]) -> Report:
     """A report read back from its JSON.
 
     Raises:
-        UnreadableInputError: it is not a report.
+        UnreadableInputError: the document is not a report.
     """
     try:
         hold(document, _REPORT)
@@ -240,7 +240,7 @@ def parse_report(document: Mapping[str, Any]) -> Report:
 
 
 def _billable(actual: Mapping[str, Any] | None) -> BillableTime | None:
-    """What a service bills, read back; reports of earlier versions have none."""
+    """The billed time of a service, read back; reports of earlier versions have none."""
     billable = (actual or {}).get("billable")
     if billable is None:
         return None

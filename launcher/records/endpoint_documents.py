@@ -1,4 +1,4 @@
-"""The endpoint of a report, and one answer of it, in JSON and back."""
+"""The endpoint of a report, and one of its answers, to JSON and back."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from launcher.records.codec import Json, picked
 
 
 def answer(reply: Reply) -> Json:
-    """One answer; times in milliseconds, null where an answer has no such time."""
+    """One answer; times in milliseconds, null if the answer has no such time."""
     return {
         **picked(reply, "kind input_tokens output_tokens"),
         "ttft_ms": round(1000 * reply.first_s, 1) if reply.first_s is not None else None,
@@ -31,7 +31,7 @@ def answer_document(endpoint: ServedEndpoint, state: EndpointState, reply: Reply
 
 
 def endpoint(report: EndpointReport | None) -> Json | None:
-    """The endpoint of a report; null for a run that has none."""
+    """The endpoint of a report; null for a run without one."""
     if report is None:
         return None
     return {
@@ -63,7 +63,7 @@ def parse_endpoint(document: Mapping[str, Any] | None) -> EndpointReport | None:
     """The endpoint of a report read back.
 
     Raises:
-        KeyError, ValueError: it is none.
+        KeyError, ValueError: the document is not an endpoint.
     """
     if document is None:
         return None

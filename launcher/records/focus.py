@@ -1,9 +1,9 @@
 """Runs of the ledger as rows of FOCUS 1.0, the FinOps Open Cost and Usage Specification.
 
-Columns and allowed values: FinOps-Open-Cost-and-Usage-Spec/FOCUS_Spec 1.0; held by focus-validator 1.0.0 in the tests.
-That release of the validator asks for five columns under the names they had in FOCUS 0.5 (`OLD_NAMES`): they are at
-the end, with the same values. A run that reaches over the end of a month is a row in each, since a row belongs to one
-billing period. A run of the sandbox cost nothing, and its row says so.
+Columns and allowed values: FinOps-Open-Cost-and-Usage-Spec/FOCUS_Spec 1.0; the tests check them with focus-validator
+1.0.0. That release of the validator requires five columns under their FOCUS 0.5 names (`OLD_NAMES`): they are at the
+end, with the same values. A run that spans several months has one row in each, because a row belongs to one billing
+period. A sandbox run has cost zero, and its row shows this.
 """
 
 import csv
@@ -34,7 +34,7 @@ OLD_NAMES = {
     "Publisher": "PublisherName",
     "ResourceID": "ResourceId",
 }
-"""What focus-validator 1.0.0 calls a column, and its name in FOCUS 1.0."""
+"""Column names of focus-validator 1.0.0, with their names in FOCUS 1.0."""
 OWN = ("x_Run", "x_Status", "x_CostBasis", "x_Tokens", "x_Simulated")
 """Slipway's own columns; `x_CostBasis` is billed, quoted-rate or simulated."""
 AWS, ISSUER = "AWS", "Amazon Web Services, Inc."
@@ -47,15 +47,15 @@ _CATEGORIES: Mapping[str, str] = {
     PurchaseOption.SAVINGS_PLAN: "Committed",
     PurchaseOption.RESERVED: "Committed",
 }
-"""PricingCategory of a purchase option; what is left (blocks, training plans) is Other."""
+"""PricingCategory of a purchase option; all others (blocks, training plans) are Other."""
 _BELOW_LIST = {category_name for category_name, category in _CATEGORIES.items() if category != "Standard"}
-"""Sold below AWS's published list; a block has a list price of its own."""
+"""Options sold below AWS's published list; a block has its own list price."""
 
 
 def focus_csv(entries: Iterable[LedgerEntry]) -> str:
-    """A CSV file: a line of names, a line for each month of each run that used machines, and what none used of a fee.
+    """A CSV file: a header, a line for each month of each run that used nodes, and the unused parts of fees.
 
-    Runs whose dollars are not known are left out: FOCUS has no row without a cost.
+    Runs with unknown dollars are left out: FOCUS has no row without a cost.
     """
     text = io.StringIO()
     writer = csv.DictWriter(text, [*COLUMNS, *OLD_NAMES, *OWN], lineterminator="\n")
@@ -68,7 +68,7 @@ def focus_csv(entries: Iterable[LedgerEntry]) -> str:
 
 
 def _unused(entries: Iterable[LedgerEntry]) -> Iterator[LedgerEntry]:
-    """What no run used of prepaid capacity, from its first run to its last; a bill of a run may hold the fee itself."""
+    """Prepaid capacity that no run used, from its first run to its last; a run's bill may include the fee itself."""
     for use in reservations(entries):
         first = use.runs[0]
         ends = [run.ended_at for run in use.runs if run.ended_at is not None]
@@ -117,7 +117,7 @@ def _next_month(moment: datetime) -> datetime:
 
 
 def _row(entry: LedgerEntry, begin: datetime, end: datetime, share: Decimal) -> dict[str, str]:
-    """One month of a run; `share` is how much of its time lies in it."""
+    """One month of a run; `share` is the fraction of its time in this month."""
     hours = (Decimal(repr(entry.hours)) * entry.nodes * share).quantize(LEAST)
     usd = ((entry.usd or Decimal(0)) * share).quantize(LEAST)
     price = usd / hours if hours else Decimal(0)
@@ -170,7 +170,7 @@ def _row(entry: LedgerEntry, begin: datetime, end: datetime, share: Decimal) -> 
 
 
 def _discount(entry: LedgerEntry) -> Decimal:
-    """How far a run's machines are below AWS's list, which is on demand for spot and commitments too."""
+    """The discount of a run's nodes against AWS's list, which is on demand for spot and commitments too."""
     rate, listed = entry.usd_per_hour, entry.shared.list_usd_per_hour
     if entry.simulated or entry.option not in _BELOW_LIST or rate is None or listed is None:
         return Decimal(0)
@@ -178,7 +178,7 @@ def _discount(entry: LedgerEntry) -> Decimal:
 
 
 def _text(amount: Decimal) -> str:
-    """A number with its point: readers tell a column's type by its look."""
+    """A number with a decimal point, because readers infer a column's type from its format."""
     return f"{amount.quantize(LEAST):f}"
 
 

@@ -1,4 +1,4 @@
-"""The JSON Schema of what `codec.plain` writes, read off type hints by the same rules."""
+"""The JSON Schema of `codec.plain`'s output, derived from type hints by the same rules."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 from launcher.records.codec import Keys
 
 Shape = dict[str, Any]
-"""The keys of an object and the type hint of each; a shape may stand for a hint."""
+"""The keys of an object and the type hint of each; a value may be another shape instead of a hint."""
 MONEY = {"type": "string", "pattern": r"^-?\d+(\.\d+)?$"}
 _SIMPLE: Mapping[Any, dict[str, Any]] = {
     Decimal: MONEY,
@@ -32,7 +32,7 @@ _SIMPLE: Mapping[Any, dict[str, Any]] = {
 
 
 class Some(NamedTuple):
-    """A shape of which a document may lack keys."""
+    """A shape whose documents may lack the optional keys."""
 
     shape: Shape
     optional: Shape
@@ -45,7 +45,7 @@ def picked_shape(owner: type, names: str) -> Shape:
 
 
 def document_schema(name: str, shape: Any, forms: Keys) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a document of the contract: `name` is what its key `schema` says."""
+    """The JSON Schema (draft 2020-12) of a document of the contract: `name` is the value of its key `schema`."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:{name.replace('.', ':').replace('/', ':')}",
@@ -55,7 +55,7 @@ def document_schema(name: str, shape: Any, forms: Keys) -> dict[str, Any]:
 
 
 def _of(shape: Any, forms: Keys) -> dict[str, Any]:
-    """The schema of a shape: an object, a list of one kind, one of several, or what a type hint says."""
+    """The schema of a shape: an object, a list of one kind, one of several, or a type hint."""
     if isinstance(shape, dict):
         return _object(shape, forms)
     if isinstance(shape, Some):
@@ -98,7 +98,7 @@ def _type(hint: type, forms: Keys) -> dict[str, Any]:
 
 
 def _described(owner: type) -> dict[str, str]:
-    """The docstring of a class as a description; nothing for a class without one, which Python writes then."""
+    """The docstring of a class as a description; empty for a class without one, for which Python generates a text."""
     text = " ".join((owner.__doc__ or "").split())
     return {} if not text or text.startswith(f"{owner.__name__}(") else {"description": text}
 

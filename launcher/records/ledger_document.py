@@ -15,15 +15,15 @@ KEYS = (
 
 
 def entry_document(entry: LedgerEntry) -> Json:
-    """One run as JSON: everything that it says of itself, and nothing that follows from that."""
+    """One run as JSON: all its own fields, without derived values."""
     return {"schema": ENTRY, **picked(entry, KEYS), "shared": shared_document(entry.shared)}
 
 
 def parse_entry(document: Any) -> LedgerEntry:
-    """One run read back, which somebody else may have written.
+    """One run read back, possibly written by another user.
 
     Raises:
-        ValueError: it is none; the text shows why.
+        ValueError: the document is not a run; the text gives the reason.
     """
     hold(document, {"schema": str, "purchase_option": str, "usd_at_quoted_rate": (str, None)})
     if document["schema"] != ENTRY:
@@ -35,6 +35,6 @@ def parse_entry(document: Any) -> LedgerEntry:
 
 
 def shared_document(shared: Shared) -> Json:
-    """What a run may share with others, as JSON."""
+    """The resources that a run may share with others, as JSON."""
     document: Json = plain(shared)
     return document

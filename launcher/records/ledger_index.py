@@ -1,9 +1,9 @@
-"""The index of a ledger: every run in a line, so that a hundred thousand of them need not be opened one by one.
+"""The index of a ledger: one line per run, so that a hundred thousand run folders need not be opened one by one.
 
-It is a copy of what lies elsewhere and may be thrown away at any time. A line holds a key, the stamp of what it was
-read from, and the run, with tabs between, behind their checksum; a later line of the same key replaces an earlier one.
-Lines are added in one write. A line that a killed writer left half, and any other whose checksum is wrong, is as if it
-were not there.
+The index is a copy of other data and can be deleted at any time. A line holds its checksum, a key, the stamp of the
+source, and the run, separated by tabs; a later line with the same key replaces an earlier one.
+Lines are added in one write. Slipway ignores incomplete lines of a killed writer, and any other line with a wrong
+checksum.
 """
 
 import json
@@ -27,9 +27,9 @@ from launcher.records.ledger_document import shared_document
 
 FORMAT = "slipway.ledger-index/3"
 REWRITE = 2
-"""Lines an entry from which on the file is written anew."""
+"""Lines per entry from which the file is rewritten."""
 MISSING = 1 << 62
-"""Lines of a file that is not there: more than any, so that it is written."""
+"""Line count of a missing file: above any limit, so that the file is written."""
 
 
 @record
@@ -39,11 +39,11 @@ class LedgerIndex:
     path: Path
 
     def load(self) -> dict[str, tuple[str, str]]:
-        """By key, the stamp and the line of the run; nothing where there is no index, or one of another version."""
+        """By key, the stamp and the line of the run; empty without an index, or with one of another version."""
         return self.load_checked()[0]
 
     def load_checked(self) -> tuple[dict[str, tuple[str, str]], bool]:
-        """The same, and whether a line of the file is damaged."""
+        """The index, and whether a line of the file is damaged."""
         try:
             first, *lines = self.path.read_bytes().split(b"\n")
         except OSError:
@@ -56,9 +56,9 @@ class LedgerIndex:
         return entries, len(whole) < sum(map(bool, lines))
 
     def add(self, new: Mapping[str, tuple[str, LedgerEntry]], known: int, *, anew: bool = False) -> None:
-        """Add runs; the file is written anew where most of it is old.
+        """Add runs; the file is rewritten if most of its lines are outdated.
 
-        `known`: how many keys the file holds with `new`; `anew`: `new` replaces the whole file.
+        `known`: number of keys in the file including `new`; `anew`: `new` replaces the whole file.
         """
         lines = [_line(key, stamp, line_of(entry)) for key, (stamp, entry) in new.items()]
         # A folder that may not be written to is read without an index.
@@ -97,7 +97,7 @@ class LedgerIndex:
 
 
 _MARK = 9
-"""Bytes of a checksum and the tab behind it."""
+"""Bytes of a checksum and the following tab."""
 
 
 def _checksum(text: bytes) -> bytes:
@@ -110,12 +110,12 @@ def _line(key: str, stamp: str, line: str) -> bytes:
 
 
 def _private(path: str, flags: int) -> int:
-    """Open a file for its owner alone: tags and names are in it."""
+    """Open a file for its owner alone, because it contains tags and names."""
     return os.open(path, flags, 0o600)
 
 
 def line_of(entry: LedgerEntry) -> str:
-    """A run as a line, its fields in their order; what is not known is empty."""
+    """A run as a line, with its fields in order; unknown values are empty."""
     quoted = entry.quoted_usd
     texts = entry._asdict() | {
         "started_at": entry.started_at.isoformat(),
@@ -131,9 +131,9 @@ def line_of(entry: LedgerEntry) -> str:
 
 
 def entry_of_line(line: str) -> LedgerEntry | None:
-    """The run of a line; None where the line is damaged, so that it is read again.
+    """The run of a line; None if the line is damaged, so that the run is read again.
 
-    Written out field by field in the order of `line_of`: a listing calls it a hundred thousand times.
+    Written out field by field in the order of `line_of`, because a listing calls this a hundred thousand times.
     """
     try:
         # fmt: off
@@ -179,7 +179,7 @@ _moment = datetime.fromisoformat
 
 @lru_cache(maxsize=4096)
 def _span(text: str) -> UsdRange:
-    """A quote; the runs of one plan have the same one."""
+    """A quoted range; cached, because the runs of one plan share it."""
     low, mid, high = text.split(" ")
     return UsdRange(low=Decimal(low), mid=Decimal(mid), high=Decimal(high))
 
@@ -193,12 +193,12 @@ def _shared(text: str) -> Shared:
 
 
 _usd = lru_cache(maxsize=65536)(Decimal)
-"""Dollars; the runs of one plan have the same rate, and many the same hours."""
+"""Dollars; cached, because the runs of one plan have the same rate, and many the same hours."""
 
 
 @lru_cache(maxsize=4096)
 def _tags(text: str) -> Any:
-    """Tags; most runs of a folder have the same."""
+    """Tags; cached, because most runs of a folder have the same."""
     tags = safe_json.loads(text)
     if not isinstance(tags, dict):
         raise TypeError("no tags")

@@ -1,4 +1,4 @@
-"""A load test as JSON: what `endpoint load` writes, and what later quotes read."""
+"""A load test as JSON: written by `endpoint load`, and read by later quotes."""
 
 import math
 from datetime import datetime
@@ -15,18 +15,18 @@ SETTING = (
     "model precision instance_type tensor_parallel copies_per_instance=copies batch_size=batch sequence_length=sequence"
 )
 NEAR = 0.1
-"""Share by which requests may be longer or shorter than they were asked to be, for the test to be of that length."""
+"""Allowed deviation of request lengths from the requested lengths, as a share, for a valid test."""
 
 
 class PastLoadTest(NamedTuple):
-    """A load test that was read: as a measured row of one instance, and what keeps it from counting, or nothing."""
+    """A load test read back: as a measured row of one instance, and the reason why it does not count, or ""."""
 
     row: MeasuredServing
     unfit: str
 
 
 def load_document(load: LoadTest) -> Json:
-    """A load test as JSON; what is not known of the endpoint is null."""
+    """A load test as JSON; unknown values of the endpoint are null."""
     dollars, best = load.usd_per_million_output_tokens, load.best
     first, latency = _latencies(best)
     mean_in, mean_out = best.mean_tokens
@@ -54,7 +54,7 @@ def _setting(setting: LoadSetting | None) -> Json:
 
 
 def _latencies(best: LoadStep) -> tuple[float | None, float | None]:
-    """Milliseconds to the first token and between tokens, half of the requests of a step; None where not measured."""
+    """Median milliseconds to the first token and between tokens in a step; None if not measured."""
     if best.whole_s is None:
         return None, None
     if best.first_s is None:
@@ -80,10 +80,10 @@ def _step(step: LoadStep) -> Json:
 
 
 def past_load_test(document: Json) -> PastLoadTest | None:
-    """The load test of a document; None where it does not say what it was sent to, as one without a run here.
+    """The load test of a document; None if it does not describe its endpoint, for example without a local run.
 
     Raises:
-        UnreadableInputError: it is not what `endpoint load` writes.
+        UnreadableInputError: `endpoint load` did not write the document.
     """
     if document.get("schema") != SCHEMA:
         raise UnreadableInputError(f"schema must be {SCHEMA}, got {document.get('schema')!r}")
@@ -119,7 +119,7 @@ def past_load_test(document: Json) -> PastLoadTest | None:
 
 
 def _unfit(read: "_Reader", best: "_Reader", row: MeasuredServing) -> str:
-    """What keeps a load test from standing for anything but itself."""
+    """Why a load test cannot be used for other plans."""
     if read.document.get("simulated"):
         return "its endpoint was simulated"
     ran = [read.count(field, least=0) for field in ("instances", "instances_after")]
@@ -136,7 +136,7 @@ def _unfit(read: "_Reader", best: "_Reader", row: MeasuredServing) -> str:
 
 
 class _Reader(NamedTuple):
-    """A JSON object whose values are checked as they are taken."""
+    """A JSON object whose values are checked when they are read."""
 
     document: Json
 
@@ -177,7 +177,7 @@ class _Reader(NamedTuple):
         """The steps of the ramp, at least one.
 
         Raises:
-            UnreadableInputError: they are none.
+            UnreadableInputError: the document has no steps.
         """
         listed = self.document.get("steps")
         if not isinstance(listed, list) or not listed or not all(isinstance(step, dict) for step in listed):

@@ -1,9 +1,9 @@
-"""slipway.measurement/1, and the file of measurements that a team keeps beside its plans: one a line.
+"""slipway.measurement/1, and the file of measurements that a team stores with its plans: one a line.
 
-Lines are only ever added, each in one write, so that several runs may end at once and a version control system merges
-two people's files by keeping both. What is known of a run later, how long its nodes stayed, comes as another line of
-the same run, which counts in place of the first wherever it stands. A line that is damaged, or of a later version, is
-named and left out.
+Lines are only appended, each in one write, so that several runs may end simultaneously and a version control system
+merges two users' files by keeping both. Facts known later, such as the idle tail of nodes, are added as another line of
+the same run, which replaces the first regardless of its position. A damaged line, or one of a later version, is
+reported and ignored.
 """
 
 import json
@@ -21,7 +21,7 @@ from launcher.records.codec import plain
 SCHEMA = "slipway.measurement/1"
 FILE = "measurements.jsonl"
 LONGEST = 1 << 20
-"""Bytes of a line; what is longer is no measurement."""
+"""Maximum bytes of a line; a longer line is no measurement."""
 _NOT_BELOW_0 = (
     *("running_h", "interruptions", "restart_s", "restarts", "boot_s"),
     *("idle_tail_h", "idle_tail_assumed_h", "compile_s", "memory_gib"),
@@ -37,10 +37,10 @@ def measurement_document(measured: Measurement) -> dict[str, Any]:
 
 
 def parse_measurement(document: Any) -> Measurement:
-    """A measurement read back, which somebody else may have written.
+    """A measurement read back, possibly written by another user.
 
     Raises:
-        ValueError: it is none; the text shows why.
+        ValueError: the document is not a measurement; the text gives the reason.
     """
     hold(document, dict)
     if document.get("schema") != SCHEMA:
@@ -70,7 +70,7 @@ def _refuse_impossible(measurement: Measurement) -> None:
 
 
 def load_measurements(path: Path) -> tuple[tuple[Measurement, ...], tuple[Finding, ...]]:
-    """The measurements of a file, each once, and what is to be said of lines that are none; none without a file."""
+    """The measurements of a file, each once, and findings for invalid lines; both empty without a file."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
@@ -96,7 +96,7 @@ def load_measurements(path: Path) -> tuple[tuple[Measurement, ...], tuple[Findin
 
 
 def add_measurement(path: Path, measured: Measurement) -> None:
-    """Add a measurement to a file, on a line of its own whatever a killed writer left."""
+    """Append a measurement to a file, on a separate line even after an incomplete line of a killed writer."""
     line = json.dumps(measurement_document(measured), ensure_ascii=False)
     torn = path.is_file() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

@@ -1,6 +1,6 @@
-"""The user's price cache: files of the catalog's format beside the shipped snapshot, each written whole or not at all.
+"""The user's price cache: files in the catalog's format, in addition to the shipped snapshot, each written atomically.
 
-A refresh keeps every answer as it comes, and notes which it has; the next one goes on where an unfinished one stopped.
+A refresh stores every answer immediately and records the query, so the next refresh continues an unfinished one.
 """
 
 import fcntl
@@ -19,9 +19,9 @@ from launcher.model.record import record
 from launcher.records.run_folder import write_whole
 
 RESUMED_FOR = timedelta(hours=1)
-"""How long the answers of an unfinished refresh are taken for fresh: a choice of this project."""
+"""How long the answers of an unfinished refresh count as fresh: a choice of this project."""
 SPOT_KEPT = timedelta(days=90)
-"""How long spot prices are kept: as far back as EC2's own history goes."""
+"""How long spot prices are retained: the length of EC2's own history."""
 PRICE_FILES = (*tables.PRICE_TABLES, tables.SOURCES)
 JOURNAL = "unfinished.json"
 
@@ -30,7 +30,7 @@ FileRow = tuple[str, ...]
 
 @record
 class PriceCache:
-    """The cache in one folder. Two processes may write it at once: each change is made under a lock."""
+    """The cache in one folder. Several processes may write it: each change holds a lock."""
 
     folder: Path
 
@@ -39,10 +39,10 @@ class PriceCache:
         self.keep_answers((Answer(rates=tuple(rates)),), as_of)
 
     def keep_answers(self, answers: Iterable[Answer], today: date) -> None:
-        """Add what was read on a day; a price of the same thing and day is replaced, older ones are history.
+        """Add the answers of a day; they replace prices of the same key and day, older prices are history.
 
         Raises:
-            UnreadableInputError: a file that is there is not of the format.
+            UnreadableInputError: an existing file has another format.
         """
         with self._locked():
             self._write(tables.SOURCES, SOURCE_ROWS)
@@ -54,10 +54,10 @@ class PriceCache:
                 self._write(table, merged(table, tables.read_checked(table, self.folder, today), rows, today))
 
     def take(self, folder: Path, today: date) -> int:
-        """Add the rows of another price folder, and return how many there are.
+        """Add the rows of another price folder, and return their number.
 
         Raises:
-            UnreadableInputError: a file of either is not of the format, or of a day to come.
+            UnreadableInputError: a file of either folder has another format, or a future date.
         """
         with self._locked():
             read = {table: [tuple(row) for row in tables.read_checked(table, folder, today)] for table in PRICE_FILES}
@@ -70,13 +70,13 @@ class PriceCache:
         return sum(len(rows) for table, rows in read.items() if table is not tables.SOURCES)
 
     def answered(self, now: datetime) -> frozenset[str]:
-        """The questions that an unfinished refresh of the last hour has the answers of."""
+        """The queries that an unfinished refresh of the last hour has answers for."""
         begun, answered = self._journal()
         fresh = begun is not None and timedelta(0) <= now - begun <= RESUMED_FOR
         return frozenset(answered) if fresh else frozenset()
 
     def note(self, questions: Iterable[str], now: datetime) -> None:
-        """Note that the answers of some questions are kept."""
+        """Record that the answers of some queries are stored."""
         with self._locked():
             before = self.answered(now)
             begun = self._journal()[0] if before else now
@@ -84,12 +84,12 @@ class PriceCache:
             write_whole(self.folder / JOURNAL, json.dumps(state, indent=1) + "\n")
 
     def finish(self) -> None:
-        """Forget the questions: the next refresh asks all of its own."""
+        """Delete the record of queries, so that the next refresh repeats all queries."""
         with self._locked():
             (self.folder / JOURNAL).unlink(missing_ok=True)
 
     def _journal(self) -> tuple[datetime | None, list[str]]:
-        """When the unfinished refresh began and what it has; nothing when there is none or its note is unreadable."""
+        """The start of the unfinished refresh and its queries; empty without one or if the record is unreadable."""
         path = self.folder / JOURNAL
         if not path.is_file():
             return None, []
@@ -122,9 +122,9 @@ class PriceCache:
 
 
 def merged(table: Table, before: Iterable[Sequence[str]], new: Iterable[Sequence[str]], today: date) -> list[FileRow]:
-    """The rows of a file with new ones: one a key and day; of equal prices in a row only the first and the last day.
+    """The rows of a file merged with new ones: one a key and day; of equal consecutive prices only first and last day.
 
-    Spot prices are kept for `SPOT_KEPT` before `today`.
+    Spot prices are retained for `SPOT_KEPT` before `today`.
 
     >>> rows = [("p5", "us-east-1", "", "55", f"2026-11-{day}", "listed", "s", "") for day in ("17", "18", "19")]
     >>> [row[4] for row in merged(tables.ON_DEMAND, rows[:2], rows[2:], date(2026, 11, 19))]

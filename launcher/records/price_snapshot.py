@@ -1,4 +1,4 @@
-"""A snapshot of prices: the files of a price cache in one ZIP file, with its SHA-256 beside it."""
+"""A snapshot of prices: the files of a price cache in one ZIP file, with a separate file of its SHA-256."""
 
 import hashlib
 import re
@@ -10,14 +10,14 @@ from launcher.model.errors import UnreadableInputError
 
 SUFFIX = ".sha256"
 MOST_BYTES = 200_000_000
-"""Of a snapshot, and of one file in it: a hundred times what every region's prices take."""
+"""Limit of a snapshot, and of one file in it: a hundred times the size of every region's prices."""
 _DAY = (1980, 1, 1, 0, 0, 0)
-"""The time of every member: equal prices make equal files."""
+"""The time of every member, so that equal prices give equal files."""
 _PATHS = tuple(table.path for table in (*PRICE_TABLES, SOURCES))
 
 
 def pack(folder: Path, target: Path) -> str:
-    """Write the snapshot of a price folder, and `sha256sum`'s line in a file beside it; the digest is returned."""
+    """Write the snapshot of a price folder, and a `sha256sum` line in a file next to it; return the digest."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in _PATHS:
             if (folder / path).is_file():
@@ -30,13 +30,13 @@ def pack(folder: Path, target: Path) -> str:
 
 
 def unpack(path: Path, expected: str | None, folder: Path) -> str:
-    """Put the files of a snapshot into a folder, and return its SHA-256.
+    """Extract the files of a snapshot into a folder, and return its SHA-256.
 
-    `expected` is 64 hexadecimal digits; None: the first word of the file beside it. Other members of the ZIP file are
-    left out.
+    `expected` is 64 hexadecimal digits; None: the first word of the digest file. Other members of the ZIP file are
+    ignored.
 
     Raises:
-        UnreadableInputError: there is no digest or another, or the file is not a snapshot.
+        UnreadableInputError: the digest is missing or differs, or the file is not a snapshot.
     """
     try:
         _within(path.stat().st_size, path)

@@ -10,13 +10,13 @@ from launcher.model.record import record
 
 @record
 class RefreshReport:
-    """What a refresh brought.
+    """The result of a refresh.
 
-    `asked` counts the questions, `answered` those with an answer, `resumed` those of them that an unfinished refresh
-    had; `unmatched` are bill items of which no product was found, or several at different prices: their older prices
-    stay in use and age. `failures` are questions with what went wrong, `skipped_regions` those the account may not use.
-    `public`: read without an account; `unasked` are the kinds of price that AWS publishes for no one without.
-    `snapshot` is the SHA-256 of the file that the prices were read from, where that is not AWS.
+    `asked` counts the queries, `answered` those with an answer, `resumed` the answers from an unfinished refresh.
+    `unmatched` are bill items with no product, or with several at different prices: their older prices stay in use
+    and age. `failures` are queries with their error, `skipped_regions` regions that the account may not use.
+    `public`: read without an account; `unasked` are the kinds of price that AWS does not publish without an account.
+    `snapshot` is the SHA-256 of the file from which the prices were read, if not from AWS.
     """
 
     cache: Path
@@ -36,11 +36,11 @@ class RefreshReport:
 
     @property
     def whole(self) -> bool:
-        """Whether every price that was asked for is fresh, or gone."""
+        """Whether every requested price is fresh, or gone."""
         return not self.failures and not self.refused
 
     def gone(self, instance_type: str, option: str, region: str, az_id: str | None = None) -> bool:
-        """Whether AWS no longer gave the price of a place: what is still known of it is an old price.
+        """Whether AWS no longer returned the price of a place, so that the known price is an old one.
 
         For on demand, spot, Capacity Blocks and training plans; commitments are in `vanished` by their terms.
         """

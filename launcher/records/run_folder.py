@@ -1,4 +1,4 @@
-"""The run folder: what was planned, quoted, rendered, deployed and run, each file written whole or not at all."""
+"""The run folder: the plan, quote, rendered files, deployment and run records, each file written atomically."""
 
 import json
 import os
@@ -18,9 +18,9 @@ from launcher.model.record import record
 
 RUNS = Path(".slipway") / "runs"
 JOB_FOLDER = "job"
-"""In the run folder: copies of what the job writes on the cluster."""
+"""Folder in the run folder: copies of the files that the job writes on the cluster."""
 SANDBOX_LOG = "logs/sandbox.log"
-"""In the run folder of a launch in a sandbox: what its server has written, where it has."""
+"""File in the run folder of a sandbox launch: the log of the sandbox server, if it wrote one."""
 EVENTS, METRICS = "events.jsonl", "metrics.jsonl"
 LATEST = "latest"
 STAMP = "%Y%m%dT%H%M%SZ"
@@ -28,19 +28,19 @@ STAMP = "%Y%m%dT%H%M%SZ"
 
 @record
 class RunFolder:
-    """The folder of one run under `.slipway/runs/<name>/<time>/`; `before` is what `latest` named until it was made."""
+    """The folder of one run under `.slipway/runs/<name>/<time>/`; `before` is the previous target of `latest`."""
 
     path: Path
     before: str | None = None
 
     @property
     def root(self) -> Path:
-        """The folder that was current when the run was made."""
+        """The current folder at the creation of the run."""
         return self.path.parents[len(RUNS.parts) + 1]
 
     @property
     def rendered(self) -> Path:
-        """Where the bundle's files are."""
+        """The folder of the bundle's files."""
         return self.path / "rendered"
 
     @property
@@ -50,22 +50,22 @@ class RunFolder:
 
     @property
     def logs(self) -> Path:
-        """One log an attempt."""
+        """The folder of logs, one per attempt."""
         return self.path / "logs"
 
     @property
     def attempt_logs(self) -> list[tuple[int, Path]]:
-        """Those logs that are there, each with the number of its attempt, the first attempt first."""
+        """The existing logs, each with the number of its attempt, the first attempt first."""
         paths = [path for path in self.logs.glob("attempt-*.log") if re.fullmatch("attempt-[0-9]{1,9}", path.stem)]
         return sorted((int(path.stem.rpartition("-")[2]), path) for path in paths)
 
     @property
     def events(self) -> Path:
-        """What happened, one JSON object a line."""
+        """The event log, one JSON object a line."""
         return self.path / "events.jsonl"
 
     def write_json(self, name: str, document: Mapping[str, Any]) -> Path:
-        """Write one JSON file, whole."""
+        """Write one JSON file atomically."""
         path = self.path / name
         write_whole(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
         return path
@@ -74,7 +74,7 @@ class RunFolder:
         """One JSON file of the run.
 
         Raises:
-            UnreadableInputError: it is not there or no JSON object.
+            UnreadableInputError: the file is missing or no JSON object.
         """
         path = self.path / name
         try:
@@ -99,7 +99,7 @@ class RunFolder:
 
 
 def write_bundle(bundle: Bundle, folder: Path, *, shared: bool = False) -> None:
-    """Write the files of a bundle under a folder, each whole; `shared` as for `write_whole`."""
+    """Write the files of a bundle under a folder, each atomically; `shared` as for `write_whole`."""
     for file in bundle.files:
         path = folder / file.path
         for parent in reversed([above for above in path.parents if above == folder or folder in above.parents]):
@@ -111,9 +111,9 @@ def write_bundle(bundle: Bundle, folder: Path, *, shared: bool = False) -> None:
 
 
 def write_whole(path: Path, text: str, *, shared: bool = False) -> None:
-    """Write a text file so that a reader sees the old one or the new one and nothing between.
+    """Write a text file so that a reader sees either the old or the new content, never a mixture.
 
-    `shared`: readable by whom the umask allows; else by its owner alone.
+    `shared`: readable as the umask allows; else only by its owner.
     """
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     opener = None if shared else _private
@@ -129,7 +129,7 @@ def write_whole(path: Path, text: str, *, shared: bool = False) -> None:
 
 @contextmanager
 def undone_if_declined(folder: RunFolder) -> Iterator[None]:
-    """Take a run folder back when somebody says no within the block, or does not answer: there was no such run."""
+    """Delete a run folder if the user declines or interrupts a question within the block: no run exists then."""
     try:
         yield
     except (DeclinedError, InterruptedAtQuestionError):
@@ -147,15 +147,15 @@ def undone_if_declined(folder: RunFolder) -> Iterator[None]:
 
 
 def _private(path: str, flags: int) -> int:
-    """Open a file that nobody but its owner may read, where it is new."""
+    """Open a file that, if new, only its owner may read."""
     return os.open(path, flags, 0o600)
 
 
 def create(name: str, now: datetime, root: Path, *, dry_run: bool = False) -> RunFolder:
-    """A new run folder under `root`, for its owner alone, with `latest` beside it pointing there.
+    """A new run folder under `root`, for its owner only; `latest` next to it points to the folder.
 
-    What is in it says how the job is run and with which variables; other users of this machine need not know. A dry run
-    becomes `latest` only where there is nothing else: a job that runs is still found by its plan's name.
+    The folder contains the job's command and variables, which other users of this computer should not see. A dry run
+    becomes `latest` only if no other run exists, so that a running job is still found by its plan's name.
     """
     parent = root / RUNS / name
     try:
@@ -197,10 +197,10 @@ def latest(name: str, root: Path) -> RunFolder:
 
 
 def with_report(name: str, root: Path, *, going_on: bool = False) -> RunFolder:
-    """The newest run of a plan that has a job or an endpoint to tell of, else the newest of all.
+    """The newest run of a plan with a report of a job or an endpoint, else the newest of all.
 
-    A deployment of the cluster alone has none, and comes between a job and whoever asks about it. With `going_on` one
-    is looked for that is not known to be over; where the newest is, it is the newest of all again.
+    A deployment of the cluster alone has no report, and may follow a job. With `going_on` the report's run must be
+    unfinished; if it has ended, the newest of all runs is returned.
     """
     newest = latest(name, root)
     reported = (folder for folder in (newest, *_runs(root / RUNS / name)) if (folder.path / "report.json").is_file())
@@ -211,7 +211,7 @@ def with_report(name: str, root: Path, *, going_on: bool = False) -> RunFolder:
 
 
 def earlier_runs(name: str, folder: RunFolder) -> list[RunFolder]:
-    """The other runs of a plan beside a run's, newest first."""
+    """The runs of a plan before this run, newest first."""
     return [run for run in _runs(folder.root / RUNS / name) if run.path.name < folder.path.name]
 
 
@@ -232,6 +232,6 @@ def _runs(folder: Path) -> list[RunFolder]:
 
 
 def runs_document(runs: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
-    """slipway.runs/1: of every run its plan's name, when it began, and its state."""
+    """slipway.runs/1: the plan's name, the start and the state of every run."""
     listed = [{"name": name, "started": at, "status": status} for name, at, status in runs]
     return {"schema": "slipway.runs/1", "runs": listed}

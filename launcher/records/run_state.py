@@ -14,11 +14,11 @@ from launcher.records.submission import Submission
 class RunState:
     """The state of a run. `status` is pending, running, succeeded, failed, cancelled, unknown or not-submitted.
 
-    `submission` and `facts` are None for a run of the sandbox, and for one that Slurm never took; `facts` also where
-    Slurm has forgotten the job. `step` of `steps` is what the trainer reported last. `stacks` are those of a run that
-    submitted nothing: what CloudFormation has of them by name and status in `stack_states`; where it could not be asked
-    that is None, and they exist unless somebody has removed them. `meter` is that of a job that has begun and is not
-    over. `command` is the one that made the run, None for one that has not noted itself.
+    `submission` and `facts` are None for a sandbox run, and for one that Slurm never accepted; `facts` also if
+    Slurm has deleted the job's record. `step` of `steps` is the trainer's last report. `stacks` are those of a run
+    that submitted nothing: `stack_states` has their names and status from CloudFormation; None if CloudFormation could
+    not be queried, and they exist unless a user has removed them. `meter` is that of a job that has begun and is not
+    over. `command` is the command that created the run, None if not recorded.
     """
 
     name: str

@@ -19,10 +19,10 @@ from launcher.records.run_folder import write_whole
 
 @record
 class SavedPlan:
-    """What a saved plan holds a deployment against.
+    """The facts of a saved plan that a deployment is compared with.
 
-    `usd_high` is the high estimate that was shown, in dollars. `amounts` are the dollars that its stacks were
-    synthesised with, `stacks` the hash of each of their templates; empty where the plan has no stacks of its own.
+    `usd_high` is the displayed high estimate, in dollars. `amounts` are the dollars with which its stacks were
+    synthesised, `stacks` the hash of each of their templates; empty if the plan has no stacks of its own.
     """
 
     name: str
@@ -34,7 +34,7 @@ class SavedPlan:
 
 
 def write_saved(path: Path, saved: SavedPlan, quoted: Quote, plan: Mapping[str, Any], quote: Mapping[str, Any]) -> None:
-    """Write a saved plan, whole."""
+    """Write a saved plan atomically."""
     usd = quoted.usd
     document = {
         "schema": SAVED,
@@ -55,10 +55,10 @@ def write_saved(path: Path, saved: SavedPlan, quoted: Quote, plan: Mapping[str, 
 
 
 def read_saved(path: Path) -> SavedPlan | None:
-    """What a saved plan holds a deployment against; None for a file that is none, such as a plan file.
+    """The facts of a saved plan for the comparison; None for any other file, such as a plan file.
 
     Raises:
-        UnreadableInputError: it says that it is one, and is not.
+        UnreadableInputError: the file has the schema of a saved plan, but is invalid.
     """
     try:
         document = safe_json.load(path)

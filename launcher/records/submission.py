@@ -15,18 +15,18 @@ from launcher.records.run_folder import RunFolder
 FILE = "submission.json"
 SCHEMA = "slipway.submission/1"
 SANDBOX, EKS, CONTEXT, API = "sandbox", "eks", "context", "api"
-"""The way to a head node that is there as long as its sandbox: the launch, or one that stays; to an API of EKS, by a
-token of AWS's or by a context of the person's kubeconfig; to a service of AWS that takes jobs itself."""
+"""Access to a head node that exists as long as its sandbox: the launch, or a permanent one; to an EKS API, with an AWS
+token or a context of the user's kubeconfig; to an AWS service that accepts jobs itself."""
 
 
 @record
 class HeadNode:
-    """What takes a cluster's jobs and the way to it: a head node, or an API of Kubernetes.
+    """The receiver of a cluster's jobs and its access: a head node, or a Kubernetes API.
 
-    `via` is "ssh", "ssm", "session", "local" or "sandbox"; `host` is what ssh calls it, or the name of a sandbox's
-    cluster; `instance` its EC2 id, for a session what Systems Manager calls it, of a sandbox that stays its mark;
-    `user` is whose jobs they are where commands arrive as root. Of an API `via` is "eks" or "sandbox", `host` the name
-    of the cluster, `role` what has to be assumed to be let in, and `kind` that of the job's object; or `via` is
+    `via` is "ssh", "ssm", "session", "local" or "sandbox"; `host` is its name for ssh, or the name of a sandbox's
+    cluster; `instance` its EC2 id, for a session its Systems Manager target, for a permanent sandbox its mark;
+    `user` is the owner of the jobs if commands arrive as root. For an API `via` is "eks" or "sandbox", `host` the name
+    of the cluster, `role` the role to assume for access, and `kind` that of the job's object; or `via` is
     "context" and `host` the context, or "api" and `host` the service.
     """
 
@@ -39,7 +39,7 @@ class HeadNode:
     kind: str | None = None
 
     def words(self) -> str:
-        """Where that is."""
+        """The access in words."""
         ways = {"ssh": f"{self.host} over ssh", "ssm": f"{self.instance} over Systems Manager"}
         ways |= {
             "session": f"{self.instance} over a session",
@@ -55,9 +55,9 @@ class HeadNode:
 class Submission:
     """One submission, to a target of the kind `target`.
 
-    `job` is None as long as it is not known to be taken; `work` says what was shipped.
-    `folder` is the job's on the head node, on Kubernetes its `namespace/name`. `cancelled` says that it was ended for
-    good, which an API of Kubernetes forgets.
+    `job` is None until Slipway knows that the job was accepted; `work` describes the shipped files.
+    `folder` is the job's on the head node, on Kubernetes its `namespace/name`. `cancelled` means that it was cancelled
+    permanently, which a Kubernetes API does not record.
     """
 
     key: str
@@ -74,7 +74,7 @@ class Submission:
 
     @property
     def scheduler(self) -> str:
-        """What schedules it, as reports say it."""
+        """The scheduler, as named in reports."""
         return target_of(self.target).scheduler
 
     @property
@@ -82,7 +82,7 @@ class Submission:
         """The job.
 
         Raises:
-            ImpossibleError: it is not known whether there is one.
+            ImpossibleError: it is unknown whether the job exists.
         """
         if self.job is None:
             raise ImpossibleError(
@@ -91,11 +91,11 @@ class Submission:
         return Submitted(job=self.job, key=self.key, folder=self.folder)
 
     def taken(self, job: Submitted) -> "Submission":
-        """The same with its job."""
+        """The submission with its job."""
         return replace(self, job=job.job)
 
     def write(self, folder: RunFolder) -> None:
-        """Keep it in the run folder."""
+        """Write the submission to the run folder."""
         node = self.head_node
         folder.write_json(
             FILE,
@@ -122,7 +122,7 @@ _WORK = {"files": int, "git": ({"revision": (str, None), "dirty": bool}, None)}
 
 
 def recorded(folder: RunFolder) -> Submission | None:
-    """What a run folder says of a submission that can be asked for; None where there is none any more."""
+    """The submission of a run folder that can still be queried; None if it no longer exists."""
     if not (folder.path / FILE).is_file():
         return None
     document = folder.read_json(FILE)
@@ -139,7 +139,7 @@ def recorded(folder: RunFolder) -> Submission | None:
 
 
 def _target(recorded: str | None, head_node: HeadNode) -> str:
-    """The kind of a submission's target; of an older record the first whose jobs are asked for in the same way."""
+    """The target kind of a submission; for an older record the first kind whose jobs are queried the same way."""
     if recorded is not None:
         return recorded
     return next(kind.value for kind in training_targets() if target_of(kind).pods == (head_node.kind is not None))

@@ -1,8 +1,8 @@
 """All nodes of a job resume from the same checkpoint.
 
-Each node looks for the newest whole checkpoint. If one node cannot use it (a damaged object, a commit between two
-looks), all nodes take the newest one that every node can use. The first node collects the restored steps through the
-tree of `gathering` and announces when all are equal.
+Each node searches for the newest complete checkpoint. If one node cannot use that checkpoint (a damaged object, a
+commit between two searches), all nodes restore the newest checkpoint that every node can use. The first node collects
+the restored steps through the tree of `gathering` and announces when all steps are equal.
 """
 
 import time
@@ -15,21 +15,21 @@ from launcher.agent.node.gathering import own as own_state
 from launcher.agent.node.peers import Peers
 
 NONE = -1
-"""Said in place of a step where nothing was restored."""
+"""The value that a node reports instead of a step if it restored nothing."""
 
 _LOOK_S = 0.5
 _SILENCE_S = 180.0
-"""An agent that has not begun to beat by then will not come; a restore may take longer, it beats meanwhile."""
+"""An agent without a heartbeat after this time counts as lost; heartbeats continue during a longer restore."""
 
 
 def agree(peers: Peers, restore: Callable[[int | None], int | None], *, over: Callable[[], bool]) -> None:
     """Restore until every node has the same step.
 
-    `restore` restores the newest whole checkpoint of at most a step (None: any) and returns its step, or None.
+    `restore` restores the newest complete checkpoint of at most a step (None: any) and returns its step, or None.
 
     Raises:
-        LostNodeError: Another node is gone.
-        AgentError: Some nodes have restored a checkpoint and others cannot use any.
+        LostNodeError: another node stopped responding.
+        AgentError: some nodes restored a checkpoint and other nodes have no usable one.
     """
     own = _spoken(restore(None))
     if peers.alone or over():
@@ -48,7 +48,7 @@ def agree(peers: Peers, restore: Callable[[int | None], int | None], *, over: Ca
 
 
 def _collected(peers: Peers) -> tuple[int | None, int | None]:
-    """On the first node: the step that all have, and the lowest that one has, both said to all; None while unknown."""
+    """On the first node: announce and return the common step and the lowest step of all nodes; None while unknown."""
     gathered = peers.gathered()
     _refuse_one_that_ended(gathered.stopped)
     if gathered.silent_s > _SILENCE_S:
@@ -66,7 +66,7 @@ def _collected(peers: Peers) -> tuple[int | None, int | None]:
 
 
 def _heard_from_first(peers: Peers) -> tuple[int | None, int | None]:
-    """On the others, what the first node has said: the step that all have, and the lowest that one has."""
+    """On other nodes: return the common step and the lowest step that the first node announced; None if unknown."""
     state = peers.first()
     go, lowest = state.get("go"), state.get("lowest")
     if go is None:

@@ -1,13 +1,13 @@
-"""One agent at a time writes the checkpoints of a prefix; `claim.json` names the owner.
+"""Only one agent at a time writes the checkpoints of a prefix; `claim.json` names the owner.
 
 An agent can outlive its attempt (a node that the scheduler lost), and two jobs can have the same prefix by mistake. One
-could then tag as superseded what the other refers to, or resume from the other's weights.
+agent could then tag objects as superseded that the other still references, or resume from the other job's weights.
 
-- A later attempt of the same run takes over at once; the earlier one notices before its next commit and ends.
-- Another run is refused while the owner beats (once a minute). It takes over after three minutes without a beat, or
-  when the owner has released the claim.
+- A later attempt of the same run takes over immediately; the earlier agent detects it before its next commit and ends.
+- Another run is refused while the owner sends heartbeats (once a minute). The other run takes over after three minutes
+  without a heartbeat, or when the owner has released the claim.
 
-Conditional writes decide between agents that come at the same instant.
+Conditional writes decide between agents that write at the same instant.
 """
 
 import json
@@ -28,8 +28,8 @@ SCHEMA = "slipway.claim/1"
 BEAT_S = 60.0
 STALE_S = 180.0
 SETTLE_S = 120.0
-"""After a take-over from an agent that may still live nothing is tagged for this long: a commit that it has begun
-before it can see the take-over (three tries of a request) must still find its objects untagged."""
+"""Slipway tags nothing for this time after a takeover from an agent that may still run. A commit that the old agent
+started before it could detect the takeover (three tries of a request) must still find its objects untagged."""
 
 _LOOK_S = 2.0
 
@@ -39,10 +39,10 @@ class Owner:
     """An entry of `claim.json`.
 
     Attributes:
-        attempt: Of that run, from 1.
-        token: Names this agent and no other.
-        beat: Grows while it lives.
-        released: It has ended in good order.
+        attempt: Attempt number within the run, from 1.
+        token: Identifies this agent uniquely.
+        beat: Heartbeat counter; increases while the agent runs.
+        released: The agent ended normally and released the claim.
     """
 
     run: str
@@ -58,7 +58,7 @@ class Owner:
 
 
 def parse_owner(text: str) -> Owner | None:
-    """The owner in `claim.json`; None for what cannot be read, which binds nobody."""
+    """The owner in `claim.json`; None if the text is unreadable, in which case no agent owns the prefix."""
     try:
         document = safe_json.loads(text)
         owner = read(Owner, document, exact=True)
@@ -72,7 +72,7 @@ def _owner_in(stored: StoredText | None) -> Owner | None:
 
 
 class Claim(threading.Thread):
-    """The claim of one agent. Its thread beats."""
+    """The claim of one agent; its thread sends the heartbeats."""
 
     def __init__(self, store: Store, log: EventLog, *, run: str, attempt: int, node: str) -> None:
         super().__init__(name="claim", daemon=True)
@@ -87,15 +87,15 @@ class Claim(threading.Thread):
 
     @property
     def token(self) -> str:
-        """What names this agent and no other."""
+        """The unique token of this agent."""
         return self._own.token
 
     def take(self, *, over: Callable[[], bool]) -> None:
-        """Become the owner; an owner of another run that gives no sign of life is waited for until it is stale.
+        """Become the owner; wait for an owner of another run that sends no heartbeat until its claim is stale.
 
         Raises:
-            JobSpecError: Another run writes here and is alive.
-            TakenOverError: A later attempt of this run is the owner.
+            JobSpecError: another run writes to this prefix and still sends heartbeats.
+            TakenOverError: a later attempt of this run is the owner.
         """
         first: Owner | None = None
         while not over():
@@ -110,10 +110,10 @@ class Claim(threading.Thread):
             time.sleep(_LOOK_S)
 
     def check(self) -> None:
-        """Make sure that this agent is the owner; a claim that could not be made at the start is made now.
+        """Verify that this agent is the owner; retry now if the claim failed at the start.
 
         Raises:
-            TakenOverError: Another agent is the owner.
+            TakenOverError: another agent is the owner.
         """
         if self._written is None:
             other = self._try_to_take()
@@ -124,17 +124,17 @@ class Claim(threading.Thread):
             raise TakenOverError(f"attempt {other.attempt} of run {other.run} on {other.node} now owns the checkpoints")
 
     def check_holder(self, token: str) -> None:
-        """Make sure that another agent of this job, which told this one to do something, still is the owner.
+        """Verify that another agent of this job, which requested work from this agent, is still the owner.
 
         Raises:
-            TakenOverError: It is not, or it has ended.
+            TakenOverError: the other agent is no longer the owner, or has ended.
         """
         owner = _owner_in(self._store.find_text(KEY))
         if owner is None or owner.token != token or owner.released:
             raise TakenOverError("the agent that requested this no longer owns the checkpoints")
 
     def _try_to_take(self) -> Owner | None:
-        """Become the owner, or say who is and stays it for now."""
+        """Become the owner, or return the current owner that keeps the claim for now."""
         while True:
             stored = self._store.find_text(KEY)
             owner = _owner_in(stored)
@@ -150,7 +150,7 @@ class Claim(threading.Thread):
                 return None
 
     def release(self) -> None:
-        """Say that this agent is done, and stop beating."""
+        """Mark the claim as released, and stop the heartbeat."""
         self._over.set()
         if self._written is None:
             return
@@ -161,7 +161,7 @@ class Claim(threading.Thread):
             self._log.append("claim-trouble", error=f"cannot release the claim on the checkpoints: {error}")
 
     def run(self) -> None:
-        """Beat until it is over or the claim is lost; who commits finds out by itself."""
+        """Renew the heartbeat until the job ends or the claim is lost; the committing thread detects a loss itself."""
         reported = False
         while not self._over.wait(BEAT_S):
             try:
@@ -174,7 +174,7 @@ class Claim(threading.Thread):
                 reported = True
 
     def _write(self, owner: Owner) -> None:
-        """Write the entry over this agent's own last one, if that is still there; else somebody has taken over."""
+        """Overwrite this agent's last entry if the entry is unchanged; otherwise another agent has taken over."""
         before = self._written
         for _ in range(2):
             if before is None:

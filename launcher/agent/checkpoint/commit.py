@@ -1,4 +1,4 @@
-"""Making a checkpoint whole: one PUT of the manifest once every node's part is there."""
+"""Complete a checkpoint: one PUT of the manifest once the parts of all nodes exist."""
 
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -13,11 +13,11 @@ from launcher.agent.manifest import Manifest
 from launcher.agent.store.objects import Store, StoredText
 
 _READERS = 8
-"""Parts of a checkpoint that are read at once."""
+"""Number of parts of a checkpoint that are read in parallel."""
 
 
 def announce(store: Store, part: Manifest, *, session: str) -> None:
-    """Say that one node's part of a checkpoint is in the store."""
+    """Announce that one node's part of a checkpoint is in the store."""
     if part.part is None:
         raise ValueError("a commit is not a part")
     key = manifests.part_key(step=part.step, session=session, part=part.part)
@@ -25,13 +25,13 @@ def announce(store: Store, part: Manifest, *, session: str) -> None:
 
 
 def renounce(store: Store, identity: Identity, step: int, reason: str) -> None:
-    """Say that one node has no part of a checkpoint to give, so that nobody waits for it."""
+    """Report that this node has no part of a checkpoint, so that no other node waits for it."""
     key = manifests.part_key(step=step, session=identity.session, part=identity.part)
     store.write_text(key, manifests.unusable(reason))
 
 
 def missing_parts(store: Store, own: Manifest, *, session: str) -> list[int]:
-    """The nodes that have not said anything of their part of the checkpoint that `own` is the first node's part of."""
+    """The nodes that have reported nothing about their part; `own` is the first node's part of the checkpoint."""
     if own.parts == 1:
         return []
     folder = manifests.part_key(step=own.step, session=session, part=0).rpartition("/")[0]
@@ -43,12 +43,12 @@ def missing_parts(store: Store, own: Manifest, *, session: str) -> list[int]:
 
 
 def assemble(store: Store, own: Manifest, *, session: str, empty: Collection[int] = ()) -> Manifest:
-    """The whole checkpoint that `own` is the first node's part of, when no part is missing.
+    """The complete checkpoint to which the first node's part `own` belongs, if no part is missing.
 
-    `empty` are the nodes that write nothing.
+    `empty` lists the nodes that write nothing.
 
     Raises:
-        ManifestError: What another node announced is not its part.
+        ManifestError: the announcement of another node is not its part.
     """
 
     def part(number: int) -> Manifest:
@@ -63,12 +63,12 @@ def assemble(store: Store, own: Manifest, *, session: str, empty: Collection[int
 
 
 def commit(store: Store, manifest: Manifest, *, session: str) -> str:
-    """Make a checkpoint whole.
+    """Complete a checkpoint by writing its manifest.
 
-    A manifest is written once. A step that has one already, of an earlier life of the job or of this one, gets another
-    beside it.
+    A manifest is written once. If the step already has a manifest, from an earlier attempt or from this one, the new
+    manifest is written next to it.
 
-    Returns in words the content that it replaces; empty where there was none.
+    Returns a description of the content that the manifest replaces; empty if none existed.
     """
     replaced = ""
     for key in manifests.commit_places(manifest.step, session):
@@ -82,7 +82,7 @@ def commit(store: Store, manifest: Manifest, *, session: str) -> str:
 
 
 def _is_of(stored: StoredText | None, manifest: Manifest) -> bool:
-    """Whether a manifest is of these very objects: it was stored and the answer was lost on the way."""
+    """Whether a stored manifest lists exactly these objects: the write succeeded, but the response was lost."""
     if stored is None:
         return False
     try:
@@ -92,7 +92,7 @@ def _is_of(stored: StoredText | None, manifest: Manifest) -> bool:
 
 
 def _difference(stored: StoredText | None, manifest: Manifest) -> str:
-    """What is in a manifest's place, in words; empty if its content is the same."""
+    """Describe the manifest that occupies the key; empty if its content is the same."""
     try:
         other = manifests.parse(stored.text if stored is not None else "")
     except ManifestError as error:
@@ -107,7 +107,7 @@ def _content(manifest: Manifest) -> set[tuple[int, str, str]]:
 
 
 def inspect(store: Store) -> Inspect:
-    """What retention asks of a step that an earlier life left."""
+    """How retention inspects a step that an earlier attempt wrote."""
 
     def stored(step: int, _: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
         readable = [retained(manifest) for manifest in whole_checkpoints(store, step, sizes)[0]]
@@ -118,7 +118,7 @@ def inspect(store: Store) -> Inspect:
 
 
 def _of_a_later_version(store: Store, key: str, step: int) -> RetainedCheckpoint | None:
-    """A commit that only a later version of Slipway can read: it stays with all that it names."""
+    """A commit that only a later version of Slipway can read; it is retained with all objects that it names."""
     try:
         manifests.parse(store.get_text(key).text)
     except LaterManifestError as error:
@@ -132,22 +132,22 @@ def _of_a_later_version(store: Store, key: str, step: int) -> RetainedCheckpoint
 
 
 def whole_checkpoint(store: Store, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str]:
-    """The checkpoint of a step as the store has it, judged by its manifest and the sizes of its objects.
+    """The checkpoint of a step in the store, validated by its manifest and the sizes of its objects.
 
-    Sizes of objects of other steps that it points to are added to `sizes`.
+    Sizes of objects of other steps that the manifest references are added to `sizes`.
 
-    Returns the manifest, of several the newest, or None and the reason.
+    Returns the manifest (the newest if several exist), or None and the reason.
     """
     wholes, reason = whole_checkpoints(store, step, sizes)
     return (wholes[0], "") if wholes else (None, reason)
 
 
 def whole_checkpoints(store: Store, step: int, sizes: dict[str, int]) -> tuple[list[Manifest], str]:
-    """All of a step's checkpoints that are whole by their sizes, the one written last first, by the store's clock.
+    """All checkpoints of a step that are complete by object size, the last written first, by the store's clock.
 
-    The clocks of the nodes that wrote them may be wrong: they decide only between those of one second.
+    The clocks of the nodes that wrote the manifests may be wrong: they only order manifests of the same second.
 
-    Returns the manifests, and why there is none.
+    Returns the manifests and, if none is complete, the reasons.
     """
     wholes, reasons = [], []
     for key in manifests.commit_keys(step, sizes):

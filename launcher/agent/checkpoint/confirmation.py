@@ -1,8 +1,9 @@
-"""Before the commit, every node checks that its part is still what it was when it was finished.
+"""Before the commit, every node checks that its part is unchanged since it was finished.
 
 When all parts are in the store, the first node publishes a question: a number and the step. Every other node compares
-the folder that it sent with its record and answers yes or no, up the tree. A no drops the checkpoint. Nodes that have
-ended or are lost are not waited for; a node that beats without an answer is waited for 30 seconds.
+the folder that it sent with its record and answers yes or no through the tree. A no drops the checkpoint. The first
+node does not wait for nodes that have ended or are lost. It waits 30 seconds for a node that sends heartbeats but no
+answer.
 """
 
 import itertools
@@ -19,7 +20,7 @@ from launcher.agent.node.peers import Peers
 _LOOK_S = 0.5
 _PATIENCE_S = 30.0
 _numbers = itertools.count(1)
-"""Of the questions of this process: an answer to an earlier one must not be taken for one to a later."""
+"""Numbers of this process's questions: an answer to an earlier question must not count for a later one."""
 
 
 def next_number() -> int:
@@ -28,7 +29,7 @@ def next_number() -> int:
 
 
 class Question:
-    """What the first node asks, about one step at a time."""
+    """The first node's question about one step at a time."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
@@ -37,10 +38,10 @@ class Question:
         self._asked_at = 0.0
 
     def answered(self, step: int, nodes: Collection[int], gathered: Gathered) -> bool:
-        """Whether the nodes that have sent a part of a step say that it is as it was; asks where that was not asked.
+        """Whether all nodes that sent a part of a step confirm it as unchanged; publish the question if not yet done.
 
         Raises:
-            ManifestError: A part is not as it was.
+            ManifestError: a part changed after it was finished.
         """
         if self._step is not None and step < self._step:
             return False  # what is asked about is newer, and comes first
@@ -56,13 +57,13 @@ class Question:
         return not missing or time.monotonic() - self._asked_at >= _PATIENCE_S
 
     def withdraw(self, step: int) -> None:
-        """A step is not to be committed any more."""
+        """Stop the question about a step that will not be committed."""
         if self._step == step:
             self._step = None
 
 
 class Answers(threading.Thread):
-    """Answers the first node's questions, on the others: while the uploads go on, and after them."""
+    """The thread that answers the first node's questions on the other nodes, during and after the uploads."""
 
     def __init__(self, peers: Peers, sent: Callable[[int], FinishedFolder | None]) -> None:
         super().__init__(name="answers", daemon=True)
@@ -71,7 +72,7 @@ class Answers(threading.Thread):
         self._answered = 0
 
     def run(self) -> None:
-        """Answer as long as this process lives: the first node may ask after the last upload."""
+        """Answer until the process ends: the first node may ask after the last upload."""
         while True:
             time.sleep(_LOOK_S)
             question = self._peers.first().get("question")

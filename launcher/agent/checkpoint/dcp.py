@@ -1,8 +1,8 @@
-"""PyTorch distributed checkpoints that the trainer writes straight to the store.
+"""PyTorch distributed checkpoints that the trainer writes directly to the store.
 
-The ranks put their shards below `<uri>/step-N/` (or `checkpoint-N`; leading zeros are allowed); the coordinator puts
-`.metadata` there last. A checkpoint is whole when every shard that `.metadata` names is there in its size. Nothing is
-downloaded. Resume path, tagging and signals are those of folders.
+The ranks write shards below `<uri>/step-N/` (or `checkpoint-N`; leading zeros are allowed); the coordinator writes
+`.metadata` there last. A checkpoint is complete when every shard that `.metadata` names exists in its full size.
+Slipway downloads nothing. Resume path, tagging and signals work as for folders.
 """
 
 import threading
@@ -21,14 +21,14 @@ from launcher.agent.manifest import DCP_METADATA_NAME, step_of_folder
 from launcher.agent.store.objects import Store
 
 _WRITTEN_BY_TRAINER = "mode dcp"
-"""In place of a layout's key: what a trainer writes to the store itself is not compared with what agents store."""
+"""Replaces a layout's key: checkpoints that a trainer writes to the store are not compared with those of agents."""
 _POLL_S = 10.0
 _LAST_LOOK_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DcpCheckpoint:
-    """A whole checkpoint: its step, the folder below the URI, its shards, and the bytes of all its objects."""
+    """A complete checkpoint: its step, the folder below the URI, its shards, and the bytes of all its objects."""
 
     step: int
     folder: str
@@ -37,7 +37,7 @@ class DcpCheckpoint:
 
 
 def folders_by_step(sizes: dict[str, int]) -> dict[int, str]:
-    """The folder of each step; of several (`step-7`, `step-007`) one that has its metadata, else the last by name.
+    """The folder of each step; if several exist (`step-7`, `step-007`), one with metadata, else the last by name.
 
     >>> folders_by_step({"step-7/a": 1, "step-007/.metadata": 1, "other/x": 2})
     {7: 'step-007'}
@@ -52,7 +52,7 @@ def folders_by_step(sizes: dict[str, int]) -> dict[int, str]:
 
 
 def whole_dcp(store: Store, step: int, folder: str, sizes: dict[str, int]) -> tuple[DcpCheckpoint | None, str]:
-    """A step's checkpoint as the store has it. Returns the checkpoint, or None and the reason."""
+    """Check the checkpoint of a step in the store. Returns the checkpoint, or None and the reason."""
     key = f"{folder}/{DCP_METADATA_NAME}"
     if key not in sizes:
         return None, "it has no .metadata: its save did not finish"
@@ -78,15 +78,15 @@ def whole_dcp(store: Store, step: int, folder: str, sizes: dict[str, int]) -> tu
 def newest_dcp(
     store: Store, *, at_most: int | None, on_skip: Callable[[int, str], None], fresh: bool = False
 ) -> tuple[DcpCheckpoint | None, bool]:
-    """The whole checkpoint with the highest step, and whether newer ones were passed over.
+    """The complete checkpoint with the highest step, and whether newer checkpoints were skipped.
 
-    One that is not whole although it has its metadata is broken for good: the metadata is emptied, so that it does not
-    vouch for shards that the trainer writes over it, one after the other, when it comes to that step again.
+    An incomplete checkpoint that has its metadata is permanently broken. Slipway empties the metadata, which otherwise
+    would validate shards that the trainer overwrites one after the other when it reaches that step again.
 
-    `on_skip` gets each newer step that is not whole. With `fresh`, unusable checkpoints are no error.
+    `on_skip` receives each newer incomplete step. With `fresh`, unusable checkpoints are not an error.
 
     Raises:
-        LostCheckpointsError: There are checkpoints, and none of them can be used.
+        LostCheckpointsError: checkpoints exist, and none is usable.
     """
     folders: dict[int, list[str]] = {}
     for name in store.folders():
@@ -119,7 +119,7 @@ def _disown(store: Store, folders: Iterable[str]) -> None:
 
 
 def inspect(store: Store) -> Inspect:
-    """What retention asks of a step that an earlier life left, whether a trainer or an agent wrote it."""
+    """How retention inspects a step of an earlier attempt, whether a trainer or an agent wrote it."""
     by_agents = commit.inspect(store)
 
     def stored(step: int, folder: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
@@ -130,7 +130,7 @@ def inspect(store: Store) -> Inspect:
 
 
 def retained(checkpoint: DcpCheckpoint) -> RetainedCheckpoint:
-    """A checkpoint that stays; one of PyTorch's needs nothing outside its own folder."""
+    """A retained checkpoint; a PyTorch checkpoint needs nothing outside its own folder."""
     return RetainedCheckpoint(step=checkpoint.step, needs=frozenset(), layouts=frozenset({_WRITTEN_BY_TRAINER}))
 
 
@@ -139,7 +139,7 @@ def _sizes(store: Store, folders: list[str]) -> dict[str, int]:
 
 
 class DcpWatch(threading.Thread):
-    """Looks for new whole checkpoints while the command runs, and has tagged what they supersede."""
+    """Polls for new complete checkpoints while the command runs, and triggers the tagging of superseded ones."""
 
     def __init__(
         self,
@@ -163,17 +163,17 @@ class DcpWatch(threading.Thread):
 
     @property
     def newest_step(self) -> int | None:
-        """The newest step known to be whole."""
+        """The newest step known to be complete."""
         return None if self._newest < 0 else self._newest
 
     def run(self) -> None:
-        """Look now and then."""
+        """Poll periodically."""
         while not self._over.wait(_POLL_S):
             if not self._check():
                 return
 
     def finish(self) -> None:
-        """End the thread and look for the last time: what the command saved at its end."""
+        """End the thread and poll a last time for checkpoints that the command saved at its end."""
         self._over.set()
         if self.is_alive():
             self.join()

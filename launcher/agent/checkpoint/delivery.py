@@ -1,4 +1,4 @@
-"""What an upload came to, and who is told."""
+"""The result of an upload, and the callbacks that receive it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from launcher.agent.manifest import Manifest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """What one upload came to: the folder, this node's part, and the bytes that had to be sent for it."""
+    """The result of one upload: the folder, this node's part, and the bytes that were sent for it."""
 
     folder: FinishedFolder
     manifest: Manifest
@@ -19,12 +19,12 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """Who is told.
+    """The callbacks of an upload.
 
     Attributes:
-        whole: Of every checkpoint that is whole.
-        hashed: Of what a folder holds, by its name: SHA-256 by path.
-        taken_over: That another agent writes here now.
+        whole: Called for every complete checkpoint.
+        hashed: Called with the name of a folder and the SHA-256 of its files by path.
+        taken_over: Called when another agent has become the writer, with the reason.
     """
 
     whole: Callable[[Manifest], None]
@@ -33,7 +33,7 @@ class Reports:
 
 
 def figures(manifest: Manifest, sent_bytes: int) -> dict[str, int | float | str]:
-    """What the log says of an upload."""
+    """The log fields of an upload."""
     return {
         "step": manifest.step,
         "bytes": manifest.bytes,

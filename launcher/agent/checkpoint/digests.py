@@ -14,7 +14,7 @@ from launcher.agent.checkpoint.files import LocalFile, sha256_of
 from launcher.agent.checkpoint.watch import FinishedFolder
 
 _REMEMBERED = 4
-"""Folders; the uploads need that of the newest ones."""
+"""Number of folders; the uploads need the hashes of the newest ones."""
 _NICENESS = 5
 
 
@@ -22,7 +22,7 @@ class Digests(threading.Thread):
     """Hashes of files in finished folders. Safe to use from every thread."""
 
     def __init__(self, on_hashed: Callable[[str, Mapping[str, str]], None]) -> None:
-        """`on_hashed` gets the name of every folder that was read, and its SHA-256 by path."""
+        """`on_hashed` receives the name of every folder that was read, and the SHA-256 of its files by path."""
         super().__init__(name="digests", daemon=True)
         self._on_hashed = on_hashed
         self._changed = threading.Condition()
@@ -30,14 +30,14 @@ class Digests(threading.Thread):
         self._known: dict[Path, dict[LocalFile, Future[str]]] = {}
 
     def add(self, folder: FinishedFolder) -> None:
-        """Read a folder before those that came earlier."""
+        """Queue a folder; it is read before folders that were added earlier."""
         with self._changed:
             self._known.pop(folder.path, None)  # of one that is taken anew nothing is known
             self._waiting.append(folder)
             self._changed.notify()
 
     def of(self, folder: Path, file: LocalFile) -> str:
-        """SHA-256 of a file as it was found, hexadecimal."""
+        """The hexadecimal SHA-256 of a file as it was found; computed if not yet known."""
         with self._changed:
             files = self._known.setdefault(folder, {})
             future = files.get(file)
@@ -56,7 +56,7 @@ class Digests(threading.Thread):
         return future.result()
 
     def run(self) -> None:
-        """Read what comes, as long as this process lives."""
+        """Read queued folders until the process ends."""
         with contextlib.suppress(OSError, AttributeError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # of this thread, on Linux
         while True:

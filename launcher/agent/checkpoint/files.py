@@ -1,7 +1,7 @@
-"""What a checkpoint's folder holds on the node: the files that are stored, and what cannot be.
+"""The content of a checkpoint folder on the node: the files that are stored, and entries that cannot be stored.
 
-A link to a file is stored as that file, wherever it lies (Hugging Face's caches consist of such links). A link to a
-folder of the same checkpoint is followed. A link to a folder elsewhere is refused: behind it may lie a data set.
+A link to a file is stored as that file, wherever the file is (Hugging Face's caches consist of such links). A link to a
+folder of the same checkpoint is followed. A link to a folder elsewhere is refused: it may lead to a data set.
 """
 
 import errno
@@ -38,17 +38,17 @@ class LocalFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What a folder holds: its files, sorted by path, and the first thing that cannot be stored; empty if all can."""
+    """The content of a folder: files, sorted by path, and the first entry that cannot be stored; empty if all can."""
 
     files: tuple[LocalFile, ...]
     obstacle: str = ""
 
 
 def local_files(folder: Path, entries: Collection[str] = ()) -> tuple[LocalFile, ...]:
-    """Every file below `folder`, or below some of its entries, sorted by path. Empty folders are not kept.
+    """Every file below `folder`, or below some of its entries, sorted by path. Empty folders are omitted.
 
     Raises:
-        UnusableCheckpointError: The folder, or something in it, went away or cannot be stored.
+        UnusableCheckpointError: the folder, or an entry in it, disappeared or cannot be stored.
     """
     files = survey(folder, entries)
     if files.obstacle:
@@ -57,10 +57,10 @@ def local_files(folder: Path, entries: Collection[str] = ()) -> tuple[LocalFile,
 
 
 def survey(folder: Path, entries: Collection[str] = ()) -> Survey:
-    """Look through a folder, or through some of its entries.
+    """Scan a folder, or some of its entries.
 
     Raises:
-        UnusableCheckpointError: The folder, or something in it, went away meanwhile: another look may find it.
+        UnusableCheckpointError: the folder, or an entry in it, disappeared during the scan; another scan may succeed.
     """
     try:
         if not stat.S_ISDIR(folder.lstat().st_mode):
@@ -71,9 +71,9 @@ def survey(folder: Path, entries: Collection[str] = ()) -> Survey:
 
 
 def changed_since(finished: Iterable[LocalFile], now: Iterable[LocalFile]) -> str:
-    """What is there now and was not so when the folder was finished, in words; empty if nothing is.
+    """Describe the first change since the folder was finished; empty if nothing changed.
 
-    Files that have gone are no change of it: a trainer may remove a checkpoint that has been read to its end.
+    Removed files do not count as a change: a trainer may remove a checkpoint that has been read completely.
     """
     before = {file.path: file for file in finished}
     for file in now:
@@ -100,7 +100,7 @@ def sha256_of(path: Path) -> str:
 
 
 class _Surveyor:
-    """One look through a folder; no recursion, for a folder may be deeper than Python's stack."""
+    """One scan of a folder; without recursion, because a folder may be deeper than Python's stack."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""Which layout a run's checkpoints have, kept in the store before the first of them: a later attempt goes by it."""
+"""The layout of a run's checkpoints, stored before the first checkpoint so that a later attempt uses the same one."""
 
 import json
 
@@ -10,12 +10,12 @@ SCHEMA = "slipway.layout/1"
 
 
 def write_layout(store: Store, *, run: str, key: str) -> None:
-    """Write down the key of the layout (`Layout.key`)."""
+    """Store the key of the layout (`Layout.key`)."""
     store.write_text(RECORD_KEY, json.dumps({"schema": SCHEMA, "run": run, "layout": key}) + "\n")
 
 
 def read_layout(store: Store, *, run: str) -> str:
-    """The key that an earlier attempt of the run wrote down; empty where none did."""
+    """The key that an earlier attempt of the run stored; empty if none did."""
     stored = store.find_text(RECORD_KEY)
     try:
         document = safe_json.loads(stored.text) if stored is not None else {}

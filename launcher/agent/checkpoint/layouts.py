@@ -1,21 +1,21 @@
-"""Which files and folders are a framework's checkpoint: the table of layouts (`layouts.csv`) and how it is read.
+"""The files and folders that form a framework's checkpoint: the table of layouts (`layouts.csv`) and its reader.
 
-One line a preset:
+One line per preset:
 
-    names         what a checkpoint is called below the checkpoint folder; <step> and <rank> stand for numbers
-    unit          what <step> counts: step, epoch, save
+    names         name of a checkpoint below the checkpoint folder; <step> and <rank> stand for numbers
+    unit          unit of <step>: step, epoch, save
     kind          folder; entry (a file or a folder); group (all entries of one step are one checkpoint)
-    marker        a file in it that the framework writes last, on the first node
-    tracker       a file beside it whose text (tracker_text) names the newest one that is whole, on the first node
-    unless        a file beside it that is there as long as it is not whole
-    beside        a file or folder beside it that belongs to the newest one
-    renamed       yes: its name says nothing, it counts after a rename alone
-    links         links beside it that are made again after a restore: link=target
-    resume        what SLIPWAY_RESUME_DIR is: self, or the folder that it lies in (parent)
-    signs         files in it that no other framework writes: a line without evidence does not take it
-    source        where the framework's own source says so
+    marker        file in the checkpoint that the framework writes last, on the first node
+    tracker       file next to the checkpoint whose text (tracker_text) names the newest complete one, on the first node
+    unless        file next to the checkpoint that exists while the checkpoint is incomplete
+    beside        file or folder next to the checkpoint that belongs to the newest one
+    renamed       yes: the name proves nothing; the checkpoint counts only after a rename
+    links         links next to the checkpoint that are created again after a restore: link=target
+    resume        value of SLIPWAY_RESUME_DIR: self, or the folder that contains the checkpoint (parent)
+    signs         files that no other framework writes: a line without evidence does not match a folder with them
+    source        place in the framework's own source that proves this line
 
-A marker or a tracker says that a checkpoint is finished only together with quiet on every node (`watch`).
+A marker or a tracker proves that a checkpoint is finished only together with a quiet period on every node (`watch`).
 """
 
 import csv
@@ -34,7 +34,7 @@ from launcher.agent.manifest import HERE, Manifest
 AUTO = "auto"
 SLIPWAY = "slipway"
 PATTERN = "pattern"
-"""The name of the layout that a plan describes itself."""
+"""The name of a layout that the plan itself describes."""
 _NUMBERS = {"<step>": r"(?P<step>\d{1,18})", "<rank>": r"(?P<rank>\d{1,9})"}
 _TRACKED = {re.escape("{step}"): r"(?P<step>\d{1,18})", re.escape("{name}"): r"(?P<name>.+)"}
 
@@ -60,21 +60,21 @@ class Layout:
 
     @property
     def key(self) -> str:
-        """Names what may be compared: a layout may count in several units."""
+        """The key for comparisons, with the unit, because a layout may count in several units."""
         return f"{self.layout}/{self.unit}"
 
     @property
     def has_evidence(self) -> bool:
-        """Whether the framework itself says what is finished."""
+        """Whether the framework itself marks finished checkpoints."""
         return bool(self.marker or self.tracker or self.beside or self.renamed)
 
     def step_of(self, name: str) -> int | None:
-        """The number in the name of a checkpoint, relative to the checkpoint folder; None: it is none."""
+        """The step in a checkpoint's name, relative to the checkpoint folder; None if the name does not match."""
         match = _compiled(self.names).fullmatch(name)
         return int(match.group("step")) if match is not None else None
 
     def is_one(self, folder: Path, name: str) -> bool:
-        """Whether an entry is of the kind that the layout has; a link repeats another entry."""
+        """Whether an entry has the kind of the layout; a link does not count because it repeats another entry."""
         path = folder / name
         if self.layout == SLIPWAY:
             return True  # what is wrong with it is said by who is to store it
@@ -83,7 +83,7 @@ class Layout:
         return path.is_dir() if self.kind == "folder" else path.exists()
 
     def missing(self, folder: Path, name: str, *, renamed: bool) -> str:
-        """What the framework has not said yet of an entry that looks finished; empty where nothing is missing."""
+        """The reason why an entry that looks finished is not finished yet; empty if nothing is missing."""
         path = folder / name
         if self.renamed and not renamed:
             return "it was not renamed into place"
@@ -102,7 +102,7 @@ class Layout:
         return any(True for sign in self.signs.split() for _ in path.glob(sign))
 
     def tracker_of(self, name: str) -> tuple[str, str] | None:
-        """The tracker's path below the checkpoint folder and its text, for a checkpoint; None where there is none."""
+        """The tracker's path below the checkpoint folder, and its text for a checkpoint; None if no tracker applies."""
         step = self.step_of(name)
         if not self.tracker or step is None:
             return None
@@ -111,7 +111,7 @@ class Layout:
         return f"{parent}/{self.tracker}" if parent else self.tracker, text
 
     def links_of(self, name: str) -> dict[str, str]:
-        """The links that a framework keeps beside a checkpoint, with what each points to."""
+        """The links that a framework maintains next to a checkpoint, with their targets."""
         match = _compiled(self.names).fullmatch(name)
         if match is None or not self.links:
             return {}
@@ -121,7 +121,7 @@ class Layout:
         return {} if pair[0] == pair[1] else dict([pair])
 
     def _lacking_beside(self, path: Path, name: str) -> str:
-        """Why what lies beside a checkpoint is not its own; empty where it is."""
+        """The reason why the `beside` entry is missing or belongs to a later checkpoint; empty if neither applies."""
         if not (path.parent / self.beside).exists():
             return f"{self.beside} is not next to it"
         above, own = name[: name.rfind("/") + 1], self.step_of(name)
@@ -155,14 +155,14 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointEntry:
-    """What lies in the checkpoint folder under the name of one checkpoint.
+    """The entries of the checkpoint folder that form one checkpoint.
 
     Attributes:
         layout: The line of the table.
-        step: In its name.
-        names: Its entries, relative to the checkpoint folder; one but for a group.
-        root: What its files are relative to: the checkpoint folder, or its own.
-        entries: What of `root` it is; empty: all of it.
+        step: The step in the name.
+        names: Its entries, relative to the checkpoint folder; exactly one unless the layout's kind is group.
+        root: The folder to which its file paths are relative: the checkpoint folder, or the checkpoint's own folder.
+        entries: The entries of `root` that belong to the checkpoint; empty: all of them.
     """
 
     layout: Layout
@@ -173,12 +173,12 @@ class CheckpointEntry:
 
     @property
     def folder(self) -> str:
-        """Its folder's name in a manifest; "." for files of the checkpoint folder itself."""
+        """The folder name in a manifest; "." for files of the checkpoint folder itself."""
         return HERE if self.entries else self.names[0]
 
 
 def entry_at(layout: Layout, checkpoints: Path, step: int, names: tuple[str, ...]) -> CheckpointEntry:
-    """The checkpoint that some entries of the checkpoint folder make."""
+    """The checkpoint that the given entries of the checkpoint folder form."""
     first = checkpoints / names[0]
     if layout.kind == "folder" or (layout.kind == "entry" and first.is_dir()):
         return CheckpointEntry(layout=layout, step=step, names=names[:1], root=first)
@@ -211,9 +211,9 @@ def described(pattern: str, tracker: Mapping[str, str] | None) -> Layout:
 
 
 def keys_of(manifest: Manifest) -> frozenset[str]:
-    """The keys that a stored checkpoint may have; where a manifest names no layout, its folder's name decides.
+    """The keys that a stored checkpoint may have; if a manifest names no layout, the name of its folder decides.
 
-    Steps of two checkpoints may be compared only where they have a key in common.
+    Steps of two checkpoints may be compared only if the checkpoints share a key.
     """
     if manifest.layout:
         return frozenset({f"{manifest.layout}/{manifest.unit}"})
@@ -221,10 +221,10 @@ def keys_of(manifest: Manifest) -> frozenset[str]:
 
 
 def layouts_of(policy: CheckpointSpec) -> "Layouts":
-    """The lines that count for a job.
+    """The lines of the table that apply to a job.
 
     Raises:
-        JobSpecError: There is no such layout, or its pattern is no regular expression with one group.
+        JobSpecError: the layout does not exist, or its pattern is not a regular expression with one group.
     """
     if policy.pattern is not None:
         try:
@@ -238,36 +238,36 @@ def layouts_of(policy: CheckpointSpec) -> "Layouts":
 
 
 class Layouts:
-    """The lines that count in one attempt: all of them until it is known which one the framework has."""
+    """The lines that apply in one attempt: all lines until the framework's layout is known."""
 
     def __init__(self, rows: Iterable[Layout] = ()) -> None:
         self.rows = tuple(rows) or table()
 
     @property
     def key(self) -> str:
-        """Of the lines, where it is the same for all; empty while it is not known which count."""
+        """The common key of the lines; empty until the layout is known."""
         keys = {row.key for row in self.rows}
         return keys.pop() if len(keys) == 1 else ""
 
     def only(self, key: str) -> "Layouts":
-        """The lines of a key; this where there is none."""
+        """The lines with a key; `self` if no line has that key."""
         rows = [row for row in self.rows if row.key == key]
         return Layouts(rows) if rows else self
 
     def of(self, manifest: Manifest) -> "Layouts":
-        """The lines that a stored checkpoint may be of; one of an earlier version names no layout."""
+        """The lines that may match a stored checkpoint; a manifest of an earlier version names no layout."""
         return Layouts([row for row in self.rows if _is_of(row, manifest)] or self.rows)
 
     def accepts(self, manifest: Manifest) -> bool:
-        """Whether a stored checkpoint is of a layout that counts."""
+        """Whether the layout of a stored checkpoint applies to this attempt."""
         return any(_is_of(row, manifest) for row in self.rows)
 
     def step_of(self, name: str) -> int | None:
-        """The step of an entry by the first line that fits."""
+        """The step of an entry by the first matching line."""
         return next((step for row in self.rows if (step := row.step_of(name)) is not None), None)
 
     def entries_in(self, folder: Path) -> list[CheckpointEntry]:
-        """What lies in the checkpoint folder under the names of checkpoints, once for every line that it fits."""
+        """The entries of the checkpoint folder with checkpoint names, once for every matching line."""
         listed = self.listed(lambda below: names_in(folder, below))
         entries = []
         for row in self.rows:
@@ -283,9 +283,9 @@ class Layouts:
         ]
 
     def listed(self, names: Callable[[str], list[str]]) -> list[str]:
-        """The entries of a folder, and those of the folders in it that a line looks into.
+        """The entries of a folder, and the entries of its subfolders that a line inspects.
 
-        `names` gives the names in a folder below it; of "" those in itself.
+        `names` returns the names in a subfolder; "" is the folder itself.
         """
         above = [re.compile(row.names.partition("/")[0]) for row in self.rows if "/" in row.names.replace("[^/]", "")]
         entries = []
@@ -296,14 +296,14 @@ class Layouts:
         return entries
 
     def _has_signs_of_another(self, folder: Path, entry: CheckpointEntry) -> bool:
-        """Whether a line that fits the same name knows the checkpoint by its files, before its marker is there."""
+        """Whether another matching line recognises the checkpoint by its files, before its marker exists."""
         fitting = ((row, name) for row in self.rows for name in entry.names if row.step_of(name) == entry.step)
         return any(row.has_signs(folder / name) for row, name in fitting)
 
     def belongings(self, folder: Path) -> list[str]:
-        """The checkpoints in a folder with their trackers, links and what belongs to them, by relative name.
+        """The checkpoints in a folder with their trackers, links and related entries, by relative name.
 
-        While it is not known which line counts, a bare number is not taken for a checkpoint.
+        Until the layout is known, a bare number does not count as a checkpoint.
         """
         names: dict[str, None] = {}
         for entry in self.entries_in(folder):
@@ -317,7 +317,7 @@ class Layouts:
 
 
 def write_back(layout: Layout, folder: Path, names: Iterable[str]) -> None:
-    """Write what a framework finds its newest checkpoint by: its tracker and its links, after a restore."""
+    """Write the tracker and the links by which a framework finds its newest checkpoint, after a restore."""
     for name in names:
         tracker = layout.tracker_of(name)
         if tracker is not None:
@@ -349,7 +349,7 @@ def _expression(names: str) -> str:
 
 
 def names_in(folder: Path, below: str) -> list[str]:
-    """The names in a folder below another one, or in that itself; none behind a link."""
+    """The names in a subfolder of a folder, or in the folder itself; empty if the subfolder is a link."""
     try:
         path = folder / below
         return [] if below and path.is_symlink() else sorted(entry.name for entry in path.iterdir())

@@ -1,7 +1,7 @@
-"""Checkpoint files that are not known to be in the store: they are moved aside, named, and removed only to make room.
+"""Checkpoint files that are not known to be in the store: moved aside, reported, and removed only to make room.
 
-They lie in `aside/<run>/` of the job's folder once another run uses the folder. A later attempt of the same run gets
-them back in place, so that a framework that looks there resumes by itself.
+When another run uses the job's folder, Slipway moves these files to `aside/<run>/` in that folder. A later attempt of
+the same run gets the files back in place, so that a framework that searches the folder resumes automatically.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ _UNKNOWN_RUN = "unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """A file or folder that an earlier attempt or another run left: where, how large, and of which run."""
+    """A file or folder that an earlier attempt or another run left: its path, size and run."""
 
     path: Path
     bytes: int
@@ -29,7 +29,7 @@ class Leftover:
 
 
 def entries(folder: Path) -> list[Path]:
-    """What a folder holds, by name; nothing where it is not there."""
+    """The entries of a folder, sorted by name; empty if the folder is missing."""
     try:
         return sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -37,7 +37,7 @@ def entries(folder: Path) -> list[Path]:
 
 
 def move_aside(root: Path, paths: Iterable[Path], *, run: str) -> None:
-    """Move files and folders into `aside/<run>` of a job's folder; a name that is taken there gets a number."""
+    """Move files and folders to `aside/<run>` of a job's folder; a name that already exists there gets a number."""
     place = root / ASIDE_NAME / (run or _UNKNOWN_RUN)
     for path in paths:
         place.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def move_aside(root: Path, paths: Iterable[Path], *, run: str) -> None:
 
 
 def bring_back(root: Path, folder: Path, *, run: str) -> None:
-    """Move what was set aside of a run back into its checkpoint folder, where nothing has taken its name."""
+    """Move the files of a run from `aside` back to its checkpoint folder, except names that already exist there."""
     place = root / ASIDE_NAME / run
     for path in entries(place):
         if not os.path.lexists(folder / path.name):
@@ -65,12 +65,12 @@ def leftovers(paths: Iterable[Path], *, run: str) -> list[Leftover]:
 
 
 def set_aside(root: Path) -> list[Leftover]:
-    """Everything that was set aside in a job's folder."""
+    """All files and folders in `aside` of a job's folder."""
     return [leftover for place in entries(root / ASIDE_NAME) for leftover in leftovers(entries(place), run=place.name)]
 
 
 def age_key(leftover: Leftover) -> float:
-    """When it was last written, for sorting: the oldest goes first."""
+    """The time of the last write, for sorting: the oldest is removed first."""
     try:
         return leftover.path.lstat().st_mtime
     except OSError:
@@ -78,7 +78,7 @@ def age_key(leftover: Leftover) -> float:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder; what goes away meanwhile counts nothing."""
+    """Bytes of a file, or of all files in a folder; files that disappear meanwhile count as zero."""
     total = 0
     pending = [path]
     while pending:
@@ -92,7 +92,7 @@ def size_of(path: Path) -> int:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a folder with what is in it, as far as that can be done."""
+    """Remove a file, a link or a folder with its content, as far as possible."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -1,7 +1,7 @@
-"""The results of a run: files that the plan names, uploaded when the command has ended.
+"""The results of a run: files that the plan names, uploaded after the command has ended.
 
-`outputs/RUN/manifest.json` below the plan's place is written last and names every file with its object. A later attempt
-of the run replaces it: unchanged files keep their objects, the others are tagged as superseded.
+`outputs/RUN/manifest.json` below the plan's prefix is written last and lists every file with its object. A later
+attempt of the run replaces this manifest: unchanged files keep their objects, the others are tagged as superseded.
 """
 
 import secrets
@@ -22,7 +22,7 @@ _MOST_NAMED = 5
 
 
 class Outputs:
-    """Brings the outputs of one attempt to the store."""
+    """Uploads the outputs of one attempt to the store."""
 
     def __init__(self, store: Store, log: EventLog, *, run: str, attempt: int) -> None:
         self._store = store
@@ -31,11 +31,11 @@ class Outputs:
         self._attempt = attempt
 
     def bring(self, paths: Mapping[str, Path], deadline: float) -> str:
-        """Send what is there.
+        """Upload the outputs that exist.
 
         `deadline` is in monotonic seconds.
 
-        Returns why the outputs are not in the store; empty if they are.
+        Returns the reason why the outputs are not in the store; empty if they are.
         """
         begun = time.monotonic()
         files = self._files(paths)
@@ -114,7 +114,7 @@ class Outputs:
 
 
 def left_behind(folder: Path, stored: set[str], outputs: Mapping[str, Path]) -> tuple[str, int]:
-    """What is in the root of a checkpoint folder and not in the store: the first names, and the bytes of all."""
+    """The files in the root of a checkpoint folder that are not in the store: the first names, and the bytes of all."""
     output_paths = {path.resolve() for path in outputs.values()}
     names, total = [], 0
     for path in sorted(folder.iterdir()):

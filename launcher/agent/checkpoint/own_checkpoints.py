@@ -1,8 +1,8 @@
-"""Checkpoints that the trainer keeps in its own place (`checkpoint.mode: own`): reported, never changed.
+"""Checkpoints that the trainer writes to its own location (`checkpoint.mode: own`): reported, never changed.
 
-The first node looks at the place, a folder or a prefix in S3. A checkpoint of a known layout is reported when its
-framework's marker or tracker is there and nothing has changed for 10 seconds, or when a newer one is there. Other files
-and silence are reported as such.
+The first node polls the location, a folder or a prefix in S3. It reports a checkpoint of a known layout when the
+framework's marker or tracker exists and nothing changed for 10 seconds, or when a newer checkpoint exists. The first
+node also reports other files, and that nothing is written.
 """
 
 import threading
@@ -20,12 +20,12 @@ from launcher.agent.events import EventLog
 from launcher.agent.store.objects import Store
 
 WRITTEN = "checkpoint-written"
-"""Something was written there, and no layout names its step."""
+"""The trainer wrote to the location, and no layout names the step."""
 _LEAST_LOOK_S, _MOST_LOOK_S = 1.0, 30.0
 _UNKNOWN_LAYOUT = "checkpoint.layout or checkpoint.pattern would name its step"
 
 Stamps = Mapping[str, object]
-"""Files by their names, each with what changes when it is written again."""
+"""Files by name, each with a value that changes when the file is written again."""
 
 
 class _Folder:
@@ -82,10 +82,10 @@ class _Snapshot:
 
 
 def place_of(uri: str, *, timeout_s: float) -> _Folder | _Prefix:
-    """The place of a URI; a folder is made where its file system is mounted.
+    """The location of a URI; a folder is created if its file system is mounted.
 
     Raises:
-        JobSpecError: Nothing is mounted there.
+        JobSpecError: no file system is mounted at the URI, or the folder cannot be created.
     """
     if uri.startswith("s3://"):
         return _Prefix(Store(uri, timeout_s=timeout_s))
@@ -101,7 +101,7 @@ def place_of(uri: str, *, timeout_s: float) -> _Folder | _Prefix:
 
 
 class OwnWatch(threading.Thread):
-    """Looks for new checkpoints while the command runs."""
+    """Polls for new checkpoints while the command runs."""
 
     def __init__(
         self,
@@ -132,16 +132,16 @@ class OwnWatch(threading.Thread):
 
     @property
     def newest_step(self) -> int | None:
-        """The newest step that is known of."""
+        """The newest known step."""
         return None if self._reported_step < 0 else self._reported_step
 
     def run(self) -> None:
-        """Look now and then."""
+        """Poll periodically."""
         while not self._over.wait(self._look_s):
             self._check()
 
     def finish(self, *, clean: bool) -> None:
-        """End the thread and look for the last time; `clean`: the command completed, so what it wrote is whole."""
+        """End the thread and poll a last time; `clean`: the command succeeded, so all its checkpoints are complete."""
         self._over.set()
         if self.is_alive():
             self.join()
@@ -190,7 +190,7 @@ class OwnWatch(threading.Thread):
             return _Snapshot(stamps={})
 
     def _snapshot(self) -> _Snapshot:
-        """The newest checkpoint there; of several layouts that fit, one with its tracker or marker comes first."""
+        """The newest checkpoint; if several layouts match, one with a tracker or marker comes first."""
         listed = self._layouts.listed(self._place.names)
         snapshots = [snapshot for row in self._layouts.rows if (snapshot := self._newest(row, listed)) is not None]
         snapshots.sort(key=lambda snapshot: snapshot.layout is not None and not snapshot.layout.has_evidence)
@@ -217,5 +217,5 @@ class OwnWatch(threading.Thread):
 
 
 def _above(name: str) -> str:
-    """The folder that an entry lies in, below the place; empty for the place itself."""
+    """The folder of an entry, relative to the location; empty for the location itself."""
     return name.rpartition("/")[0]

@@ -1,12 +1,12 @@
 """The checkpoint interval, which follows the measured cost of a checkpoint.
 
 A job starts with the interval of its quote, which assumes a write time. The agent measures the write time and writes
-Daly's optimum for it to SLIPWAY_CHECKPOINT_INTERVAL_FILE, which the trainer reads again and again. The interval is
+Daly's optimum for it to SLIPWAY_CHECKPOINT_INTERVAL_FILE, which the trainer reads repeatedly. The interval is
 never shorter than an upload.
 
-Every checkpoint that is whole in the store adds a line to the metrics: `checkpoint_step`, `checkpoint_seconds` (to
-write it on the node), `upload_seconds`, `checkpoint_bytes`. A trainer may write its own `checkpoint_seconds`, which
-then counts.
+Every checkpoint that is complete in the store adds a line to the metrics: `checkpoint_step`, `checkpoint_seconds` (to
+write it on the node), `upload_seconds`, `checkpoint_bytes`. If a trainer writes its own `checkpoint_seconds`, the
+trainer's value applies.
 """
 
 import statistics
@@ -23,7 +23,7 @@ _LEAST_S, _MOST_S = 1.0, 86_400.0
 _LEAST_WRITE_S = 1e-3
 _WORTH_A_CHANGE = 0.1
 _NOW_S = 1.0
-"""The interval while a checkpoint is wanted at once: whatever was done since the last one is older than that."""
+"""The interval while an immediate checkpoint is requested: the last checkpoint is always older than this."""
 
 
 class Pace:
@@ -38,7 +38,7 @@ class Pace:
         metrics: Metrics,
         log: EventLog,
     ) -> None:
-        """`mtbf_s` is the mean time between interruptions of the whole job; None: the interval stays."""
+        """`mtbf_s` is the mean time between interruptions of the entire job; None: the interval never changes."""
         self._interval_s = interval_s
         self._mtbf_s = mtbf_s
         self._write = write
@@ -54,11 +54,11 @@ class Pace:
 
     @property
     def interval_s(self) -> float:
-        """The interval when nothing presses."""
+        """The interval while no immediate checkpoint is requested."""
         return self._interval_s
 
     def written(self, step: int, seconds: float) -> None:
-        """A checkpoint was finished, and writing it seemed to take this long."""
+        """Record that a checkpoint was finished, and its observed write time."""
         with self._lock:
             self._written_by_step[step] = seconds
             if not self._reported:
@@ -69,7 +69,7 @@ class Pace:
                 self._set(self._interval_s)
 
     def reported(self, seconds: float) -> None:
-        """The trainer says how long it waited for a checkpoint: it knows, and what was seen counts no more."""
+        """Record the checkpoint time that the trainer reports; from then on Slipway ignores observed write times."""
         with self._lock:
             if not self._reported:
                 self._reported = True
@@ -78,7 +78,7 @@ class Pace:
             self._adapt()
 
     def uploaded(self, step: int, *, seconds: float, size_bytes: int) -> None:
-        """A checkpoint is whole in the store, and bringing it there took this long."""
+        """Record that a checkpoint is complete in the store, and its upload time."""
         with self._lock:
             written_s = self._written_by_step.get(step)
             self._written_by_step = {earlier: s for earlier, s in self._written_by_step.items() if earlier > step}
@@ -93,7 +93,7 @@ class Pace:
         )
 
     def hasten(self) -> None:
-        """Have the next checkpoint written at once; after it the interval is what it was."""
+        """Request the next checkpoint immediately; afterwards the previous interval applies again."""
         with self._lock:
             self._hastened = True
             self._set(min(_NOW_S, self._interval_s))

@@ -1,9 +1,9 @@
 """Packs: many small files in a few objects.
 
-A request per file would take minutes for 50,000 files of 1 KiB. Where a node's part has more than 1,000 files below 256
-KiB, they go into packs of up to 8 MiB: the contents one after another in the order of their paths, and nothing else.
+A request per file would need minutes for 50,000 files of 1 KiB. If a node's part has more than 1,000 files below 256
+KiB, Slipway writes these files to packs of up to 8 MiB: the contents in the order of their paths, and nothing else.
 The manifest lists every file with its SHA-256, the pack's key and its offset. A pack in which nothing changed since the
-newest whole checkpoint is not sent again.
+newest complete checkpoint is not sent again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ MANY = 1000
 PACK_BYTES = 8 * 1024 * 1024
 
 Contents = tuple[tuple[str, int], ...]
-"""What a pack is known by: hash and size of each of its files, in order."""
+"""The identity of a pack: hash and size of each of its files, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Pack:
     contents: Contents
 
     def stored(self, key: str, part: int) -> Iterator[StoredFile]:
-        """Its files as they lie in an object."""
+        """The manifest entries of the pack's files in the object `key`."""
         offset = 0
         for local, (digest, size) in zip(self.files, self.contents, strict=True):
             yield StoredFile(path=local.path, bytes=size, sha256=digest, key=key, part=part, offset=offset)
@@ -40,7 +40,7 @@ class Pack:
 
 
 def groups(files: Iterable[LocalFile]) -> list[list[LocalFile]]:
-    """The files of each pack; none where there are too few small ones."""
+    """The files of each pack; empty if too few files are small."""
     small = [file for file in files if file.bytes < SMALL_BYTES]
     if len(small) <= MANY:
         return []
@@ -59,7 +59,7 @@ def packed(folder: Path, files: Iterable[LocalFile]) -> Pack:
     """Read the files of a pack.
 
     Raises:
-        UnusableCheckpointError: One went away or has another size by now.
+        UnusableCheckpointError: a file disappeared or changed its size.
     """
     files = tuple(files)
     pieces, contents = [], []
@@ -76,7 +76,7 @@ def packed(folder: Path, files: Iterable[LocalFile]) -> Pack:
 
 
 def known_packs(files: Iterable[StoredFile]) -> dict[Contents, str]:
-    """The packs of a checkpoint by what they hold."""
+    """The keys of a checkpoint's packs, by content."""
     by_key: dict[str, list[StoredFile]] = {}
     for file in files:
         if file.offset is not None:
@@ -90,7 +90,7 @@ def known_packs(files: Iterable[StoredFile]) -> dict[Contents, str]:
 
 
 def _fill(files: list[StoredFile]) -> bool:
-    """Whether files lie one directly behind the other."""
+    """Whether the files follow each other without a gap."""
     end = 0
     for file in files:
         if file.offset != end:
@@ -100,9 +100,9 @@ def _fill(files: list[StoredFile]) -> bool:
 
 
 def unpack(pack: Path, files: Iterable[StoredFile], folder: Path) -> str:
-    """Write the files of a pack, each if its content is what the manifest says.
+    """Write the files of a pack, each only if its content matches the manifest.
 
-    Returns what is wrong with one of them; empty if nothing is.
+    Returns the first mismatch; empty if all files match.
     """
     content = memoryview(pack.read_bytes())
     for file in files:

@@ -1,13 +1,14 @@
-"""A checkpoint of several nodes is whole when every node that writes checkpoints has sent its part.
+"""A checkpoint of several nodes is complete when every node that writes checkpoints has sent its part.
 
-Some trainers write only on the first rank, others on every node, and nothing announces which. A node counts as writing
-none only with proof: in this attempt nothing was ever seen in its checkpoint folder, and
+Some trainers write only on the first rank, others on every node, and nothing announces which. Slipway assumes that a
+node writes none only with proof: in this attempt nothing ever appeared in the node's checkpoint folder, and
 
-- the first node has finished a later checkpoint (ranks train in step, so this node is past the step too), or
+- the first node has finished a later checkpoint (ranks train in step, so this node has passed the step too), or
 - its command has ended with exit code 0, or
-- that was already known for an earlier checkpoint of the run.
+- an earlier checkpoint of the run already proved it.
 
-Other nodes are waited for. A node whose command has ended announces its last checkpoint; newer ones are not waited for.
+The first node waits for all other nodes. A node whose command has ended announces its last checkpoint; the first
+node does not wait for newer ones.
 """
 
 import time
@@ -23,11 +24,11 @@ from launcher.agent.node.peers import BEAT_S, Peers
 from launcher.agent.store.objects import Store
 
 _BEATS = 2
-"""What a node says counts when it was said so many beats after the later checkpoint was finished."""
+"""A node's report counts if it was sent this many heartbeats after the later checkpoint was finished."""
 
 
 class Quorum:
-    """Puts the parts of checkpoints together, on the first node."""
+    """Assembles the parts of checkpoints, on the first node."""
 
     def __init__(self, store: Store, peers: Peers, identity: Identity, *, newest: Manifest | None) -> None:
         self._store = store
@@ -40,12 +41,12 @@ class Quorum:
             self._silent = set(range(identity.parts)) - {file.part for file in newest.files}
 
     def assembled(self, own: Manifest, *, newest: int, no_more: bool) -> Manifest | None:
-        """The whole checkpoint that `own` is the first node's part of; None while a part or a node's word is missing.
+        """The complete checkpoint to which the first node's part `own` belongs; None while a part or answer is missing.
 
-        `newest` is the newest finished step. With `no_more`, the first node's command has ended: no lost node counts.
+        `newest` is the newest finished step. `no_more`: the first node's command has ended; lost nodes count as ended.
 
         Raises:
-            ManifestError: It will never be whole.
+            ManifestError: the checkpoint can never be complete.
         """
         if own.parts == 1:
             return assemble(self._store, own, session=self._session)
@@ -65,16 +66,16 @@ class Quorum:
         return assemble(self._store, own, session=self._session, empty=empty)
 
     def withdraw(self, step: int) -> None:
-        """A step is dropped: nobody is asked about it any more."""
+        """Drop a step: no node is requested to confirm it any more."""
         self._question.withdraw(step)
 
     def beyond(self, steps: Iterable[int]) -> list[int]:
-        """Those of some steps that another node's command has ended without: they will never be whole."""
+        """The given steps that another node's command ended without: they can never be complete."""
         last = self._peers.gathered().last
         return [] if last is None else [step for step in steps if step > last]
 
     def _writes_none(self, part: int, gathered: Gathered, step: int, newest: int) -> bool:
-        """Whether there is proof that a node has no part of a step to give."""
+        """Whether a node provably has no part of a step."""
         if not gathered.wrote_none >> part & 1:
             return False
         if newest > step:

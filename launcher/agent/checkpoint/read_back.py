@@ -1,7 +1,7 @@
-"""Reads the first whole checkpoint back from the store once, to time it: a spike ends before it resumes.
+"""Reads the first complete checkpoint back from the store once, to measure the time: a spike ends before any resume.
 
-`SLIPWAY_READ_BACK=1` in the job's environment enables it. The first checkpoint is then requested at once, whatever the
-interval; what is read goes into a separate folder and is removed.
+`SLIPWAY_READ_BACK=1` in the job's environment enables it. The agent then requests the first checkpoint immediately,
+regardless of the interval. The files go to a separate folder and are removed afterwards.
 """
 
 import shutil
@@ -17,21 +17,21 @@ from launcher.agent.manifest import Manifest
 from launcher.agent.store.objects import Store
 
 _ROOM = 3
-"""So many times its size have to be free: the trainer writes on meanwhile, and must not find the disk full."""
+"""Required free space as a multiple of the checkpoint's size: the trainer keeps writing and must not fill the disk."""
 
 
 class ReadBack:
-    """The one time that a checkpoint is read back while the command goes on; nothing where nobody asks for it."""
+    """Reads one checkpoint back while the command runs; does nothing unless the job requests it."""
 
     def __init__(self, spec: JobSpec, scratch: Scratch, pace: Pace, log: EventLog, *, part: int) -> None:
-        """Have the first checkpoint written at once, where it is wanted."""
+        """Request the first checkpoint immediately if the job wants it read back."""
         self._policy, self._scratch, self._log, self._part = spec.checkpoint, scratch, log, part
         self._wanted = spec.env.get(READ_BACK) == "1"
         if self._wanted:
             pace.hasten()
 
     def whole(self, manifest: Manifest) -> None:
-        """A checkpoint is whole in the store: the first one is read back, in a thread of its own."""
+        """Handle a checkpoint that is complete in the store: read the first one back, in a separate thread."""
         if self._wanted:
             self._wanted = False
             threading.Thread(target=self._read, args=(manifest,), name="read-back", daemon=True).start()

@@ -1,4 +1,4 @@
-"""Telling in time that what a trainer writes is not recognised, or that it writes nothing."""
+"""Reports in time that Slipway does not recognise a trainer's files, or that the trainer writes nothing."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -12,15 +12,15 @@ _NAMED = 5
 
 
 def patience_s(interval_s: float) -> float:
-    """How long nothing may be written before it is told: two intervals, ten minutes at most."""
+    """Seconds without a write until the agent reports it: two intervals, at most ten minutes."""
     return min(_INTERVALS * interval_s, LONGEST_S)
 
 
 class Recognition:
-    """Counts how long a trainer goes without a checkpoint, and tells it once."""
+    """Measures how long a trainer runs without a checkpoint, and reports it once."""
 
     def __init__(self, folder: Path, *, interval_s: float, on_trouble: Callable[[str, str], None]) -> None:
-        """What is in the folder now was not written by this attempt."""
+        """Record the current content of the folder, which this attempt did not write."""
         self._there = {path.name: _stamp(path) for path in _entries(folder)}
         self._folder = folder
         self._patience_s = patience_s(interval_s)
@@ -30,15 +30,15 @@ class Recognition:
         self._told: set[str] = set()
 
     def is_new(self, path: Path) -> bool:
-        """Whether this attempt wrote it."""
+        """Whether this attempt wrote the path."""
         return self._there.get(path.name) != _stamp(path)
 
     def look(
         self, now: float, *, recognised: bool, others: Sequence[Path], ended: bool = False, lacks: str = ""
     ) -> None:
-        """Judge one look at the folder.
+        """Evaluate one poll of the folder.
 
-        `recognised`: it has written a checkpoint before. `others` is what else it wrote; `lacks` what it lacks.
+        `recognised`: a checkpoint was written before. `others`: other paths that were written. `lacks`: what they lack.
         """
         self._begun_at = now if self._begun_at is None else self._begun_at
         if recognised:
@@ -65,7 +65,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """When it was written: of a folder, and of what lies directly in it."""
+    """Write times and sizes of a path and, for a folder, of its direct entries."""
     try:
         entries = [("", path.lstat())]
         if path.is_dir() and not path.is_symlink():

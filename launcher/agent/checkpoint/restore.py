@@ -1,4 +1,4 @@
-"""Bringing the newest whole checkpoint back onto the node."""
+"""Restores the newest complete checkpoint to the node."""
 
 import errno
 import os
@@ -30,18 +30,18 @@ _HASHERS = min(4, max(2, (os.cpu_count() or 1) // 2))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """A checkpoint that is on the node again.
+    """A checkpoint that was restored to the node.
 
     Attributes:
-        finished: Where it is, and what it holds where the store does not have it yet.
-        resume: What the trainer is to go on from: the checkpoint, or what it lies in.
-        step: N of its name.
-        manifest: The newest whole checkpoint in the store; of this step, unless the node held a newer one. None: there
-            is none.
+        finished: Its location, and its content if the store does not have it yet.
+        resume: The path from which the trainer resumes: the checkpoint, or the folder that contains it.
+        step: The step in its name.
+        manifest: The newest complete checkpoint in the store; of this step, unless the node held a newer one. None: the
+            store has none.
         bytes: Its size.
-        reused_bytes: How much of that was on the node already.
-        seconds: How long it took.
-        skipped_newer: The store holds newer ones that are not whole.
+        reused_bytes: Bytes of it that were already on the node.
+        seconds: Duration of the restore.
+        skipped_newer: The store holds newer, incomplete checkpoints.
     """
 
     finished: FinishedFolder
@@ -55,25 +55,25 @@ class Restored:
 
     @property
     def is_local_only(self) -> bool:
-        """Whether the store does not have it yet."""
+        """Whether the store does not have the checkpoint yet."""
         return self.manifest is None or self.manifest.step != self.step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restore:
-    """How checkpoints come back.
+    """The settings of a restore.
 
     Attributes:
         checkpoints: The checkpoint folder; the checkpoint appears in it under its own name, by a rename.
-        previous: Folder with checkpoints of an earlier attempt on this node; what is the same is taken from there.
-        unsent: Finished checkpoints that have no other copy: they are not removed to make room.
-        make_room: Called with the bytes that have to be free, and what is useful in `previous`.
-        part: This node's number; where several nodes stored a path, it gets its own.
-        on_skip: Told of every newer step that is not whole, with the reason.
-        on_again: Told of every object that did not come as it was stored and is read again.
-        layouts: What counts as a checkpoint.
-        named: The plan names the layout: the store's checkpoints of others are passed over.
-        fresh: Begin anew where there are checkpoints and none can be used; else that is an error.
+        previous: Folder with checkpoints of an earlier attempt on this node; the restore reuses identical files.
+        unsent: Finished checkpoints that have no other copy: they are never removed to make room.
+        make_room: Called with the bytes that must be free, and the names in `previous` that are useful.
+        part: This node's number; if several nodes stored a path, this node gets its own file.
+        on_skip: Called with every newer incomplete step, and the reason.
+        on_again: Called for every object that did not arrive as it was stored and is read again, with the reason.
+        layouts: The layouts that count as checkpoints.
+        named: The plan names the layout: stored checkpoints of other layouts are skipped.
+        fresh: Start from step 0 if checkpoints exist and none is usable; otherwise this is an error.
     """
 
     store: Store
@@ -89,15 +89,15 @@ class Restore:
     fresh: bool = False
 
     def newest(self, *, at_most: int | None = None, finished_here: FinishedFolder | None = None) -> Restored | None:
-        """Restore the checkpoint with the highest step that is whole: manifest, every object, its size and its SHA-256.
+        """Restore the newest complete checkpoint, verified by manifest, existence, size and SHA-256 of all objects.
 
-        `at_most` None: any step. `finished_here` is taken if the store has no whole one that is as new.
+        `at_most` None: any step. `finished_here` is used if the store has no complete checkpoint that is as new.
 
-        Returns None where no checkpoint is whole.
+        Returns None if no checkpoint is complete.
 
         Raises:
-            StoreError: The store cannot be read; nothing is left in the folder.
-            LostCheckpointsError: There are checkpoints, and none of them can be used.
+            StoreError: the store cannot be read; nothing is left in the folder.
+            LostCheckpointsError: checkpoints exist, and none is usable.
         """
         folders = [(step, name) for name in self.store.folders() if (step := step_of_folder(name)) is not None]
         steps = {step for step, _ in folders if at_most is None or step <= at_most}
@@ -132,7 +132,7 @@ class Restore:
         return local
 
     def _of_other_layouts(self, wholes: list[Manifest], step: int, *, stops: bool) -> tuple[str, list[Manifest]]:
-        """Why checkpoints of a step are not comparable with this job's, empty where all are, and those that are."""
+        """Why checkpoints of a step do not match this job's layout (empty if all do), and those that match."""
         own = [manifest for manifest in wholes if self.layouts.accepts(manifest)]
         others = {manifest.layout or SLIPWAY for manifest in wholes if manifest not in own}
         words = (
@@ -186,7 +186,7 @@ class Restore:
         return next((row for row in rows if any(row.step_of(name) is not None for name in names)), rows[0])
 
     def _fetch(self, manifest: Manifest, begun: float, *, skipped: bool) -> Restored | str:
-        """Download what is not here, and check everything; or the reason why the checkpoint is not whole."""
+        """Download missing files and verify all; or return the reason why the checkpoint is incomplete."""
         partial = self.checkpoints / PARTIAL_NAME
         files = manifest.files_for(self.part)
         try:
@@ -222,7 +222,7 @@ class Restore:
         )
 
     def _put_in_place(self, manifest: Manifest, partial: Path) -> tuple[FinishedFolder, Path]:
-        """Rename what was fetched to its names, and write what the framework finds it by."""
+        """Rename the fetched files into place, and write the files by which the framework finds the checkpoint."""
         layout, unit = manifest.layout or SLIPWAY, manifest.unit
         if manifest.folder == HERE:
             names = tuple(sorted(file.path for file in manifest.files_for(self.part)))
@@ -251,7 +251,7 @@ class Restore:
         return finished, _resume(row, finished, self.checkpoints)
 
     def _refuse_without_room(self, step: int, needed: int) -> None:
-        """Name what stays on the node when it leaves too little room."""
+        """Raise an error that names the unsent checkpoints on the node if they leave too little room."""
         free = shutil.disk_usage(self.checkpoints).free
         if self.unsent and needed > free:
             names = "; ".join(str(checkpoint) for checkpoint in self.unsent)
@@ -261,7 +261,7 @@ class Restore:
             )
 
     def _reuse(self, files: tuple[StoredFile, ...], earlier: Path, partial: Path) -> set[StoredFile]:
-        """Take what an earlier attempt left here unchanged; its folder stays as it is until the restore is done."""
+        """Reuse unchanged files of an earlier attempt; the earlier folder stays unchanged until the restore is done."""
 
         def same(file: StoredFile) -> bool:
             path = earlier / file.path
@@ -280,9 +280,9 @@ class Restore:
         return reused
 
     def _download(self, files: list[StoredFile], partial: Path, manifest: Manifest) -> str:
-        """Download and check by hash; the reason why the checkpoint is not whole, or an empty string.
+        """Download and verify by hash; return the reason why the checkpoint is incomplete, or an empty string.
 
-        What does not come as it was stored is read once more, then from where else the manifest has the same content.
+        A file with a wrong hash is read once more, then from other objects that the manifest lists with this content.
         """
         copies = _by_content(manifest.files)
         tries = {}
@@ -300,7 +300,7 @@ class Restore:
         return ""
 
     def _bad(self, sources: dict[StoredFile, StoredFile], partial: Path) -> dict[StoredFile, str]:
-        """Bring files from where they are to be taken; which did not come as they were stored, and why."""
+        """Fetch files from their sources; return the files that did not arrive as they were stored, and why."""
         alone = {file: source for file, source in sources.items() if source.offset is None}
         packs: dict[str, dict[StoredFile, StoredFile]] = {}
         for file, source in sources.items():
@@ -347,7 +347,7 @@ def _resume(row: Layout, finished: FinishedFolder, checkpoints: Path) -> Path:
 
 
 def _useful(manifest: Manifest) -> set[str]:
-    """What of an earlier attempt may hold the same files, by its first name."""
+    """The top-level names of an earlier attempt that may hold the same files."""
     paths = [file.path for file in manifest.files] if manifest.folder == HERE else [manifest.folder]
     return {path.partition("/")[0] for path in paths}
 
@@ -366,7 +366,7 @@ def _of_other_content(finished: FinishedFolder) -> str:
 
 
 def _digest(incoming: Incoming) -> str | None:
-    """Of what arrived; None where it went away."""
+    """The SHA-256 of a downloaded file; None if the download failed."""
     try:
         return incoming.result()
     except Exception:  # noqa: BLE001  who waited for all of them has raised or said it
@@ -381,7 +381,7 @@ def _by_content(files: Iterable[StoredFile]) -> dict[tuple[str, int], dict[str, 
 
 
 def _copied(folder: Path, path: str, target: Path) -> None:
-    """Another name for a file of a folder's own, where the file system can; else, or behind a link, a copy."""
+    """Hard-link a file of the folder if the file system can; otherwise, or if the path leads through a link, copy."""
     source = folder / path
     if source.stat().st_nlink == 1 and source.resolve() == folder.resolve() / path:
         try:

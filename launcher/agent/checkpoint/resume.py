@@ -1,4 +1,4 @@
-"""What an attempt goes on from: the newest whole checkpoint, the same on all nodes of the job."""
+"""The start of an attempt: the newest complete checkpoint, the same on all nodes of the job."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -37,12 +37,12 @@ from launcher.agent.store.objects import Store
 
 _ANSWER_LOOK_S = 0.5
 _SILENCE_S = 180.0
-"""As in `agreement`: an agent that has not begun to beat by then will not come."""
+"""As in `agreement`: an agent without a heartbeat after this time counts as lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """One node's side of it. `identity` counts one node where only the first node writes."""
+    """One node's side of storing a finished checkpoint. `identity` counts one node if only the first node writes."""
 
     store: Store
     claim: Claim
@@ -53,10 +53,10 @@ class Backlog:
     over: Callable[[], bool]
 
     def settle(self) -> None:
-        """Store what all have, if they do; returns when that is decided.
+        """Store the checkpoint if all nodes hold it; return when that is decided.
 
         Raises:
-            TakenOverError: Another agent writes there now.
+            TakenOverError: another agent has become the writer.
         """
         finished = self.scratch.newest_finished()
         if self.peers.part > 0:
@@ -92,7 +92,7 @@ class Backlog:
         self.log.append("checkpoint-uploaded", **figures(manifest, sent_bytes))
 
     def _is_newest(self, step: int) -> bool:
-        """Whether the store has no commit of that step, or of a newer one, in whatever state."""
+        """Whether the store has no commit of that step or of a newer one, complete or not."""
         for name in self.store.folders():
             other = step_of_folder(name)
             if other is not None and other >= step and commit_keys(other, self.store.sizes(f"{name}/")):
@@ -100,7 +100,7 @@ class Backlog:
         return True
 
     def _all_have_sent(self, number: int) -> bool:
-        """Wait for all answers; whether every other node has sent its part."""
+        """Wait for all answers; return whether every other node has sent its part."""
         others = (1 << self.peers.parts) - 2
         while not self.over():
             gathered = self.peers.gathered()
@@ -115,7 +115,7 @@ class Backlog:
     # ------------------------------------------------------------------------------------------------------ the others
 
     def _follow(self, finished: FinishedFolder | None) -> None:
-        """Answer the first node, and wait until it has decided."""
+        """Answer the first node, and wait for its decision."""
         answered = False
         while not self.over():
             first = self.peers.first()
@@ -141,7 +141,7 @@ class Backlog:
     # ------------------------------------------------------------------------------------------------------------ both
 
     def _sent(self, finished: FinishedFolder) -> tuple[Manifest, int]:
-        """Send this node's part, held against what was read when it was finished."""
+        """Send this node's part, verified against the hashes from when it was finished."""
         part, sent_bytes = Sender(self.store, self.identity).send(finished)
         for file in part.files:
             if finished.hashes.get(file.path) != file.sha256:
@@ -165,14 +165,14 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Where the command begins.
+    """The starting point of the command.
 
     Attributes:
-        resume: What SLIPWAY_RESUME_DIR says; empty at the very beginning.
-        step: Of that checkpoint; None at the very beginning.
-        restored: With it on the node (mode "agent").
-        dcp: With it in the store alone (mode "dcp").
-        layout: Key of the layout that an earlier attempt decided on and stored nothing whole of; else empty.
+        resume: The value of SLIPWAY_RESUME_DIR; empty for a start from step 0.
+        step: The step of that checkpoint; None for a start from step 0.
+        restored: The checkpoint, if it is on the node (mode "agent").
+        dcp: The checkpoint, if it is only in the store (mode "dcp").
+        layout: Key of the layout that an earlier attempt recorded without storing a complete checkpoint; else empty.
     """
 
     resume: str = ""
@@ -183,23 +183,23 @@ class Start:
 
     @property
     def newest(self) -> Manifest | None:
-        """The newest whole checkpoint in the store (mode "agent")."""
+        """The newest complete checkpoint in the store (mode "agent")."""
         return self.restored.manifest if self.restored is not None else None
 
     @property
     def marked(self) -> bool:
-        """Whether the trainer is known to mark what it has finished."""
+        """Whether the trainer is known to mark finished checkpoints."""
         return any(file.path == DONE_NAME for file in self.newest.files) if self.newest is not None else False
 
     @property
     def finished(self) -> FinishedFolder | None:
-        """The checkpoint on the node, if it is there."""
+        """The checkpoint on the node, if one exists."""
         return self.restored.finished if self.restored is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumption:
-    """Finds the start of an attempt. Waits with patience for a store that fails; a notice ends the wait."""
+    """Finds the start of an attempt. Retries for some minutes if the store fails; a notice ends the wait."""
 
     policy: CheckpointSpec
     store: Store
@@ -212,13 +212,13 @@ class Resumption:
     log: EventLog
 
     def find(self) -> Start:
-        """Claim, restore, agree.
+        """Take the claim, restore, and agree with the other nodes.
 
-        Returns the very beginning where there is no whole checkpoint, or when a notice came first.
+        Returns a start from step 0 if no complete checkpoint exists, or if a notice came first.
 
         Raises:
-            AgentError: The store cannot be read, after some patience (a start from step 0 would lose what is in it), or
-                another agent or node is in the way.
+            AgentError: the store stays unreadable (a start from step 0 would lose its checkpoints), or another agent or
+                node prevents the start.
         """
         if self.peers.part == 0:
             self._claim()
@@ -246,7 +246,7 @@ class Resumption:
         return start
 
     def _claim(self) -> None:
-        """A store that does not take it now may do so later: it is asked again before every commit."""
+        """Take the claim. If the store does not accept it now, the agent retries before every commit."""
         try:
             self.claim.take(over=self.notices.pending)
         except StoreError as error:
@@ -254,7 +254,7 @@ class Resumption:
         self.claim.start()
 
     def _settle_arrears(self) -> None:
-        """On several nodes: what all have finished and none could store. One node alone goes on from it as it is."""
+        """On several nodes: store what all finished and none could store. A single node resumes from its own copy."""
         if self.policy.mode != "agent" or self.peers.alone:
             return
         Backlog(
@@ -304,7 +304,7 @@ class Resumption:
         return [*commits, *(file.key for file in manifest.files)]
 
     def _protect(self, step: int, keys: Callable[[], Iterable[str]]) -> None:
-        """What was superseded by a checkpoint that is not whole after all must not expire."""
+        """Prevent the expiry of objects if the checkpoint that superseded them proved incomplete."""
         try:
             protect(self.store, keys())
         except StoreError as error:

@@ -1,12 +1,12 @@
-"""The newest K checkpoints are kept; older ones are tagged, and the bucket's lifecycle rule expires what is tagged.
+"""Retains the newest K checkpoints; tags older ones, and the bucket's lifecycle rule expires tagged objects.
 
-Nothing is deleted here: a lifecycle rule cannot express "never the newest", a tag can (docs/decisions/0005). The newest
-whole checkpoint, and what it points to, is never tagged. Only a newer checkpoint of the same layout supersedes one;
-checkpoints of other layouts and the objects that they need are left alone.
+Slipway deletes nothing: a lifecycle rule cannot express "never the newest", a tag can (docs/decisions/0005). The newest
+complete checkpoint, and the objects that it references, are never tagged. Only a newer checkpoint of the same layout
+supersedes one; checkpoints of other layouts and the objects that they need stay unchanged.
 
-This module finds what is superseded, `tagging` tags it. A look lists the folders of the steps and the objects of those
-that are superseded and not done, so the requests follow what there is to tag, not what the store holds.
-`superseded.json` remembers the steps that are done over the attempts of the job.
+This module finds superseded objects, `tagging` tags them. A scan lists the folders of the steps, and the objects of
+superseded steps that are not done. The requests thus depend on the objects to tag, not on the content of the store.
+`superseded.json` records the steps that are done across the attempts of the job.
 """
 
 import json
@@ -28,17 +28,17 @@ from launcher.agent.manifest import (
 from launcher.agent.store.objects import Store
 
 LATER_VERSION = "of a later version"
-"""In place of the keys of layouts: what this version cannot read."""
+"""Replaces the layout keys of checkpoints that this version cannot read."""
 
 _MOST_SHARED = 1000
-"""A step that newer ones share more objects with is looked at anew by every life, to keep the record small."""
+"""If newer steps share more objects than this with a step, every attempt inspects it again; the record stays small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetainedCheckpoint:
-    """A whole checkpoint that stays: its step, of which every object stays, and what it needs of other steps too.
+    """A retained complete checkpoint: its step (every object of it stays), and the objects that it needs of any step.
 
-    `layouts` are the keys of the layouts that it may be of (`layouts.keys_of`).
+    `layouts` are the keys of its possible layouts (`layouts.keys_of`).
     """
 
     step: int
@@ -47,20 +47,20 @@ class RetainedCheckpoint:
 
 
 Inspect = Callable[[int, str, dict[str, int]], list[RetainedCheckpoint]]
-"""From step, folder and the sizes of objects by key: the step's whole checkpoints, the one written last first."""
+"""Maps step, folder and object sizes by key to the step's complete checkpoints, the last written first."""
 
 
 def retained(manifest: Manifest) -> RetainedCheckpoint:
-    """A checkpoint that the agent made."""
+    """The retained form of a checkpoint that the agent wrote."""
     needs = frozenset(file.key for file in manifest.files)
     return RetainedCheckpoint(step=manifest.step, needs=needs, layouts=keys_of(manifest))
 
 
 class Retention:
-    """What is superseded in one store. Safe to use from two threads: one commits, the other looks."""
+    """The superseded objects of one store. Safe to use from two threads: one commits, the other scans."""
 
     def __init__(self, store: Store, *, keep: int, inspect: Inspect, newest: RetainedCheckpoint | None = None) -> None:
-        """`keep` is at least 1; this life goes on from `newest`."""
+        """`keep` is at least 1; this attempt resumes from `newest`."""
         self._store = store
         self._keep = keep
         self._inspect = inspect
@@ -78,9 +78,9 @@ class Retention:
         self._tagged: set[str] = set()
 
     def refused(self, manifest: Manifest) -> str | None:
-        """Why a checkpoint must not be committed: it points to an object of another one that is not sure to stay.
+        """The reason not to commit a checkpoint: it references another step's object that may expire; None: no reason.
 
-        A node looks for what it need not send again some time before the commit, and others commit meanwhile.
+        A node decides which files to reuse some time before the commit, and other commits may happen meanwhile.
         """
         with self._lock:
             retained_keys = frozenset().union(*(checkpoint.needs for checkpoint in self._kept))
@@ -90,9 +90,9 @@ class Retention:
         return None
 
     def committed(self, newest: RetainedCheckpoint) -> None:
-        """Take note of a new whole checkpoint: what it needs stays; what only older ones needed, nobody may refer to.
+        """Record a new complete checkpoint: its objects stay; no commit may reference objects of older ones alone.
 
-        That is decided here, in the thread that commits, so that nothing is tagged which a commit may still point to.
+        The committing thread decides this here, so that Slipway tags no object that a commit may still reference.
         """
         with self._lock:
             self._newest = newest.step
@@ -102,9 +102,9 @@ class Retention:
             ]
 
     def superseded(self) -> Iterator[tuple[int, list[str]]]:
-        """The steps below the newest that have something to tag, ascending, each with its keys.
+        """The steps below the newest that have objects to tag, ascending, each with its keys.
 
-        Objects of a step above the newest may be on their way and are left alone.
+        Objects of a step above the newest may still be uploading and stay unchanged.
         """
         with self._lock:
             newest, checkpoints = self._newest, list(self._kept)
@@ -139,13 +139,13 @@ class Retention:
             self._remembered = record
 
     def tagged(self, key: str) -> None:
-        """Take note of an object that carries the tag."""
+        """Record that an object carries the tag."""
         self._tagged.add(key)
 
     def _record(self, present: set[int]) -> dict[int, set[str]]:
-        """What is remembered of the steps that are still there: the keys that were needed when all others were tagged.
+        """The record of the steps that still exist: the keys that were needed when all others were tagged.
 
-        What this life comes to may be written anew: only what lies behind its start is as it was.
+        This attempt may rewrite later steps, so the record is valid only for steps before its start.
         """
         if self._remembered is None:
             begun_at = self._begun_at
@@ -154,12 +154,12 @@ class Retention:
         return {step: keys for step, keys in self._remembered.items() if step in present}
 
     def of_other_layouts(self) -> list[RetainedCheckpoint]:
-        """The checkpoints of other layouts that were found and left as they are; each is returned once."""
+        """The checkpoints of other layouts that were found and left unchanged; each is returned once."""
         checkpoints, self._others_to_report = self._others_to_report, []
         return checkpoints
 
     def _inspect_once(self, folders: Mapping[str, int], sizes: dict[str, int], *, layouts: frozenset[str]) -> None:
-        """Sort what earlier lives left: checkpoints of this layout, no more than may stay, and those of others."""
+        """Sort the checkpoints of earlier attempts: those of this layout, up to the limit, and those of others."""
         for name, step in sorted(folders.items(), key=lambda item: item[1], reverse=True):
             marks = [*commit_keys(step, sizes), *({f"{name}/{DCP_METADATA_NAME}"} & sizes.keys())]
             if name in self._judged or (step in self._committed and len(marks) == 1):
@@ -175,12 +175,12 @@ class Retention:
 
 
 def read_record(store: Store) -> dict[int, set[str]]:
-    """The steps in which all is tagged but the keys said here; none where the record cannot be used."""
+    """The steps in which all objects except the given keys are tagged; empty if the record is unusable."""
     stored = store.find_text(SUPERSEDED_KEY)
     return superseded_steps(stored.text) if stored is not None else {}
 
 
 def write_record(store: Store, steps: Mapping[int, Iterable[str]]) -> None:
-    """Remember the steps in which all is tagged but the keys said here."""
+    """Record the steps in which all objects except the given keys are tagged."""
     document = {"schema": SUPERSEDED_SCHEMA, "steps": {str(step): sorted(keys) for step, keys in sorted(steps.items())}}
     store.write_text(SUPERSEDED_KEY, json.dumps(document) + "\n")

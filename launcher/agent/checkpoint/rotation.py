@@ -2,7 +2,7 @@
 
 In most frameworks only rank 0 removes old checkpoints (transformers 5.23.0 trainer.py:3415, torchtitan
 components/checkpoint/base.py:266), and the shards of other nodes stay on their disks. The first node announces which
-checkpoints are stored, superseded and gone from its folder; the others remove theirs.
+checkpoints are stored, superseded and removed from its folder; the others remove theirs.
 """
 
 import os
@@ -18,10 +18,10 @@ _MOST_SAID = 100
 
 
 class Rotation:
-    """Follows the first node in what is removed."""
+    """Repeats the first node's removals on the other nodes."""
 
     def __init__(self, checkpoints: Path, peers: Peers, log: EventLog, *, restored: FinishedFolder | None) -> None:
-        """Begin with the checkpoint that came from the store, which is one of them."""
+        """Start with the checkpoint that came from the store, which counts as finished and stored."""
         self._checkpoints, self._peers, self._log = checkpoints, peers, log
         self._names: dict[int, tuple[str, ...]] = {}
         self._stored: set[int] = set()
@@ -32,15 +32,15 @@ class Rotation:
             self.stored(restored.step)
 
     def finished(self, folder: FinishedFolder) -> None:
-        """A checkpoint is finished on this node."""
+        """Record that a checkpoint is finished on this node."""
         self._names[folder.step] = folder.names
 
     def stored(self, step: int) -> None:
-        """On the first node: a checkpoint is whole in the store."""
+        """On the first node: record that a checkpoint is complete in the store."""
         self._stored.add(step)
 
     def look(self, now: float) -> None:
-        """Say what is gone, or remove it; a few times a minute (monotonic seconds)."""
+        """Announce or repeat removals, at most every 5 seconds (`now`: monotonic seconds)."""
         if self._peers.alone or now < self._look_at:
             return
         self._look_at = now + _LOOK_S
@@ -71,6 +71,6 @@ class Rotation:
                 self._log.append("checkpoint-rotated", step=step, bytes=size)
 
     def _paths(self, step: int) -> list[Path]:
-        """What the checkpoint of a step is made of; what also belongs to a newer one is not among it."""
+        """The paths of a step's checkpoint, except paths that also belong to a newer one."""
         shared = {name for other, names in self._names.items() if other > step for name in names}
         return [self._checkpoints / name for name in self._names[step] if name not in shared]

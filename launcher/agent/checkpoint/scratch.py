@@ -1,4 +1,4 @@
-"""The agent's folder on the node: one a job, owned by one agent at a time."""
+"""The agent's folder on the node: one per job, owned by one agent at a time."""
 
 import contextlib
 import fcntl
@@ -45,22 +45,22 @@ _STORED_NAME = "stored.json"
 _LOCK_NAME = "lock"
 _PARTIAL_SUFFIX = ".tmp"
 _UNFINISHED = re.compile(r"(?:^|[._-])(?:tmp|temp|partial|incomplete|unfinished)(?:[._-]|\d|$)", re.IGNORECASE)
-"""Names of what a trainer was writing when it was ended, and would have renamed: in the way of the next one."""
+"""Names of files that a trainer was writing when it ended and would have renamed: they obstruct the next trainer."""
 _UNKNOWN_SHARE = 10
-"""Of the disk, what a job of which nothing is known gets free at its start: a tenth."""
+"""Divisor of the disk size: a job of unknown size gets a tenth of the disk free at its start."""
 _WAIT_S = 60.0
 _LOOK_S = 0.2
 
 
 class Scratch:
-    """`<scratch>/slipway-<uid>/<job>/`: the checkpoint folder, the interval file, and who owns them.
+    """`<scratch>/slipway-<uid>/<job>/`: the checkpoint folder, the interval file, and the owner's record.
 
-    The checkpoints of an earlier attempt are moved to `previous`: the restore takes from it what is the same as in the
-    store, by its hash, and need not fetch it again. A checkpoint that an earlier agent had seen finished and not yet
-    brought into the store is the newest of all, if it has not changed since. It is the only copy: it stays until it, or
-    a newer one, is whole in the store (`unsent`), whoever comes. All else stays where it is for a later attempt of the
-    same run, is moved to `aside` by any other job, and is removed only where the disk has no room for this job.
-    Other users of the machine can neither make nor change any of that: see `private_folder`.
+    Slipway moves the checkpoints of an earlier attempt to `previous`: the restore reuses files whose hash matches the
+    store, and does not download them. A finished checkpoint that an earlier agent did not store is the newest of all,
+    if it has not changed since. It is the only copy: it stays until it, or a newer one, is complete in the store
+    (`unsent`), for any later job. All other files stay in place for a later attempt of the same run. Another job moves
+    them to `aside`. Slipway removes them only if the disk has no room for this job.
+    Other users of the node can neither create nor change any of these files: see `private_folder`.
     """
 
     def __init__(
@@ -78,13 +78,13 @@ class Scratch:
 
         Args:
             scratch: An absolute folder on the node.
-            job: Name of the folder: the plan's name, and the node's number where there are several.
+            job: Name of the folder: the plan's name, and the node's number if the job has several nodes.
             run: Id of the run.
-            uri: Where its checkpoints go.
-            life: Names this life of the job, on all its nodes alike.
-            layouts: What counts as a checkpoint, where the agent restores them into the folder; None: what an earlier
-                attempt left stays in place.
-            on_removed: Called with everything that was removed to make room, and why.
+            uri: The URI of its checkpoints.
+            life: Identifies this attempt of the job, the same on all its nodes.
+            layouts: The layouts that count as checkpoints, if the agent restores them into the folder; None: files of
+                an earlier attempt stay in place.
+            on_removed: Called with every file or folder that was removed to make room, and the reason.
         """
         self._place = scratch
         self._layouts = layouts
@@ -105,7 +105,7 @@ class Scratch:
         self._lock = -1
 
     def __enter__(self) -> "Scratch":  # noqa: PYI034  typing.Self came with Python 3.11
-        """Claim the folder, end what an agent that was killed left running, and set its checkpoints aside."""
+        """Claim the folder, kill the processes that a killed agent left, and set its checkpoints aside."""
         try:
             make_private(self._place, *self.root.relative_to(self._place).parts)
             names = {path.name for path in self.root.iterdir()} - {_LOCK_NAME, _OWNER_NAME + _PARTIAL_SUFFIX}
@@ -144,20 +144,20 @@ class Scratch:
             self._lock = -1
 
     def record_command(self, pid: int) -> None:
-        """Write down the command's process group, so that the next agent can end it if this one is killed.
+        """Record the command's process group, so that the next agent can kill the group if this agent is killed.
 
-        The command's own process does it, before the command is in it: there is none that is not written down. Where
-        that fails the command runs all the same; `has_recorded` tells.
+        The command's own process writes the record before it executes the command, so no command is unrecorded. If the
+        write fails, the command runs anyway; `has_recorded` reports the failure.
         """
         with contextlib.suppress(OSError):
             self._write_owner({"run": self._run, "pid": pid, "start_ticks": start_ticks(pid), "boot": _boot()})
 
     def has_recorded(self, pid: int) -> bool:
-        """Whether the command's process group stands in the folder."""
+        """Whether the folder records the command's process group."""
         return _owner(self.root).get("pid") == pid
 
     def record_finished(self, finished: FinishedFolder) -> None:
-        """Write down that a checkpoint is finished, so that the next agent on this node can go on from it."""
+        """Record that a checkpoint is finished, so that the next agent on this node can resume from it."""
         entry = Unsent(
             run=self._run,
             uri=self._uri,
@@ -173,14 +173,14 @@ class Scratch:
         self._newest_bytes = sum(file.bytes for file in finished.files)
 
     def record_hashes(self, name: str, hashes: Mapping[str, str]) -> None:
-        """Write down what a finished checkpoint holds: by that alone the next agent believes it."""
+        """Record the hashes of a finished checkpoint; the next agent trusts only a checkpoint with hashes."""
         self._unsent.vouch(name, hashes)
         self.make_room(self._newest_bytes)  # for the next one
 
     def release(self, step: int, *, layout: str = "") -> None:
-        """A step is whole in the store: neither it nor an older one has to be kept here.
+        """Release a step that is complete in the store, and older steps: the node need not retain them.
 
-        An empty `layout`: as it was.
+        An empty `layout` leaves the layout unchanged.
         """
         self._stored = Stored(uri=self._uri, step=step, layout=layout or self._stored.layout)
         _replace(self.root / _STORED_NAME, json.dumps(asdict(self._stored)) + "\n")
@@ -193,7 +193,7 @@ class Scratch:
         return self._unsent.owes(self._uri)
 
     def newest_finished(self) -> FinishedFolder | None:
-        """The newest checkpoint in `previous` that was finished and read, and looks as it did then."""
+        """The newest checkpoint in `previous` that was finished and hashed, and is unchanged since."""
         newest = self._unsent.newest(uri=self._uri, boot=_boot())
         if newest is None:
             return None
@@ -210,25 +210,25 @@ class Scratch:
         )
 
     def life_of(self, finished: FinishedFolder) -> str:
-        """The life of the job in which a checkpoint of an earlier attempt was finished; empty where nobody knows."""
+        """The attempt in which a checkpoint of an earlier agent was finished; empty if unknown."""
         return self._unsent.life_of(finished.name)
 
     def kept(self) -> list[UnsentCheckpoint]:
-        """What is finished on this node, not in the store, and not what this job goes on from; of other jobs too."""
+        """Finished checkpoints on this node, also of other jobs, that are not in the store and not used by this job."""
         own = (checkpoint for checkpoint in self._unsent.kept() if self.previous in checkpoint.path.parents)
         return [*own, *self._kept_of_others]
 
     def leftovers(self) -> list[Leftover]:
-        """What lies on the node, of this and of other jobs, that is neither recognised nor known to be in the store."""
+        """Files on the node, of this and of other jobs, that are neither recognised nor known to be in the store."""
         leftover_paths = set_aside(self.root) + leftovers(entries(self.checkpoints), run=self._run)
         return leftover_paths + [leftover for root in self._ended_jobs() for leftover in set_aside(root)]
 
     def make_room(self, needed_bytes: int, *, useful: Collection[str] = (), starting: bool = False) -> None:
-        """Remove what is left of earlier attempts and other jobs, oldest first, until so much is free.
+        """Remove files of earlier attempts and other jobs, oldest first, until the requested bytes are free.
 
-        What is superseded in the store goes first and without a word. What is finished and not in the store stays.
+        Superseded checkpoints go first, without a report. Finished checkpoints that are not in the store stay.
 
-        `useful` are names in `previous` that stay. `starting`: no command runs, earlier checkpoints may go too.
+        `useful`: names in `previous` that stay. `starting`: no command runs; earlier checkpoints may be removed too.
         """
         if self._free_bytes() >= needed_bytes:
             return
@@ -250,10 +250,10 @@ class Scratch:
             self._on_removed(leftover, f"this job needs {needed_bytes:,} bytes, but {free:,} were free")
 
     def forget_previous(self) -> None:
-        """Remove the earlier attempts' checkpoints that the store has or that a newer one there has superseded.
+        """Remove the earlier attempts' checkpoints that the store has, or that a newer stored one superseded.
 
         Raises:
-            OSError: It cannot be written down.
+            OSError: the record cannot be written.
         """
         self._may_empty = False
         _remove_superseded(self.previous, self._stored, self._unsent.kept())
@@ -261,11 +261,11 @@ class Scratch:
         self._may_empty = self.previous.exists()
 
     def write_interval(self, seconds: float) -> None:
-        """Set the checkpoint interval that a trainer may read again and again."""
+        """Write the checkpoint interval, which a trainer may read repeatedly."""
         _replace(self.interval_file, f"{seconds:g}\n")
 
     def _set_aside(self, owner: dict[str, Any]) -> None:
-        """Empty the checkpoint folder for this run: checkpoints go to `previous`, what another run left to `aside`."""
+        """Empty the checkpoint folder for this run: checkpoints go to `previous`, files of another run to `aside`."""
         self._unsent = UnsentRecord(self.root)
         self.previous.mkdir(exist_ok=True)
         self.checkpoints.mkdir(exist_ok=True)
@@ -289,9 +289,9 @@ class Scratch:
         self._unsent.forget_what_is_gone()
 
     def _move_checkpoints(self, layouts: Layouts | None) -> None:
-        """Move the checkpoints of an earlier attempt to `previous`, where only one of each name is.
+        """Move the checkpoints of an earlier attempt to `previous`, which holds one checkpoint of each name.
 
-        `layouts` None: only what has no other copy.
+        `layouts` None: only checkpoints that have no other copy.
         """
         only_copies = _paths(self._unsent.kept())
         names = layouts.belongings(self.checkpoints) if layouts is not None else []
@@ -315,7 +315,7 @@ class Scratch:
         _replace(self.root / _OWNER_NAME, json.dumps(owner) + "\n")
 
     def _ended_jobs(self) -> Iterator[Path]:
-        """The folders of other jobs on this node whose agent is gone, each locked while it is looked at."""
+        """The folders of other jobs on this node whose agent has ended, each locked during its inspection."""
         for folder in entries(self.root.parent):
             if folder == self.root or not (folder / _OWNER_NAME).is_file():
                 continue
@@ -330,7 +330,7 @@ class Scratch:
 
 
 def _locked(path: Path, *, wait_s: float) -> int:
-    """An exclusive lock that the kernel takes back when the process ends, however it ends."""
+    """An exclusive lock that the kernel releases when the process ends, for any reason."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     patience = time.monotonic() + wait_s
     while True:
@@ -349,7 +349,7 @@ def _locked(path: Path, *, wait_s: float) -> int:
 
 
 def _end_leftover_command(root: Path) -> None:
-    """Kill the command of an agent that was killed: nobody uploads what it writes, and it holds the accelerators."""
+    """Kill the command of a killed agent: no agent uploads its files, and the command occupies the accelerators."""
     owner = _owner(root)
     try:
         pid, ticks, boot = int(owner["pid"]), int(owner["start_ticks"]), owner["boot"]
@@ -364,7 +364,7 @@ def _end_leftover_command(root: Path) -> None:
 
 
 def _owner(root: Path) -> dict[str, Any]:
-    """What the last agent wrote about itself; empty where there is nothing to read."""
+    """The record of the last agent; empty if no record is readable."""
     try:
         owner = safe_json.load(root / _OWNER_NAME)
     except (OSError, ValueError):
@@ -374,7 +374,7 @@ def _owner(root: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """The newest step that the agents of a job's folder know to be whole in the store: where, and of which layout."""
+    """The newest step that the agents of a job's folder know to be complete in the store: its URI, step and layout."""
 
     uri: str = ""
     step: int | None = None
@@ -405,7 +405,7 @@ def _holds(path: Path, others: set[Path]) -> bool:
 
 
 def _put_away(root: Path, stored: Stored, unsent: list[UnsentCheckpoint], *, run: str) -> None:
-    """Remove a run's checkpoints that the store has, and move all but the only copies to `aside`."""
+    """Remove a run's checkpoints that the store has, and move all others except the only copies to `aside`."""
     unsent_paths = _paths(unsent)
     for folder in (root / CHECKPOINTS_NAME, root / PREVIOUS_NAME):
         _remove_superseded(folder, stored, unsent)
@@ -415,7 +415,7 @@ def _put_away(root: Path, stored: Stored, unsent: list[UnsentCheckpoint], *, run
 
 
 def _remove_superseded(folder: Path, stored: Stored, unsent: list[UnsentCheckpoint]) -> None:
-    """Remove the checkpoints that the store has, or a newer one; the folder too when nothing is left in it."""
+    """Remove checkpoints if the store has them or a newer one; remove the folder too if nothing is left in it."""
     unsent_paths = _paths(unsent)
     for path in entries(folder):
         if not _holds(path, unsent_paths) and stored.covers(path.name):
@@ -425,7 +425,7 @@ def _remove_superseded(folder: Path, stored: Stored, unsent: list[UnsentCheckpoi
 
 
 def _boot() -> str:
-    """Names this boot of the machine; empty where the kernel does not tell."""
+    """The identifier of the node's current boot; empty if the kernel does not report it."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:

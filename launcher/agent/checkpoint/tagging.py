@@ -1,7 +1,7 @@
-"""The thread that tags superseded objects beside the uploads: several requests at once, none after a notice.
+"""The thread that tags superseded objects during the uploads: several requests in parallel, none after a notice.
 
-Only the first node commits, so it finds what is superseded. It shares long lists with the other nodes (`sheets`). What
-is not tagged when the thread stops is tagged by the next attempt: `retention` looks at the store, not at a list.
+Only the first node commits, so the first node finds superseded objects. It shares long lists with the other nodes
+(`TagPart`). The next attempt tags the rest if the thread stops: `retention` inspects the store, not a list.
 """
 
 import contextlib
@@ -26,21 +26,21 @@ from launcher.agent.shape import hold, read
 from launcher.agent.store.objects import Store
 
 WORKERS = 8
-"""Requests at once. S3 takes 3,500 writes a second below one prefix (S3 User Guide, "Best practices design patterns:
-optimizing Amazon S3 performance", read 2026-11-20); eight stay far below it and leave the uploads their connections."""
+"""Parallel requests. S3 allows 3,500 writes a second below one prefix (S3 User Guide, "Best practices design patterns:
+optimizing Amazon S3 performance", read 2026-11-20); eight stay far below it and leave connections to the uploads."""
 BATCH = 500
-"""Objects between two looks whether they still may be tagged."""
+"""Number of objects between two checks that tagging is still allowed."""
 
 
 class Tags:
-    """Sets tags until it is stopped."""
+    """Sets tags until stopped."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.stopped = threading.Event()
 
     def put(self, keys: Iterable[str], *, check: Callable[[], None]) -> Iterator[str]:
-        """Tag objects as superseded. Yields the keys that carry the tag; fewer than requested when it was stopped."""
+        """Tag objects as superseded. Yields the keys that carry the tag; fewer than requested if tagging stopped."""
         remaining = iter(keys)
         with ThreadPoolExecutor(WORKERS) as pool:
             while (batch := list(islice(remaining, BATCH))) and not self.stopped.is_set():
@@ -48,7 +48,7 @@ class Tags:
                 yield from (key for key in pool.map(self._tag, batch) if key is not None)
 
     def _tag(self, key: str) -> str | None:
-        """Tag one object; None: it was not, because everything is to stop."""
+        """Tag one object; return None if it was not tagged because tagging was stopped."""
         if self.stopped.is_set():
             return None
         try:
@@ -74,13 +74,13 @@ class Tags:
 SCHEMA = "slipway.tagging/1"
 FOLDER = "tagging"
 MOST = 7
-"""Sheets at once, beside what the first node does."""
+"""Maximum number of sheets at a time, in addition to the first node's own share."""
 LONGEST = 2000
-"""Keys of a sheet."""
+"""Maximum number of keys on a sheet."""
 SHORTEST = 100
-"""Fewer are not worth a sheet."""
+"""Minimum number of keys on a sheet."""
 PORTION = (MOST + 1) * LONGEST
-"""What is shared out at once, with the first node's own part."""
+"""Number of keys that are distributed together, including the first node's own share."""
 
 _PATIENCE_S = 120.0
 _ASK_AGAIN_S = 2.0
@@ -88,14 +88,14 @@ _ASK_AGAIN_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagPart:
-    """A part of the work.
+    """A sheet: one node's share of the tagging work.
 
     Attributes:
-        number: Which time something is shared out, from 1.
-        slot: Which sheet of these, from 0.
-        owner: Token of the claim under which it holds.
-        keys: What is to be tagged.
-        done: That has been done; the keys are left out then.
+        number: Sequence number of the distribution, from 1.
+        slot: Index of the sheet in the distribution, from 0.
+        owner: Token of the claim under which the sheet is valid.
+        keys: The objects to tag.
+        done: All objects are tagged; `keys` is then empty.
     """
 
     number: int
@@ -106,17 +106,17 @@ class TagPart:
 
     @property
     def key(self) -> str:
-        """Where it stands in the store."""
+        """The sheet's key in the store."""
         return f"{FOLDER}/{self.slot}.json"
 
     def to_json(self) -> str:
-        """The text of it."""
+        """The text of the sheet."""
         values = {"number": self.number, "owner": self.owner, "done": self.done, "keys": list(self.keys)}
         return json.dumps({"schema": SCHEMA, **values}) + "\n"
 
 
 def parse(text: str, slot: int) -> TagPart | None:
-    """A sheet; None for what cannot be read, or names what is no part of a checkpoint."""
+    """Parse a sheet; None if the text is unreadable or names a key that is no part of a checkpoint."""
     try:
         document = safe_json.loads(text)
         hold(document, {"schema": str})
@@ -135,7 +135,7 @@ class _HandedOut:
 
 
 class TagParts:
-    """What the first node has shared out."""
+    """The sheets that the first node has distributed."""
 
     def __init__(self, store: Store, peers: Peers, *, owner: str) -> None:
         self._store = store
@@ -148,16 +148,16 @@ class TagParts:
 
     @property
     def are_out(self) -> bool:
-        """Whether any has not come back."""
+        """Whether a sheet has not been returned yet."""
         return bool(self._out)
 
     def share_out(self, keys: list[str]) -> list[str]:
-        """Write a part of the work on sheets, and forget those that were out.
+        """Distribute keys on sheets, and forget earlier sheets.
 
-        Returns what is left for the caller.
+        Returns the keys that the caller must tag.
 
         Raises:
-            StoreError: The store did not take a sheet; nobody was told of any.
+            StoreError: the store did not accept a sheet; no node was notified of any sheet.
         """
         self._out = []
         takers = self._takers(len(keys) // SHORTEST - 1)
@@ -175,7 +175,7 @@ class TagParts:
         return keys[:share]
 
     def returned(self) -> tuple[list[str], list[str]]:
-        """What has come back since: the keys that are tagged, and those that the first node must tag itself."""
+        """The results since the last call: the keys that are tagged, and those that the first node must tag itself."""
         if time.monotonic() < self._ask_at:
             return [], []
         self._ask_at = time.monotonic() + _ASK_AGAIN_S
@@ -198,7 +198,7 @@ class TagParts:
         return stored is not None and parse(stored.text, sheet.slot) == replace(sheet, keys=(), done=True)
 
     def _takers(self, most: int) -> list[int]:
-        """The nodes whose turn it is, of those that are there."""
+        """The next nodes in turn, among the nodes that are available."""
         number = min(most, MOST)
         if number <= 0 or self._peers.alone:
             return []
@@ -212,7 +212,7 @@ class TagParts:
 
 
 class TagWorker:
-    """What another node does of it."""
+    """The tagging work of the other nodes."""
 
     def __init__(self, store: Store, peers: Peers) -> None:
         self._store = store
@@ -220,10 +220,10 @@ class TagWorker:
         self._seen = 0
 
     def take(self) -> TagPart | None:
-        """The sheet that is for this node, once; None while there is none.
+        """Return the sheet for this node, once; None while no sheet exists.
 
         Raises:
-            StoreError: The store cannot be read; the first node takes that sheet back in time.
+            StoreError: the store cannot be read; the first node takes that sheet back after a timeout.
         """
         number, takers = _assigned(self._peers.first().get("tagging"))
         if number <= self._seen or self._peers.part not in takers:
@@ -235,12 +235,12 @@ class TagWorker:
         return sheet if sheet is not None and sheet.number == number and not sheet.done else None
 
     def give_back(self, sheet: TagPart) -> None:
-        """Say that all on a sheet is tagged."""
+        """Report that all objects on a sheet are tagged."""
         self._store.write_text(sheet.key, replace(sheet, keys=(), done=True).to_json())
 
 
 def _assigned(value: object) -> tuple[int, list[int]]:
-    """The number and the nodes that the first node has said; 0 and none where it has not."""
+    """The number and the nodes that the first node announced; 0 and an empty list if it announced none."""
     match value:
         case [int(number), list(takers)]:
             return number, takers
@@ -250,14 +250,14 @@ def _assigned(value: object) -> tuple[int, list[int]]:
 
 _RETRY_S = 30.0
 _LAST_RETRY_S = 1.0
-"""While the job waits for it to end."""
+"""The pause before a retry while the job waits for the thread to end."""
 _LOOK_S = 1.0
 _NICENESS = 10
 _NOT_COMPARED = "steps of different layouts are not compared"
 
 
 class Tagging(threading.Thread):
-    """Tags what a retention finds superseded, whenever it is woken."""
+    """Tags the superseded objects that a retention finds, whenever the thread is woken."""
 
     def __init__(self, store: Store, log: EventLog, claim: Claim, retention: Retention, peers: Peers) -> None:
         super().__init__(name="tagging", daemon=True)
@@ -273,20 +273,20 @@ class Tagging(threading.Thread):
         self._no_more = False
 
     def wake(self) -> None:
-        """Something has been superseded."""
+        """Notify the thread that objects have been superseded."""
         with self._changed:
             self._wanted = True
             self._changed.notify()
 
     def stop(self) -> None:
-        """A notice is pending: no request begins any more."""
+        """Handle a pending notice: start no further request."""
         self._tags.stopped.set()
         with self._changed:
             self._no_more = True
             self._changed.notify()
 
     def finish(self, deadline: float) -> None:
-        """Tag what is left, and end the thread; at once where nothing may be tagged before the deadline.
+        """Tag the rest, and end the thread; end immediately if tagging is forbidden until the deadline.
 
         `deadline` is in monotonic seconds.
         """
@@ -300,7 +300,7 @@ class Tagging(threading.Thread):
         self.stop()
 
     def run(self) -> None:
-        """Tag until nothing more comes."""
+        """Tag until no more work can come."""
         with contextlib.suppress(OSError, AttributeError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # of this thread, on Linux
         if self._part > 0:
@@ -326,7 +326,7 @@ class Tagging(threading.Thread):
         return not self._tags.stopped.wait(_LAST_RETRY_S if self._no_more else 0.0)
 
     def _waited(self) -> bool:
-        """Whether there is something to do, once there is."""
+        """Wait for work or the end; return whether work exists and tagging is allowed."""
         with self._changed:
             while not self._wanted and not self._no_more:
                 self._changed.wait()
@@ -375,7 +375,7 @@ class Tagging(threading.Thread):
             self.retention.tagged(key)
 
     def _tag_for_the_first(self) -> None:
-        """On another node than the first: tag what that one has left to it, until the job ends."""
+        """On other nodes than the first: tag the sheets that the first node assigns, until the job ends."""
         while not self._tags.stopped.wait(_LOOK_S) and not self._no_more:
             try:
                 sheet = self._worker.take()
@@ -393,7 +393,7 @@ class Tagging(threading.Thread):
 
 
 def protect(store: Store, keys: Iterable[str]) -> None:
-    """Tag objects as ones that stay: their checkpoint is the newest whole one again, since newer ones are not whole."""
+    """Tag objects as retained: their checkpoint is the newest complete one again, since newer ones are incomplete."""
     ordered = sorted(set(keys))
     steps = {step_of_key(key) for key in ordered}
     remembered = read_record(store)

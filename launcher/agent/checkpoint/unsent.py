@@ -1,7 +1,7 @@
 """Finished checkpoints that are not in the store: the only copies, which are not removed before their commit.
 
-The agent records every finished checkpoint in `finished.json` and deletes the entry when it, or a newer one, is whole
-in the store. At the next start the agent resumes from the entries, or keeps and names them.
+The agent records every finished checkpoint in `finished.json` and deletes the entry when the checkpoint, or a newer
+one, is complete in the store. At the next start the agent resumes from the entries, or retains and reports them.
 """
 
 import json
@@ -28,14 +28,14 @@ class Unsent:
     """One entry: a finished checkpoint that is not known to be in the store.
 
     Attributes:
-        boot: Of the machine: after a crash files may be shorter than they were said to be.
-        files: What it held when it was finished.
-        life: Of the job, in which it was finished, and with how many nodes; empty where that was not written down.
-        hashes: SHA-256 by path, since the agent has read it; without them it is kept, and nothing goes on from it.
-        step: Its step; below 0: by its name.
-        entries: What of its place it is; empty: the folder of its name.
-        layout: Of the framework.
-        unit: What the step counts.
+        boot: Identifier of the node's boot: after a crash, files may be shorter than recorded.
+        files: The files when the checkpoint was finished.
+        life: The job's attempt in which it was finished, with the number of nodes; empty if not recorded.
+        hashes: SHA-256 by path, once the agent has read it; without, it is retained, but no attempt resumes from it.
+        step: Its step; if negative, its name gives the step.
+        entries: The entries of its place that belong to it; empty: the folder of its name.
+        layout: Layout of the framework.
+        unit: Unit of the step.
     """
 
     run: str
@@ -57,18 +57,18 @@ class Unsent:
             return False
 
     def root(self, place: Path, name: str) -> Path:
-        """What its files are relative to."""
+        """The folder to which its file paths are relative."""
         return place if self.entries else place / name
 
     def step_in(self, name: str) -> int:
-        """Its step; -1 where neither it nor its name says one."""
+        """The step; -1 if neither the entry nor its name gives one."""
         named = step_of_folder(name.partition(_FOREIGN)[0])
         return self.step if self.step >= 0 else -1 if named is None else named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnsentCheckpoint:
-    """A finished checkpoint that stays on the node: where, its step, its size, who wrote it, and all that it is."""
+    """A finished checkpoint that stays on the node: its path, step, size, run, and all its paths."""
 
     path: Path
     step: int
@@ -85,14 +85,14 @@ class UnsentRecord:
     """The entries of one job's folder on the node. Safe to use from every thread."""
 
     def __init__(self, root: Path) -> None:
-        """Read what is there; what cannot be read says nothing."""
+        """Read the existing record; an unreadable record counts as empty."""
         self._path = root / FINISHED_NAME
         self._places = (root / CHECKPOINTS_NAME, root / PREVIOUS_NAME)
         self._lock = threading.Lock()
         self._entries = _read(self._path)
 
     def add(self, name: str, entry: Unsent) -> None:
-        """Write down a finished checkpoint."""
+        """Record a finished checkpoint."""
         with self._lock:
             present = {
                 name: self._entries[name] for name in self._entries if any((p / name).exists() for p in self._places)
@@ -101,14 +101,14 @@ class UnsentRecord:
             self._write()
 
     def vouch(self, name: str, hashes: Mapping[str, str]) -> None:
-        """Write down the content of what was written down as finished; nothing where it was not."""
+        """Record the hashes of a finished checkpoint; do nothing if the checkpoint is not recorded."""
         with self._lock:
             if name in self._entries:
                 self._entries[name] = replace(self._entries[name], hashes=hashes)
                 self._write()
 
     def release(self, step: int, *, uri: str) -> None:
-        """Cross out a step that is whole in the store, and every older one that was to go there."""
+        """Delete the entry of a step that is complete in the store, and all older entries with the same URI."""
         with self._lock:
             self._entries = {
                 name: entry
@@ -118,7 +118,7 @@ class UnsentRecord:
             self._write()
 
     def rename_foreign(self, *, uri: str) -> None:
-        """Give those that were to go elsewhere names of their own, so that nothing of this job takes their place."""
+        """Rename checkpoints for other URIs, so that no checkpoint of this job replaces them."""
         for name, entry, place in list(self._present(self._places)):
             if entry.uri != uri and _FOREIGN not in name:
                 new = f"{name}{_FOREIGN}{entry.run}"
@@ -133,12 +133,12 @@ class UnsentRecord:
                     self._write()
 
     def owes(self, uri: str) -> bool:
-        """Whether anything was to go there and is not known to have come."""
+        """Whether a checkpoint for this URI is not known to be in the store."""
         with self._lock:
             return any(entry.uri == uri for entry in self._entries.values())
 
     def kept(self) -> list[UnsentCheckpoint]:
-        """What is there of the entries, the newest step first."""
+        """The recorded checkpoints that exist unchanged, the newest step first."""
         return [
             UnsentCheckpoint(
                 path=place / name,
@@ -151,9 +151,9 @@ class UnsentRecord:
         ]
 
     def newest(self, *, uri: str, boot: str) -> tuple[str, Unsent] | None:
-        """The newest one that can be gone on from, of those in `previous`, and its name.
+        """The newest checkpoint in `previous` from which an attempt can resume, and its name.
 
-        Only those of `boot`, the machine's boot now, count.
+        Only entries of `boot`, the node's current boot, count.
         """
         for name, entry, _ in self._present(self._places[1:]):
             hashed = entry.hashes.keys() == {file.path for file in entry.files}
@@ -162,13 +162,13 @@ class UnsentRecord:
         return None
 
     def life_of(self, name: str) -> str:
-        """The life of the job in which an entry was made; empty where nobody knows."""
+        """The job's attempt in which an entry was written; empty if unknown."""
         with self._lock:
             entry = self._entries.get(name)
         return entry.life if entry is not None else ""
 
     def forget_what_is_gone(self) -> None:
-        """Cross out what is not there any more, or not as it was."""
+        """Delete entries whose checkpoint is missing or has changed."""
         with self._lock:
             before = set(self._entries)
         missing = before - {name for name, _, _ in self._present(self._places)}

@@ -1,4 +1,4 @@
-"""Bringing one finished folder into the store: hash, send what is new, say what is there."""
+"""Uploads one finished folder: hash the files, send new content, return the manifest of this node's part."""
 
 import secrets
 import time
@@ -20,10 +20,10 @@ from launcher.agent.store.transfers import Uploads
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who uploads: the run, its attempt (from 1), and which node of how many.
+    """The uploader: the run, its attempt (from 1), the number of this node, and the number of nodes.
 
-    `session` names this life of the job, the same on all its nodes and never used again: what one life announced must
-    not be taken for a part of the next one's checkpoint.
+    `session` identifies this attempt of the job. It is the same on all nodes and never used again: an announcement of
+    one attempt must not count as a part of a later attempt's checkpoint.
     """
 
     run: str
@@ -34,10 +34,10 @@ class Identity:
 
 
 def hold(finished: FinishedFolder) -> None:
-    """Hold a folder against what it held when it was finished. It may be gone: what was read is what it was.
+    """Compare a folder with its content when it was finished. A missing folder is accepted: it was read completely.
 
     Raises:
-        UnusableCheckpointError: It changed.
+        UnusableCheckpointError: the folder changed.
     """
     try:
         now = finished.survey()
@@ -50,8 +50,8 @@ def hold(finished: FinishedFolder) -> None:
 class Sender:
     """Uploads folders for one node.
 
-    Files that an earlier try of the same folder brought over, and files whose content the newest whole checkpoint
-    already holds, are not sent again.
+    Slipway does not send files again if an earlier try of the same folder uploaded them, or if the newest complete
+    checkpoint already holds their content.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Sender:
         self.remember(stored)
 
     def remember(self, files: Iterable[StoredFile]) -> None:
-        """The newest whole checkpoint's files: only their objects are sure to stay, and so may be pointed to."""
+        """Record the newest complete checkpoint's files: only their objects are sure to stay and may be referenced."""
         files = tuple(files)
         self._known = {(file.sha256, file.bytes): file.key for file in files if file.offset is None}
         self._known_packs = known_packs(files)
@@ -77,11 +77,11 @@ class Sender:
         self._sent_packs: dict[tuple[int, Contents], str] = {}
 
     def send(self, finished: FinishedFolder) -> tuple[Manifest, int]:
-        """Upload what is new in a folder and return this node's part of the manifest with the bytes sent.
+        """Upload new content of a folder; return this node's part of the manifest and the bytes sent.
 
         Raises:
-            UnusableCheckpointError: It cannot be stored, or is not any more as it was when it was finished.
-            StoreError: The store did not take it.
+            UnusableCheckpointError: the folder cannot be stored, or changed after it was finished.
+            StoreError: the store did not accept it.
         """
         begun = time.monotonic()
         folder, step = finished.path, finished.step
@@ -125,7 +125,7 @@ class Sender:
         return manifest, sum(file.bytes for file in stored if file.key.startswith((f"{base}/", f"{base}-packs/")))
 
     def _pack(self, uploads: Uploads, pack: Pack, key: str, step: int) -> list[StoredFile]:
-        """Send a pack, unless an object holds the same."""
+        """Send a pack, unless an object already holds the same content."""
         known_key = self._sent_packs.get((step, pack.contents)) or self._known_packs.get(pack.contents)
         if known_key is None:
             uploads.upload_content(pack.content, key)
@@ -137,7 +137,7 @@ class Sender:
         self._sent_packs.update({(step, contents): key for contents, key in known_packs(sent).items()})
 
     def _stored(self, folder: Path, local: LocalFile, base: str, step: int) -> StoredFile:
-        """Where the file's content is, or will be: an object that holds it already, or a new key below `base`."""
+        """The manifest entry of a file: an object that already holds its content, or a new key below `base`."""
         try:
             digest = self._digests.of(folder, local)
         except OSError as error:

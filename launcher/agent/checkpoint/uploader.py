@@ -1,4 +1,4 @@
-"""The thread that brings finished checkpoints into the store while the command goes on."""
+"""The thread that uploads finished checkpoints while the command runs."""
 
 import contextlib
 import os
@@ -28,7 +28,7 @@ LONGEST_PAUSE_S = 60.0
 
 
 class Backoff:
-    """How long to wait before the next try. Its caller sees to it that no two threads use it at once."""
+    """The wait before the next try. The caller ensures that no two threads use it at the same time."""
 
     def __init__(self) -> None:
         self.failures = 0
@@ -36,11 +36,11 @@ class Backoff:
 
     @property
     def left_s(self) -> float:
-        """Seconds until the next try; not above 0 where it is due."""
+        """Seconds until the next try; 0 or less if it is due."""
         return self._again_at - time.monotonic()
 
     def failed(self, *, pressing: bool) -> float:
-        """A try has failed. Returns the seconds until the next one."""
+        """Record a failed try. Returns the seconds until the next one."""
         longest = FIRST_PAUSE_S if pressing else LONGEST_PAUSE_S
         jitter = random.uniform(0.5, 1.0)  # noqa: S311  not a secret
         pause = jitter * min(longest, FIRST_PAUSE_S * 2.0 ** min(self.failures, 10))
@@ -49,27 +49,27 @@ class Backoff:
         return pause
 
     def succeeded(self) -> None:
-        """The next failure is the first one again."""
+        """Reset the number of failures."""
         self.failures = 0
 
     def hasten(self) -> None:
-        """The next try is due now."""
+        """Make the next try due now."""
         self._again_at = 0.0
 
 
 _COMMIT_LOOK_S = 1.0
 _DEFECTS = 3
-"""So often a folder is tried in which the agent itself fails."""
+"""Number of tries for a folder on which the agent itself fails."""
 _NICENESS = 5
-"""The command goes first where processors are short; on a notice it is about to end anyway."""
+"""The command has priority if CPUs are scarce; after a notice the command is about to end anyway."""
 
 
 class Uploader(threading.Thread):
-    """Takes finished folders and makes whole checkpoints of them. Trouble is reported and retried, never passed on.
+    """Stores finished folders as complete checkpoints. Errors are reported and retried, never passed on.
 
-    The newest finished folder goes first, and once it is whole the older ones are dropped. On several nodes the first
-    one chooses and the others send the same step, because a checkpoint is whole only when every node sent its part; the
-    next step begins when that is done.
+    The newest finished folder goes first; once it is complete, the older ones are dropped. On several nodes the first
+    node chooses and the others send the same step, because a checkpoint is complete only when every node sent its part.
+    The next step begins when that step is done.
     """
 
     def __init__(
@@ -106,17 +106,17 @@ class Uploader(threading.Thread):
         self._last_delivered: int | None = None
         self._delivered: Manifest | None = None
         self._sent: dict[int, FinishedFolder] = {}
-        """What another node than the first has sent since the last one that it knows to be whole."""
+        """Folders that another node than the first has sent since the last one that it knows to be complete."""
         self._newest_offered = -1
         self._layout = f"{newest.layout}/{newest.unit}" if newest else ""
         self._defects: dict[int, int] = {}
         self._owed: set[int] = set()
-        """The steps that were offered and have not been brought over since."""
+        """The steps that were offered and not uploaded since."""
         self._answered: set[int] = set()
-        """The steps of which the first node knows what it gets from here."""
+        """The steps for which the first node knows what this node sends."""
 
     def has(self, step: int) -> bool:
-        """Whether a step is kept as it was last offered, or a newer one; other nodes than the first: their parts."""
+        """Whether a step as last offered, or a newer one, is stored; on other nodes than the first: their parts."""
         first = self._peers.first() if self._identity.part else {}
         committed = first.get("whole")
         with self._changed:
@@ -135,7 +135,7 @@ class Uploader(threading.Thread):
         self._digests.add(folder)
 
     def hurry(self) -> None:
-        """A notice is pending: no bound on the rate, the newest checkpoint first, no long pauses."""
+        """Handle a pending notice: no rate limit, the newest checkpoint first, no long pauses."""
         with self._changed:
             self._hurry = True
             self._backoff.hasten()
@@ -143,7 +143,7 @@ class Uploader(threading.Thread):
         self._store.lift_bound()
 
     def finish(self, deadline: float) -> list[int]:
-        """Bring over what is left and end the thread.
+        """Upload the rest and end the thread.
 
         `deadline` is in monotonic seconds.
 
@@ -163,7 +163,7 @@ class Uploader(threading.Thread):
         return unsent
 
     def run(self) -> None:
-        """Upload until there is nothing left and nothing more to come."""
+        """Upload until no work is left and no more can come."""
         with contextlib.suppress(OSError, AttributeError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # of this thread, on Linux
         self._digests.start()
@@ -176,7 +176,7 @@ class Uploader(threading.Thread):
             self._hand_over(str(error))
 
     def _turn(self) -> None:
-        """One folder, and what is complete. A defect of the agent's is logged, and ends no upload but its own."""
+        """Upload one folder, commit complete checkpoints. A defect of the agent is logged and affects one upload."""
         folder = None
         try:
             folder = self._next()
@@ -200,7 +200,7 @@ class Uploader(threading.Thread):
             return not self._give_up and not (self._no_more and not self._waiting and not self._uncommitted)
 
     def _next(self) -> FinishedFolder | None:
-        """The next folder, waiting for it; None when something else needs looking after."""
+        """The next folder, after waiting for one; None if other work is due."""
         lead = self._lead()
         with self._changed:
             if self._give_up or (self._no_more and not self._waiting and not self._uncommitted):
@@ -217,9 +217,9 @@ class Uploader(threading.Thread):
         return folder
 
     def _lead(self) -> int | None:
-        """The step that the first node sends; None on the first node itself, and while it has not said.
+        """The step that the first node sends; None on the first node itself, and until it has announced one.
 
-        What it has passed over will never be whole, and is dropped.
+        A step that the first node has skipped can never be complete, and is dropped.
         """
         with self._changed:
             idle = not self._waiting
@@ -242,7 +242,7 @@ class Uploader(threading.Thread):
         return sending
 
     def _choice(self, lead: int | None) -> int | None:
-        """Which of the waiting folders is sent now."""
+        """The step of the waiting folder that is sent now; None if none may be sent."""
         if not self._waiting:
             return None
         if self._identity.part > 0:
@@ -255,7 +255,7 @@ class Uploader(threading.Thread):
         return max(self._waiting)
 
     def _longest_wait(self, pause: float) -> float | None:
-        """How long to sleep for if nobody wakes the thread; None: until somebody does."""
+        """The longest sleep in seconds if no thread wakes this one; None: sleep until woken."""
         if self._uncommitted or (self._waiting and self._identity.part > 0):
             return _COMMIT_LOOK_S
         return max(pause, 0.01) if self._waiting else None
@@ -296,7 +296,7 @@ class Uploader(threading.Thread):
             self._log.append("checkpoint-part-uploaded", **figures(part, sent_bytes))
 
     def _learn_what_is_whole(self) -> None:
-        """On a node that is not the first: has what it sent last become whole? Then that need not be sent again."""
+        """On other nodes than the first: once the last part sent is committed, its files are not sent again."""
         part, committed = self._delivered, self._peers.first().get("whole")
         if self._identity.part == 0 or part is None or committed != part.step or committed == self._last_whole:
             return
@@ -308,7 +308,7 @@ class Uploader(threading.Thread):
             del self._sent[step]
 
     def _give_up_on(self, step: int, reason: str) -> None:
-        """A folder cannot be stored; on several nodes the first one is told."""
+        """Drop a folder that cannot be stored; on several nodes, notify the first one."""
         if self._identity.part > 0:
             try:
                 renounce(self._store, self._identity, step, reason)
@@ -322,7 +322,7 @@ class Uploader(threading.Thread):
     # --------------------------------------------------------------------------------------------------------- commit
 
     def _drop_what_another_ended_without(self) -> None:
-        """On the first node of several: what another node's command has ended before is waited for no more."""
+        """On the first node of several: drop checkpoints that another node's command ended without."""
         if self._identity.part == 0 and self._identity.parts > 1:
             for step in self._quorum.beyond([*self._waiting, *self._uncommitted]):
                 self._drop(step, "the command on another node ended without this checkpoint")
@@ -347,7 +347,7 @@ class Uploader(threading.Thread):
                 self._settle(manifest, delivered.sent_bytes)
 
     def _committed(self, delivered: Delivered) -> Manifest | None:
-        """The checkpoint that was committed, or None while a part is missing."""
+        """The checkpoint that was committed; None while a part is missing."""
         own = delivered.manifest
         with self._changed:
             newest = max(own.step, self._newest_offered)
@@ -366,7 +366,7 @@ class Uploader(threading.Thread):
         return manifest
 
     def _settle(self, manifest: Manifest, sent_bytes: int) -> None:
-        """A checkpoint is whole: say so, forget older ones, have tagged what is superseded."""
+        """Handle a complete checkpoint: report it, drop older ones, start the tagging of superseded objects."""
         with self._changed:
             del self._uncommitted[manifest.step]
             self._owed.discard(manifest.step)
@@ -382,7 +382,7 @@ class Uploader(threading.Thread):
         self._tagging.wake()
 
     def _hand_over(self, reason: str) -> None:
-        """Another agent is the owner of these checkpoints now: leave everything as it is."""
+        """Handle a takeover by another agent, which now owns these checkpoints: leave all files unchanged."""
         with self._changed:
             self._give_up = True
             unsent = sorted({*self._waiting, *self._uncommitted})

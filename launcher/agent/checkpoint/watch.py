@@ -1,19 +1,19 @@
-"""When a checkpoint is finished.
+"""Detects when a checkpoint is finished.
 
-A checkpoint (as `layouts` defines it) is finished when one of these holds:
+A checkpoint (as `layouts` defines it) is finished if one of these conditions holds:
 
 1. It was renamed into place: the kernel reported a rename to that name.
-2. It holds a file `_DONE`.
-3. Nothing in it changed for 10 seconds, and its framework's marker or tracker is there on the first node. Without a
-   marker this is a guess, since a trainer may pause: it counts only while rules 1 and 2 have never held in this run,
-   and a folder that changes afterwards is reported and looked at again. With a marker no quiet is needed once a later
-   checkpoint was begun (DeepSpeed 0.19.8 runtime/engine.py:4900 waits for all ranks before the new folder).
+2. It contains a file `_DONE`.
+3. Nothing in it changed for 10 seconds, and its framework's marker or tracker exists on the first node. Without a
+   marker this is a guess, because a trainer may pause: it counts only while rules 1 and 2 never applied in this run,
+   and a folder that changes afterwards is reported and inspected again. With a marker no quiet period is needed once
+   a later checkpoint was begun (DeepSpeed 0.19.8 runtime/engine.py:4900 waits for all ranks before the new folder).
 
-A folder under its final name may have just been begun, so one look proves nothing. After the command has ended, rule 3
-counts only if the 10 seconds had passed before the end, or if the command ended by itself (exit code 0, or after it was
-asked to save).
+A folder under its final name may have just been begun, so one poll proves nothing. After the command has ended, rule 3
+counts only if the 10 seconds had passed before the end, or if the command ended normally (exit code 0, or after a
+request to save).
 
-A finished folder is reported with its content at that moment, also when it holds what cannot be stored.
+A finished folder is reported with its content at that moment, even if it holds entries that cannot be stored.
 """
 
 import math
@@ -30,7 +30,7 @@ from launcher.agent.node.inotify import RenameWatch
 
 QUIET_S = 10.0
 _QUIET_WITH_EVIDENCE_S = 2.0
-"""Before the end of the command, where the framework has said that it had finished: eight looks."""
+"""Required quiet time before the end of the command, if the framework marked the checkpoint: eight polls."""
 DONE_NAME = "_DONE"
 
 
@@ -39,16 +39,16 @@ class FinishedFolder:
     """A finished checkpoint on the node.
 
     Attributes:
-        step: N of its name.
-        path: What its files are relative to: its folder, or the checkpoint folder where it has none of its own.
-        files: What it held when it was finished.
-        guessed: Only that it was quiet speaks for its being finished.
-        write_s: How long it was seen to grow, to the length of a look.
-        hashes: SHA-256 by path, of what an earlier agent left and had read.
-        folder: Its folder's name below the checkpoint folder, for its manifest; "." where it has none of its own.
-        entries: What of `path` it is; empty: all of it.
-        layout: Of the framework.
-        unit: What the step counts.
+        step: The step in its name.
+        path: The folder to which its file paths are relative: its own, or the checkpoint folder if it has none.
+        files: The files when it was finished.
+        guessed: Only the quiet period indicates that it is finished.
+        write_s: Seconds during which it was seen to grow, accurate to one poll.
+        hashes: SHA-256 by path, for a checkpoint that an earlier agent left and hashed.
+        folder: Its folder's name below the checkpoint folder, for its manifest; "." if it has no folder of its own.
+        entries: The entries of `path` that belong to it; empty: all of them.
+        layout: Layout of the framework.
+        unit: Unit of the step.
     """
 
     step: int
@@ -64,7 +64,7 @@ class FinishedFolder:
 
     @property
     def name(self) -> str:
-        """Names it on the node: its folder, or the first of its entries."""
+        """Its name on the node: its folder, or the first of its entries."""
         return self.names[0]
 
     @property
@@ -73,17 +73,17 @@ class FinishedFolder:
         return self.entries or (self.folder or self.path.name,)
 
     def survey(self) -> Survey:
-        """What it holds now.
+        """The current content.
 
         Raises:
-            UnusableCheckpointError: Something in it went away.
+            UnusableCheckpointError: an entry disappeared.
         """
         return survey(self.path, self.entries)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Candidate:
-    """A checkpoint that is not known to be finished: what was in it, since when (monotonic seconds), what it lacks."""
+    """A checkpoint not known to be finished: content, unchanged since when (monotonic seconds), what it lacks."""
 
     survey: Survey
     since: float
@@ -92,7 +92,7 @@ class _Candidate:
 
 
 class CheckpointWatch:
-    """Finds finished checkpoints in one folder, each once."""
+    """Finds finished checkpoints in one folder, and reports each once."""
 
     def __init__(
         self,
@@ -107,19 +107,19 @@ class CheckpointWatch:
         on_layout: Callable[[Layout], None] = lambda _: None,
         lead: Callable[[], str] | None = None,
     ) -> None:
-        """Begin to watch.
+        """Start watching.
 
         Args:
             checkpoints: The checkpoint folder.
-            layouts: What counts as a checkpoint; None: whatever is known.
+            layouts: The layouts that count as checkpoints; None: all known layouts.
             restored: The checkpoint that came from the store; it is not reported.
             marked: Checkpoints of this run are known to be renamed into place or to get a `_DONE`.
-            on_mark: Called when that is seen for the first time.
+            on_mark: Called at the first such rename or `_DONE`.
             interval_s: Seconds between checkpoints.
-            on_trouble: Called with an event and a reason when nothing is recognised for long.
-            on_layout: Called when it is known which layout the framework has.
-            lead: On another node than the first: the layout that the first one has found, empty until it has. Its
-                framework marks what is finished there alone.
+            on_trouble: Called with an event and a reason if nothing is recognised for a long time.
+            on_layout: Called when the framework's layout is known.
+            lead: On other nodes than the first: returns the layout that the first node has found, empty until then. The
+                framework marks finished checkpoints only on the first node.
         """
         self._folder = checkpoints
         self._layouts = self._all_layouts = layouts or Layouts()
@@ -142,12 +142,12 @@ class CheckpointWatch:
         self._recognition = Recognition(checkpoints, interval_s=interval_s, on_trouble=on_trouble)
         self._recognised = False
         self.wrote = False
-        """Whether this attempt was ever seen to write anything, under whatever name."""
+        """Whether this attempt ever wrote anything, under any name."""
         if restored is not None:
             self._reported[restored.step] = None
 
     def poll(self, now: float) -> list[FinishedFolder]:
-        """The checkpoints that are finished and were not reported before, in the order of their steps.
+        """The finished checkpoints that were not reported before, in the order of their steps.
 
         `now` is in monotonic seconds.
         """
@@ -156,9 +156,9 @@ class CheckpointWatch:
         return self._collect(now, all_of_them=False)
 
     def settle(self, now: float, *, clean: bool, saved: bool = False) -> list[FinishedFolder]:
-        """The last look, when the command and all it started have ended.
+        """The last poll, after the command and all its processes have ended.
 
-        `clean`: exit code 0. `saved`: it left when asked to save; all is finished if it never marked or renamed.
+        `clean`: exit code 0. `saved`: it ended after a request to save; all is finished if it never marked or renamed.
         """
         self._look_again([folder for folder in self._reported.values() if folder is not None], now)
         every = clean or (saved and not self._marked)
@@ -168,12 +168,12 @@ class CheckpointWatch:
         return finished
 
     def changes(self) -> list[tuple[int, str]]:
-        """The checkpoints that changed after they were reported, and how; each change is told once."""
+        """The checkpoints that changed after they were reported, and how; each change is returned once."""
         changes, self._changes = self._changes, []
         return changes
 
     def unfinished(self) -> dict[str, str]:
-        """Names of what was never finished, and why; of a node that writes nothing there are none."""
+        """Names of checkpoints that were never finished, and why; empty for a node that writes nothing."""
         if not self.wrote:
             return {}
         never = "it was unfinished when the command ended"
@@ -231,7 +231,7 @@ class CheckpointWatch:
         needed_s: float,
         later: list[CheckpointEntry],
     ) -> FinishedFolder | None:
-        """The checkpoint, if it is finished; it needs no quiet where the command meant all that it wrote."""
+        """The checkpoint, if it is finished; with `needed_s` 0 no quiet period is needed."""
         name = entry.names[0]
         try:
             inside = survey(entry.root, entry.entries)
@@ -264,25 +264,25 @@ class CheckpointWatch:
         )
 
     def _lacking(self, entry: CheckpointEntry, renamed: frozenset[str]) -> str:
-        """What the framework has not said yet; on other nodes than the first it says nothing."""
+        """The reason why the framework has not marked it as finished; empty on other nodes than the first."""
         if self._lead is not None:
             return ""
         words = (entry.layout.missing(self._folder, name, renamed=name in renamed) for name in entry.names)
         return next((reason for reason in words if reason), "")
 
     def _follow_the_lead(self) -> None:
-        """On another node than the first: take the layout that the first one has found."""
+        """On other nodes than the first: use the layout that the first node has found."""
         if self._lead is not None and (key := self._lead()) and key != self._layouts.key:
             self._layouts = self._all_layouts.only(key)
 
     def _decide(self, layout: Layout) -> None:
-        """The framework's layout is known; it stays for the run."""
+        """Record the framework's layout, which stays for the run."""
         if not self._layouts.key and self._lead is None:
             self._layouts = self._layouts.only(layout.key)
             self._on_layout(layout)
 
     def _correct(self) -> None:
-        """A marker that comes late corrects a layout without evidence, if both fit the name of the folder."""
+        """Correct a layout without evidence if a late marker proves another one that matches the folder's name."""
         if self._lead is not None or not self._layouts.key or any(row.has_evidence for row in self._layouts.rows):
             return
         for entry in self._all_layouts.entries_in(self._folder):
@@ -293,7 +293,7 @@ class CheckpointWatch:
                 return
 
     def _look_for_others(self, now: float, paths: list[Path], *, ended: bool = False) -> None:
-        """Tell when this attempt writes and nothing of it is recognised."""
+        """Report if this attempt writes files and none is recognised."""
         lacks = next((f"; {key[0]}: {entry.lacks}" for key, entry in self._candidates.items() if entry.lacks), "")
         pending = any(not candidate.lacks for candidate in self._candidates.values())
         others = [] if self._recognised else self._new(paths)
@@ -333,7 +333,7 @@ class CheckpointWatch:
                 )
 
     def _since(self, paths: list[Path], now: float) -> dict[str, float]:
-        """Since when each folder is there, known by its inode over a rename: at the latest since the last look."""
+        """When each folder appeared, tracked by inode across renames; a new folder counts from the previous poll."""
         begun: dict[str, float] = {}
         first_seen: dict[int, float] = {}
         before = now if self._looked_at is None else self._looked_at
@@ -355,19 +355,19 @@ class CheckpointWatch:
         return entries
 
     def _new(self, paths: list[Path]) -> list[Path]:
-        """What this attempt has written of the entries of the folder."""
+        """The entries of the folder that this attempt has written."""
         return sorted(path for path in paths if self._recognition.is_new(path) and _holds_something(path))
 
 
 def _key(entry: CheckpointEntry) -> tuple[str, str]:
-    """Names what is looked at: of two lines one may take a folder alone, another with what lies beside it."""
+    """The key of an inspected entry: one line may match a folder alone, another the folder with its neighbours."""
     return entry.names[0], entry.folder
 
 
 def _precedes(entry: CheckpointEntry, inside: Survey, later: list[CheckpointEntry]) -> bool:
-    """Whether its framework marks what is finished, and has written to a later one since.
+    """Whether the framework marks finished checkpoints, and has written to a later one since.
 
-    What an earlier attempt left of a later step is older than this.
+    Files that an earlier attempt left of a later step are older than this checkpoint.
     """
     if not later or not (entry.layout.marker or entry.layout.tracker):
         return False
@@ -382,7 +382,7 @@ def _precedes(entry: CheckpointEntry, inside: Survey, later: list[CheckpointEntr
 
 
 def _holds_something(path: Path) -> bool:
-    """Whether it is a file, or a folder with one somewhere below: ranks that write nothing make empty folders too."""
+    """Whether it is a file, or a folder with a file below: ranks that write nothing create empty folders too."""
     if path.is_symlink() or not path.is_dir():
         return True
     return any(files or any((Path(root) / name).is_symlink() for name in names) for root, names, files in os.walk(path))

@@ -1,4 +1,4 @@
-"""Where the agents of one job leave what they tell each other: small texts by name, each replaced as a whole."""
+"""The board for messages between the agents of one job: small texts by name, each replaced completely."""
 
 import shutil
 from pathlib import Path
@@ -12,52 +12,52 @@ class Board(Protocol):
 
     @property
     def words(self) -> str:
-        """Where it is, for messages."""
+        """The location of the board, for messages."""
 
     def open(self, *names: str) -> None:
-        """Make it, with texts that are there, empty, from the start."""
+        """Create the board, with the named texts empty from the start."""
 
     def read(self, name: str) -> str:
-        """A text.
+        """Return a text.
 
         Raises:
-            OSError: It is not there, or cannot be read.
+            OSError: the text is missing or cannot be read.
         """
 
     def replace(self, name: str, text: str, *, by: int) -> None:
-        """Put a text in the place of what is there. Several nodes may write at once; the last one wins."""
+        """Replace a text. Several nodes may write at the same time; the last write wins."""
 
     def remove_earlier(self) -> None:
         """Remove the messages of earlier attempts.
 
         Raises:
-            OSError: It cannot be looked through.
+            OSError: the board cannot be listed.
         """
 
 
 class FolderBoard:
-    """A folder on a file system that the nodes share, in one that holds the folders of all attempts."""
+    """A folder on a file system that the nodes share; its parent folder holds the folders of all attempts."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     @property
     def words(self) -> str:
-        """Where it is, for messages."""
+        """The location of the board, for messages."""
         return str(self._folder)
 
     def open(self, *names: str) -> None:
-        """Make it, with texts that are there, empty, from the start."""
+        """Create the board, with the named texts empty from the start."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for name in names:
             self._folder.joinpath(name).touch()
 
     def read(self, name: str) -> str:
-        """A text."""
+        """Return a text."""
         return self._folder.joinpath(name).read_text(encoding="utf-8")
 
     def replace(self, name: str, text: str, *, by: int) -> None:
-        """Put a text in the place of what is there."""
+        """Replace a text."""
         partial = self._folder / f"{name}{_TEMPORARY}{by}"
         partial.write_text(text, encoding="utf-8")
         partial.replace(self._folder / name)

@@ -1,4 +1,4 @@
-"""What the agent tells Slurm: that a node under notice is to get no job, that a job is to come back."""
+"""The agent's requests to Slurm: drain a node under notice, requeue a job."""
 
 import os
 import shutil
@@ -10,10 +10,10 @@ _TIMEOUT_S = 5.0
 def drain_node(reason: str) -> str | None:
     """Drain the node that this process runs on.
 
-    Slurm lets its own user and root do that. Where the job's user is neither, and may become root without a password,
-    as the default users of ParallelCluster's images may, it is asked that way.
+    Slurm permits this only for its own user and root. If the job's user is neither, and may become root without a
+    password, as the default users of ParallelCluster's images may, Slipway uses sudo.
 
-    Returns None when it is drained, else why not.
+    Returns None if the node is drained, else the reason.
     """
     node = os.environ.get("SLURMD_NODENAME")
     if not node:
@@ -32,12 +32,12 @@ def drain_node(reason: str) -> str | None:
 
 
 def requeue_job(job: str) -> str | None:
-    """Put a job back into the queue, which ends what still runs of it. Returns None when it is back, else why not."""
+    """Requeue a job, which ends its remaining processes. Returns None if the job is queued again, else the reason."""
     return _run([shutil.which("scontrol") or "scontrol", "requeue", job])
 
 
 def _configuration() -> list[str]:
-    """What names a Slurm whose configuration is not in the usual place: sudo starts with an empty environment."""
+    """The arguments that pass a Slurm configuration outside the usual path: sudo starts with an empty environment."""
     return ["env", f"SLURM_CONF={os.environ['SLURM_CONF']}"] if "SLURM_CONF" in os.environ else []
 
 

@@ -1,7 +1,7 @@
-"""The drivers of a node's accelerators, from the files in which their kernel modules say their versions.
+"""The drivers of a node's accelerators, from the files in which their kernel modules report their versions.
 
-Of a trainer's Python packages the agent knows nothing: it runs in another environment, and where there is an image
-outside of it. The kernel, and with it the driver, is the same for both.
+The agent knows nothing about a trainer's Python packages: the agent runs in another environment, and outside the image
+if the job has one. The kernel, and with it the driver, is the same for both.
 """
 
 import re
@@ -16,9 +16,9 @@ _MOST_BYTES = 4096
 
 
 def drivers(root: Path = Path("/")) -> dict[str, str]:
-    """The versions of the drivers that are loaded, by name; empty where there is none.
+    """The versions of the loaded drivers, by name; empty if none is loaded.
 
-    NVIDIA's stands in a line like `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build`
+    NVIDIA reports a line like `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build`
     or `NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023`.
     """
     line = _NVRM.search(_text(root / _NVIDIA_FILE) + "\n")

@@ -1,4 +1,4 @@
-"""Whether a job will cost more than its budget, or other than it was quoted: said once, though nobody looks on."""
+"""Warns once if a job will exceed its budget, or cost other than quoted, even if no user watches the job."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -10,12 +10,12 @@ from launcher.agent.events import FORECAST, EventLog
 from launcher.agent.forecast import HOUR_S, LINES, Point, beyond, hours_of_earlier, left_hours, point_of
 
 HOLDS_S = 600.0
-"""For so long a forecast has to be beyond: the first steps compile and fill caches."""
+"""A forecast must be out of range for this long: the first steps compile and fill caches."""
 _MOST_BYTES = 16 << 20
 
 
 class ForecastWatch:
-    """Reckons the end of a job and its dollars from the trainer's lines; each kind of warning is logged once a job."""
+    """Forecasts the end of a job and its cost from the trainer's metrics; logs each kind of warning once per job."""
 
     def __init__(
         self, quoted: Mapping[str, float], log: EventLog, *, earlier_h: float, reported: Iterable[str], now: float
@@ -30,7 +30,7 @@ class ForecastWatch:
         self._since: dict[str, float] = {}
 
     def lines(self, lines: Iterable[Mapping[str, int | float]], now: float) -> None:
-        """Take in lines of metrics, and log what has been beyond for long enough."""
+        """Process lines of metrics, and log every forecast that was out of range for long enough."""
         for figures in lines:
             self._steps = int(figures["steps"]) if "steps" in figures else self._steps
             point = point_of(figures)
@@ -61,7 +61,7 @@ class ForecastWatch:
 def watch(
     quoted: Mapping[str, float] | None, events: Path, log: EventLog, *, attempt: int, now: float
 ) -> ForecastWatch | None:
-    """The watch of an attempt; None where the job knows no quote, or not what its earlier attempts have cost."""
+    """The watch of an attempt; None if the job has no quote, or if the cost of its earlier attempts is unknown."""
     if quoted is None:
         return None
     earlier = list(_events(events))

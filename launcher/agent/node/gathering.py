@@ -1,8 +1,8 @@
-"""The states of a job's nodes, gathered up a tree, so that no node reads all files.
+"""The states of a job's nodes, gathered through a tree, so that no node reads all files.
 
-Node K reads nodes 16 K + 1 to 16 K + 16 and adds what they and the nodes below them say to its own state: counts,
-extremes, and a bit per node. The first node so knows all. Where a node ended before those below it, the node above
-reads them instead, a few at a time.
+Node K reads nodes 16 K + 1 to 16 K + 16 and adds the states of these nodes and of those below them to its own: counts,
+extremes, and a bit per node. Thus the first node knows all states. If a node ended before the nodes below it, the node
+above reads these instead, a few at a time.
 
 Ages are durations that each node measures and the tree adds up: clocks need not agree.
 """
@@ -19,7 +19,7 @@ _MOST_NAMED = 8
 
 
 def children(part: int, parts: int) -> range:
-    """The nodes that a node hears.
+    """The nodes that a node reads directly.
 
     >>> children(0, 40), children(2, 40), children(3, 40)
     (range(1, 17), range(33, 40), range(40, 40))
@@ -29,7 +29,7 @@ def children(part: int, parts: int) -> range:
 
 
 def below(part: int, parts: int) -> Iterator[int]:
-    """A node and all below it."""
+    """A node and all nodes below it."""
     level = range(part, part + 1)
     while level:
         yield from level
@@ -38,24 +38,24 @@ def below(part: int, parts: int) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """What is known of a node and of those below it.
+    """The known state of a node and of the nodes below it.
 
     Attributes:
-        spoken: How many have said which checkpoint they have restored.
-        lowest: The lowest step that one has, `agreement.NONE` for none at all.
-        highest: The highest.
-        wrote_none: Bits of the nodes in whose checkpoint folder nothing was ever seen.
-        clean: Bits of the nodes whose command has ended by itself with exit code 0.
+        spoken: Number of nodes that have reported their restored checkpoint.
+        lowest: The lowest restored step; `agreement.NONE` if a node restored none.
+        highest: The highest restored step.
+        wrote_none: Bits of the nodes in whose checkpoint folder nothing ever appeared.
+        clean: Bits of the nodes whose command ended normally, with exit code 0.
         ended: Bits of the nodes whose agent has ended.
-        last: The lowest of the newest checkpoints of nodes whose command has ended and that write any: nothing above it
-            will ever be whole. `agreement.NONE` where one has finished none; None while no such command has ended.
-        question: The number of the newest question of the first node's that one has answered (`confirmation`).
-        confirmed: Bits of the nodes that have answered it with yes.
-        denied: Bits of those that have answered it with no.
-        stopped: Name and exit code of an agent that has ended before its command was started.
-        silent: Names by number of nodes that have given no sign of life for too long; a few, where there are many.
-        silent_s: For how long the one that has been silent longest is.
-        age_s: Everything here was said within so many seconds.
+        last: The lowest of the newest checkpoints of nodes that write any and whose command has ended: no later one can
+            ever be complete. `agreement.NONE` if a node finished none; None while no such command has ended.
+        question: The number of the first node's newest question that a node has answered (`confirmation`).
+        confirmed: Bits of the nodes that answered this question with yes.
+        denied: Bits of the nodes that answered this question with no.
+        stopped: Name and exit code of an agent that ended before its command started.
+        silent: Names by number of nodes without a heartbeat for too long; only a few of many.
+        silent_s: Seconds since the last heartbeat of the node that has been silent longest.
+        age_s: Maximum age of all values here, in seconds.
     """
 
     spoken: int = 0
@@ -74,7 +74,7 @@ class Gathered:
     age_s: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """As a part of a node's state."""
+        """The JSON form, as a part of a node's state."""
         return {
             "spoken": [self.spoken, self.lowest, self.highest],
             "bits": [f"{bits:x}" for bits in (self.wrote_none, self.clean, self.ended)],
@@ -88,7 +88,7 @@ class Gathered:
 
 
 def parse(document: Any) -> Gathered:
-    """What another node has gathered; nothing where it cannot be read."""
+    """Parse the state that another node gathered; empty if unreadable."""
     try:
         spoken, lowest, highest = document["spoken"]
         wrote_none, clean, ended = (int(bits, 16) for bits in document["bits"])
@@ -115,7 +115,7 @@ def parse(document: Any) -> Gathered:
 
 
 def own(part: int, state: Mapping[str, Any]) -> Gathered:
-    """What a node's own state comes to."""
+    """The gathered form of a node's own state."""
     restored, bit, code = state.get("restored"), 1 << part, state.get("exit_code")
     spoke = type(restored) is int
     stopped = bool(state.get("ended")) and "go" not in state
@@ -143,12 +143,12 @@ def _answer(value: Any) -> tuple[int, bool]:
 
 
 def name_of(part: int, state: Mapping[str, Any]) -> str:
-    """How a node is called."""
+    """The name of a node."""
     return str(state.get("node", f"number {part}"))
 
 
 def joined(one: Gathered, other: Gathered) -> Gathered:
-    """Both together."""
+    """Combine two gathered states."""
     steps = [step for gathered in (one, other) for step in (gathered.lowest, gathered.highest) if step is not None]
     lasts = [gathered.last for gathered in (one, other) if gathered.last is not None]
     number = max(one.question, other.question)
@@ -173,18 +173,18 @@ def joined(one: Gathered, other: Gathered) -> Gathered:
 
 
 def later(gathered: Gathered, seconds: float) -> Gathered:
-    """The same, told so much later."""
+    """The same state, received that many seconds later."""
     silent_s = gathered.silent_s + seconds if gathered.silent else 0.0
     return joined(Gathered(silent_s=silent_s, age_s=gathered.age_s + seconds), gathered)
 
 
 def is_same_state(one: Gathered, other: Gathered) -> bool:
-    """Whether nothing is new in it but that time has passed."""
+    """Whether two states differ only in the time that has passed."""
     return replace(one, silent_s=0.0, age_s=0.0) == replace(other, silent_s=0.0, age_s=0.0)
 
 
 class Listener:
-    """What one node hears of those below it."""
+    """The states that one node reads from the nodes below it."""
 
     def __init__(self, part: int, parts: int, *, now: float) -> None:
         self._part = part
@@ -197,11 +197,11 @@ class Listener:
 
     @property
     def wide(self) -> int:
-        """How many nodes were to be heard at the last look."""
+        """The number of nodes to read at the last poll."""
         return self._to_read
 
     def parts_to_read(self, most: int, now: float) -> list[int]:
-        """The nodes to hear now: those directly below, and in place of one that has ended, those below it; in turns."""
+        """The nodes to read now: those directly below, and instead of an ended node the nodes below it; in turns."""
         pending, parts = list(children(self._part, self._parts)), []
         while pending:
             part = pending.pop(0)
@@ -219,7 +219,7 @@ class Listener:
         return (parts + parts)[begin : begin + most]
 
     def update(self, part: int, state: dict[str, Any] | None, now: float) -> None:
-        """Take in what a node's file says; None: it cannot be read."""
+        """Record the state in a node's file; None: the file cannot be read."""
         before = self._states.get(part)
         if state is None or state == before:
             return
@@ -228,9 +228,9 @@ class Listener:
             self._changed_at[part] = now
 
     def gathered(self, state: Mapping[str, Any], now: float, *, silent_after_s: float) -> Gathered:
-        """This node's own state and all that is known of those below it.
+        """This node's own state, combined with all known states of the nodes below it.
 
-        A node counts as silent after `silent_after_s` without a sign of life.
+        A node counts as silent after `silent_after_s` seconds without a heartbeat.
         """
         gathered = own(self._part, state)
         pending = list(children(self._part, self._parts))
@@ -255,13 +255,13 @@ class Listener:
         return bool(self._states.get(part, {}).get("ended"))
 
     def _is_complete(self, part: int) -> bool:
-        """Whether all below a node had ended when it did: then what it has gathered is their last word."""
+        """Whether all nodes below a node had ended before it: then the node's gathered state is final."""
         ended = parse(self._states.get(part, {}).get("below")).ended
         return all(ended >> part_below & 1 for part_below in below(part, self._parts))
 
 
 def depth(parts: int) -> int:
-    """How many nodes stand one above the other.
+    """The number of levels below the first node.
 
     >>> depth(1), depth(2), depth(17), depth(18), depth(2048)
     (0, 1, 1, 2, 3)

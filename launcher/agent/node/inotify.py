@@ -1,4 +1,4 @@
-"""Which entries of a folder came there by a rename: the kernel says so (inotify), no later look at the folder can."""
+"""The entries of a folder that a rename created: only the kernel (inotify) reports renames, a later scan cannot."""
 
 import ctypes
 import os
@@ -17,11 +17,11 @@ _BUFFER_BYTES = 64 * 1024
 
 
 class RenameWatch:
-    """The names in one folder that were last put there by a rename. Where there is no inotify it knows of none."""
+    """The names in one folder that were last created by a rename; empty if the system has no inotify."""
 
     def __init__(self, folder: Path) -> None:
         self.trouble = ""
-        """Why the kernel reports no renames; empty: it does."""
+        """The reason why the kernel reports no renames; empty if it does."""
         self._descriptor: int | None = None
         self._names: set[str] = set()
         try:
@@ -33,7 +33,7 @@ class RenameWatch:
             self._close = weakref.finalize(self, os.close, self._descriptor)
 
     def names(self) -> frozenset[str]:
-        """Every name that a rename put there and that was neither created anew nor taken away since."""
+        """Every name that a rename created and that was neither created again nor removed since."""
         while self._descriptor is not None:
             try:
                 buffer = os.read(self._descriptor, _BUFFER_BYTES)

@@ -1,4 +1,4 @@
-"""That the node or the job is about to end: what said so, and when it ends."""
+"""A notice that the node or the job is about to end: its source, and the time of the end."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -21,27 +21,27 @@ SOURCES = (SPOT, CAPACITY_END, SIGNAL, POD_END, CANCEL, BUDGET, FAILURE, TAKEN_O
 SPOT_NOTICE_S = 120.0
 """EC2 gives a spot notice two minutes ahead (EC2 User Guide, "Spot Instance interruption notices", read 2026-11-20)."""
 _MOST = 1e9
-"""Of any number in a notice of another node: seconds, or an exit code."""
+"""Maximum of any number in a notice of another node: seconds, or an exit code."""
 
 _ACTIONS = ("terminate", "stop", "hibernate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """An end to come, or the advice to be ready for one.
+    """A coming end, or a recommendation to prepare for one.
 
     Attributes:
         source: SPOT (the instance metadata), CAPACITY_END (the block or plan ends), SIGNAL (SIGUSR1, from the scheduler
-            ahead of a time limit), POD_END (SIGTERM to a pod, which goes when its grace period is over), CANCEL
-            (SIGTERM elsewhere), BUDGET (the guard in the account: the sum is used up), FAILURE (the command failed on
-            another node), TAKEN_OVER (another agent writes these checkpoints now) or REBALANCE (EC2 advises to leave;
-            nothing ends yet).
-        detail: In words: the action, or the signal.
-        at: ISO time at which the node goes, if it is known.
-        left_s: Seconds until then, if it is known; never more than the two minutes of a spot notice, so that a wrong
+            ahead of a time limit), POD_END (SIGTERM to a pod, which ends after its grace period), CANCEL
+            (SIGTERM elsewhere), BUDGET (the guard in the account: the spending limit is reached), FAILURE (the command
+            failed on another node), TAKEN_OVER (another agent now writes these checkpoints) or REBALANCE (EC2 advises
+            to leave; nothing ends yet).
+        detail: The action or the signal, as text.
+        at: ISO time at which the node ends, if known.
+        left_s: Seconds until then, if known; never more than the two minutes of a spot notice, so that a wrong
             clock does not make the agent wait for a node that is gone.
-        node: The other node of the job that it came from; None for this one.
-        code: With FAILURE: the exit code of the command there.
+        node: The other node of the job that sent the notice; None for this node.
+        code: With FAILURE: the exit code of the command on that node.
     """
 
     source: str
@@ -58,24 +58,24 @@ class Notice:
 
     @property
     def saves(self) -> bool:
-        """Whether the command is asked to save first: it can, and what it saves still counts."""
+        """Whether the agent first requests a save: the command can save, and its checkpoint still counts."""
         return self.source in (SPOT, CAPACITY_END, SIGNAL, POD_END, CANCEL, BUDGET)
 
     def to_json(self) -> str:
-        """As another node reads it."""
+        """The JSON text for other nodes."""
         return json.dumps(asdict(self)) + "\n"
 
 
 def parse_notice(text: str, *, now: datetime) -> Notice:
-    """A notice that another node wrote with `Notice.to_json`.
+    """Parse a notice that another node wrote with `Notice.to_json`.
 
     Args:
-        text: What it wrote.
-        now: The time, with a zone: what is left of a spot notice is counted anew. A clock by which its time is over, or
-            more is left than the other node had, is wrong: what that node had counts then.
+        text: The JSON text.
+        now: The time, with a zone, to recalculate the time left of a spot notice. If no time is left by this clock,
+            or more than the other node had, the clock is wrong, and the other node's value applies.
 
     Raises:
-        ValueError: It is not a notice.
+        ValueError: the text is not a notice.
     """
     document = safe_json.loads(text)
     if not isinstance(document, dict) or document.get("source") not in SOURCES:
@@ -99,12 +99,12 @@ def parse_notice(text: str, *, now: datetime) -> Notice:
 
 
 def spot_notice(body: str, *, now: datetime) -> Notice:
-    """The notice in the answer of `/latest/meta-data/spot/instance-action`.
+    """The notice in the response of `/latest/meta-data/spot/instance-action`.
 
     `body` is like `{"action": "terminate", "time": "2026-11-20T14:10:00Z"}`; `now` has a zone.
 
     Raises:
-        ValueError: It is not a notice.
+        ValueError: the body is not a notice.
 
     >>> notice = spot_notice(
     ...     '{"action": "stop", "time": "2026-11-20T14:10:00Z"}', now=datetime(2026, 11, 20, 14, 9, tzinfo=timezone.utc)
@@ -121,7 +121,7 @@ def spot_notice(body: str, *, now: datetime) -> Notice:
 
 
 def rebalance_notice(body: str) -> Notice:
-    """The advice in the answer of `/latest/meta-data/events/recommendations/rebalance`.
+    """The recommendation in the response of `/latest/meta-data/events/recommendations/rebalance`.
 
     `body` is like `{"noticeTime": "2026-11-20T14:08:00Z"}`.
 
@@ -149,7 +149,7 @@ def _time(text: str) -> datetime | None:
 
 
 def _left_s(at: str | None, now: datetime) -> float:
-    """Seconds until a spot interruption: two minutes where its time is not known."""
+    """Seconds until a spot interruption; two minutes if its time is unknown."""
     moment = _time(at) if at is not None else None
     if moment is None:
         return SPOT_NOTICE_S

@@ -1,4 +1,4 @@
-"""Everything that can announce an end, in one queue: signals, the instance metadata, a date, the job's other nodes."""
+"""All sources that can announce an end, in one queue: signals, instance metadata, a date, the job's other nodes."""
 
 import http.client
 import queue
@@ -25,7 +25,7 @@ from launcher.agent.node.notice import (
 
 DEFAULT_ENDPOINT = "http://169.254.169.254"
 ENDPOINT_VARIABLE = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
-"""The SDKs' own variable; a stand-in is named with it."""
+"""The variable of the AWS SDKs; it also selects an emulator."""
 
 _TOKEN_PATH = "/latest/api/token"  # noqa: S105  a path
 _ACTION_PATH = "/latest/meta-data/spot/instance-action"
@@ -42,7 +42,7 @@ def endpoint(environment: Mapping[str, str]) -> str:
 
 
 class _TroubleError(Exception):
-    """The service did not say whether there is a notice; `kind` is told once, with the `detail` of its first time."""
+    """The service did not report whether a notice exists; each `kind` is logged once, with its first `detail`."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
         super().__init__(kind)
@@ -51,7 +51,7 @@ class _TroubleError(Exception):
 
 
 class SpotWatch(threading.Thread):
-    """Asks every few seconds until there is a notice. Nothing that the service answers, nor its absence, stops it."""
+    """Polls every few seconds until a notice arrives. No other response of the service, and no outage, stops it."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class SpotWatch(threading.Thread):
         on_notice: Callable[[Notice], None],
         on_trouble: Callable[[str], None],
     ) -> None:
-        """`on_notice` gets the notice once, and before that a rebalance recommendation if one comes."""
+        """`on_notice` receives the notice once, and before it a rebalance recommendation if one arrives."""
         super().__init__(name="spot-watch", daemon=True)
         self._url = base_url
         self._poll_s = poll_s
@@ -73,11 +73,11 @@ class SpotWatch(threading.Thread):
         self._over = threading.Event()
 
     def stop(self) -> None:
-        """End the thread after the request under way."""
+        """End the thread after the current request."""
         self._over.set()
 
     def run(self) -> None:
-        """Look until there is a notice."""
+        """Poll until a notice arrives."""
         while not self._over.is_set():
             try:
                 notice = self._fetch(_ACTION_PATH, lambda body, now: spot_notice(body, now=now))
@@ -94,7 +94,7 @@ class SpotWatch(threading.Thread):
             self._over.wait(self._poll_s)
 
     def _fetch(self, path: str, parse: Callable[[str, datetime], Notice]) -> Notice | None:
-        """What is at a path, if anything does; it is parsed with the time that the service has."""
+        """The notice at a path, if one exists; parsed with the time of the service."""
         try:
             if not self._token:
                 self._token = self._new_token()
@@ -138,7 +138,7 @@ class SpotWatch(threading.Thread):
 
 
 def _date(text: str | None) -> datetime:
-    """The time by the service's own clock, which its notices go by; by the node's where it does not say."""
+    """The time by the service's own clock, to which its notices refer; by the node's clock if the service has none."""
     try:
         date = parsedate_to_datetime(text or "")
         return date.astimezone(timezone.utc) if date.tzinfo is not None else date.replace(tzinfo=timezone.utc)
@@ -147,14 +147,14 @@ def _date(text: str | None) -> datetime:
 
 
 SIGNALS = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""What the agent takes as a notice. The start of the program holds them back until `listen` lets them through."""
+"""The signals that count as a notice. The program blocks them at its start until `listen` unblocks them."""
 
 _LEFT_AT_CAPACITY_END_S = 900.0
-"""From the last checkpoint to the first instance that AWS ends: what `leave_before_s` adds to AWS's own lead."""
+"""Seconds from the last checkpoint to the first instance that AWS ends: `leave_before_s` adds them to AWS's lead."""
 
 
 def react_to_notice(notice: Notice, *, drain: bool, log: EventLog) -> None:
-    """Log a notice; drain the node if it is this node that goes, so that the requeued job does not land on it again."""
+    """Log a notice; drain the node if this node ends, so that the requeued job does not start on it again."""
     log.append(
         "notice" if notice.ends else "rebalance-recommended",
         source=notice.source,
@@ -173,7 +173,7 @@ def react_to_notice(notice: Notice, *, drain: bool, log: EventLog) -> None:
 
 
 class Notices:
-    """Notices in the order in which they came."""
+    """Notices in the order of their arrival."""
 
     def __init__(self, *, pod_grace_s: float | None = None) -> None:
         """`pod_grace_s`: in a pod, the seconds from SIGTERM to its end; None: SIGTERM is a cancel."""
@@ -184,7 +184,7 @@ class Notices:
         self._timer: threading.Timer | None = None
 
     def listen(self) -> None:
-        """Take the signals to this process as notices. Only the main thread may call this."""
+        """Handle signals to this process as notices. Only the main thread may call this."""
         for number in SIGNALS:
             # nohup, and a shell's background, ask for a signal to be ignored before the program starts.
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -192,7 +192,7 @@ class Notices:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     def watch_metadata(self, environment: Mapping[str, str], *, poll_s: float, log: EventLog) -> None:
-        """Watch the instance metadata, every `poll_s` seconds, and log what is wrong with it."""
+        """Poll the instance metadata every `poll_s` seconds, and log errors."""
         self._watch = SpotWatch(
             endpoint(environment),
             poll_s=poll_s,
@@ -202,7 +202,7 @@ class Notices:
         self._watch.start()
 
     def watch_end(self, leaves_at: datetime, *, ends_at: str) -> None:
-        """Give notice at a date, at once if it has passed."""
+        """Add a notice at a date, immediately if the date has passed."""
         notice = Notice(source=CAPACITY_END, detail="the capacity ends", at=ends_at, left_s=_LEFT_AT_CAPACITY_END_S)
         wait_s = (leaves_at - datetime.now(timezone.utc)).total_seconds()
         if wait_s <= 0:
@@ -226,7 +226,7 @@ class Notices:
         self._queue.put(notice)
 
     def pending(self) -> bool:
-        """Whether a notice that ends the attempt has come."""
+        """Whether a notice that ends the attempt has arrived."""
         return self._ends
 
     def next(self, *, wait_s: float) -> Notice | None:
@@ -237,7 +237,7 @@ class Notices:
             return None
 
     def next_end(self) -> Notice | None:
-        """The next notice that ends the attempt, if one has come; without one, advice stays where it is."""
+        """The next notice that ends the attempt, if one has arrived; otherwise recommendations stay in the queue."""
         advice = []
         while (notice := self.next(wait_s=0)) is not None:
             if notice.ends:

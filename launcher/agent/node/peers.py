@@ -1,15 +1,15 @@
-"""What the agents of one job tell each other: a folder on the file system that the job's nodes share.
+"""Messages between the agents of one job: a folder on the file system that the job's nodes share.
 
-`peers/<session>/` beside the events holds, for every attempt of the job,
+`peers/<session>/` next to the events holds, for every attempt of the job,
 
     news.json      the notices of all nodes (`shared_notices`)
-    part-K.json    the state of node K: its beat, the checkpoint it restored, its end; what the nodes below it say
+    part-K.json    the state of node K: its heartbeat, restored checkpoint and end; the states of the nodes below it
 
-The folder exists before the job starts, works without S3, and costs nothing to read. Files are replaced by a rename, so
-that each `open` sees the newest one on NFS too (close-to-open consistency); `news.json` exists from the start, since
-NFS may cache that a name is missing. Beats are counted, not timed: clocks of nodes need not agree.
+The folder exists before the job starts, works without S3, and costs nothing to read. A rename replaces each file, so
+that each `open` sees the newest one on NFS too (close-to-open consistency); `news.json` exists from the start, because
+NFS may cache that a name is missing. Heartbeats are counted, not timed: clocks of nodes need not agree.
 
-However many nodes there are, none does more than a few operations a second: it reads the news and the first node's file
+With any number of nodes, each does at most a few operations a second: it reads the news and the first node's file
 once a second and writes its own every 5 s. With nodes below it, it reads at most 32 of their files in 2.5 s and writes
 its own once a second when they changed, else every 2.5 s (`python -m benchmarks.many_nodes`).
 """
@@ -34,7 +34,7 @@ from launcher.agent.node.placement import Placement
 FOLDER_NAME = "peers"
 BEAT_S = 5.0
 LOST_AFTER_S = 20.0
-"""A node whose beat stands still for this long is gone: four beats, of which a slow file system may swallow some."""
+"""A node without a heartbeat for this long is lost: four heartbeats, some of which a slow file system may delay."""
 
 _LOOK_S = 1.0
 _GATHER_S = 2.5
@@ -49,7 +49,7 @@ def in_folder(folder: Path, place: Placement) -> FolderBoard:
 
 
 class Peers(threading.Thread):
-    """One node's ear and voice. With a single node it does nothing."""
+    """Sends and receives the messages of one node. With a single node it does nothing."""
 
     def __init__(self, board: Board, place: Placement, log: EventLog, *, on_notice: Callable[[Notice], None]) -> None:
         super().__init__(name="peers", daemon=True)
@@ -72,7 +72,7 @@ class Peers(threading.Thread):
 
     @property
     def alone(self) -> bool:
-        """Whether there is no other node."""
+        """Whether the job has no other node."""
         return self._place.parts == 1
 
     @property
@@ -82,11 +82,11 @@ class Peers(threading.Thread):
 
     @property
     def parts(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return self._place.parts
 
     def open(self) -> None:
-        """Make the folder, say that this node is there, and begin to listen."""
+        """Create the folder, announce this node, and start to listen."""
         if self.alone:
             return
         try:
@@ -100,7 +100,7 @@ class Peers(threading.Thread):
         self.start()
 
     def close(self, **ending: Any) -> None:
-        """Say how this node ended, and fall silent."""
+        """Announce how this node ended, and stop the heartbeat."""
         if self.alone:
             return
         self._over.set()
@@ -108,7 +108,7 @@ class Peers(threading.Thread):
         self.say(ended=True, **ending)
 
     def say(self, **facts: Any) -> None:
-        """Let the others read something of this node."""
+        """Publish facts about this node for the others."""
         if self.alone:
             return
         with self._lock:
@@ -116,7 +116,7 @@ class Peers(threading.Thread):
         self._write_state()
 
     def publish(self, notice: Notice) -> None:
-        """Pass a notice of this node on to all others."""
+        """Send a notice of this node to all others."""
         if self.alone or notice.node is not None:
             return
         with self._lock:
@@ -131,7 +131,7 @@ class Peers(threading.Thread):
         self._publish_all(newest=notice.source)
 
     def first(self) -> dict[str, Any]:
-        """What the first node last said of itself; read once a second at most."""
+        """The last state that the first node published; read at most once a second."""
         now = time.monotonic()
         if self.part == 0:
             with self._lock:
@@ -148,24 +148,24 @@ class Peers(threading.Thread):
             return self._first
 
     def address_of_first(self) -> str:
-        """The address of the first node, waited for; empty if it says none."""
+        """The address of the first node, after waiting for it; empty if it publishes none."""
         deadline = time.monotonic() + LOST_AFTER_S
         while not isinstance(address := self.first().get("address"), str) and time.monotonic() < deadline:
             time.sleep(_LOOK_S)
         return address if isinstance(address, str) else ""
 
     def first_silent_s(self) -> float:
-        """For how long the first node's file has not changed."""
+        """Seconds since the first node's file last changed."""
         with self._lock:
             return time.monotonic() - self._first_changed_at
 
     def gathered(self) -> Gathered:
-        """What this node knows of itself and those below it; the first node of all."""
+        """The known state of this node and those below it; on the first node, of all nodes."""
         with self._lock:
             return self._of_those_below()
 
     def overview(self) -> Gathered:
-        """What is known of all nodes, on whichever of them it is asked."""
+        """The known state of all nodes; callable on every node."""
         if self.part == 0:
             return self.gathered()
         first, silent_s = self.first(), self.first_silent_s()
@@ -176,14 +176,14 @@ class Peers(threading.Thread):
         return overview
 
     def lost(self, *, after_s: float | None = None) -> dict[int, str]:
-        """The nodes that are gone: not ended, and without a beat for `after_s` seconds (`LOST_AFTER_S`).
+        """The lost nodes: not ended, and without a heartbeat for `after_s` seconds (`LOST_AFTER_S`).
 
-        Waits for as long, and for the way of the news through the tree, at most. Where the first node has ended, its
-        last word is all that will be known.
+        Waits at most that long, plus the time that states need through the tree. If the first node has ended, its last
+        state is final.
 
         Returns:
-            Their names by their numbers (of many a few); empty as soon as every node has given a sign of life. One that
-            is known to be gone is not waited for.
+            Their names by number (only a few of many); empty as soon as every node has sent a heartbeat. The call does
+            not wait for a node that is known to be lost.
         """
         if self.alone:
             return {}
@@ -200,7 +200,7 @@ class Peers(threading.Thread):
             time.sleep(min(_LOST_LOOK_S, max(0.01, deadline - now)))
 
     def run(self) -> None:
-        """Listen, gather and beat until it is over."""
+        """Listen, gather and send heartbeats until closed."""
         hears = bool(gathering.children(self.part, self.parts))
         speaks_every_s = _GATHER_S if hears else BEAT_S
         speak_at = gather_at = time.monotonic()
@@ -220,7 +220,7 @@ class Peers(threading.Thread):
             self._write_state()
 
     def listen(self) -> None:
-        """Hear what the others have told up to now, and see that what this node has told still stands there."""
+        """Read new notices of the others, and publish this node's own again if they are missing."""
         if self.alone:
             return
         try:
@@ -308,7 +308,7 @@ class Peers(threading.Thread):
 
 
 def _own_address() -> str:
-    """The address that this node's name stands for: a pod's own; loopback if the name has none."""
+    """The address of this node's name: a pod's own; loopback if the name does not resolve."""
     try:
         return socket.gethostbyname(socket.gethostname())
     except OSError:

@@ -1,4 +1,4 @@
-"""Which attempt this is, and which node of how many: read from the scheduler's variables."""
+"""The attempt, and the number of this node among all nodes: read from the scheduler's variables."""
 
 import os
 from collections.abc import Mapping
@@ -9,14 +9,14 @@ from launcher.agent.errors import JobSpecError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where this agent is in its job.
+    """The place of this agent in its job.
 
     Attributes:
-        attempt: From 1.
+        attempt: Attempt number, from 1.
         part: Number of this node, from 0.
-        parts: Nodes that have an agent each.
+        parts: Number of nodes with an agent each.
         node: The node's name.
-        session: Names this life of the job, the same on all nodes.
+        session: Identifies this attempt of the job, the same on all nodes.
     """
 
     attempt: int
@@ -29,13 +29,13 @@ class Placement:
 def placement(run: str, environment: Mapping[str, str]) -> Placement:
     """Read the placement.
 
-    In a pod SLIPWAY_PART of SLIPWAY_PARTS says which of the job's pods this is, and the attempt is found out when they
-    meet (`meeting`). Under Slurm the attempt is `SLURM_RESTART_COUNT` + 1; elsewhere it is `SLIPWAY_ATTEMPT`, or 1. An
-    agent that `srun` started on every node is one of many; one that the batch script started is alone, however many
-    nodes the job has: only in a step does Slurm set `SLURM_STEP_ID`.
+    In a pod SLIPWAY_PART (of SLIPWAY_PARTS) is the number of this pod, and the pods determine the attempt together
+    (`rendezvous`). Under Slurm the attempt is `SLURM_RESTART_COUNT` + 1; elsewhere it is `SLIPWAY_ATTEMPT`, or 1. An
+    agent that `srun` started on every node is one of many; one that the batch script started is alone, for any number
+    of nodes: only in a step does Slurm set `SLURM_STEP_ID`.
 
     Raises:
-        JobSpecError: A variable is not a number.
+        JobSpecError: a variable is not a number.
 
     >>> placement(
     ...     "r1", {"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "2", "SLURM_NNODES": "4", "SLURM_NODEID": "0"}

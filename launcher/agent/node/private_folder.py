@@ -1,7 +1,7 @@
-"""A folder on a shared machine that no other user can change, read or swap.
+"""A folder on a shared node that no other user can change, read or replace.
 
-A user who may rename a folder can replace it, so every level counts: folders made here belong to this user with mode
-0700, and above them only root and this user may rename anything (as sshd's StrictModes requires).
+A user who may rename a folder can replace it, so every level counts: folders created here belong to this user with
+mode 0700, and above them only root and this user may rename anything (as sshd's StrictModes requires).
 """
 
 import os
@@ -14,14 +14,14 @@ _PRIVATE = 0o700
 
 
 def make_private(above: Path, *names: str) -> Path:
-    """Make the folders `names` one below the other, and see that each of them is ours alone.
+    """Create the folders `names` one below the other, and verify that each belongs to this user alone.
 
     The first of `names` should name the user.
 
-    Returns the last one.
+    Returns the last folder.
 
     Raises:
-        AgentError: One of them is of another user, a link, or open to others; or others may rename something above.
+        AgentError: a folder belongs to another user, is a link or is open to others; or others may rename one above.
     """
     above.mkdir(parents=True, exist_ok=True)
     _refuse_open_ways(above)
@@ -60,7 +60,7 @@ def _refuse_what_is_not_private(folder: Path) -> None:
 
 
 def _refuse_open_ways(folder: Path) -> None:
-    """Refuse a place in which somebody else may rename a folder of ours away."""
+    """Refuse a location in which another user may rename this user's folder."""
     for place in {*_levels(folder), *_levels(folder.resolve())}:
         status = place.lstat()
         mode = stat.S_IMODE(status.st_mode)

@@ -1,4 +1,4 @@
-"""The user's command and everything it starts: one process group, signalled as a whole."""
+"""The user's command and all processes that it starts: one process group, signalled together."""
 
 import ctypes
 import os
@@ -17,7 +17,7 @@ _MARKS = ("SLIPWAY_RUN", "SLIPWAY_ATTEMPT", "SLIPWAY_CHECKPOINT_DIR")
 
 
 class Command:
-    """One run of the command, in a session of its own."""
+    """One run of the command, in its own session."""
 
     def __init__(
         self,
@@ -27,9 +27,9 @@ class Command:
         environment: Mapping[str, str],
         record: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Killed when this thread ends. `record` gets its group's id, in the new process, before it starts."""
+        """`record` gets the group's id in the new process, before the command. The command dies with this thread."""
         self.marks = {name: environment[name] for name in _MARKS if name in environment}
-        """Variables in the environment of this command's processes and of no other."""
+        """Variables that only the environment of this command's processes contains."""
         agent, libc = os.getpid(), ctypes.CDLL(None)
 
         def begin() -> None:  # in the new process: nothing but system calls, for other threads may have held a lock
@@ -50,20 +50,20 @@ class Command:
 
     @property
     def pid(self) -> int:
-        """Of the first process, and of the group."""
+        """The id of the first process, and of the group."""
         return self._process.pid
 
     @property
     def returncode(self) -> int | None:
-        """Of the first process; None while it runs, negative for a signal."""
+        """The exit code of the first process; None while it runs, negative for a signal."""
         return self._process.poll()
 
     def group_lives(self) -> bool:
-        """Whether any process of the group is left, the first one or another."""
+        """Whether any process of the group still runs, the first one or another."""
         return self.returncode is None or group_lives(self.pid)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the whole group."""
+        """Send a signal to the entire group."""
         signal_group(self.pid, number)
 
 
@@ -73,7 +73,7 @@ def start_failure_code(error: OSError) -> int:
 
 
 def signal_group(group: int, number: signal.Signals) -> None:
-    """Send a signal to a process group, if there is one."""
+    """Send a signal to a process group, if it exists."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:
@@ -83,7 +83,7 @@ def signal_group(group: int, number: signal.Signals) -> None:
 
 
 def group_lives(group: int) -> bool:
-    """Whether a process of the group runs. Zombies do not count: in a container nobody may be there to reap them."""
+    """Whether a process of the group runs. Zombies do not count: a container may have no process that reaps them."""
     if not _PROC.joinpath("self/stat").exists():
         try:
             os.killpg(group, 0)
@@ -99,13 +99,13 @@ def group_lives(group: int) -> bool:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a process was started, in clock ticks since boot, which with the pid names it; None where there is none."""
+    """Start of a process in clock ticks since boot, which with the pid identifies it; None if it does not exist."""
     fields = stat_fields(pid)
     return int(fields[START]) if fields else None
 
 
 def stat_fields(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat from the state on; empty where there is no such process."""
+    """The fields of /proc/PID/stat from the state on; empty if the process does not exist."""
     try:
         text = _PROC.joinpath(str(pid), "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

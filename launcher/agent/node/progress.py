@@ -1,8 +1,8 @@
-"""Whether the training moves: the steps in the metrics file, and a watchdog over them.
+"""Training progress: the steps in the metrics file, and a watchdog over them.
 
-A hanging collective, a data loader in a deadlock or a lost node stop a job and let the meter run. The watchdog ends a
-command that reports no new step for `hung_minutes`. It counts from the first step of an attempt or, where an earlier
-attempt reported steps, from the start of the command. A finished checkpoint counts as a step but does not begin the
+A hanging collective, a deadlocked data loader or a lost node stops a job while its cost continues. The watchdog ends a
+command that reports no new step for `hung_minutes`. It counts from the first step of an attempt or, if an earlier
+attempt reported steps, from the start of the command. A finished checkpoint counts as a step but does not start the
 count.
 """
 
@@ -18,7 +18,7 @@ _MOST_BYTES = 1 << 20
 
 
 class Metrics:
-    """Reads what a trainer appends to its metrics file."""
+    """Reads the lines that a trainer appends to its metrics file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -34,10 +34,10 @@ class Metrics:
             pass  # it is not there yet: the trainer makes it
         self.reported_before = any("step" in figures_in(line)[0] for line in tail.splitlines())
         self.invalid = 0
-        """Lines with something in them that is no figure."""
+        """Number of lines with an invalid value."""
 
     def new_lines(self) -> list[dict[str, int | float]]:
-        """The figures of the whole lines that were appended since the last call; what is none is counted in `odd`."""
+        """The figures of the complete lines appended since the last call; invalid ones are counted in `invalid`."""
         try:
             with self._path.open("rb") as file:
                 if file.seek(0, os.SEEK_END) < self._offset:
@@ -55,7 +55,7 @@ class Metrics:
         return [figures for figures, _ in lines if figures]
 
     def append(self, **figures: Any) -> bool:
-        """Add a line; whether that was possible."""
+        """Append a line; return whether that succeeded."""
         line = (json.dumps(figures) + "\n").encode()
         try:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -72,14 +72,14 @@ class Watchdog:
     """Counts the time since the last step."""
 
     def __init__(self, *, hung_s: float | None, armed: bool, now: float) -> None:
-        """`hung_s` None: it never hangs. With `armed`, it counts from now, else from the first step."""
+        """`hung_s` None: the watchdog never triggers. With `armed`, it counts from now, else from the first step."""
         self._hung_s = hung_s
         self._since = now if armed else None
         self._armed = armed
         self.last_step: int | None = None
 
     def steps(self, lines: list[dict[str, int | float]], now: float) -> bool:
-        """Take in lines of metrics; whether there is progress: a step that is not the last one."""
+        """Process lines of metrics; return whether there is progress: a step that differs from the last one."""
         before = self.last_step
         for line in lines:
             step = line.get("step")
@@ -90,10 +90,10 @@ class Watchdog:
         return self.last_step != before
 
     def checkpoint(self, now: float) -> None:
-        """Take note of a finished checkpoint."""
+        """Record a finished checkpoint."""
         if self._armed:
             self._since = now
 
     def hangs(self, now: float) -> bool:
-        """Whether there was no step for too long."""
+        """Whether no step was reported for too long."""
         return self._hung_s is not None and self._since is not None and now - self._since >= self._hung_s

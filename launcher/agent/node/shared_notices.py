@@ -1,7 +1,7 @@
-"""Notices for all nodes: one file for the job, with one notice of each source.
+"""Notices for all nodes: one file for the job, with one notice per source.
 
 Several nodes may replace the file at the same instant, and the last one wins. So a node that has published a notice
-checks that a notice of its source is still there, and publishes it again if not.
+checks that a notice of its source still exists, and publishes it again if not.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from launcher.agent.node.notice import REBALANCE, SOURCES, SPOT, Notice
 
 
 def parse_shared_notices(text: str) -> dict[str, dict[str, Any]]:
-    """The notices by their sources.
+    """The notices by source.
 
     Raises:
-        ValueError: It is no such file. An empty one, as it is before anything happens, has no notices.
+        ValueError: the text is not such a file. An empty file, as at the start, has no notices.
     """
     document = safe_json.loads(text) if text.strip() else {}
     if not isinstance(document, dict) or not all(isinstance(fields, dict) for fields in document.values()):
@@ -24,9 +24,9 @@ def parse_shared_notices(text: str) -> dict[str, dict[str, Any]]:
 
 
 def with_notice(notices: Mapping[str, dict[str, Any]], notice: Notice) -> dict[str, dict[str, Any]] | None:
-    """The news with one more notice; None: there is one of its source already that says no less.
+    """The notices with one more added; None if the existing notice of its source has at least the same information.
 
-    Of advice the newest counts, of spot notices the one whose node goes first, else the first that was told.
+    For recommendations the newest counts, for spot notices the one whose node ends first, otherwise the first one.
     """
     earlier = notices.get(notice.source)
     if earlier is not None and notice.source != REBALANCE:

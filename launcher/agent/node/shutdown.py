@@ -50,7 +50,7 @@ _LAUNCHERS = _words(
     torch.distributed.run torchrun unshare uv uvx xargs"""
 )
 _EITHER = frozenset({"axolotl", "axolotl.cli.main", "llamafactory-cli", "trl"})
-"""They start launchers, or train by themselves."""
+"""Programs that start launchers, or train themselves."""
 _ABOVE = _SHELLS | _LAUNCHERS | _EITHER
 _HELPERS = _words(
     """awk aws cat curl dcgmi df dmesg du free gawk grep head htop inotifywait iostat logger mawk mpstat neuron-ls
@@ -58,7 +58,7 @@ _HELPERS = _words(
     wandb-core watch"""
 )
 _OF_OTHERS = frozenset({"raylet"})
-"""Where one of these runs, the ranks are its own, and what the command's process catches says nothing of them."""
+"""If one of these runs, the ranks belong to it; the signals that the command's processes catch prove nothing."""
 _OF_MULTIPROCESSING = ("multiprocessing.", "--multiprocessing-fork")
 
 
@@ -67,12 +67,12 @@ class Process:
     """One process of a command.
 
     Attributes:
-        pid: Its number.
-        parent: Its parent's.
-        started: Clock ticks from boot to its start, which with `pid` names it.
+        pid: Its process id.
+        parent: The process id of its parent.
+        started: Clock ticks from boot to its start, which together with `pid` identifies it.
         words: Its argument vector.
         rank: Its rank variables, in the order of `RANK_VARIABLES`.
-        caught: Signals that it has a handler for.
+        caught: Signals for which it has a handler.
     """
 
     pid: int
@@ -84,7 +84,7 @@ class Process:
 
     @property
     def program(self) -> str:
-        """The program's name; of a Python process the script's, or the module's.
+        """The program's name; for a Python process the name of the script or module.
 
         >>> Process(pid=2, parent=1, started=0, words=("/usr/bin/python3", "-u", "-m", "torch.distributed.run")).program
         'torch.distributed.run'
@@ -105,12 +105,12 @@ class Process:
         return name
 
     def lives(self) -> bool:
-        """Whether it runs still, and its number is not another's by now."""
+        """Whether the process still runs, and its id does not belong to another process."""
         return _stat_of(self.pid)[1:] == (self.started,)
 
 
 def find_processes(root: int, marks: Mapping[str, str]) -> tuple[Process, ...]:
-    """A command's processes: those below it, and others that have the variables `marks` in their environment."""
+    """A command's processes: those below it, and others with the variables `marks` in their environment."""
     parents: dict[int, tuple[int, int]] = {}
     for entry in _PROC.iterdir():
         if entry.name.isdigit() and (stat := _stat_of(int(entry.name))):
@@ -134,7 +134,7 @@ def find_processes(root: int, marks: Mapping[str, str]) -> tuple[Process, ...]:
 
 
 def ranks(processes: Iterable[Process], root: int) -> tuple[Process, ...]:
-    """The processes that train, in the order of their numbers; empty where none is there yet."""
+    """The processes that train, in the order of their ids; empty while none exists."""
     tree = _Tree(processes)
     if any(process.program in _OF_OTHERS for process in tree.of.values()):
         return ()
@@ -162,7 +162,7 @@ class _Tree:
             self._below.setdefault(process.parent, []).append(process)
 
     def has_own_rank(self, process: Process, command: tuple[str | None, ...] | None) -> bool:
-        """Whether it was given a rank: its variables are neither the command's nor its parent's."""
+        """Whether the process received its own rank: its variables are neither the command's nor its parent's."""
         parent = self.of.get(process.parent)
         return (
             any(value is not None for value in process.rank)
@@ -181,7 +181,7 @@ class _Tree:
         return [parent for parent in parents if parent is not None and parent.program not in _ABOVE]
 
     def workers(self, process: Process) -> list[Process]:
-        """The process itself, or what a shell or launcher has started: not its helpers, not copies of itself."""
+        """The process itself, or the processes that a shell or launcher started, without helpers and own copies."""
         if process.program not in _ABOVE:
             return [process]
         below = [
@@ -212,7 +212,7 @@ def _base(path: str) -> str:
 
 
 def _stat_of(pid: int) -> tuple[int, int] | tuple[()]:
-    """Parent and start of a process; empty when it has ended, also as a zombie."""
+    """Parent and start of a process; empty if it has ended, also as a zombie."""
     fields = stat_fields(pid)
     return () if not fields or fields[STATE] in ("Z", "X") else (int(fields[PARENT]), int(fields[START]))
 
@@ -241,7 +241,7 @@ def _caught(pid: int) -> frozenset[int]:
 
 _TERM_TO_KILL_S = 10.0
 _LINGER_S = 10.0
-"""What the command started and left behind may go on for this long once the command itself has ended."""
+"""Processes that the command left behind may continue for this long after the command itself has ended."""
 _LOOK_S = 1.0
 _CRASHES = frozenset({signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGKILL, signal.SIGSEGV})
 
@@ -250,7 +250,7 @@ class Shutdown:
     """Ends one command.
 
     With `checkpoint.signal: auto` the ranks get SIGUSR1 if all of them catch it, else SIGTERM if all catch that, else
-    nothing: the command then goes on until the grace time is over. The ranks are looked at again every second, because
+    no signal: the command then continues until the grace time is over. The ranks are inspected every second, because
     a trainer may install its handler late.
     """
 
@@ -268,16 +268,16 @@ class Shutdown:
 
     @property
     def enforced(self) -> bool:
-        """Whether the command, or what it left behind, was sent more than the request to save."""
+        """Whether the command, or processes that it left behind, received more than the request to save."""
         return self._kill_at is not None
 
     def saved(self, returncode: int) -> bool:
-        """Whether the command was asked to save and has left by itself after that, with whatever exit code."""
+        """Whether the command received the request to save and then ended without a crash or kill, with any code."""
         crashed = {-returncode, returncode - 128} & _CRASHES
         return self._sent is not None and not self._killed and not crashed
 
     def lives(self) -> bool:
-        """Whether any process of the command is left; ranks may have sessions of their own, and outlive a launcher."""
+        """Whether any process of the command still runs; ranks may have their own sessions, and outlive a launcher."""
         return self._command.group_lives() or any(process.lives() for process in self._ranks)
 
     def end_at(self, moment: float) -> None:
@@ -285,12 +285,12 @@ class Shutdown:
         self._term_at = moment if self._term_at is None else min(self._term_at, moment)
 
     def ask_to_save(self) -> None:
-        """Have the ranks save and leave."""
+        """Request that the ranks save and exit."""
         if self._signal_name != "none":
             self._look_at = time.monotonic()
 
     def go_on(self, now: float) -> None:
-        """Do what is due."""
+        """Perform the actions that are due."""
         if self._look_at is not None and now >= self._look_at and self._sent is None and not self.enforced:
             self._look_at = now + _LOOK_S
             self._ask()

@@ -1,8 +1,8 @@
-"""The slurmstepd that started this agent: without it, `srun` never learns that the agent has ended.
+"""The slurmstepd that started this agent: without it, `srun` never detects that the agent has ended.
 
-Slurm may not notice for long that a step daemon was killed; the ranks go on, and `srun` waits for ever (seen with Slurm
-22.05.8). So the agent checks its parent process. If it is gone, the ranks save and leave as on the scheduler's signal,
-and the agent requeues the job itself.
+Slurm may not detect for a long time that a step daemon was killed; the ranks continue, and `srun` waits forever (seen
+with Slurm 22.05.8). So the agent checks its parent process. If the parent is gone, the ranks save and exit as on the
+scheduler's signal, and the agent requeues the job itself.
 """
 
 import os
@@ -28,19 +28,19 @@ class StepDaemon(threading.Thread):
         self._over = threading.Event()
 
     def watch(self) -> None:
-        """Begin to look."""
+        """Start to poll."""
         if self._job:
             self.start()
 
     def run(self) -> None:
-        """Look until it is gone or the attempt is over."""
+        """Poll until the daemon is gone or the attempt is over."""
         while not self._over.wait(_LOOK_S):
             if self._has_ended():
                 self._on_notice(Notice(source=SIGNAL, detail="the slurmstepd process of this node ended"))
                 return
 
     def end(self, *, cancelled: bool) -> None:
-        """Stop looking; where the daemon is gone and nobody cancelled the job, have Slurm start the job again."""
+        """Stop polling; if the daemon is gone and the job was not cancelled, have Slurm start the job again."""
         self._over.set()
         if not self._job or cancelled or not self._has_ended():
             return

@@ -1,4 +1,4 @@
-"""For how long a node has done nothing: no processor at work, nothing on the network, no step of the job."""
+"""The time for which a node has been idle: no CPU load, no network traffic, no step of the job."""
 
 import os
 from pathlib import Path
@@ -6,24 +6,24 @@ from typing import NamedTuple
 
 IDLE_VCPUS = 1.0
 IDLE_BYTES_PER_S = 1e6
-"""Below both a node does nothing: ranks that compute, or wait in a collective, keep one vCPU busy each, and a download
-moves more. The guard judges EC2's own metrics by the same figures (templates/guard/quiet.py)."""
+"""Below both limits a node is idle: ranks that compute, or wait in a collective, keep one vCPU busy each; a download
+moves more. The guard applies the same limits to EC2's own metrics (templates/guard/quiet.py)."""
 _AT_WORK = (0, 1, 2, 5, 6, 7)
 """Columns of the first line of /proc/stat, after its name: all but idle, iowait and guests' (proc_stat(5))."""
 _LOOPBACK = "lo"
 _ADAPTERS = "*/ports/*/hw_counters/*_bytes"
-"""What an EFA interface has moved past the kernel (EC2 user guide, Monitor an Elastic Fabric Adapter)."""
+"""Bytes that an EFA interface has moved past the kernel (EC2 user guide, Monitor an Elastic Fabric Adapter)."""
 
 
 class Counters(NamedTuple):
-    """What a node has done since it was started: seconds of its processors at work, and bytes of its interfaces."""
+    """The activity of a node since its start: busy seconds of its CPUs, and bytes of its interfaces."""
 
     busy_s: float
     moved: int
 
 
 class Stillness:
-    """Looks at a node's counters from time to time."""
+    """Polls a node's counters from time to time."""
 
     def __init__(
         self, now: float, *, proc: Path = Path("/proc"), adapters: Path = Path("/sys/class/infiniband")
@@ -33,11 +33,11 @@ class Stillness:
         self._last = self._counters()
 
     def move(self, now: float) -> None:
-        """The job has made a step, or has finished a checkpoint."""
+        """Record a step or a finished checkpoint of the job."""
         self._since = now
 
     def still_s(self, now: float) -> float:
-        """Look, and give the seconds for which nothing was seen; counters that cannot be read count as work."""
+        """Poll, and return the seconds without activity; unreadable counters count as activity."""
         last, current, seconds = self._last, self._counters(), now - self._at
         if seconds > 0:
             self._last, self._at = current, now

@@ -1,11 +1,11 @@
-"""The board of a job whose nodes share no folder: objects in the store, which answers with the newest at once."""
+"""The board of a job whose nodes share no folder: objects in the store, which always returns the newest version."""
 
 from launcher.agent.errors import StoreError
 from launcher.agent.store.objects import Store
 
 
 class StoreBoard:
-    """The objects of one attempt of a job. Those of earlier attempts are few and small, and stay."""
+    """The objects of one attempt of a job. Objects of earlier attempts are few and small, and stay."""
 
     def __init__(self, store: Store, folder: str) -> None:
         self._store = store
@@ -13,14 +13,14 @@ class StoreBoard:
 
     @property
     def words(self) -> str:
-        """Where it is, for messages."""
+        """The location of the board, for messages."""
         return f"{self._store.uri}/{self._folder}"
 
     def open(self, *names: str) -> None:
-        """Make texts that are there, empty, from the start.
+        """Create the named texts, empty from the start.
 
         Raises:
-            OSError: The store does not take them.
+            OSError: the store does not accept them.
         """
         try:
             for name in names:
@@ -29,10 +29,10 @@ class StoreBoard:
             raise OSError(str(error)) from error
 
     def read(self, name: str) -> str:
-        """A text.
+        """Return a text.
 
         Raises:
-            OSError: It is not there, or the store does not give it.
+            OSError: the text is missing, or the store does not return it.
         """
         try:
             return self._store.read_text(self._key(name))
@@ -40,7 +40,7 @@ class StoreBoard:
             raise OSError(str(error)) from error
 
     def replace(self, name: str, text: str, *, by: int) -> None:
-        """Put a text in the place of what is there."""
+        """Replace a text."""
         del by  # an object is there as a whole or not at all
         try:
             self._store.write_text(self._key(name), text)
@@ -48,7 +48,7 @@ class StoreBoard:
             raise OSError(str(error)) from error
 
     def remove_earlier(self) -> None:
-        """Nothing is removed."""
+        """Do nothing: no objects are removed."""
 
     def _key(self, name: str) -> str:
         return f"{self._folder}/{name}"

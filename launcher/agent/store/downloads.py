@@ -1,6 +1,6 @@
-"""Parallel downloads: objects in parts, each read into memory that is there already and written where it belongs.
+"""Parallel downloads: objects in parts, each read into existing memory and written to its final position.
 
-boto3's transfer manager asks for memory at every read and writes with one thread; on two processors it took twice as
+boto3's transfer manager allocates memory at every read and writes with one thread; on two CPUs it needed twice as
 long (`python -m benchmarks.checkpoint`).
 """
 
@@ -29,7 +29,7 @@ from launcher.agent.store.transfers import Transfers
 
 
 class Body:
-    """One answer's body, of a length that S3 has said."""
+    """The body of one response, with a length that S3 has reported."""
 
     def __init__(self, stream: Any, length: int) -> None:
         self._stream = stream
@@ -39,12 +39,12 @@ class Body:
         self._plain = fp if isinstance(fp, HTTPResponse) and not fp.chunked and fp.length == length else None
 
     def read_into(self, buffer: memoryview) -> int:
-        """Read until the memory is full or the body ends; how many bytes came, 0 at its end.
+        """Read until the buffer is full or the body ends; return the number of bytes, 0 at the end.
 
         Raises:
-            IncompleteReadError: It ends before its length.
-            ResponseStreamingError: The connection is of no more use.
-            ReadTimeoutError: Nothing came for too long.
+            IncompleteReadError: the body ends before its length.
+            ResponseStreamingError: the connection is no longer usable.
+            ReadTimeoutError: no byte arrived for too long.
         """
         try:
             count = int((self._stream if self._plain is None else self._plain).readinto(buffer))
@@ -56,32 +56,32 @@ class Body:
         return count
 
     def close(self) -> None:
-        """Give the connection back if all was read, else end it."""
+        """Return the connection to the pool if all was read, else end it."""
         if self._plain is not None and self._left == 0 and self._raw is not None:
             self._raw.release_conn()
         self._stream.close()
 
 
 _READ_BYTES = 1024 * 1024
-"""Of every worker. Of 4 MiB there were fewer turns of the interpreter, and as much more time in the kernel."""
+"""Buffer of every worker. 4 MiB gave fewer switches of the interpreter, but as much more time in the kernel."""
 _WRITE_BYTES = 64 * 1024
-"""The kernel takes as much memory in one piece as a write has. Large pieces are those that a virtual machine's host has
-to find first: after other programs had filled the memory, writes of 1 MiB took up to twice as long in all. Smaller ones
-cost calls: of 16 KiB a fifth more processor time for a download than of 64 (768 MiB, 1.24 s and 0.99 s)."""
+"""The kernel allocates as much contiguous memory as a write has. A virtual machine's host must first find large pieces:
+after other programs had filled the memory, writes of 1 MiB needed up to twice as long in total. Smaller writes cost
+calls: 16 KiB need a fifth more CPU time for a download than 64 KiB (768 MiB, 1.24 s and 0.99 s)."""
 _LEAST_WORKERS = 3
-"""Threads beyond the processors take the interpreter from one another: ten on two brought half of what three do."""
+"""More threads than CPUs compete for the interpreter: ten threads on two CPUs reached half the rate of three."""
 _MOST_WORKERS = 32
-"""S3 brings 85 to 90 MB/s over a connection (S3 User Guide, "Performance guidelines: scale storage connections
-horizontally", read 2026-11-22): so many are some 2.8 GB/s."""
+"""S3 delivers 85 to 90 MB/s per connection (S3 User Guide, "Performance guidelines: scale storage connections
+horizontally", read 2026-11-22): this many connections deliver some 2.8 GB/s."""
 WORKERS = min(_MOST_WORKERS, max(_LEAST_WORKERS, os.cpu_count() or 1))
-"""One a processor: 32 on the machines that train."""
+"""One worker per CPU: 32 on the nodes that train."""
 _ATTEMPTS = 5
-"""Of a part in a row that bring no byte; boto3's transfer manager tries as often."""
+"""Consecutive tries of a part that receive no byte; boto3's transfer manager tries as often."""
 _BROKEN = (ConnectionError, IncompleteReadError, ReadTimeoutError, ResponseStreamingError)
 
 
 class Downloads(Transfers):
-    """Downloads into files; what is in a file before its transfer is done is not whole."""
+    """Downloads into files; a file is incomplete until its transfer is done."""
 
     def __init__(self, client: Any, bucket: str, prefix: str) -> None:
         super().__init__()
@@ -98,9 +98,9 @@ class Downloads(Transfers):
     def download(self, key: str, path: Path, size: int) -> Incoming:
         """Start a download.
 
-        Of an object longer than `size`, the rest stays away.
+        If an object is longer than `size`, the rest is not downloaded.
 
-        The result of the returned file is the SHA-256 of what arrived.
+        The result of the returned file is the SHA-256 of the content that arrived.
         """
         path.write_bytes(b"")
         file = Incoming(key, path, size)
@@ -120,7 +120,7 @@ class Downloads(Transfers):
         self._pool.shutdown(cancel_futures=True)
 
     def _work(self) -> None:
-        """Bring parts until nobody needs another worker."""
+        """Download parts until no file needs another worker."""
         file = None
         while True:
             with self._lock:
@@ -137,7 +137,7 @@ class Downloads(Transfers):
                 file.fail(error)
 
     def _choose(self) -> Incoming | None:
-        """One that nobody is at, else the one with most left; a worker stays at it, so that its hash goes along."""
+        """A file without a worker, else the one with most parts left; a worker stays with its file to hash it too."""
         while self._untouched:
             file = self._untouched.popleft()
             if file.left:
@@ -147,7 +147,7 @@ class Downloads(Transfers):
         return max(self._begun, key=lambda file: file.left, default=None)
 
     def _bring(self, file: Incoming, part: Part) -> None:
-        """Bring one part; where the connection breaks, it goes on from there."""
+        """Download one part; if the connection breaks, continue from the last byte received."""
         failures = 0
         with file.path.open("r+b", buffering=0) as target:
             while failures < _ATTEMPTS:

@@ -1,7 +1,7 @@
-"""Messages to the guard for people who may not follow the job: objects in the store.
+"""Messages to the guard for users who may not follow the job: objects in the store.
 
-A node may not publish anything. The guard looks every five minutes, sends what it finds to the cluster's topic and
-removes it (templates/guard/trouble.py).
+A node may not publish anything. The guard polls every five minutes, sends the messages to the cluster's topic and
+removes them (templates/guard/trouble.py).
 """
 
 import contextlib
@@ -25,15 +25,15 @@ REPORTED_EVENTS = frozenset(
         "signal-not-handled",
     }
 )
-"""The events that people must hear of; templates/guard/trouble.py has the words for each."""
+"""The events that users must receive; templates/guard/trouble.py has the text for each."""
 MOST = 20
-"""Objects of one attempt: who has read so many of them knows; the log has the others."""
+"""Maximum number of objects of one attempt: more would not inform the user better; the log has the others."""
 _AGAIN_S, _AT_THE_END_S = 10.0, 5.0
 _TIMEOUT_S = 5.0
 
 
 class GuardMessages(threading.Thread):
-    """Writes one object for each event that people must hear of, and tries until it works."""
+    """Writes one object for each event that users must receive, and retries until it succeeds."""
 
     def __init__(self, uri: str, job: str) -> None:
         super().__init__(name="guard-messages", daemon=True)
@@ -45,7 +45,7 @@ class GuardMessages(threading.Thread):
         self._no_more = False
 
     def hear(self, event: Mapping[str, Any]) -> None:
-        """Take an event of the log, where people must hear of it; a checkpoint that a newer one stands for is none."""
+        """Queue a logged event if users must receive it; a checkpoint dropped for a newer one is not such an event."""
         if event["event"] not in REPORTED_EVENTS or event["reason"] == NEWER:
             return
         document = {
@@ -65,7 +65,7 @@ class GuardMessages(threading.Thread):
                 self._changed.notify()
 
     def finish(self, within_s: float) -> None:
-        """Write what is left, and end the thread; what takes longer is left."""
+        """Write the rest, and end the thread; messages not written in time are dropped."""
         with self._changed:
             self._no_more = True
             self._changed.notify()
@@ -73,7 +73,7 @@ class GuardMessages(threading.Thread):
         self._store.cancel()
 
     def run(self) -> None:
-        """Write until there is nothing left and nothing more to come."""
+        """Write until no message is left and no more can come."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._left or self._no_more)
@@ -92,7 +92,7 @@ class GuardMessages(threading.Thread):
 
 @contextlib.contextmanager
 def forwarding(uri: str | None, job: str, log: EventLog) -> Iterator[None]:
-    """Send word of what is logged while the block runs; None: nobody looks for it."""
+    """Forward logged events to the guard while the block runs; `uri` None: no guard reads them."""
     if uri is None:
         yield
         return

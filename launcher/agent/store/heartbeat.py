@@ -1,7 +1,7 @@
 """A heartbeat for the guard in the account: one object per node of a job, written every few minutes.
 
-The guard ends idle nodes, and a job that waits without using a processor looks idle. While its nodes write, the guard
-leaves them, unless all of them report that they have stood still for `guardrails.hung_minutes`.
+The guard ends idle nodes, and a job that waits without using a CPU looks idle. While its nodes write, the guard does
+not end them, unless all of them report no activity for `guardrails.hung_minutes`.
 """
 
 import contextlib
@@ -17,19 +17,19 @@ from launcher.agent.store.objects import Store
 
 SCHEMA = "slipway.heartbeat/1"
 FOLDER = "running"
-"""Below the place of the words (launcher/agent/store/guard_messages.py), where nodes may write already."""
+"""Below the location of the messages (launcher/agent/store/guard_messages.py), where nodes already may write."""
 EVERY_S = 300.0
-"""Between two objects: 12 requests an hour and node, as often as the guard looks."""
+"""Seconds between two objects: 12 requests an hour and node, as often as the guard polls."""
 _SAMPLE_S = 60.0
 _AT_THE_END_S = 5.0
 _TIMEOUT_S = 5.0
 
 
 class Heartbeat(threading.Thread):
-    """Watches one node, and writes what it sees until the attempt is over."""
+    """Watches one node, and writes its state until the attempt is over."""
 
     def __init__(self, uri: str, about: Mapping[str, Any], still_s: Callable[[float], float], log: EventLog) -> None:
-        """`still_s` gives the seconds without activity at a moment in monotonic seconds."""
+        """`still_s` returns the seconds without activity at a moment in monotonic seconds."""
         super().__init__(name="heartbeat", daemon=True)
         self._store = Store(f"{uri}/{FOLDER}", timeout_s=_TIMEOUT_S)
         self._about = about
@@ -39,7 +39,7 @@ class Heartbeat(threading.Thread):
         self._over = threading.Event()
 
     def run(self) -> None:
-        """Write at once, every few minutes, and at the end."""
+        """Write immediately, every few minutes, and at the end."""
         next_at = time.monotonic()
         while not self._over.wait(0.0 if next_at <= time.monotonic() else _SAMPLE_S):
             now = time.monotonic()
@@ -50,7 +50,7 @@ class Heartbeat(threading.Thread):
         self._beat(0.0, over=True)
 
     def _beat(self, still_s: float, *, over: bool) -> None:
-        """Write the object; one that cannot be written is told once, and the next one comes."""
+        """Write the object; log the first failure only, and continue with the next object."""
         document = {"schema": SCHEMA, **self._about, "still_s": round(still_s), "over": over}
         try:
             self._store.write_text(f"{self._about['run']}-{self._about['part']}.json", json.dumps(document))
@@ -60,7 +60,7 @@ class Heartbeat(threading.Thread):
                 self._log.append("store-trouble", error=f"the guard may consider this node idle: {error}")
 
     def finish(self) -> None:
-        """Say that the attempt is over; what takes longer than a few seconds is left, and goes out of date."""
+        """Report that the attempt is over; after a few seconds give up, and the object becomes stale."""
         self._over.set()
         self.join(_AT_THE_END_S)
         self._store.cancel()
@@ -70,7 +70,7 @@ class Heartbeat(threading.Thread):
 def beating(
     uri: str | None, about: Mapping[str, Any], still_s: Callable[[float], float], log: EventLog
 ) -> Iterator[None]:
-    """Write while the block runs; None: nobody looks."""
+    """Write while the block runs; `uri` None: no guard reads the heartbeat."""
     if uri is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""One object on its way into a file: which part comes next, and the hash that follows them in order."""
+"""One object during its download into a file: the next part, and the hash over the parts in order."""
 
 import hashlib
 import threading
@@ -15,8 +15,8 @@ _PARTS_OF_A_FILE = 16
 class Incoming:
     """A file that several workers may fill, each its own part.
 
-    The hash goes along with the part that continues it, while that is in memory anyway. A part that another worker
-    brought ahead of it is read again from the file when its turn comes.
+    The hash is updated with the part that continues it, while that part is in memory. A part that another worker
+    downloaded earlier is read again from the file when its turn comes.
     """
 
     def __init__(self, key: str, path: Path, size: int) -> None:
@@ -34,26 +34,26 @@ class Incoming:
 
     @property
     def left(self) -> int:
-        """How many parts nobody has taken."""
+        """The number of parts that no worker has taken."""
         return len(self._parts)
 
     def result(self) -> str:
-        """Wait for all of it; the SHA-256 of its content, hexadecimal. What went wrong with a part is raised."""
+        """Wait for the complete file; return the SHA-256 of its content, hexadecimal. Raises a failed part's error."""
         return self._ended.result()
 
     def cancel(self) -> None:
-        """Cut it off: parts that have not begun do not begin."""
+        """Cancel the download: parts that have not started do not start."""
         self.fail(CancelledError())
 
     def fail(self, error: BaseException) -> None:
-        """End it with an error; the first one stands."""
+        """End the download with an error; only the first error counts."""
         with self._lock:
             self._parts.clear()
             if not self._ended.done():
                 self._ended.set_exception(error)
 
     def take(self) -> "Part | None":
-        """The next part, for the one who asks; None: there is none left."""
+        """The next part, assigned to the caller; None if none is left."""
         with self._lock:
             if not self._parts:
                 return None
@@ -63,7 +63,7 @@ class Incoming:
             return Part(begin, end, self._digest if along else None)
 
     def arrived(self, part: "Part", buffer: memoryview) -> None:
-        """Count in a part that stands in the file, and hash what now continues the hash."""
+        """Record a part that is in the file, and hash the content that now continues the hash."""
         with self._lock:
             if part.hashed:
                 self._followed(part.end)
@@ -75,7 +75,7 @@ class Incoming:
                 self._followed(end)
 
     def _next(self) -> int | None:
-        """The end of what the caller is to hash now; None: it is not here, another worker is at it, or all is over."""
+        """The end of what the caller must hash now; None: it has not arrived, another worker hashes, or all is over."""
         with self._lock:
             if self._ended.done() or self._hashing or self._hashed not in self._ahead:
                 return None
@@ -100,31 +100,31 @@ class Incoming:
 
 
 class Part:
-    """A part of a file, in the hands of one worker.
+    """A part of a file, assigned to one worker.
 
     Attributes:
         begin: Its first byte.
-        reached: Its first byte that does not stand in the file yet.
-        end: The byte after its last.
-        hashed: Whether the file's hash goes along with it.
+        reached: Its first byte that is not in the file yet.
+        end: The byte after its last byte.
+        hashed: Whether the file's hash is updated with this part.
     """
 
     def __init__(self, begin: int, end: int, digest: "hashlib._Hash | None") -> None:
-        """Nothing of it has arrived; `digest` has everything before it, or is not its to continue."""
+        """A part without content yet; `digest` covers everything before it; None: another worker continues the hash."""
         self.begin = self.reached = begin
         self.end = end
         self.hashed = digest is not None
         self._digest = digest
 
     def reaches(self, content: memoryview) -> None:
-        """Count in what stands in the file now."""
+        """Record content that is in the file now."""
         self.reached += len(content)
         if self._digest is not None:
             self._digest.update(content)
 
 
 def parts(size: int) -> list[tuple[int, int]]:
-    """Begin and end of each part; nothing has none. Of a large file they are larger: a request costs what 2 MiB cost.
+    """Begin and end of each part; none if `size` is 0. Large files have larger parts: a request costs as much as 2 MiB.
 
     >>> parts(0), len(parts(PART_BYTES + 1)), len(parts(1000 * PART_BYTES))
     ([], 2, 250)

@@ -1,7 +1,8 @@
 """A node's files, stored while they are written: a lost node loses only the last seconds.
 
-Each file is a row of objects, `<name>/<offset>`, each beginning where the one before ends, so that a reader requests
-only what is new. If two writers run at once, the first object at an offset stays and the other writer appends to it.
+Each file is a sequence of objects, `<name>/<offset>`, each beginning where the previous one ends, so that a reader
+requests only new ones. If two writers run together, the first object at an offset stays and the other writer appends
+to it.
 """
 
 import contextlib
@@ -16,16 +17,16 @@ from launcher.agent.store.objects import Store
 
 FLUSH_S, LONGEST_FLUSH_S = 5.0, 60.0
 _SLOWER = 100.0
-"""The time between two looks is a hundredth of the time that the node has run: a month leaves some 100,000 objects."""
+"""The time between two polls is a hundredth of the node's run time: a month leaves some 100,000 objects."""
 _DIGITS = 15
 _CHUNK = 4_000_000
 
 
 @dataclass(slots=True, kw_only=True)
 class _JournalFile:
-    """One file: what reads its newest bytes, and how much of it is in the store, with all earlier lives' before it.
+    """One file: a function that reads its newest bytes, and its length in the store, including earlier attempts.
 
-    `sent` is told how many of the bytes were taken.
+    `sent` receives the number of bytes that were stored.
     """
 
     read: Callable[[], bytes]
@@ -44,7 +45,7 @@ def key_of(name: str, offset: int) -> str:
 
 
 def end_of(sizes: dict[str, int]) -> int:
-    """How long a file is, by the pieces of it.
+    """The length of a file, from its pieces.
 
     >>> end_of({key_of("a", 0): 10, key_of("a", 10): 5})
     15
@@ -53,7 +54,7 @@ def end_of(sizes: dict[str, int]) -> int:
 
 
 class Journal(threading.Thread):
-    """Keeps files of this node in the store."""
+    """Copies files of this node to the store."""
 
     def __init__(self, store: Store, on_trouble: Callable[[str], None]) -> None:
         super().__init__(name="journal", daemon=True)
@@ -65,29 +66,29 @@ class Journal(threading.Thread):
         self._troubled = False
 
     def keep(self, name: str, read: Callable[[], bytes], sent: Callable[[int], None] = lambda _: None) -> None:
-        """Keep what `read` gives: what has come since it was last called. `sent` is told how much of it is kept."""
+        """Store the bytes that `read` returns: those since its last call. `sent` receives the number stored."""
         self._files[name] = _JournalFile(read=read, sent=sent)
 
     def keep_file(self, name: str, path: Path) -> None:
-        """Keep what a file gets."""
+        """Store the bytes that are appended to a file."""
         tail = Tail(path)
         self.keep(name, tail, tail.sent)
 
     def run(self) -> None:
-        """Look now and then, ever more seldom."""
+        """Poll at growing intervals."""
         begun = time.monotonic()
         while not self._over.wait(min(LONGEST_FLUSH_S, max(FLUSH_S, (time.monotonic() - begun) / _SLOWER))):
             self.flush()
 
     def finish(self, *, within_s: float) -> None:
-        """Keep the rest, and stop; what the store does not take in time is lost."""
+        """Store the rest, and stop; bytes that the store does not accept in time are lost."""
         self._over.set()
         deadline = time.monotonic() + within_s
         while not self.flush() and time.monotonic() < deadline:
             time.sleep(0.5)
 
     def flush(self) -> bool:
-        """Keep what is new; whether all of it was taken."""
+        """Store new bytes; return whether all were accepted."""
         with self._lock:
             try:
                 for name, file in self._files.items():
@@ -114,10 +115,10 @@ class Journal(threading.Thread):
 
 
 class Tail:
-    """The bytes that a file has got since the last call.
+    """The bytes appended to a file since the last call.
 
-    An operator starts a container again in its pod, whose disk has the file still: beside it lies how much of it was
-    sent, so that nothing is sent twice and what the one before had no time for is sent now.
+    An operator restarts a container in its pod, whose disk still has the file. A file next to it records how much was
+    sent, so that nothing is sent twice and bytes that the earlier container had no time to send are sent now.
     """
 
     def __init__(self, path: Path) -> None:
@@ -133,7 +134,7 @@ class Tail:
             return 0
 
     def sent(self, count: int) -> None:
-        """So many of the bytes need not be sent again; where that cannot be written down they will be."""
+        """Record that so many bytes need not be sent again; if the record cannot be written, they are sent again."""
         self._sent += count
         with contextlib.suppress(OSError):
             fresh = self._mark.with_name(f"{self._mark.name}.new")
@@ -141,7 +142,7 @@ class Tail:
             fresh.replace(self._mark)
 
     def __call__(self) -> bytes:
-        """What is new in the file, empty where there is none."""
+        """The new bytes of the file; empty if none exist."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)

@@ -1,4 +1,4 @@
-"""The checkpoint store: S3, and the only module that imports boto3. The others see keys below the checkpoint URI."""
+"""The checkpoint store: S3, and the only module that imports boto3. Others see only keys below the checkpoint URI."""
 
 import ipaddress
 import os
@@ -38,9 +38,9 @@ class StoredText:
 
     Attributes:
         text: Its content.
-        etag: Names this version of it.
+        etag: Identifies this version of the object.
         age_s: Seconds since it was written, by the store's own clock.
-        written_s: When it was written, by the same clock, seconds since 1970; 0 where that is not known.
+        written_s: When it was written, by the same clock, seconds since 1970; 0 if unknown.
     """
 
     text: str
@@ -53,7 +53,7 @@ class Store:
     """The objects below one `s3://bucket/prefix`."""
 
     def __init__(self, uri: str, *, max_mb_s: float | None = None, timeout_s: float = 30.0) -> None:
-        """`max_mb_s` (10^6 bytes) bounds uploads only. A request without a byte for `timeout_s` is repeated."""
+        """`max_mb_s` (10^6 bytes) limits uploads only. A request without a byte for `timeout_s` is repeated."""
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
         self.uri = uri
         self._bucket = bucket
@@ -64,7 +64,7 @@ class Store:
         self._under_way: Transfers | None = None
 
     def can_name(self, key: str) -> bool:
-        """Whether an object can have this key: S3 takes 1,024 bytes of UTF-8 (S3 User Guide, "Object key names")."""
+        """Whether an object can have this key: S3 allows 1,024 bytes of UTF-8 (S3 User Guide, "Object key names")."""
         return len(f"{self._prefix}{key}".encode()) <= _LONGEST_KEY_BYTES
 
     def sizes(self, below: str = "") -> dict[str, int]:
@@ -72,9 +72,9 @@ class Store:
         return {key: stamp[0] for key, stamp in self.stamps(below).items()}
 
     def stamps(self, below: str = "", *, delimiter: str = "") -> dict[str, tuple[int, float]]:
-        """Size of every object and when it was written (seconds since 1970), by relative key.
+        """The size and write time (seconds since 1970) of every object, by relative key.
 
-        `delimiter` "/" joins what lies behind the next slash into a key that ends with it, of size 0.
+        `delimiter` "/" combines keys with the same text up to the next slash into one key that ends with it, of size 0.
         """
 
         def pages() -> dict[str, tuple[int, float]]:
@@ -92,19 +92,19 @@ class Store:
         return self._ask(f"listing {self.uri}", pages)
 
     def folders(self) -> list[str]:
-        """The names before the first slash of all keys, sorted: one request for a thousand, whatever lies below."""
+        """The names before the first slash of all keys, sorted: one request per thousand names, not per object."""
         return sorted(key[:-1] for key in self.stamps(delimiter="/") if key.endswith("/"))
 
     def read_text(self, key: str) -> str:
         """The content of a small object.
 
         Raises:
-            StoreError: With `missing` where it is not there.
+            StoreError: with `missing` if the object is missing.
         """
         return self.get_text(key).text
 
     def find_text(self, key: str) -> StoredText | None:
-        """A small object, or None where it is not there."""
+        """A small object; None if it is missing."""
         try:
             return self.get_text(key)
         except StoreError as error:
@@ -117,7 +117,7 @@ class Store:
         """The content of an object that fits in memory.
 
         Raises:
-            StoreError: With `missing` where it is not there.
+            StoreError: with `missing` if the object is missing.
         """
 
         def get() -> bytes:
@@ -127,11 +127,11 @@ class Store:
         return self._ask(f"reading {key}", get)
 
     def swap_text(self, key: str, text: str, *, before: StoredText | None) -> StoredText | None:
-        """Put a small object if it is still what it was: whole or not at all.
+        """Write a small object if it is unchanged: completely or not at all.
 
-        `before` is what it has to be; None: it must not be there.
+        `before` is its expected state; None: the object must not exist.
 
-        Returns what is there now, or None where another writer was first.
+        Returns the new state; None if another writer was first.
         """
         condition = {"IfNoneMatch": "*"} if before is None else {"IfMatch": before.etag}
         try:
@@ -149,7 +149,7 @@ class Store:
         return StoredText(text=text, etag=etag, age_s=0.0)
 
     def put_new(self, key: str, data: bytes) -> bool:
-        """Put a small object where none is; whether it was this call that put it, or an earlier try of it."""
+        """Write a small object if the key is free; return whether this call, or an earlier try of it, wrote it."""
         try:
             self._put(key, data, {"IfNoneMatch": "*"})
         except StoreError as error:
@@ -162,10 +162,10 @@ class Store:
         return True
 
     def write_text(self, key: str, text: str) -> None:
-        """Put a small object: whole or not at all.
+        """Write a small object: completely or not at all.
 
         Raises:
-            StoreError: It was not accepted.
+            StoreError: the store did not accept the object.
         """
         self._put(key, text, {})
 
@@ -186,7 +186,7 @@ class Store:
         """A small object.
 
         Raises:
-            StoreError: With `missing` where it is not there.
+            StoreError: with `missing` if the object is missing.
         """
 
         def get() -> StoredText:
@@ -199,10 +199,10 @@ class Store:
         return self._ask(f"reading {key}", get)
 
     def set_superseded(self, key: str, *, superseded: bool) -> None:
-        """Tag an object for the lifecycle rule, or as one that stays.
+        """Tag an object for the lifecycle rule, or as retained.
 
         Raises:
-            StoreError: The store refused.
+            StoreError: the store refused.
         """
         tags = [{"Key": TAG, "Value": SUPERSEDED if superseded else KEPT}]
         self._ask(
@@ -213,7 +213,7 @@ class Store:
         )
 
     def uploads(self) -> Uploads:
-        """A set of parallel uploads, under the bound of the upload rate if there is one."""
+        """A set of parallel uploads, within the upload rate limit if one is set."""
         with self._lock:
             self._under_way = uploads = Uploads(self._client, self._bucket, self._prefix, max_bytes_s=self._max_bytes_s)
             return uploads
@@ -225,13 +225,13 @@ class Store:
             return downloads
 
     def lift_bound(self) -> None:
-        """No bound from now on: a notice is pending. What is under way is cut off, to start again unbounded."""
+        """Remove the rate limit because a notice is pending. Current uploads are cancelled, to restart without it."""
         bound, self._max_bytes_s = self._max_bytes_s, None
         if bound is not None:
             self.cancel()
 
     def cancel(self) -> None:
-        """Cut off the transfers under way; the thread that waits for them sees a StoreError."""
+        """Cancel the current transfers; the thread that waits for them receives a StoreError."""
         with self._lock:
             under_way = self._under_way
         if under_way is not None:
@@ -247,8 +247,8 @@ class Store:
 def client_options(environment: Mapping[str, str]) -> dict[str, Any]:
     """Region and addressing for the S3 client.
 
-    boto3 takes the endpoint from `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL` by itself. Where that is an address or
-    localhost, bucket names cannot be host names, so they go into the path.
+    boto3 reads the endpoint from `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL` automatically. If the endpoint is an
+    address or localhost, bucket names cannot be host names, so they are part of the path.
 
     >>> client_options({"AWS_ENDPOINT_URL": "http://127.0.0.1:5000", "AWS_REGION": "us-east-2"})
     {'region_name': 'us-east-2', 'addressing_style': 'path'}
@@ -284,7 +284,7 @@ def _client(timeout_s: float) -> Any:
 
 
 def _age_s(answer: Mapping[str, Any]) -> float:
-    """Seconds since an object was written, by the clock of the store: that of this node need not agree with it."""
+    """Seconds since an object was written, by the store's clock, which may differ from this node's."""
     date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
     try:
         now = parsedate_to_datetime(str(date))

@@ -1,4 +1,4 @@
-"""Watching for the object with which the guard in the account says that the job's budget is used up."""
+"""Polls for the object with which the guard in the account reports that the job's budget is used up."""
 
 import threading
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from launcher.agent.errors import StoreError
 from launcher.agent.store.objects import Store
 
 LOOK_S = 5.0
-"""Between two looks: 720 requests an hour, $0.0003 at S3's price of reads; the guard looks every five minutes."""
+"""Seconds between two polls: 720 requests an hour, $0.0003 at S3's read price; the guard polls every five minutes."""
 
 
 class StopWatch(threading.Thread):
@@ -23,7 +23,7 @@ class StopWatch(threading.Thread):
         look_s: float = LOOK_S,
         timeout_s: float = 30.0,
     ) -> None:
-        """`uri` is the object's; None: there is none to wait for."""
+        """`uri` is the object's; None: no object to wait for."""
         super().__init__(name="stop-watch", daemon=True)
         folder, _, self._key = (uri or "").rpartition("/")
         self._store = Store(folder, timeout_s=timeout_s) if uri is not None else None
@@ -34,11 +34,11 @@ class StopWatch(threading.Thread):
         self._over = threading.Event()
 
     def stop(self) -> None:
-        """End the thread after the request under way."""
+        """End the thread after the current request."""
         self._over.set()
 
     def look(self) -> bool:
-        """Poll once; whether the object exists. If it does, call `on_stop`."""
+        """Poll once; return whether the object exists. If it does, call `on_stop`."""
         if self._store is None:
             return False
         try:
@@ -54,14 +54,14 @@ class StopWatch(threading.Thread):
         return True
 
     def run(self) -> None:
-        """Look until it is there or the attempt is over."""
+        """Poll until the object exists or the attempt is over."""
         while not self._over.wait(self._look_s):
             if self.look():
                 return
 
 
 def begin(uri: str | None, *, on_stop: Callable[[str], None], on_trouble: Callable[[str], None]) -> StopWatch:
-    """Look now, and from now on where it is not there yet; the arguments are those of `StopWatch`."""
+    """Poll now, and continue while the object is missing; the arguments are those of `StopWatch`."""
     watch = StopWatch(uri, on_stop=on_stop, on_trouble=on_trouble)
     if uri is not None and not watch.look():
         watch.start()
@@ -69,7 +69,7 @@ def begin(uri: str | None, *, on_stop: Callable[[str], None], on_trouble: Callab
 
 
 def words(text: str) -> str:
-    """What the guard wrote, in words; that it wrote at all is what counts.
+    """The guard's message as text; the existence of the object alone is decisive.
 
     >>> words('{"spent_usd": "481.20", "stop_at_usd": "500"}')
     '$481.20 of $500'

@@ -1,4 +1,4 @@
-"""Parallel transfers between files and the store, and what went wrong with them; the uploads among them."""
+"""Parallel transfers between files and the store, and their errors; includes the uploads."""
 
 import errno
 import threading
@@ -25,7 +25,7 @@ PART_BYTES = 16 * 1024 * 1024  # times 10 000 parts, the most in S3, is 160 GiB;
 # s3transfer opens a file for every queued part: its default of 1000 meets the usual limit of 1024 open files.
 _QUEUED_REQUESTS = 64
 _IN_MEMORY = 8
-"""Uploads of what is in memory at once."""
+"""Maximum number of parallel uploads from memory."""
 _LOOK_S = 0.2
 _PERMANENT = frozenset(
     {
@@ -58,10 +58,10 @@ class UnderWay(Protocol):
     """A transfer of one file."""
 
     def result(self) -> object:
-        """Wait for it; raises what went wrong."""
+        """Wait for the transfer; raise its error."""
 
     def cancel(self) -> object:
-        """Cut it off, without waiting for it."""
+        """Cancel the transfer, without waiting for it."""
 
 
 class Transfers(ABC):
@@ -88,11 +88,11 @@ class Transfers(ABC):
             self._shut_down()
 
     def wait(self) -> None:
-        """Wait until everything started so far is done; `arrived` then holds the keys that are.
+        """Wait until all transfers started so far are done; `arrived` then holds the keys of the successful ones.
 
         Raises:
-            StoreError: One of the transfers failed or was cut off; the others were waited for.
-            UnusableCheckpointError: A file to upload is no longer there.
+            StoreError: a transfer failed or was cancelled; the call waited for the others.
+            UnusableCheckpointError: a file to upload is missing.
         """
         failure: Exception | None = None
         for action, key, future in self._started:
@@ -108,14 +108,14 @@ class Transfers(ABC):
             raise failure
 
     def cancel(self) -> None:
-        """Cut off everything, without waiting for it."""
+        """Cancel all transfers, without waiting for them."""
         self._cut_off = True
         for _, _, future in list(self._started):
             future.cancel()
 
     @abstractmethod
     def _shut_down(self) -> None:
-        """Cut off what is left, and end the workers."""
+        """Cancel the remaining transfers, and end the workers."""
 
     def _failure(self, action: str, error: Exception) -> StoreError:
         return (
@@ -125,7 +125,7 @@ class Transfers(ABC):
         )
 
     def _is_cut_off(self) -> bool:
-        """Whether it is by now: another thread says so."""
+        """Whether the transfers are cancelled by now: another thread can set this."""
         return self._cut_off
 
     def _start(self, action: str, key: str, start: Callable[[], UnderWay]) -> None:
@@ -138,10 +138,10 @@ class Transfers(ABC):
 
 
 class Uploads(Transfers):
-    """Uploads, by boto3's own transfer manager."""
+    """Uploads through boto3's own transfer manager."""
 
     def __init__(self, client: Any, bucket: str, prefix: str, *, max_bytes_s: int | None) -> None:
-        """`max_bytes_s` bounds all of them together; None: no bound."""
+        """`max_bytes_s` limits all uploads together; None: no limit."""
         super().__init__()
         self._bucket = bucket
         self._prefix = prefix
@@ -163,7 +163,7 @@ class Uploads(Transfers):
         self._start("uploading", key, lambda: self._manager.upload(str(path), self._bucket, self._prefix + key))
 
     def upload_content(self, content: bytes, key: str) -> None:
-        """Start an upload of what is in memory, once few enough others of this kind are under way."""
+        """Start an upload from memory, once few enough other uploads of this kind are active."""
         while not self._room.acquire(timeout=_LOOK_S):
             if self._is_cut_off():
                 raise StoreError(f"uploading {key}: interrupted by a notice", cut_off=True)
@@ -185,7 +185,7 @@ class Uploads(Transfers):
 
 
 class _SlotRelease(BaseSubscriber):  # type: ignore[misc]  # s3transfer has no types
-    """Makes room, once, when a transfer is over."""
+    """Releases its slot, once, when a transfer is over."""
 
     def __init__(self, room: threading.Semaphore) -> None:
         self._room: threading.Semaphore | None = room
@@ -199,7 +199,7 @@ class _SlotRelease(BaseSubscriber):  # type: ignore[misc]  # s3transfer has no t
 
 
 def store_error(action: str, error: Exception) -> StoreError:
-    """One of boto3's errors as ours."""
+    """Convert an error of boto3 to a StoreError."""
     if not isinstance(error, ClientError):
         lasting = isinstance(error, OSError) and error.errno in _LOCAL_AND_LASTING
         return StoreError(f"{action}: {type(error).__name__}: {error}", permanent=lasting)

@@ -1,4 +1,4 @@
-"""Checks of a serving plan against what exists: each returns findings, none stops at the first."""
+"""Checks of a serving plan against the catalog: each returns its findings, and no check stops the others."""
 
 import re
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ MOST_INSTANCES = 10_000
 
 
 def check(request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) -> list[Finding]:
-    """Everything that can be said of a serving plan before a candidate is made of it."""
+    """All findings on a serving plan that need no candidate."""
     findings = list(check_every_workload(request, catalog))
     findings += unknown_targets(request, serving_targets(), "serves nothing")
     findings += _model(serve, catalog, bedrock)
@@ -72,7 +72,7 @@ def _lengths(serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _traffic(serve: ServingWorkload) -> Iterator[Finding]:
-    """Traffic that is given once, and not beyond all measure."""
+    """Findings unless the traffic is given exactly once, within plausible limits."""
     if serve.requests_per_s is not None and serve.hourly_requests_per_s is not None:
         path = f"{PATH}.hourly_requests_per_s"
         yield error("two-traffics", path, "requests_per_s and hourly_requests_per_s are both given", "keep one")
@@ -105,7 +105,7 @@ def _instances(serve: ServingWorkload) -> Iterator[Finding]:
 
 
 def _schedule(request: PlanRequest, serve: ServingWorkload, today: date | None) -> Iterator[Finding]:
-    """Times and ranges that can be read, and that something keeps."""
+    """Findings for times and ranges that are invalid, or that nothing applies."""
     for index, line in enumerate(serve.schedule):
         path, change = f"{PATH}.schedule[{index}]", scheduled(line)
         if change is None:
@@ -138,7 +138,7 @@ def _schedule(request: PlanRequest, serve: ServingWorkload, today: date | None) 
 
 
 def _is_over(when: str, today: date) -> bool:
-    """Whether a time never comes again; a day is between time zones."""
+    """Whether a time never occurs again; time zones explain one day of difference."""
     once, years = moment_of(when), re.fullmatch(r"cron\(.* (\d{4})\)", when)
     return (once is not None and once.date() < today - timedelta(days=1)) or (
         years is not None and int(years[1]) < today.year
@@ -146,7 +146,7 @@ def _is_over(when: str, today: date) -> bool:
 
 
 def _parallel(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
-    """Tensor parallelism and formats that the software of the pinned chips takes."""
+    """Findings for tensor parallelism and formats that the software of the pinned chips does not support."""
     if serve.batch_size is not None and serve.batch_size > MOST_BATCH:
         yield error("too-large", f"{PATH}.batch_size", f"must be at most {MOST_BATCH:,}, got {serve.batch_size:,}")
     names = [type_name for type_name in request.target.instance_type or () if type_name in catalog.instance_types]
@@ -165,7 +165,7 @@ def _parallel(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) ->
 
 
 def _degrees(catalog: Catalog) -> dict[str, tuple[int, ...]]:
-    """The degrees of tensor parallelism of every chip that serves; GPUs have the same."""
+    """The degrees of tensor parallelism of every chip that serves; all GPUs have the same."""
     known = (accelerator for accelerator in catalog.accelerators.values() if accelerator.serves)
     return {
         accelerator.name if accelerator.family == "neuron" else "GPUs": accelerator.serving_groups
@@ -197,7 +197,7 @@ def _without_machines(request: PlanRequest, serve: ServingWorkload, catalog: Cat
 
 
 def few_zones(serve: ServingWorkload, region: str, catalog: Catalog) -> int | None:
-    """The zones of a region where they are known and fewer than the plan has, else None."""
+    """The number of zones of a region if known and lower than the plan's, else None."""
     known = len(catalog.regions[region].az_ids) if region in catalog.regions else 0
     return known if 1 < known < serve.zones else None
 
@@ -262,7 +262,7 @@ def _hosted(
 
 
 def _sold_elsewhere(request: PlanRequest) -> Iterator[Finding]:
-    """Ways of buying that another target has, and none of the plan's."""
+    """Findings for purchase options that only another target offers, not the plan's."""
     options, served = request.purchase.option or (), serving_targets()
     kinds = [target_kind for target_kind in request.target.kind or () if target_kind in served] or served[:1]
     other = {
@@ -279,7 +279,7 @@ def _sold_elsewhere(request: PlanRequest) -> Iterator[Finding]:
 
 
 def on_bedrock(serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) -> str | None:
-    """Bedrock's id of the plan's model: the one it names, the one with the same weights, a closed one of its name."""
+    """Bedrock's id of the model: the one that the plan names, one with equal weights, or a closed one of that name."""
     if serve.bedrock.model is not None:
         return bedrock.find(serve.bedrock.model)
     if not isinstance(serve.model, str):

@@ -1,4 +1,4 @@
-"""A serving estimate in words: every number it rests on, with its arithmetic and its source."""
+"""A serving estimate in words: every input, with its calculation and its source."""
 
 from launcher.catalog.load import Catalog
 from launcher.model.instance_type import Accelerator, InstanceType
@@ -22,7 +22,7 @@ def estimate_lines(
     catalog: Catalog,
     known: ServingFacts,
 ) -> tuple[Assumption, ...]:
-    """What one instance serves, and how that comes about."""
+    """The throughput of one instance, with its calculation."""
     chip = catalog.accelerators[facts.accelerator or ""]
     layout = estimate.layout
     unit = "output tokens/s of one full instance" if serve.answer_tokens else "input tokens/s of one full instance"

@@ -1,4 +1,4 @@
-"""What fits: weights and cache in the chips' memory, heads on the cores, weights in the host while they load."""
+"""Memory checks: weights and cache in the chips' memory, heads on the cores, weights in the host while they load."""
 
 import math
 
@@ -10,9 +10,9 @@ GIB = 2.0**30
 USABLE = 0.9
 """Share of the chips' memory for weights and cache: vLLM's gpu_memory_utilization, and the rule of the Neuron notes."""
 RUNTIME_GIB = 2.0
-"""Of each GPU, for activations and captured graphs: an assumption, not measured."""
+"""GiB of each GPU for activations and captured graphs: an assumption, not measured."""
 HOST_GIB = 4.0
-"""Of the host, for the system and the runtime, while the weights are loaded: an assumption that agrees with Hugging
+"""GiB of the host for the system and the runtime while the weights load: an assumption that agrees with Hugging
 Face's choice of inf2.8xlarge for models of 8 B, whose 15 GiB do not load in the 16 GiB of an inf2.xlarge."""
 MOST_LIVE = 256
 """vLLM's default limit on requests that are decoded together (max_num_seqs)."""
@@ -21,7 +21,7 @@ MOST_LIVE_TUNED = 2048
 
 
 def padded_heads(model: ServedModel, tensor_parallel: int) -> int:
-    """Attention heads when they are padded to a whole number for each core.
+    """Attention heads after padding to a whole number for each core.
 
     >>> from launcher.model.serving import ServedModel
     >>> padded_heads(
@@ -36,7 +36,7 @@ def padded_heads(model: ServedModel, tensor_parallel: int) -> int:
 
 
 def weight_gib(copy: Copy) -> float:
-    """GiB of the weights over all chips; on Neuron with the heads that padding adds."""
+    """GiB of the weights over all chips; on Neuron including the heads that padding adds."""
     bytes_ = copy.model.params_b * 1e9 * copy.weight_bytes
     if family(copy) == "neuron":
         model = copy.model
@@ -47,13 +47,13 @@ def weight_gib(copy: Copy) -> float:
 
 
 def cache_gib(copy: Copy) -> float:
-    """GiB of the cache when every request of the batch is as long as it may be."""
+    """GiB of the cache when every request of the batch has the maximum length."""
     per_token = neuron.cache_bytes_per_token(copy) if family(copy) == "neuron" else gpu.cache_bytes_per_token(copy)
     return copy.batch * copy.sequence * per_token / GIB
 
 
 def room_gib(copy: Copy) -> float:
-    """GiB that weights and cache may take of the chips that share the model."""
+    """GiB that weights and cache may use of the chips that share the model."""
     if family(copy) == "neuron":
         return USABLE * copy.tensor_parallel / copy.accelerator.cores * copy.accelerator.memory_gib
     return copy.tensor_parallel * (USABLE * copy.accelerator.memory_gib - RUNTIME_GIB)
@@ -70,7 +70,7 @@ def misfit(copy: Copy) -> str | None:
 
 
 def host_misfit(copy: Copy, host_gib: float) -> str | None:
-    """Why the host cannot load the model for its Neuron cores, or None; GPU engines read weights piece by piece."""
+    """Why the host cannot load the model for its Neuron cores, or None; GPU engines read weights in parts."""
     if family(copy) != "neuron":
         return None
     loaded = copy.model.params_b * 1e9 * copy.weight_bytes / GIB
@@ -80,7 +80,7 @@ def host_misfit(copy: Copy, host_gib: float) -> str | None:
 
 
 def most_live(copy: Copy, *, length: float, limit: int) -> int:
-    """Requests of a mean length that the cache holds at once, at most `limit`; 0 when there is no room for one."""
+    """Requests of a mean length that the cache can hold, at most `limit`; 0 when not even one fits."""
     per_token = gpu.cache_bytes_per_token(copy) / GIB
     room = room_gib(copy) - weight_gib(copy)
     return max(0, min(limit, int(room / (per_token * length)))) if per_token > 0 else limit

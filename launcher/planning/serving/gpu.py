@@ -5,7 +5,7 @@
     prefill = prompt x (2 x parameters / (prompt_rate x peak) + exchange) + attention
     exchange = 4 x layers x hidden bytes x (GPUs - 1) / link
 
-Prefill is bound by arithmetic, decoding by memory bandwidth, as every roofline of transformer inference has it
+Prefill is bound by arithmetic, decoding by memory bandwidth, as in every roofline model of transformer inference
 (Pope et al. 2022, arXiv:2211.05102). `layer_s` is the launch latency of a layer, `request_s` the scheduler's time for
 each live request; both differ by engine. `link` is PCIe on A10G, L4 and L40S instances, NVLink on the others.
 """
@@ -34,9 +34,9 @@ TERMS = {
     "nvlink_bytes_per_s": 300e9,
     "scheduling": 0.90,
 }
-"""Coefficients with the values they are believed to be near, round numbers: what is known of the parts."""
+"""Coefficients with their expected values, round numbers: the prior knowledge of each part."""
 MOST = {"weight_rate": 0.92, "cache_rate": 0.92, "prompt_rate": 0.75, "step_rate": 0.75, "scheduling": 1.0}
-"""Bounds: nothing reads memory or multiplies faster than the chip."""
+"""Upper bounds: nothing reads memory or multiplies faster than the chip."""
 LAYER = {TUNED: "layer_s_tuned", VLLM: "layer_s_vllm", VLLM_EARLY: "layer_s_vllm", TGI: "layer_s_tgi"}
 REQUEST = {TUNED: "request_s_tuned", VLLM: "request_s_vllm", VLLM_EARLY: "request_s_vllm_early", TGI: "request_s_tgi"}
 

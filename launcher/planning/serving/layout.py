@@ -1,4 +1,4 @@
-"""How an instance is filled with copies of a model, and what it then serves within the latency limits."""
+"""How copies of a model fill an instance, and the throughput of the instance within the latency limits."""
 
 import math
 from collections.abc import Iterator
@@ -21,13 +21,13 @@ GPU_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 WEIGHT_BYTES = {ServingPrecision.BF16: 2.0, ServingPrecision.FP8: 1.0, ServingPrecision.INT8: 1.0}
 FEW_ROWS = 5
 WIDER = 1.5
-"""How much wider the range is on a chip with fewer measured rows than FEW_ROWS."""
+"""Factor that widens the range on a chip with fewer measured rows than FEW_ROWS."""
 
 
 class Choice(NamedTuple):
-    """What can be said of one instance type: estimates of its layouts, the fastest first, or why there are none.
+    """The layouts of one instance type: their estimates, the fastest first, or the reason why there are none.
 
-    `fastest` is the shortest time to the first token and between tokens of any layout that fits, for a hint.
+    `fastest` is the shortest time to the first token and between tokens of any fitting layout, for a hint.
     """
 
     estimates: tuple[ServingEstimate, ...]
@@ -43,13 +43,13 @@ class Choice(NamedTuple):
 def layouts(
     workload: ServingWorkload, model: ServedModel, facts: InstanceType, chip: Accelerator, known: ServingFacts
 ) -> Choice:
-    """The layouts of an instance that fit and keep the latency limits, those that may be the cheapest to run.
+    """The layouts of an instance that fit, keep the latency limits and may be the cheapest to run.
 
-    Of layouts with as many copies the fastest is that, whatever the traffic: which number of copies is, only the bill
-    can say, since one copy and several are deployed in different ways. A measured row of the same model, chip, lengths
-    and number of copies goes before the estimate: its own layout has its figures, and the others are scaled as the row
-    says and never above it. Those of more copies, whose deployments would go in finer steps, are left out then, so that
-    what was measured is the cheapest wherever it keeps the limits; a plan that pins another layout has its estimate.
+    Among layouts with equal copies the fastest is the cheapest for any traffic. Only the bill can decide between
+    numbers of copies, because one copy and several copies are deployed differently. A measured row of the same model,
+    chip, lengths and copies takes precedence over the estimate: its own layout uses its figures, and other layouts
+    are scaled by the row, never above it. Layouts with more copies, whose deployments would use finer steps, are then
+    left out, so that the measured layout is the cheapest within the limits. A plan with another layout is estimated.
     """
     probe = copy_of(workload, model, chip, min(chip.serving_groups), 1)
     reason = footprint.host_misfit(probe, facts.memory_gib)
@@ -81,9 +81,9 @@ def layouts(
 
 
 def _leading(workload: ServingWorkload, estimates: list[ServingEstimate]) -> Iterator[ServingEstimate]:
-    """For each number of copies the fastest, and the fastest that a queue of SageMaker's feeds; the fastest first.
+    """The fastest layout for each number of copies, and the fastest that a SageMaker queue can fill; fastest first.
 
-    Of equal ones what was measured comes first, then the smaller batch.
+    Among equal layouts a measured one comes first, then the smaller batch.
     """
     ordered = sorted(
         estimates, key=lambda estimate: (-estimate.tokens_per_s.mid, not estimate.measured, estimate.layout.batch)
@@ -97,20 +97,20 @@ def _leading(workload: ServingWorkload, estimates: list[ServingEstimate]) -> Ite
 
 
 def _latency(workload: ServingWorkload, estimate: ServingEstimate) -> tuple[float, float]:
-    """What layouts are told of by when none keeps the limits: the time that is limited, and the other."""
+    """The sort key for the layout that a hint names if no layout keeps the limits: the limited time, then the other."""
     first, next_ms = estimate.ttft_ms or 0.0, estimate.tpot_ms or 0.0
     return (next_ms, first) if workload.max_ttft_ms is None and workload.max_tpot_ms is not None else (first, next_ms)
 
 
 def _within(workload: ServingWorkload, estimate: ServingEstimate) -> bool:
-    """Whether an asynchronous endpoint gives an instance as many requests at once as its layout takes."""
+    """Whether the queue of an asynchronous endpoint can send an instance as many requests as its layout holds."""
     return not workload.asynchronous or estimate.layout.batch * estimate.layout.copies <= LARGEST_QUEUE
 
 
 def _groups(workload: ServingWorkload, facts: InstanceType, chip: Accelerator) -> Iterator[int]:
-    """Tensor parallel degrees to try, the largest first, so that a misfit is told of the most memory.
+    """Tensor parallel degrees to try, the largest first, so that a misfit message shows the most memory.
 
-    Containers are given whole chips, so one core is tried where the plan asks for it alone.
+    A container gets full chips, so a single core is tried only if the plan requests it.
     """
     degree = workload.tensor_parallel
     least = chip.cores if degree is None else 1
@@ -120,7 +120,7 @@ def _groups(workload: ServingWorkload, facts: InstanceType, chip: Accelerator) -
 
 
 def _batches(workload: ServingWorkload, chip: Accelerator) -> tuple[int, ...]:
-    """Batches to try, the smallest first, so that a misfit is told of the least cache."""
+    """Batches to try, the smallest first, so that a misfit message shows the smallest cache."""
     if workload.batch_size is not None:
         return (workload.batch_size,)
     if not workload.answer_tokens:
@@ -147,7 +147,7 @@ def copy_of(workload: ServingWorkload, model: ServedModel, chip: Accelerator, gr
 
 
 def _misfit(copy: Copy, group: int) -> str | None:
-    """Why a copy does not run on its chips: Neuron holds every request at its compiled length, a GPU what is live."""
+    """Why a copy does not fit its chips: Neuron reserves the compiled length for each request, a GPU only live ones."""
     if family(copy) == "neuron":
         return footprint.misfit(copy)
     if copy.model.heads % group:
@@ -163,7 +163,7 @@ def _misfit(copy: Copy, group: int) -> str | None:
 def _estimate(
     copy: Copy, copies: int, known: ServingFacts, factor: float, measured: MeasuredServing | None
 ) -> ServingEstimate:
-    """What the instance serves with this copy on all of its cores or GPUs."""
+    """The throughput of the instance with copies of this kind on all of its cores or GPUs."""
     one = rate(copy, known)
     tokens = one.tokens_per_s * copies * factor
     if measured is not None:

@@ -1,4 +1,4 @@
-"""Measured rows that stand for a plan: published ones, and load tests of one's own endpoints."""
+"""Measured rows that replace a plan's estimate: published ones, and load tests of the user's own endpoints."""
 
 import math
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from launcher.planning.serving.rate import rate
 
 LEAST_SEQUENCE = 256
 MEASURED_SPREAD = 0.1
-"""A measured row's own range, as a logarithm: two measurements of one setting differ by 3 to 10 %."""
+"""The range of a measured row, as a logarithm: two measurements of one setting differ by 3 to 10 %."""
 
 
 def parts(facts: InstanceType, accelerator: Accelerator) -> int:
@@ -46,9 +46,9 @@ def longest(workload: ServingWorkload, accelerator: Accelerator) -> int:
 def matching(
     workload: ServingWorkload, model: ServedModel, facts: InstanceType, chip: Accelerator, known: ServingFacts
 ) -> MeasuredServing | None:
-    """The measured row that is this very setting: of one's own load tests the newest, else the newest published one.
+    """The measured row of exactly this setting: the newest of the user's load tests, else the newest published one.
 
-    Of several published ones of a day the slowest.
+    Of several published rows of the same day, the slowest.
     """
     rows = [serving for serving in known.measured if not any(_differences(serving, workload, model, facts, chip))]
     newest = max((_age(serving) for serving in rows), default=None)
@@ -58,14 +58,14 @@ def matching(
 
 
 def _age(row: MeasuredServing) -> tuple[bool, str]:
-    """The order of rows, the one that is taken last."""
+    """The sort key of rows; the row with the highest key is used."""
     return (row.own, row.date)
 
 
 def _differences(
     row: MeasuredServing, workload: ServingWorkload, model: ServedModel, facts: InstanceType, chip: Accelerator
 ) -> Iterator[str]:
-    """What makes a row one of something else; nothing of a row that is this very setting."""
+    """The differences between a row and the setting; empty for exactly this setting."""
     if row.model != model.name:
         yield f"it was of {row.model}"
     if (row.instance_type or facts.name, row.accelerator or chip.name) != (facts.name, chip.name):
@@ -93,7 +93,7 @@ def _differences(
 def why_unused(
     row: MeasuredServing, workload: ServingWorkload, model: ServedModel, facts: InstanceType, chip: Accelerator
 ) -> str:
-    """What keeps a row from standing for a plan on a type; nothing where only another layout is cheaper."""
+    """Why a row does not replace a plan's estimate on a type; empty if only another layout is cheaper."""
     differences = list(_differences(row, workload, model, facts, chip))
     if not differences and not keeps(workload, as_measured(row, workload, facts, chip)):
         differences.append(
@@ -103,13 +103,13 @@ def why_unused(
 
 
 def keeps(workload: ServingWorkload, estimate: ServingEstimate) -> bool:
-    """Whether the latency limits hold."""
+    """Whether an estimate keeps the latency limits."""
     first = workload.max_ttft_ms is None or (estimate.ttft_ms or 0.0) <= workload.max_ttft_ms
     return first and (workload.max_tpot_ms is None or (estimate.tpot_ms or 0.0) <= workload.max_tpot_ms)
 
 
 def correction(row: MeasuredServing, same: Copy, known: ServingFacts) -> float:
-    """Measured over estimated for the row's own setting, at most 1: what the other layouts are scaled by."""
+    """Measured over estimated for the row's own setting, at most 1: the factor for the other layouts."""
     return min(1.0, row.tokens_per_s / (rate(same, known).tokens_per_s * row.copies))
 
 

@@ -1,10 +1,10 @@
 """Inferentia2 and Trainium1: seconds of one decoding step and of one prompt, for compiled (static) shapes.
 
     decode  = layer_s x layers + weights / (weight_rate x bandwidth) + cache / (cache_rate x bandwidth)
-    cache   = compiled batch x compiled sequence x bytes of a token, repeated where cores outnumber key-value heads
+    cache   = compiled batch x compiled sequence x bytes of a token, repeated if cores outnumber key-value heads
     prefill = prompt_layer_s x layers + 2 x parameters x prompt / (prompt_rate x peak)
 
-Shapes are compiled, so a step reads the whole compiled cache however few requests are live. The form is that of the
+Shapes are compiled, so a step reads the full compiled cache for any number of live requests. The form is that of the
 calibration notes on the 42 rows of the Neuron SDK's benchmark page: per-layer latency of collectives and launches
 dominates small models. Bandwidth and peak are those of the chips that share the model.
 """
@@ -25,11 +25,11 @@ TERMS = {
     "vllm_prompt_rate": 0.10,
     "scheduling": 0.83,
 }
-"""Coefficients with the values they are believed to be near: from the notes on the same rows, and round."""
+"""Coefficients with their expected values: from the notes on the same rows, rounded."""
 
 
 class Times(NamedTuple):
-    """Seconds of one decoding step of the whole batch, of one prompt, and what of a prompt a batch pays once."""
+    """Seconds of one decoding step of the full batch, of one prompt, and of the prompt work that a batch pays once."""
 
     decode_s: float
     prefill_s: float
@@ -59,6 +59,6 @@ def times(copy: Copy, facts: Mapping[str, float]) -> Times:
 
 
 def cache_bytes_per_token(copy: Copy) -> float:
-    """Bytes of one token's keys and values over all the cores, copies of heads that cores hold each included."""
+    """Bytes of one token's keys and values over all cores, including heads that several cores copy."""
     repeated = max(1.0, copy.tensor_parallel / copy.model.kv_heads)
     return copy.model.kv_values_per_token * copy.cache_bytes * repeated

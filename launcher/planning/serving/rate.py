@@ -8,13 +8,13 @@ from launcher.planning.serving.neuron import Times
 from launcher.planning.serving.software import NEURON_SOFTWARE, SCHEDULED
 
 BUSIEST = 0.95
-"""Share of the time spent on prompts above which a queue of them has no useful mean."""
+"""Share of the time spent on prompts above which a queue of prompts has no useful mean."""
 
 
 class Rate(NamedTuple):
-    """One copy that is full: requests and output tokens a second, milliseconds to the first token and between tokens.
+    """One full copy: requests and output tokens a second, milliseconds to the first token and between tokens.
 
-    An embedding model puts out no tokens: `tokens_per_s` then counts the input, and `tpot_ms` is 0.
+    An embedding model generates no tokens: `tokens_per_s` then counts the input, and `tpot_ms` is 0.
     """
 
     requests_per_s: float
@@ -34,7 +34,7 @@ def times(copy: Copy, facts: ServingFacts) -> Times:
 
 
 def rate(copy: Copy, facts: ServingFacts, *, live: int | None = None) -> Rate:
-    """The rate of a copy with `live` requests at once, as many as its batch holds when None."""
+    """The rate of a copy with `live` concurrent requests; None means as many as its batch holds."""
     coefficients = facts.neuron if family(copy) == "neuron" else facts.gpu
     return rate_of(copy, times(copy, facts), coefficients["scheduling"], live=live)
 
@@ -42,10 +42,11 @@ def rate(copy: Copy, facts: ServingFacts, *, live: int | None = None) -> Rate:
 def rate_of(copy: Copy, step: Times, scheduling: float, *, live: int | None = None) -> Rate:
     """The rate from the times of the steps.
 
-    Every request of a full batch pays for its own prompt and waits while those of the others are read, so a batch of B
-    with L output tokens each takes B x prefill + L x decode. `scheduling` is what a scheduler that admits requests one
-    by one keeps of that, once there is more than one. The first token waits in a queue with one server (prompts are
-    read one at a time) at the share of time that prompts take: M/D/1, rho / (2 (1 - rho)) prompts, after one step.
+    Every request of a full batch pays for its own prompt and waits while the others' prompts are read, so a batch of B
+    with L output tokens each needs B x prefill + L x decode. `scheduling` is the share of the rate that remains with a
+    scheduler that admits requests one by one, if there are several. The first token waits in a queue with one server
+    (prompts are read one at a time) at the share of time that prompts use: M/D/1, rho / (2 (1 - rho)) prompts,
+    after one step.
     """
     at_once = float(copy.batch if live is None else min(live, copy.batch))
     efficiency = scheduling if copy.software in SCHEDULED and at_once > 1 else 1.0

@@ -9,7 +9,7 @@ ENCODER = "encoder"
 
 
 def beyond(model: ServedModel, accelerator: Accelerator, *, embedding: bool = False) -> str | None:
-    """Why nothing can be said of a model on a chip, or None."""
+    """Why no estimate is possible for a model on a chip, or None."""
     return _beyond_chip(accelerator) or _beyond_model(model, accelerator, embedding=embedding)
 
 

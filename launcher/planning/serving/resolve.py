@@ -1,4 +1,4 @@
-"""From a serving plan to what can carry it: instance types with what each serves, ways to buy them, and Bedrock."""
+"""From a serving plan to its options: instance types with their throughput, ways to buy them, and Bedrock."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -25,7 +25,7 @@ REFERENCE_PARAMS_B, REFERENCE_LAYERS, REFERENCE_HIDDEN = 6.74, 32.0, 4096.0
 """Llama 2 7B; depth and width of the published families grow with the cube root of the parameters."""
 HEAD_DIM = 128
 USUAL_KV_HEADS = 8
-"""What most open models since 2023 have."""
+"""The number of key-value heads in most open models since 2023."""
 
 
 def served_model(spec: ModelSpec) -> ServedModel:
@@ -46,7 +46,7 @@ def served_model(spec: ModelSpec) -> ServedModel:
 
 
 def from_dimensions(model: ModelDimensions) -> ServedModel:
-    """A model given by its dimensions; what is not given is scaled from a 7 B model, with 8 key-value heads.
+    """A model given by its dimensions; missing dimensions are scaled from a 7 B model, with 8 key-value heads.
 
     >>> model = from_dimensions(ModelDimensions(params_b=8.0))
     >>> round(model.layers), round(model.hidden), model.heads, model.kv_heads
@@ -72,12 +72,12 @@ def from_dimensions(model: ModelDimensions) -> ServedModel:
 
 
 SUGGESTED = 4
-"""Types that a hint names at most."""
+"""Maximum number of types in a hint."""
 
 
 @record
 class ServingResolution:
-    """What can carry a serving plan; `closed` is a model that only Bedrock has."""
+    """The options that can serve a plan; `closed` means that only Bedrock has the model."""
 
     considered: int
     findings: tuple[Finding, ...]
@@ -88,7 +88,7 @@ class ServingResolution:
 def resolve_serving(
     request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog, *, facts: ServingFacts
 ) -> ServingResolution:
-    """The ways of a serving plan; one with errors has none, and one that nothing can carry has an error that shows why.
+    """The options of a serving plan; none for a plan with errors, and an error with the reason if nothing can serve it.
 
     Args:
         request: the plan.
@@ -135,10 +135,10 @@ def resolve_serving(
 
 
 def hosted_modes(serve: ServingWorkload, *, hosted: bool) -> tuple[BedrockMode, ...]:
-    """The ways to pay for Bedrock that a plan leaves open.
+    """The Bedrock modes that a plan leaves open.
 
-    Batch is for requests that may wait, capacity by the hour for who has its price, and imported weights for who knows
-    how many copies they take.
+    Batch needs asynchronous requests, provisioned throughput needs its hourly price in the plan, and imported weights
+    need the number of copies.
 
     Args:
         serve: the load.
@@ -154,7 +154,7 @@ def hosted_modes(serve: ServingWorkload, *, hosted: bool) -> tuple[BedrockMode, 
 
 
 def model_of(serve: ServingWorkload, catalog: Catalog) -> ServedModel | None:
-    """The model as it is served; None for one whose weights nobody has but Bedrock."""
+    """The served model; None if only Bedrock has its weights."""
     if isinstance(serve.model, ModelDimensions):
         return from_dimensions(serve.model)
     spec = catalog.find_model(serve.model) if serve.model is not None else None
@@ -164,7 +164,7 @@ def model_of(serve: ServingWorkload, catalog: Catalog) -> ServedModel | None:
 def _choices(
     request: PlanRequest, serve: ServingWorkload, model: ServedModel, catalog: Catalog, facts: ServingFacts
 ) -> dict[str, Choice]:
-    """What every type that may be tried serves, or why it serves nothing."""
+    """The layouts of every allowed type, or the reason why it cannot serve."""
     choices = {}
     for type_ in _types(request, catalog):
         chip = catalog.accelerators[type_.accelerator or ""]
@@ -175,7 +175,7 @@ def _choices(
 
 
 def kinds_of(request: PlanRequest) -> tuple[TargetKind, ...]:
-    """The targets to try: those that the plan names, else the first that serves."""
+    """The targets to try: those that the plan names, else the first serving target."""
     named = tuple(target_kind for target_kind in request.target.kind or () if target_kind in serving_targets())
     return named or serving_targets()[:1]
 
@@ -231,7 +231,7 @@ def _remarks(
 
 
 def _wants_machines(request: PlanRequest, serve: ServingWorkload, *, hosted: bool) -> bool:
-    """Whether a plan without a machine is impossible: it names one, or limits that nobody publishes of Bedrock."""
+    """Whether the plan requires an instance: it names one, or latency limits that Bedrock does not publish."""
     if request.purchase.option == (PurchaseOption.BEDROCK,):
         return False
     limited = serve.max_ttft_ms is not None or serve.max_tpot_ms is not None
@@ -241,7 +241,7 @@ def _wants_machines(request: PlanRequest, serve: ServingWorkload, *, hosted: boo
 def _none_left(
     request: PlanRequest, serve: ServingWorkload, choices: Mapping[str, Choice], fitting: Callable[[], str]
 ) -> Finding:
-    """Why no machine is left, and what would serve."""
+    """Why no instance type is left, and which would work."""
     if not choices or any(item.estimates for item in choices.values()):
         return _nothing_sold(request)
     fast = {name: item.fastest for name, item in choices.items() if item.fastest is not None}
@@ -261,7 +261,7 @@ def _none_left(
 def _fitting(
     request: PlanRequest, serve: ServingWorkload, model: ServedModel, catalog: Catalog, facts: ServingFacts
 ) -> str:
-    """The types that would serve the model, for a hint."""
+    """The types that could serve the model, for a hint."""
     wide = replace(request, target=replace(request.target, instance_type=None))
     names = [name for name, choice in _choices(wide, serve, model, catalog, facts).items() if choice.estimates]
     if not names:
@@ -279,6 +279,6 @@ def _nothing_sold(request: PlanRequest) -> Finding:
 
 
 def _size(name: str) -> int:
-    """The number in a size such as 48xlarge, for the largest to speak for all."""
+    """The number in a size such as 48xlarge, to find the largest size, whose reason the message shows."""
     digits = "".join(letter for letter in name.partition(".")[2] if letter.isdecimal())
     return int(digits or 1)

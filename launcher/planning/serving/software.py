@@ -1,15 +1,15 @@
-"""The software an estimate is for: what a plan deploys, and the older engines that measured rows were made with."""
+"""The software of an estimate: the one that a plan deploys, and the older engines of measured rows."""
 
 import re
 
 VLLM_NEURON = "vllm-neuron"
-"""The Optimum-Neuron vLLM image, static shapes on Neuron 2.26: what an Inferentia2 or Trainium endpoint runs."""
+"""The Optimum-Neuron vLLM image, static shapes on Neuron 2.26: the software of Inferentia2 and Trainium endpoints."""
 NEURON_STATIC = "neuron-static"
 """transformers-neuronx and other engines that run one compiled batch to its end."""
 NEURON_FIRST = "neuron-first"
 """optimum-neuron pipelines of 2023."""
 VLLM = "vllm"
-"""vLLM from 0.6 on, continuous batching with CUDA graphs: what a GPU endpoint runs; also SGLang and the like."""
+"""vLLM from 0.6 on, continuous batching with CUDA graphs: the software of GPU endpoints; also SGLang and the like."""
 VLLM_EARLY = "vllm-early"
 """vLLM before 0.6 (September 2024), whose scheduler costs time for every request in every step."""
 TUNED = "tuned"

@@ -1,4 +1,4 @@
-"""One candidate of a serving plan with the middle of its month: enough to rank it among the others."""
+"""One candidate of a serving plan with the middle case of its month: enough to rank candidates."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ from launcher.pricing.serving.other_costs import kept, other_costs
 
 
 def refusals(serve: ServingWorkload, load: Fleet | None) -> Iterator[Finding]:
-    """A load that needs more instances than there may be, ever or by the clock; nothing is against Bedrock."""
+    """Refusals if the load needs more instances than the maximum or the schedule allows; Bedrock has none."""
     most = serve.max_instances
     if load is not None and most is not None and load.instances.most > most:
         message = f"the busiest hour needs {load.instances.most} instances, max_instances is {most}"
@@ -40,14 +40,14 @@ def refusals(serve: ServingWorkload, load: Fleet | None) -> Iterator[Finding]:
 
 
 RESTART_H = 1 / 3
-"""Hours a replaced spot instance costs before it serves: 20 minutes to start and load; assumed, as AWAKE_H."""
+"""Hours that a replaced spot instance costs before it serves: 20 minutes to start and load; assumed, as AWAKE_H."""
 
 
 @record(slots=False)
 class ServingCandidate:
-    """A month of serving, a `Candidate`: instances with what each serves and how many it takes, or Bedrock.
+    """A month of serving, a `Candidate`: instances with the throughput of each and their number, or Bedrock.
 
-    `images` and `facts` are what its deployment is held against.
+    `images` and `facts` are used to check the deployment.
     """
 
     place: Place
@@ -63,19 +63,19 @@ class ServingCandidate:
     facts: ServingFacts
     hosting: Hosting = ONE_EACH
     watching: tuple[CostComponent, ...] = ()
-    """What watches it, which no load changes."""
+    """The monitoring lines, which no load changes."""
     lines: tuple[CostComponent, ...] = ()
-    """The whole bill of a Bedrock candidate."""
+    """The complete bill of a Bedrock candidate."""
 
     @property
     def accelerator(self) -> str:
-        """The name of its chip; "" on Bedrock."""
+        """The name of the chip; "" on Bedrock."""
         types = self.context.catalog.instance_types
         return types[self.place.instance_type].accelerator or "" if self.fleet is not None else ""
 
     @property
     def hours(self) -> float:
-        """The month that it is priced for."""
+        """The hours of a month, for which the candidate is priced."""
         return HOURS_PER_MONTH
 
     @cached_property
@@ -87,12 +87,12 @@ class ServingCandidate:
 
     @property
     def unknown_fees(self) -> tuple[str, ...]:
-        """None: no service of an endpoint charges one that is not published."""
+        """Empty: no service of an endpoint charges an unpublished fee."""
         return ()
 
     @property
     def line_dates(self) -> Sequence[tuple[date, str]]:
-        """The dates of the prices beside the compute, with the names of their lines, the oldest first."""
+        """The dates of the non-compute prices, with the names of their lines, the oldest first."""
         return sorted(
             {
                 (cost_component.as_of, cost_component.name)
@@ -102,7 +102,7 @@ class ServingCandidate:
         )
 
     def beside(self, load: Fleet) -> tuple[CostComponent, ...]:
-        """The lines beside the instances."""
+        """The non-compute lines."""
         return (
             *other_costs(self.place, self.serve, load, self.weights_gb, self.context),
             *kept(self.place, self.serve, self.hosting.mode, self.context),
@@ -111,19 +111,19 @@ class ServingCandidate:
 
     @cached_property
     def usd(self) -> Decimal | None:
-        """The month in the middle case; None when the compute is unpriced."""
+        """The total of a month in the middle case; None when the compute is unpriced."""
         if isinstance(self.offer.price, Unpriced):
             return None
         return sum_usd(component.usd for component in self.components)
 
     @cached_property
     def missing_usd(self) -> Decimal:
-        """What the lines without a price come to at the dearest prices of other regions; in no total."""
+        """The cost of the unpriced lines at the highest prices of other regions; not part of any total."""
         return sum_usd(component.elsewhere_usd for component in self.components)
 
     @cached_property
     def plan(self) -> Plan:
-        """The plan with its layout and its most instances decided, so that what was quoted is what is deployed."""
+        """The plan with its layout and maximum instances decided, so that Slipway deploys exactly the quoted plan."""
         serve = self.serve
         if self.estimate is not None and self.fleet is not None:
             layout = self.estimate.layout
@@ -139,7 +139,7 @@ class ServingCandidate:
 
     @cached_property
     def found(self) -> tuple[Finding, ...]:
-        """Everything against its deployment, warnings included; nothing of Bedrock, where nothing is deployed."""
+        """All findings on the deployment, warnings included; Bedrock has no deployment findings."""
         own = tuple(refusals(self.serve, self.fleet))
         if self.estimate is None:
             return own
@@ -150,11 +150,11 @@ class ServingCandidate:
 
     @cached_property
     def refusals(self) -> tuple[Finding, ...]:
-        """What makes it impossible, whatever it costs."""
+        """The findings that make the candidate impossible at any cost."""
         return tuple(finding for finding in self.found if finding.level is Level.ERROR)
 
     def machines(self, load: Fleet) -> tuple[CostComponent, ...]:
-        """The lines of the instances: the busy share, the idle share, deployments, and what spot takes back."""
+        """The lines of the instances: the busy share, the idle share, deployments, and replaced spot instances."""
         return tuple(self._machines(load))
 
     def _machines(self, load: Fleet) -> Iterator[CostComponent]:
@@ -174,7 +174,7 @@ class ServingCandidate:
             yield component("starting what spot took back", "compute", "instance-hour", lost, price)
 
     def _on_demand_price(self) -> Price | Unpriced:
-        """The price of instances that run for an hour beside a commitment: on demand."""
+        """The price of instances that run for an hour in addition to a commitment: on demand."""
         if self.place.option not in COMMITTED:
             return self.offer.price
         price = offer(self.place.on_demand, self.context.request, self.context.catalog, self.context.rules.today).price
@@ -187,5 +187,5 @@ def layout_requests_per_s(candidate: ServingCandidate) -> float:
 
 
 def paid_hours(option: PurchaseOption, load: Fleet) -> float:
-    """Instance-hours a month: what runs, or with a commitment the most there are, whether they are used or not."""
+    """Billed instance-hours a month: of running instances, or of the maximum under a commitment, used or not."""
     return load.instances.most * HOURS_PER_MONTH if option in COMMITTED else load.hours

@@ -1,4 +1,4 @@
-"""The candidates of a serving plan: where each type is best bought, and which layout is then the cheapest to run."""
+"""The candidates of a serving plan: the best place to buy each type, and the cheapest layout there."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -20,17 +20,17 @@ from launcher.pricing.serving.hosted import Hosted, hosted
 from launcher.pricing.serving.other_costs import watched
 
 CENT = Decimal("0.01")
-"""Months that differ by less cost the same: the hours of an instance are split into busy and idle ones, and rounded."""
+"""Months that differ by less cost the same: the instance-hours are split into busy and idle ones, and rounded."""
 
 
 OF_THE_LAYOUT = tuple(
     f"workload.serve.{each}" for each in ("tensor_parallel", "batch_size", "deployment", "max_instances")
 )
-"""Paths of findings that a layout decides: where others are refused, no layout helps."""
+"""Paths of findings that depend on the layout; for other refusals no layout helps."""
 
 
 class _Filled(NamedTuple):
-    """A layout under the traffic of the plan: how its copies run, and the instances it takes."""
+    """A layout under the traffic of the plan: how its copies run, and the fleet it needs."""
 
     estimate: ServingEstimate
     hosting: Hosting
@@ -38,7 +38,7 @@ class _Filled(NamedTuple):
 
 
 class _Location(NamedTuple):
-    """Where and how one of a group is bought, and at what price."""
+    """One location and term of a group, with its offer."""
 
     where: int
     term: int
@@ -46,7 +46,7 @@ class _Location(NamedTuple):
 
 
 class _Counter(NamedTuple):
-    """What the candidates of one plan have in common."""
+    """The common inputs of a plan's candidates."""
 
     choices: ServingChoices
     context: PricingContext
@@ -57,18 +57,17 @@ class _Counter(NamedTuple):
 def serving_candidates(
     choices: ServingChoices, context: PricingContext, images: ServingImages, facts: ServingFacts, *, everything: bool
 ) -> list[ServingCandidate]:
-    """The candidates of a serving plan, best first: the best place of each type and way of buying, or all of them.
+    """The candidates of a serving plan, best first: the best place of each type and purchase option, or all of them.
 
-    In every place the layout is the one whose month costs least as it is quoted, deployments and idle hours included.
-    A tighter limit on latency only takes layouts away, and more traffic makes none of them cheaper, so neither ever
-    lowers the price.
+    In every place Slipway chooses the layout with the lowest quoted month, deployments and idle hours included. A
+    tighter latency limit only removes layouts, and more traffic makes no layout cheaper, so neither lowers the price.
 
     Args:
-        choices: what can carry the plan.
+        choices: the types, layouts and Bedrock modes that can serve the plan.
         context: the request and its prices.
-        images: the pinned images, for what keeps a plan from being deployed.
-        facts: what the time of an answer is estimated by, for the same.
-        everything: whether all places are wanted.
+        images: the pinned images, to check whether a plan can be deployed.
+        facts: the inputs of the response-time estimate, for the same check.
+        everything: whether to return all places.
     """
     counter = _Counter(choices, context, images, facts)
     filled: dict[tuple[str, TargetKind], Sequence[_Filled]] = {}
@@ -107,7 +106,7 @@ def _locations(group: CandidateGroup, counter: _Counter) -> Iterator[_Location]:
 
 
 def _rate(group: CandidateGroup, location: _Location) -> tuple[bool, Decimal, str, str]:
-    """The order in which locations are looked at: by the price of an instance, unpriced ones last."""
+    """The sort key of locations: by the price of an instance, unpriced ones last."""
     price, (region, zone) = location.offer.price, group.locations[location.where]
     return (not isinstance(price, Price), price.usd if isinstance(price, Price) else Decimal(0), region, zone or "")
 
@@ -115,9 +114,9 @@ def _rate(group: CandidateGroup, location: _Location) -> tuple[bool, Decimal, st
 def _cheapest(
     group: CandidateGroup, locations: Iterable[_Location], filled: Sequence[_Filled], counter: _Counter
 ) -> tuple[ServingCandidate, ...]:
-    """The cheapest of several locations that can be deployed in; without any, the cheapest, that the reason is seen.
+    """The cheapest location that can be deployed; if none can, the cheapest one, so that the reason is visible.
 
-    Locations come by price, and instances alone cost `least` hours of it: those that are dearer by that are left out.
+    Locations come by price, and instances alone cost at least `least` hours; more expensive locations are skipped.
     """
     best: ServingCandidate | None = None
     hours = (_hours(group.option, layout) for layout in filled)
@@ -134,16 +133,16 @@ def _cheapest(
 
 
 def _preference(candidate: ServingCandidate) -> tuple[bool, bool, Decimal]:
-    """What can be deployed comes before what cannot, then what has a price, then what costs least."""
+    """The sort key: deployable first, then priced, then by cost."""
     return (bool(candidate.refusals), candidate.usd is None, candidate.usd or Decimal(0))
 
 
 def _laid_out(
     group: CandidateGroup, location: _Location, filled: Sequence[_Filled], counter: _Counter
 ) -> ServingCandidate:
-    """A location with its cheapest layout that can be deployed; of equal ones the fastest.
+    """A location with its cheapest deployable layout; of layouts with equal cost the fastest.
 
-    Without a price the layout with the fewest instance-hours is taken.
+    Without a price Slipway chooses the layout with the fewest instance-hours.
     """
     first = _drawn(group, location, filled[0], counter)
     first = replace(first, watching=watched(first.place, first.serve, first.hosting.mode, counter.context))
@@ -166,12 +165,12 @@ def _laid_out(
 
 
 def _lies_with_the_layout(candidate: ServingCandidate) -> bool:
-    """Whether all that is against a candidate may be gone with another layout."""
+    """Whether another layout may remove all refusals of a candidate."""
     return bool(candidate.refusals) and all(refusal.path in OF_THE_LAYOUT for refusal in candidate.refusals)
 
 
 def _cost(candidate: ServingCandidate, layout: _Filled) -> Decimal:
-    """Dollars of a month, or its instance-hours where an hour has no price."""
+    """Dollars of a month, or its instance-hours if an hour has no price."""
     return candidate.usd if candidate.usd is not None else Decimal(repr(_hours(candidate.place.option, layout)))
 
 

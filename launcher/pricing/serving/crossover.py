@@ -1,9 +1,9 @@
-"""Machines against Bedrock: the utilisation and the monthly volume at which they cost the same.
+"""Instances against Bedrock: the utilisation and the monthly volume at which they cost the same.
 
     crossover utilisation = instance $/h / (requests/s of a full instance x 3600 x Bedrock's $ per request)
 
-counts full hours of an instance, used or not. The volume is searched on the whole month: instances in whole numbers,
-hour by hour, filled to the autoscaler's target, with all other costs with them.
+counts full hours of an instance, used or not. Slipway searches the volume on a full month: whole instances,
+hour by hour, filled to the autoscaler's target, with all other costs.
 """
 
 from collections.abc import Sequence
@@ -20,16 +20,16 @@ from launcher.pricing.serving.candidate import ServingCandidate, layout_requests
 from launcher.pricing.serving.traffic import requests_per_month
 
 GRID = 1.04
-"""The step between volumes that are tried, so that a narrow range in which machines win is not passed over."""
+"""The ratio between tried volumes, small enough to find a narrow range in which instances win."""
 CLOSE = 1.002
 BY_TIME = (BedrockMode.PROVISIONED, BedrockMode.CUSTOM_IMPORT)
-"""Ways of paying for Bedrock whose dollars do not follow the requests."""
+"""Bedrock modes whose cost does not depend on the number of requests."""
 MOST_INSTANCES = 200
-"""With so many the steps are too small to matter: what has not won by then never does."""
+"""With this many instances the steps are too small to matter: a candidate that has not won by then never does."""
 
 
 def usd_per_request(hosted: ServingCandidate | None) -> Decimal | None:
-    """What Bedrock charges for one request of the plan; None without a price, and where time is paid for."""
+    """Bedrock's price of one request of the plan; None without a price, and for modes billed by time."""
     if hosted is None or hosted.usd is None or hosted.bedrock is None:
         return None
     if hosted.bedrock.mode in BY_TIME:
@@ -39,7 +39,7 @@ def usd_per_request(hosted: ServingCandidate | None) -> Decimal | None:
 
 
 def _of_one(hosted: ServingCandidate) -> Decimal | None:
-    """The price of a request where the plan has none in a month."""
+    """The price of a request if the plan has no requests in a month."""
     terms = hosted.bedrock
     if terms is None or terms.input_usd_per_million is None or terms.output_usd_per_million is None:
         return None
@@ -48,9 +48,9 @@ def _of_one(hosted: ServingCandidate) -> Decimal | None:
 
 
 def utilisation(candidate: ServingCandidate, per_request: Decimal | None) -> float | None:
-    """The share of its hours that an instance has to be full for to cost what Bedrock does; above 1 it never does.
+    """The share of its hours that an instance must be full to cost as much as Bedrock; above 1 this never happens.
 
-    None where either has no price.
+    None if either has no price.
     """
     price = candidate.offer.price
     if candidate.estimate is None or not isinstance(price, Price) or not per_request:
@@ -60,11 +60,11 @@ def utilisation(candidate: ServingCandidate, per_request: Decimal | None) -> flo
 
 
 class Turn(NamedTuple):
-    """Requests a month, of the same shape over the day, at which the cheaper of machines and Bedrock changes.
+    """Requests a month, with the same daily shape, at which the cheaper of instances and Bedrock changes.
 
-    It is the nearest to the plan's own volume on the side where the answer changes: above it where Bedrock is cheaper
-    now, below it where machines are. None: it never does. `low` and `high` are the same where instances serve as much,
-    and as little, as the estimate's range has it.
+    The nearest such volume on the side where the answer changes: above the plan's volume if Bedrock is cheaper now,
+    below it if instances are. None: the answer never changes. `low` and `high` are the volumes at the high and the
+    low end of the throughput estimate.
     """
 
     requests: float | None
@@ -73,9 +73,9 @@ class Turn(NamedTuple):
 
 
 def turn(candidates: Sequence[ServingCandidate], per_request: Decimal | None, maintenance_usd: Decimal) -> Turn | None:
-    """Where the answer changes; None without anything to compare.
+    """The volume at which the answer changes; None without anything to compare.
 
-    The cost of machines grows in steps, so beyond that volume the answer may change back. `maintenance_usd` is the
+    The cost of instances grows in steps, so beyond that volume the answer may change back. `maintenance_usd` is the
     cost of operating the nodes, per month.
     """
     shape = _shape(candidates)
@@ -87,7 +87,7 @@ def turn(candidates: Sequence[ServingCandidate], per_request: Decimal | None, ma
 
 
 class _Contest(NamedTuple):
-    """Machines against Bedrock under one shape of traffic; `end` says at which end of their throughput's range."""
+    """Instances against Bedrock for one traffic shape; `end` selects the end of the throughput range."""
 
     candidates: Sequence[ServingCandidate]
     per_request: Decimal
@@ -100,14 +100,14 @@ class _Contest(NamedTuple):
         return requests_per_month(self.shape)
 
     def machines_win(self, factor: float) -> bool:
-        """Whether some candidate costs less than Bedrock when the traffic is so many times the shape's."""
+        """Whether some candidate costs less than Bedrock when the traffic is `factor` times the shape's."""
         serve = scaled(self.shape, factor)
         bedrock = self.per_request * Decimal(repr(requests_per_month(serve)))
         return any(month(candidate, serve, self.end) + self.maintenance_usd < bedrock for candidate in self.candidates)
 
 
 def _turn(contest: _Contest) -> float | None:
-    """Requests a month at which the answer changes, from the traffic of the shape on."""
+    """Requests a month at which the answer changes, searched from the traffic of the shape."""
     if contest.machines_win(1.0):
         return _below(contest)
     can_win = [candidate for candidate in contest.candidates if _can_win(candidate, contest)]
@@ -115,7 +115,7 @@ def _turn(contest: _Contest) -> float | None:
 
 
 def _below(contest: _Contest) -> float | None:
-    """The most requests under the shape's with which Bedrock is cheaper: it is where machines are idle."""
+    """The highest volume below the shape's at which Bedrock is cheaper, because instances are idle."""
     idle = min(month(candidate, scaled(contest.shape, 0.0), contest.end) for candidate in contest.candidates)
     first = max(1.0, float((idle + contest.maintenance_usd) / contest.per_request)) / contest.base
     factor = 1.0
@@ -127,7 +127,7 @@ def _below(contest: _Contest) -> float | None:
 
 
 def _above(contest: _Contest) -> float | None:
-    """The fewest requests over the shape's with which machines are cheaper."""
+    """The lowest volume above the shape's at which instances are cheaper."""
     full = max(_full_per_s(candidate, contest.end) for candidate in contest.candidates)
     last = MOST_INSTANCES * full / max(contest.shape.hourly)
     idle = min(month(candidate, scaled(contest.shape, 0.0), contest.end) for candidate in contest.candidates)
@@ -140,9 +140,9 @@ def _above(contest: _Contest) -> float | None:
 
 
 def _can_win(candidate: ServingCandidate, contest: _Contest) -> bool:
-    """Whether a candidate is cheaper than Bedrock when its instances are as full as they can be.
+    """Whether a candidate is cheaper than Bedrock when its instances are as full as possible.
 
-    That is FILLED under an autoscaler, and wholly full behind a queue.
+    The limit is FILLED under an autoscaler, and 1 behind a queue.
     """
     share = utilisation(candidate, contest.per_request)
     if share is None or candidate.estimate is None:
@@ -153,7 +153,7 @@ def _can_win(candidate: ServingCandidate, contest: _Contest) -> bool:
 
 
 def _edge(contest: _Contest, low: float, high: float) -> float:
-    """The factor between two of the grid from which machines are cheaper."""
+    """The factor between two grid points from which instances are cheaper."""
     while high / low > CLOSE:
         middle = (low + high) / 2
         if contest.machines_win(middle):
@@ -164,7 +164,7 @@ def _edge(contest: _Contest, low: float, high: float) -> float:
 
 
 def _shape(candidates: Sequence[ServingCandidate]) -> ServingWorkload | None:
-    """The workload whose traffic is scaled, without a limit on instances; one request a second where it has none."""
+    """The workload whose traffic is scaled, without a limit on instances; a request a second if it has no traffic."""
     if not candidates:
         return None
     serve = replace(candidates[0].serve, max_instances=None)
@@ -172,14 +172,14 @@ def _shape(candidates: Sequence[ServingCandidate]) -> ServingWorkload | None:
 
 
 def scaled(serve: ServingWorkload, factor: float) -> ServingWorkload:
-    """The same shape of a day with more or fewer requests."""
+    """The workload with the same daily shape and `factor` times the requests."""
     if serve.hourly_requests_per_s is not None:
         return replace(serve, hourly_requests_per_s=tuple(rate * factor for rate in serve.hourly_requests_per_s))
     return replace(serve, requests_per_s=(serve.requests_per_s or 0.0) * factor)
 
 
 def month(candidate: ServingCandidate, serve: ServingWorkload, end: str = "mid") -> Decimal:
-    """Dollars of a month of a candidate under another traffic, at one end of what its instances may serve."""
+    """Dollars of a candidate's month under other traffic, at one end of the throughput range."""
     load = fleet(serve, _full_per_s(candidate, end), candidate.hosting)
     place = replace(candidate.place, nodes=max(1, load.instances.most))
     whole = replace(candidate, place=place, serve=serve)
@@ -188,7 +188,7 @@ def month(candidate: ServingCandidate, serve: ServingWorkload, end: str = "mid")
 
 
 def _full_per_s(candidate: ServingCandidate, end: str) -> float:
-    """Requests a second of a full instance at one end of the range of its throughput: low, mid or high."""
+    """Requests a second of a full instance at one end of its throughput range: low, mid or high."""
     assert candidate.estimate is not None  # noqa: S101 - machines alone are compared with Bedrock
     tokens = candidate.estimate.tokens_per_s
     return layout_requests_per_s(candidate) * float(getattr(tokens, end)) / tokens.mid

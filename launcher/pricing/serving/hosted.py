@@ -35,13 +35,13 @@ PATH = "workload.serve.bedrock"
 def imported(
     serve: ServingWorkload, context: PricingContext, catalog: BedrockCatalog, region: str
 ) -> tuple[Price | Unpriced, BedrockTerms, tuple[CostComponent, ...]]:
-    """The rate of an hour of the month, the terms and the lines of imported weights; unpriced without the figures.
+    """The hourly rate over a month, the terms and the lines of imported weights; unpriced without the plan's figures.
 
     Args:
         serve: the plan's load.
-        context: the request and its day.
+        context: the request and the current date.
         catalog: Bedrock's prices.
-        region: where it is imported.
+        region: the region of the import.
     """
     spec = context.catalog.find_model(serve.model) if isinstance(serve.model, str) else None
     name = spec.name if spec is not None else serve.model if isinstance(serve.model, str) else context.request.name
@@ -85,7 +85,7 @@ def imported(
 def _rate(
     serve: ServingWorkload, context: PricingContext, catalog: BedrockCatalog, region: str, units: int | None
 ) -> Price | Unpriced:
-    """The price of a custom model unit and minute, or what is missing for it to be of use."""
+    """The price of a custom model unit and minute, or the missing input."""
     bedrock = serve.bedrock
     if bedrock.import_copies is None:
         return Unpriced(reason=f"AWS publishes no throughput of an imported copy: {PATH}.import_copies")
@@ -111,11 +111,11 @@ def open_share(serve: ServingWorkload) -> float:
 
 
 HOME = "us-east-1"
-"""The region whose price list most rows cite: taken where the plan names none."""
+"""The region whose price list most rows cite; the default if the plan names none."""
 
 
 class Hosted(NamedTuple):
-    """One way to use Bedrock: where, at what rate an hour of the month, on what terms, and every line of the month."""
+    """One way to use Bedrock: its place, hourly rate over a month, terms, and every line of the month."""
 
     place: Place
     offer: Offer
@@ -130,12 +130,12 @@ class Hosted(NamedTuple):
 
 
 def hosted(choices: ServingChoices, context: PricingContext, *, everything: bool = False) -> Iterator[Hosted]:
-    """The Bedrock candidates of a plan; none where Bedrock does not have the model, or the plan does not allow it.
+    """The Bedrock candidates of a plan; none if Bedrock lacks the model, or the plan does not allow Bedrock.
 
     Args:
-        choices: what the plan leaves open of Bedrock.
-        context: the request and its day.
-        everything: whether all regions that the plan names are wanted, and not the cheapest alone.
+        choices: the Bedrock choices that the plan leaves open.
+        context: the request and the current date.
+        everything: whether to return all regions that the plan names, not only the cheapest.
     """
     catalog = BedrockCatalog(prices_as_of=context.catalog.prices_as_of)
     regions = context.request.target.region or (HOME,)
@@ -172,7 +172,7 @@ def _place(region: str) -> Place:
 def _by_the_token(
     choices: ServingChoices, context: PricingContext, catalog: BedrockCatalog, region: str, *, mode: BedrockMode
 ) -> Hosted:
-    """On demand, or in a batch whose answers come within a day."""
+    """On demand, or in a batch whose answers arrive within a day."""
     model_id, serve, profile = choices.bedrock_id or "", choices.serve, choices.serve.bedrock.profile
     row = catalog.price(model_id, region, profile, today=context.rules.today)
     if row is None:
@@ -210,7 +210,7 @@ def _by_the_token(
 
 
 def _cheaper(row: BedrockPrice, catalog: BedrockCatalog, region: str) -> str:
-    """The profile of a region that costs less than the price in use, in words."""
+    """A profile of the region that costs less than the price in use, in words."""
     others = catalog.priced_profiles(row.model_id, region)
     less = [other for other in others if other.basis is not Basis.UNVERIFIED and other.input_usd < row.input_usd]
     if not less:

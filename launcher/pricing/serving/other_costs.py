@@ -30,7 +30,7 @@ from launcher.pricing.context import PricingContext
 from launcher.pricing.serving.traffic import requests_per_month
 
 BYTES_PER_TOKEN = 6.0
-"""Of text and its JSON around it: four letters a token in English, and half as much again; an assumption."""
+"""Bytes of text and its JSON: four letters a token in English, and half as much again; an assumption."""
 LOG_KB_PER_REQUEST = 1.0
 LOG_GB_PER_INSTANCE_HOUR = 0.005
 """Container logs of an idle engine: an assumption."""
@@ -45,14 +45,14 @@ class _Bill(NamedTuple):
     catalog: Catalog
 
     def item(self, name: str, group: str, item: str, unit: str, quantity: float) -> CostComponent:
-        """A line priced by the catalog's rest of the bill."""
+        """A line with the catalog's price of a non-compute item."""
         return component(name, group, unit, quantity, self.catalog.bill_item(item, self.region))
 
 
 def other_costs(
     place: Place, serve: ServingWorkload, load: Fleet, weights_gb: float, context: PricingContext
 ) -> tuple[CostComponent, ...]:
-    """The components beside the instances that grow with the load, for a month; `weights_gb` is the stored model."""
+    """The non-compute lines that grow with the load, for a month; `weights_gb` is the stored model."""
     bill = _Bill(region=place.region, catalog=context.catalog)
     endpoint = target_of(place.target).managed
     lines = list(
@@ -77,7 +77,7 @@ def other_costs(
 def watched(
     place: Place, serve: ServingWorkload, mode: EndpointMode | None, context: PricingContext
 ) -> tuple[CostComponent, ...]:
-    """What watches an endpoint, whatever its load; nothing of what runs on a cluster of one's own (no `mode`)."""
+    """The monitoring lines of an endpoint, independent of its load; none for the user's own cluster (no `mode`)."""
     if mode is None:
         return ()
     prices = Prices(place.region, context.catalog)
@@ -98,7 +98,7 @@ def watched(
 def kept(
     place: Place, serve: ServingWorkload, mode: EndpointMode | None, context: PricingContext
 ) -> Iterator[CostComponent]:
-    """The bucket of an endpoint that keeps its requests and answers, for as long as its rule says."""
+    """The bucket in which an endpoint stores requests and answers, until its lifecycle rule deletes them."""
     if mode is None or not keeps_requests(serve, mode):
         return
     bill, requests = _Bill(region=place.region, catalog=context.catalog), requests_per_month(serve)
@@ -110,7 +110,7 @@ def kept(
 
 
 def _endpoint(bill: _Bill, serve: ServingWorkload, load: Fleet, volume_gb: float) -> Iterator[CostComponent]:
-    """Volumes where the type has no disks of its own, and the data that pass the endpoint."""
+    """Volumes if the type has no local disks, and the data that pass the endpoint."""
     if volume_gb:
         size = volume_gb * load.instances.mean
         yield bill.item("endpoint volumes", "storage", "sagemaker.endpoint-storage", "GB-month", size)
@@ -139,7 +139,7 @@ def _traffic_gb(requests: float, tokens: float) -> float:
 
 
 def other_cost_assumptions(mode: EndpointMode | None) -> tuple[Assumption, ...]:
-    """What these lines rest on."""
+    """The assumptions behind these lines."""
     return (
         *(monitoring_assumptions() if mode is not None else ()),
         _assumed("data of a token, its JSON included", f"{BYTES_PER_TOKEN:g}", "bytes"),

@@ -43,7 +43,7 @@ CACHE = "prompt cache"
 
 
 def bedrock_findings(terms: BedrockTerms, serve: ServingWorkload, region: str) -> Iterator[Finding]:
-    """What is to be said of one candidate."""
+    """The findings on one Bedrock candidate."""
     if terms.mode is BedrockMode.CUSTOM_IMPORT:
         message = f"not checked whether {region} imports models of {terms.model_id}'s architecture"
         yield warning("bedrock-region", "target.region", message, "the Bedrock console lists what can be imported")
@@ -83,7 +83,7 @@ def _profile(terms: BedrockTerms) -> Iterator[Finding]:
 
 
 def cache_lines(serve: ServingWorkload, terms: BedrockTerms | None) -> tuple[Assumption, ...]:
-    """What a prompt cache does to a month on Bedrock (`terms`), or that on machines it is not counted."""
+    """The effect of a prompt cache on a Bedrock month (`terms`), or a note that instances do not count it."""
     if not serve.cached_input_fraction:
         return ()
     share = f"{serve.cached_input_fraction:.0%} of the input"
@@ -105,9 +105,9 @@ NAME = "compile job, where the shape is not compiled yet"
 
 
 def compile_lines(place: Place, catalog: Catalog) -> tuple[Assumption, ...]:
-    """The price of the compile job that `slipway render` writes; nothing where a chip needs none.
+    """The price of the compile job that `slipway render` writes; empty if the chip needs none.
 
-    It runs on an EC2 instance of the place's own type, on demand, and is in no month: a shape is compiled once.
+    The job runs on an on-demand EC2 instance of the same type. It is in no monthly total: a shape is compiled once.
     """
     facts = catalog.instance_types[place.instance_type]
     if facts.accelerator is None or catalog.accelerators[facts.accelerator].family != NEURON:
@@ -131,11 +131,11 @@ MONTH = Range(low=HOURS_PER_MONTH, mid=HOURS_PER_MONTH, high=HOURS_PER_MONTH)
 
 
 def quote(candidate: ServingCandidate, explained: tuple[Assumption, ...]) -> Quote:
-    """The quote of a serving candidate: a month of it.
+    """The quote of a serving candidate: one month.
 
     Args:
         candidate: the candidate.
-        explained: what one instance serves, with its arithmetic.
+        explained: the throughput of one instance, with its calculation.
     """
     price = candidate.offer.price
     plan = candidate.plan
@@ -185,14 +185,14 @@ def quote(candidate: ServingCandidate, explained: tuple[Assumption, ...]) -> Quo
 
 
 def _left_up_usd_per_hour(candidate: ServingCandidate, month_usd: Decimal) -> Decimal:
-    """An endpoint is billed until it is removed, at the middle of its month; Bedrock bills tokens alone."""
+    """The hourly rate of an endpoint until its removal, from the middle of its month; 0 on Bedrock, billed by token."""
     if candidate.fleet is None:
         return Decimal(0)
     return (month_usd / Decimal(repr(HOURS_PER_MONTH))).quantize(CENT_FRACTION)
 
 
 def _month(candidate: ServingCandidate) -> UsdRange | None:
-    """Dollars of a month: the middle is the sum of the lines, low and high have a faster and a slower estimate."""
+    """Dollars of a month: the middle is the sum of the lines; low and high use a faster and a slower estimate."""
     mid = candidate.usd
     if mid is None:
         return None
@@ -210,7 +210,7 @@ def _month(candidate: ServingCandidate) -> UsdRange | None:
 
 
 def _span(candidate: ServingCandidate) -> SpotPrice | None:
-    """What an instance-hour of spot may cost meanwhile; None for what is not on spot."""
+    """The range of the spot price of an instance-hour; None if the candidate is not on spot."""
     price, context = candidate.offer.price, candidate.context
     if candidate.hazard is None or not isinstance(price, Price):
         return None
@@ -222,7 +222,7 @@ def _machines_usd(candidate: ServingCandidate, load: Fleet) -> Decimal:
 
 
 def _total(candidate: ServingCandidate, load: Fleet) -> Decimal:
-    """The month with another number of instances."""
+    """The total of a month with another number of instances."""
     lines = (*candidate.machines(load), *candidate.beside(load))
     return sum_usd(line.usd for line in lines).quantize(CENT_FRACTION)
 
@@ -255,7 +255,7 @@ def _outlook(candidate: ServingCandidate, usd: UsdRange | None) -> ServingOutloo
 
 
 def _per_million(usd: UsdRange | None, tokens: Decimal) -> Decimal | None:
-    """Dollars per million tokens; None without a price or where a month has less than one token."""
+    """Dollars per million tokens; None without a price or if a month has less than one token."""
     return None if usd is None or tokens < 1 else (usd.mid * MILLION / tokens).quantize(CENT_FRACTION)
 
 
@@ -267,7 +267,7 @@ def _commitment(candidate: ServingCandidate) -> Decimal | None:
 
 
 def _new(candidate: ServingCandidate) -> NewCommitment | None:
-    """The commitment that a deployment would take for granted, with what AWS would bill a month in its place."""
+    """The commitment that a deployment would assume to exist, with the amount AWS would bill a month without it."""
     tied = _commitment(candidate)
     if tied is None:
         return None
@@ -323,7 +323,7 @@ def _findings(candidate: ServingCandidate) -> Iterator[Finding]:
 
 
 def _software(candidate: ServingCandidate) -> Iterator[str | AnnouncedEnd]:
-    """What a candidate rests on, for its announced ends: Bedrock's model, or machines with their images."""
+    """The components that a candidate needs, for announced ends: Bedrock's model, or instances with their images."""
     if candidate.bedrock is not None:
         yield from () if candidate.bedrock.end is None else (candidate.bedrock.end,)
         return
@@ -335,7 +335,7 @@ def _software(candidate: ServingCandidate) -> Iterator[str | AnnouncedEnd]:
 
 
 def _remarks(candidate: ServingCandidate) -> Iterator[Finding]:
-    """What is to be said of its deployment that does not rule it out."""
+    """The findings on the deployment that do not rule it out."""
     return (finding for finding in candidate.found if finding.level is not Level.ERROR)
 
 
@@ -368,7 +368,7 @@ def _stop_words(usd: Decimal, serve: ServingWorkload) -> str:
 
 
 def _note(candidate: ServingCandidate) -> str:
-    """The one thing worth saying of a row."""
+    """The note of a table row."""
     terms = candidate.bedrock
     if terms is not None:
         end = terms.end if terms.end is not None and terms.end.near(candidate.context.rules.today) else None
@@ -383,9 +383,9 @@ def _note(candidate: ServingCandidate) -> str:
 
 @record(slots=False)
 class ServingPriced(PricedRequest[ServingCandidate]):
-    """A serving plan with its candidates, best first, and what their throughput was estimated by.
+    """A serving plan with its candidates, best first, and the inputs of their throughput estimate.
 
-    `choices` is what can carry the plan; `closed` says that only Bedrock has the model.
+    `choices` holds the options that can serve the plan; `closed` means that only Bedrock has the model.
     """
 
     choices: ServingChoices
@@ -399,12 +399,12 @@ class ServingPriced(PricedRequest[ServingCandidate]):
 
     @property
     def model(self) -> ServedModel | None:
-        """The model as it is served; None for a closed one."""
+        """The served model; None for a closed one."""
         return model_of(self.serve, self.catalog)
 
     @property
     def params_b(self) -> float | None:
-        """Billions of parameters of the model, where they are known."""
+        """Billions of parameters of the model; None if unknown."""
         return self.model.params_b if self.model is not None else None
 
     def _make(self, rank: int) -> Quote:

@@ -1,7 +1,7 @@
-"""What Bedrock charges for the tokens of a request: plain, from a prompt cache, written to it, in a batch, long.
+"""Bedrock's charges for the tokens of a request: plain, read from or written to a prompt cache, in a batch, long.
 
-A prompt cache holds the beginning that requests have in common for 5 minutes after its last use (Bedrock user guide,
-prompt caching), so a request finds it gone with a probability of exp(-requests a second x 300 s), and writes it anew.
+A prompt cache holds the common prefix of requests for 5 minutes after its last use (Bedrock user guide, prompt
+caching), so a request finds it expired with a probability of exp(-requests a second x 300 s), and writes it again.
 """
 
 import math
@@ -21,13 +21,13 @@ from launcher.pricing.serving.traffic import requests_per_month
 
 MILLION = 1e6
 LEAST_MILLIONS = 1e-6
-"""Of tokens, below which a line is left out: a token."""
+"""Millions of tokens below which a line is left out: one token."""
 CACHE_S = 300.0
 LONG = re.compile(r"over_(\d+)k_input")
 
 
 class TokenRates(NamedTuple):
-    """Dollars per million tokens: input, output, and input that a cache holds and that is written to it, if any is."""
+    """Dollars per million tokens: input, output, input read from a cache, and input written to a cache, if any."""
 
     input: Price
     output: Price
@@ -36,13 +36,13 @@ class TokenRates(NamedTuple):
 
 
 def token_rates(row: BedrockPrice, mode: BedrockMode, serve: ServingWorkload, today: date) -> TokenRates | Unpriced:
-    """The rates of a plan's requests, or why there are none.
+    """The rates of a plan's requests, or the reason why they have none.
 
     Args:
         row: the price of the model.
         mode: on demand, or in a batch.
-        serve: the lengths of its requests.
-        today: the day a model has to be offered on.
+        serve: the workload, for the lengths of its requests.
+        today: the day on which the model must be offered.
     """
     batch = mode is BedrockMode.BATCH
     prefix = _long(row, serve)
@@ -81,7 +81,7 @@ def token_lines(name: str, serve: ServingWorkload, rates: TokenRates) -> Iterato
 
 
 def expired_share(serve: ServingWorkload) -> float:
-    """The share of requests that find the cache gone.
+    """The share of requests that find the cache expired.
 
     >>> round(expired_share(ServingWorkload(requests_per_s=1 / 300)), 6)
     0.367879
@@ -94,9 +94,9 @@ def expired_share(serve: ServingWorkload) -> float:
 
 
 def _long(row: BedrockPrice, serve: ServingWorkload) -> str:
-    """The beginning of the names of the rates of requests as long as the plan's; "" where there are none of their own.
+    """The name prefix of rates for requests as long as the plan's; "" if such requests have no separate rates.
 
-    Thresholds are of input, thousands of tokens.
+    Thresholds are in thousands of input tokens.
     """
     matches = (LONG.fullmatch(part) for part in row.parts)
     limits = (int(match[1]) for match in matches if match is not None)

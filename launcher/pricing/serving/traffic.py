@@ -1,4 +1,4 @@
-"""Traffic over a day in words: requests of a month, and how they become instances."""
+"""Traffic over a day in words: requests of a month, and the instances that they need."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from launcher.model.workload import HOURS_A_DAY, ServingWorkload
 
 
 def requests_per_month(workload: ServingWorkload) -> float:
-    """Requests in a month of 730 hours that are served."""
+    """Served requests in a month of 730 hours."""
     return sum(served_per_s(workload)) / HOURS_A_DAY * SECONDS_PER_HOUR * HOURS_PER_MONTH
 
 
@@ -36,14 +36,14 @@ def requests_words(count: float) -> str:
 
 
 def rollout_words(workload: ServingWorkload, hosting: Hosting) -> str:
-    """How a new version replaces the old."""
+    """How a new version replaces the old one, in words."""
     return "pods one after the other" if hosting.mode is None else rollout_of(workload, hosting.mode).value
 
 
 def fleet_lines(
     serve: ServingWorkload, estimate: ServingEstimate, load: Fleet, hosting: Hosting
 ) -> tuple[Assumption, ...]:
-    """How the traffic becomes instances."""
+    """The instances that the traffic needs, as lines of the quote."""
     peak = load.instances.most
     lines = [
         Assumption(

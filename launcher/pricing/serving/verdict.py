@@ -1,4 +1,4 @@
-"""The serving recommendation: Bedrock, Inferentia and Trainium, or GPUs; why, and what would change it."""
+"""The serving recommendation: Bedrock, Inferentia and Trainium, or GPUs; the reasons, and the changes that flip it."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -16,15 +16,15 @@ from launcher.pricing.serving.traffic import requests_per_month, requests_words
 from launcher.pricing.verdict import Verdict, ending
 
 ENGINEER_USD_PER_WEEK = Decimal(5000)
-"""What an engineer-week costs: the default of a training plan's engineer_usd_per_week."""
+"""The cost of an engineer-week: the default of a training plan's engineer_usd_per_week."""
 HORIZON_MONTHS = 24.0
-"""A port that takes longer to be paid back is not made: the two years of the worked example of the buying guides."""
+"""A port with a longer payback is rejected: the two years of the worked example of the buying guides."""
 CLOSE = Decimal("0.15")
-"""Months nearer than this are too close to call for estimates whose error is as large."""
+"""Months that differ by less are too close to call, because the error of the estimates is as large."""
 
 
 class ServingChoice(StrEnum):
-    """What to do."""
+    """The recommended action."""
 
     BEDROCK = "bedrock"
     NEURON = "neuron"
@@ -40,9 +40,9 @@ NAMES = {ServingChoice.NEURON: "Inferentia and Trainium", ServingChoice.GPU: "GP
 class Sides:
     """The cheapest of each kind, with the volume at which the answer changes.
 
-    Months are those of the bill; `maintenance_usd` is the work of operating nodes, `port_usd` what the port to
-    Neuron does, once. `turn` is that of the better machines; None where there is nothing to compare, or Bedrock is not
-    paid by the token.
+    Months are those of the bill; `maintenance_usd` is the monthly cost of operating nodes, `port_usd` the one-time cost
+    of the port to Neuron. `turn` is that of the cheaper instances; None without anything to compare, or if Bedrock is
+    not billed by the token.
     """
 
     serve: ServingWorkload
@@ -55,7 +55,7 @@ class Sides:
     maintenance_given: bool
     closed: bool
     unpriced: bool
-    """Whether Bedrock has the model at no price that is known."""
+    """Whether Bedrock has the model, but at no known price."""
     turn: Turn | None = None
 
     @property
@@ -75,7 +75,7 @@ class Sides:
         return None if self.hosted_usd is None else self._paid_back(self.hosted_usd)
 
     def _paid_back(self, other_usd: Decimal) -> float | None:
-        """Months until the port is paid back against something else a month."""
+        """Months until the port is paid back against an alternative's monthly cost."""
         if self.neuron_usd is None or other_usd <= self.neuron_usd:
             return None
         return float(self.port_usd / (other_usd - self.neuron_usd))
@@ -92,7 +92,7 @@ class Sides:
 
     @property
     def hosted_usd(self) -> Decimal | None:
-        """A month of Bedrock, which needs nobody."""
+        """A month of Bedrock, which needs no maintenance."""
         return self.hosted.usd.mid if self.hosted is not None and self.hosted.usd is not None else None
 
     def _with_people(self, quoted: Quote | None) -> Decimal | None:
@@ -108,7 +108,7 @@ def sides(
     closed: bool,
     unpriced: bool,
 ) -> Sides:
-    """The sides with the people they take: the plan's figures, or those of the buying guides."""
+    """The sides with their labour costs: the plan's figures, or those of the buying guides."""
     return Sides(
         serve=serve,
         neuron=neuron,
@@ -129,13 +129,13 @@ def port_weeks(serve: ServingWorkload) -> float:
 
 
 def maintenance_usd(serve: ServingWorkload) -> Decimal:
-    """What running machines takes in people, a month: the plan's, or half a day of an engineer."""
+    """The monthly labour cost of operating nodes: the plan's, or half a day of an engineer."""
     assumed = Decimal(repr(MAINTENANCE_WEEKS_PER_MONTH)) * ENGINEER_USD_PER_WEEK
     return assumed if serve.operations_usd_per_month is None else serve.operations_usd_per_month
 
 
 def recommend(sides: Sides) -> Verdict:
-    """The verdict; it ends where what it chooses is withdrawn."""
+    """The verdict, with the end date if the chosen option is withdrawn."""
     chosen = {ServingChoice.BEDROCK: sides.hosted, ServingChoice.NEURON: sides.neuron, ServingChoice.GPU: sides.gpu}
     return ending(_choose(sides), chosen)
 
@@ -159,7 +159,7 @@ def _choose(sides: Sides) -> Verdict:
 
 
 def machines(sides: Sides) -> tuple[Decimal | None, ServingChoice]:
-    """The month of the better machines, and which they are: Neuron where the port is paid back in time."""
+    """The month of the cheaper instances, and their kind: Neuron if the port is paid back in time."""
     months = sides.neuron_months_over_gpu
     in_time = months is not None and months <= HORIZON_MONTHS
     if sides.neuron_usd is not None and (sides.gpu_usd is None or in_time):
@@ -170,7 +170,7 @@ def machines(sides: Sides) -> tuple[Decimal | None, ServingChoice]:
 
 
 def _is_close(sides: Sides, machine: Decimal, choice: ServingChoice) -> bool:
-    """Whether the months are too near to each other, whichever is the less; a measured month is believed."""
+    """Whether the months are too close to call; a measured estimate is never too close."""
     other = sides.hosted_usd or Decimal(0)
     return abs(other - machine) < CLOSE * max(other, machine) and not _measured(sides, choice)
 
@@ -185,7 +185,7 @@ def _closed(sides: Sides) -> Verdict:
 
 
 def _measure(sides: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
-    """Neither is cheaper by as much as the estimates may be out."""
+    """The verdict if the difference is smaller than the error of the estimates."""
     text = f"Too close to call: {_month(sides, machine, choice)} a month on {NAMES[choice]}"
     text += f", ${sides.hosted_usd:,.0f} on Bedrock. Measure first."
     flips = (*_turns(sides, machine), "a load test: slipway endpoint load NAME stores the result for later quotes")
@@ -220,7 +220,7 @@ def _bedrock(sides: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
 
 
 def _deploy(sides: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
-    """Machines are cheaper, or the only way."""
+    """The verdict if instances are cheaper, or the only option."""
     other = sides.hosted_usd
     against = f", ${other:,.0f} on Bedrock" if other is not None else f"; Bedrock {_lacks(sides)}"
     text = f"Deploy on {NAMES[choice]}: {_month(sides, machine, choice)} a month with its maintenance{against}."
@@ -231,14 +231,14 @@ def _deploy(sides: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
 
 
 def _month(sides: Sides, machine: Decimal, choice: ServingChoice) -> str:
-    """The month of the better machines with its maintenance and its range."""
+    """The month of the chosen instances with maintenance and range, in words."""
     usd = _span(sides, choice)
     wide = usd is not None and f"{usd.low:,.0f}" != f"{usd.high:,.0f}"
     return f"${machine:,.0f}" + (f" ({usd.low:,.0f}–{usd.high:,.0f})" if usd is not None and wide else "")
 
 
 def _span(sides: Sides, choice: ServingChoice) -> UsdRange | None:
-    """The range of the better machines' month, maintenance in it."""
+    """The range of the chosen instances' month, maintenance included."""
     quoted = sides.neuron if choice is ServingChoice.NEURON else sides.gpu
     if quoted is None or quoted.usd is None:
         return None
@@ -247,7 +247,7 @@ def _span(sides: Sides, choice: ServingChoice) -> UsdRange | None:
 
 
 def _turns(sides: Sides, machine: Decimal) -> Iterator[str]:
-    """The volume that turns it round, with its range."""
+    """The volume that changes the answer, with its range."""
     turn, hosted = sides.turn, sides.hosted_usd
     if turn is None or turn.requests is None or hosted is None:
         return
@@ -262,7 +262,7 @@ def _turns(sides: Sides, machine: Decimal) -> Iterator[str]:
 
 
 def _lacks(sides: Sides) -> str:
-    """Why Bedrock has no month."""
+    """Why Bedrock has no monthly cost."""
     return "has these weights at no known price" if sides.unpriced else "does not have these weights"
 
 
