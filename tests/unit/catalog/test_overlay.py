@@ -137,7 +137,11 @@ HEADER = ",".join(tables.ON_DEMAND.columns) + "\n"
         (HEADER + "p5.48xlarge,us-east-1,,49.5,yesterday,listed,s,\n", 2, "as_of is yesterday,"),
         (HEADER + "p5.48xlarge,us-east-1,,49.5,20261119,listed,s,\n", 2, "as_of is 20261119,"),
         (HEADER + "p5.48xlarge,us-east-1,,49.5,,listed,s,\n", 2, "as_of is empty,"),
-        (HEADER + "p5.48xlarge,us-east-1,,0.01,2099-01-01,listed,s,\n", 2, "as_of is 2099-01-01, which is to come"),
+        (
+            HEADER + "p5.48xlarge,us-east-1,,0.01,2099-01-01,listed,s,\n",
+            2,
+            "as_of is 2099-01-01, which is in the future",
+        ),
         (HEADER + "p5.48xlarge,us-east-1,,1e-99,2026-11-19,listed,s,\n", 2, "price is 1e-99,"),
         (HEADER + f"p5.48xlarge,us-east-1,,{'9' * 400},2026-11-19,listed,s,\n", 2, "expected a decimal number"),
         (HEADER + "p5.48xlarge,us-east-1,,49.5,2026-11-19,certain,s,\n", 2, "basis is certain,"),

@@ -40,7 +40,7 @@ def test_the_schemas_in_the_docs_are_in_step(golden, name):
 
 def test_objects_are_described_by_the_docstrings_of_their_classes():
     stack = schema_of("cost")["properties"]["stacks"]["items"]
-    assert stack["description"].startswith("One stack of Slipway's: dollars an hour at this moment")
+    assert stack["description"].startswith("One Slipway stack: its current dollars an hour")
     assert '"description": ""' not in json.dumps(schema_of("quote"))
 
 

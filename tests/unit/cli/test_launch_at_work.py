@@ -50,9 +50,7 @@ def test_status_says_what_the_launch_has_brought(folder, slipway):
     assert (code, document["status"], document["step"], document["saved_step"]) == (0, "running", 40, 40)
     assert (document["meter"]["step"], document["meter"]["steps"], len(document["attempts"])) == (40, 900, 1)
     status_text = " ".join(slipway("status", "tiny")[1].split())
-    assert (
-        f"launch --sandbox is running on this computer (process {os.getpid()}), in a sandbox of its own" in status_text
-    )
+    assert f"launch --sandbox is running on this computer (process {os.getpid()}), in its own sandbox" in status_text
     assert "step 40 of 900 (4%)" in status_text
     assert "over" not in status_text
 

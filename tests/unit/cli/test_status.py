@@ -121,7 +121,7 @@ def test_without_credentials_they_are_those_that_the_folder_names(deployed, slip
     status = json.loads(out)
     assert (status["stacks"], status["stack_states"]) == (["slipway-tiny-gpt-network"], None)
     _, out, _ = slipway("status", "tiny-gpt")
-    assert "CloudFormation could not be asked" in " ".join(out.split())
+    assert "their state could not be read" in " ".join(out.split())
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": "other/1"}', '{"schema": "slipway.submission/1"}'])

@@ -238,7 +238,7 @@ class TestCommands:
         assert done.exit_code == 0, done.output
         assert "measured:" in done.stdout
         assert "no quote in this folder" in done.stdout
-        assert "2 at once:" in done.stderr
+        assert "2 concurrent:" in done.stderr
 
     def test_a_queue_is_not_loaded(self, run, runtime):
         runtime.mode = "asynchronous"

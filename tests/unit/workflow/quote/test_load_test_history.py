@@ -273,4 +273,4 @@ class TestCommands:
 
     def test_the_table_says_why_it_is_not_used(self, keep, run):
         keep(measured(at_once=64))
-        assert "is not used: it had 32 requests at once" in " ".join(run("plan").split())
+        assert "is not used: it had 32 concurrent requests" in " ".join(run("plan").split())

@@ -70,7 +70,11 @@ def test_equal_prices_make_equal_files_that_sha256sum_checks(snapshot):
 @pytest.mark.parametrize(
     "rows,text,message",
     [
-        ([row("55", (NOW.date() + timedelta(days=30)).isoformat())], None, "line 2: as_of is .* which is to come"),
+        (
+            [row("55", (NOW.date() + timedelta(days=30)).isoformat())],
+            None,
+            "line 2: as_of is .* which is in the future",
+        ),
         ([], "no,columns\n", r"prices/on_demand.csv, line 1: columns are no,columns"),
         ([], ",".join(tables.ON_DEMAND.columns) + "\n" + ",".join(row("-1")) + "\n", "price is -1, expected"),
     ],
