@@ -34,10 +34,10 @@ _SHARED = "it was removed, except files that a newer checkpoint shares"
 
 
 def place_of(folder: RunFolder) -> tuple[str, str]:
-    """Where a run's checkpoints are, and the region.
+    """The place of a run's checkpoints, and its region.
 
     Raises:
-        ImpossibleError: the run keeps none.
+        ImpossibleError: the run stores no checkpoints.
     """
     region = str(folder.read_json("quote.json")["region"])
     submission = recorded(folder)
@@ -201,11 +201,12 @@ def chosen(checkpoints: tuple[Checkpoint, ...], step: int | None) -> Checkpoint:
 
 
 def superseded(checkpoints: tuple[Checkpoint, ...], keys: Iterable[str], keep: int) -> tuple[str, ...]:
-    """The keys that nobody needs who restores one of the newest `keep` whole checkpoints.
+    """The keys that no restore of the newest `keep` complete checkpoints needs.
 
-    As the agent's retention has it (launcher/agent/checkpoint/retention.py): never the newest whole checkpoint or an
-    object that a kept one points to, and nothing of a step above it, which may be on its way. Steps of different
-    layouts are not compared: of each layout the newest stay. `keep` (>= 1) checkpoints stay of each layout.
+    The rule is that of the agent's retention (launcher/agent/checkpoint/retention.py): never the newest complete
+    checkpoint, an object that a retained checkpoint references, or a later step, whose upload may be running. Layouts
+    are
+    counted separately: of each layout, `keep` (>= 1) checkpoints are retained.
     """
     by_kind: dict[tuple[str | None, ...], list[Checkpoint]] = {}
     for checkpoint in checkpoints:

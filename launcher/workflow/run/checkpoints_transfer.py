@@ -20,16 +20,16 @@ from launcher.workflow.run.checkpoints import step_of_folder_key, superseded
 WORKERS = 8
 CLAIM = "claim.json"
 STALE = timedelta(seconds=180)
-"""An agent that lives renews its claim every minute; after three it counts as gone (agent/checkpoint/claim.py)."""
+"""A running agent renews its claim every minute; after three minutes it counts as dead (agent/checkpoint/claim.py)."""
 
 Advance = Callable[[int], None]
-"""Told of every piece: its bytes."""
+"""Called with the size of every chunk, bytes."""
 
 
 def damaged(store: Objects, checkpoint: Checkpoint, advance: Advance) -> tuple[str, ...]:
-    """Read a whole checkpoint; what is wrong with it, a line a file.
+    """Read a complete checkpoint; one line for each damaged file.
 
-    Files of the agent are held to their SHA-256. PyTorch keeps no hashes: its files are read to their end.
+    Files of the agent are compared with their SHA-256. PyTorch stores no hashes: its files are read to their end.
     """
     if not checkpoint.whole:
         return (str(checkpoint.reason),)
@@ -59,14 +59,13 @@ def damaged(store: Objects, checkpoint: Checkpoint, advance: Advance) -> tuple[s
 
 
 def restore(store: Objects, checkpoint: Checkpoint, target: Path, advance: Advance, *, node: int = 0) -> Path:
-    """Bring a checkpoint to this machine, below `target` under its own name, whole or not at all.
+    """Download a checkpoint to a folder of its name below `target`, completely or not at all.
 
-    One without a folder of its own, of files that lay in the checkpoint folder itself, gets `step-N` (or `epoch-N`).
-    `node`: whose file it is, where several nodes stored a file of one name.
-
+    A checkpoint without its own folder, of files directly in the checkpoint folder, gets `step-N` (or `epoch-N`).
+    `node`: which node's file to take, if several nodes stored a file of the same name.
 
     Raises:
-        ImpossibleError: it exists already, cannot be written, or is not what its manifest says.
+        ImpossibleError: the folder exists, cannot be written, or the checkpoint differs from its manifest.
     """
     place = target / (f"{checkpoint.unit}-{checkpoint.step}" if checkpoint.folder == HERE else checkpoint.folder)
     if os.path.lexists(place):
@@ -78,10 +77,10 @@ def restore(store: Objects, checkpoint: Checkpoint, target: Path, advance: Advan
 
 
 def fetch(store: Objects, files: Iterable[StoredFile], place: Path, advance: Advance) -> str | None:
-    """Bring files into a folder that is not there yet, whole or not at all.
+    """Download files into a new folder, completely or not at all.
 
     Returns:
-        What is wrong with one of them in the store, None if nothing is; then there is no folder.
+        The first problem of a stored file, and then no folder is left; None if all files are intact.
     """
     report = _one_at_a_time(advance)
 
@@ -130,11 +129,11 @@ def prunable(store: Objects, checkpoints: tuple[Checkpoint, ...], keep: int) -> 
 
 
 def prune(store: Objects, keys: Iterable[str], now: datetime, advance: Advance) -> None:
-    """Delete objects that nobody needs; what marks a checkpoint as whole goes first, so that no half of one shows.
+    """Delete unneeded objects; the marker of a complete checkpoint first, so that no incomplete one looks complete.
 
     Raises:
-        ImpossibleError: a job is writing there; its agent prunes by itself.
-        AwsError: the store refuses.
+        ImpossibleError: a job is writing there; its agent prunes the checkpoints itself.
+        AwsError: S3 refused.
     """
     ordered = sorted(keys)
     run = writer(store, now)
@@ -174,7 +173,7 @@ def writer(store: Objects, now: datetime) -> str | None:
 
 
 def files_for(checkpoint: Checkpoint, node: int) -> tuple[StoredFile, ...]:
-    """What a node restores: the files of all; where several nodes hold a path, its own, else the lowest's."""
+    """The files that a node restores; of a path that several nodes stored, the node's own, else the lowest node's."""
     best: dict[str, StoredFile] = {}
     for file in sorted(checkpoint.files, key=lambda file: (file.part != node, file.part)):
         best.setdefault(file.path, file)
@@ -192,10 +191,10 @@ def _apart(files: Iterable[StoredFile]) -> tuple[list[StoredFile], list[list[Sto
 
 
 def _take_apart(store: Objects, files: list[StoredFile], target: Path | None, report: Advance) -> str | None:
-    """Read a pack and hold its files to their manifest; write them below `target` unless that is None.
+    """Read a pack, compare its files with their manifest, and write them below `target` unless that is None.
 
     Returns:
-        What is wrong with one of them, None if nothing is.
+        The first problem, None without one.
     """
     content = bytearray()
     store.blocks(files[0].key, content.extend)

@@ -26,17 +26,18 @@ from launcher.workflow.deploy.steps import Deployed, DeployTarget
 
 UNREACHED = "is its API private? launch from its network, or set target.context to the context of a tunnel"
 LOCAL = "local"
-"""The `target.ssh_host` that stands for this machine."""
+"""The `target.ssh_host` that means this computer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterHandle:
-    """A cluster that is there: the way to its head node, what its files refer to, and what was deployed of it.
+    """A deployed or existing cluster: its head node, the outputs that files refer to, and the stacks of a deployment.
 
-    `cluster` is its name, None where Slipway did not deploy it; `deployed` is None
-    for one behind a head node that the plan names. `unreached` says how an API is reached that is private,
-    `own` that Slipway deployed it, and `operator` and `account` what runs a job there and whose rights its pods have,
-    where somebody has looked.
+    `cluster` is its name, None if Slipway did not deploy it; `deployed` is None for a cluster behind a head node that
+    the
+    plan names. `unreached` explains how to reach a private API, `own` says whether Slipway deployed the cluster.
+    `operator`
+    and `account` are the operator that runs jobs and the service account of its pods, if they were inspected.
     """
 
     head_node: HeadNode
@@ -50,10 +51,10 @@ class ClusterHandle:
 
 
 def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, target: DeployTarget) -> ClusterHandle:
-    """The cluster of a plan, deployed where need be. In a sandbox no head node outside of it is reached.
+    """The cluster of a plan, deployed if needed. A sandbox never connects to a head node outside.
 
     Raises:
-        SlipwayError: it cannot be deployed, is not there, or is not what the plan was priced with.
+        SlipwayError: deployment failed, or the cluster does not exist or differs from the priced plan.
     """
     plan = quoted.plan
     session = Session(environment=target.context.environment, region=plan.place.region)
@@ -120,9 +121,9 @@ def _mark(target: DeployTarget) -> str | None:
 
 
 def handle_over_ssh(plan: Plan, session: Session) -> ClusterHandle:
-    """A Slurm that exists behind a head node, in AWS or elsewhere; nothing is deployed.
+    """An existing Slurm behind a head node, in AWS or elsewhere; nothing is deployed.
 
-    Where the plan also names a cluster that slipway deployed, the job uses its store.
+    If the plan also names a cluster that Slipway deployed, the job uses that cluster's store.
 
     Raises:
         ImpossibleError: the plan does not say where its jobs write.
@@ -139,7 +140,7 @@ def handle_over_ssh(plan: Plan, session: Session) -> ClusterHandle:
 
 
 def _outputs(plan: Plan, session: Session) -> Mapping[str, str] | None:
-    """The outputs of a named cluster's training stack; None where there is none, or no account that can be asked."""
+    """The outputs of a named cluster's training stack; None without a stack or without an account."""
     if plan.request.target.cluster is None:
         return None
     try:

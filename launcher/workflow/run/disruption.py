@@ -51,13 +51,13 @@ class Undisturbed:
         """The clock starts, for a job that stores nothing."""
 
     def first_checkpoint(self) -> None:
-        """The clock starts anew."""
+        """Restart the clock."""
 
     def check(self, follower: Follower) -> None:
-        """Do what is due; called at every look."""
+        """Do what is due; called at every poll."""
 
     def finish(self) -> str:
-        """Drop what is not due any more; why what was asked for was not played, empty where it was."""
+        """Cancel what is still due; return why the disruption did not happen, empty if it did."""
         return ""
 
 
@@ -71,10 +71,10 @@ def disruption_for(
     after_s: float | None,
     notify: Notify,
 ) -> Undisturbed:
-    """What is done to a job: its first node is lost once, `after_s` seconds after the first whole checkpoint.
+    """The disruption of a job: its first node is lost once, `after_s` seconds after the first complete checkpoint.
 
-    Where none has come, it is lost `WITHOUT_CHECKPOINT_S` seconds later than that after its command began. `after_s` is
-    None for never; `sandbox` is None outside a sandbox.
+    Without a checkpoint, the node is lost `after_s` plus `WITHOUT_CHECKPOINT_S` seconds after the command began.
+    `after_s` None means never; `sandbox` is None outside a sandbox.
     """
     if sandbox is None or cluster is None or after_s is None:
         return Undisturbed()
@@ -166,7 +166,7 @@ class _Interruption(_Disruption):
 
 @dataclass(slots=True, kw_only=True)
 class _NodeFailure(_Disruption):
-    """A machine of HyperPod fails, and its recovery brings another. Nobody is told before."""
+    """A HyperPod node fails without notice, and automatic recovery replaces it."""
 
     def check(self, follower: Follower) -> None:
         if self.is_due():
@@ -197,7 +197,7 @@ class _NodeFailure(_Disruption):
 
 @dataclass(slots=True, kw_only=True)
 class _JobInterruption(_Disruption):
-    """Managed spot takes the machines of a training job back, without notice, and starts the job again on others."""
+    """Managed spot reclaims the instances of a training job without notice, and restarts the job on other instances."""
 
     def check(self, follower: Follower) -> None:
         del follower

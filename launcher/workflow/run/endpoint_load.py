@@ -28,9 +28,9 @@ from launcher.workflow.quote.load_test_history import LOAD_FILE
 
 MEDIAN, TAIL = 0.5, 0.95
 USUAL_TOKENS = (256, 250)
-"""Tokens in and out where no plan in the folder says how many."""
+"""Input and output tokens if no plan in the folder gives them."""
 USUAL_AT_ONCE, MOST_AT_ONCE = 16, 512
-"""Requests at once where no plan says how many fill an endpoint, and the most that one computer sends in threads."""
+"""Concurrent requests if no plan says how many fill an endpoint, and the most that one computer sends in threads."""
 TRIES, CLOSE = 4, 0.02
 """How often the length of the prompt is mended, and the share of it that is close enough."""
 TEXT = (
@@ -45,10 +45,10 @@ WORDS = TEXT.split(" ")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """What a load test sends: tokens in and out of a request, and how many at once fill the endpoint.
+    """The requests of a load test: input and output tokens, and how many concurrent requests fill the endpoint.
 
-    `setting` is what the endpoint was deployed as, None where no run in the folder tells it; `full` is what one
-    instance takes at once then.
+    `setting` is the deployed configuration, None if no run in the folder has it; `full` is the number of concurrent
+    requests that fill one instance with it.
     """
 
     input_tokens: int
@@ -57,7 +57,7 @@ class LoadPlan:
     full: int | None
 
     def at_once(self, instances: int) -> int:
-        """Requests at once at the end of the ramp, where nobody says otherwise."""
+        """The default of concurrent requests at the end of the ramp."""
         return USUAL_AT_ONCE if self.full is None else min(MOST_AT_ONCE, max(1, self.full * max(1, instances)))
 
 
@@ -153,7 +153,7 @@ def loader(endpoint: ServedEndpoint, session: Session, load_plan: LoadPlan, *, t
 
 
 def ramp(most: int) -> tuple[int, ...]:
-    """Requests at once, doubled up to the most.
+    """Concurrent requests, doubled up to the maximum.
 
     >>> ramp(12), ramp(1)
     ((1, 2, 4, 8, 12), (1,))
@@ -220,12 +220,12 @@ def load(
     now: datetime,
     on_step: Callable[[LoadStep], None],
 ) -> LoadTest:
-    """A ramp of requests at once, beside the quote of the newest run, and kept in its folder for later quotes.
+    """Run a ramp of concurrent requests, compare it with the newest quote, and store it for later quotes.
 
-    `most`: requests at once at the end; None: as many as fill the endpoint. `seconds` is the length of a step.
+    `most`: concurrent requests at the end; None: as many as fill the endpoint. `seconds` is the length of a step.
 
     Raises:
-        DeploymentFailedError: the endpoint is not as deployed, or a step had no answer at all.
+        DeploymentFailedError: the endpoint differs from its deployment, or all requests of a step failed.
     """
     state = state_of(endpoint, session)
     steps = []

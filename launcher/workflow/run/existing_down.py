@@ -1,4 +1,4 @@
-"""What `down` does on an existing cluster: it removes what the plan's jobs created, and the cluster stays."""
+"""`down` on an existing cluster: it removes what the plan's jobs created, and keeps the cluster."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -36,7 +36,7 @@ _OVER = {"Complete": "completed", "Succeeded": "completed", "Completed": "comple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobThere:
-    """A job on a cluster: the kind of its object, where it is, and whether it goes on."""
+    """A job on a cluster: the kind of its object, its place, and whether it is running."""
 
     kind: str
     submitted: Submitted
@@ -45,7 +45,7 @@ class JobThere:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsThere:
-    """What a plan has on a cluster that exists, before anything is done; `granted` says that its pods have a role."""
+    """The plan's objects on an existing cluster, before removal; `granted` says whether its pods have a role."""
 
     plan: Plan
     existing: ExistingCluster
@@ -55,13 +55,12 @@ class JobsThere:
 
 
 def joined_plan(text: str, root: Path, catalog: Catalog) -> Plan | None:
-    """The plan whose jobs go to a Kubernetes cluster that exists, by its file or its name; None for any other.
+    """The plan whose jobs run on an existing Kubernetes cluster, by its file or name; None for any other plan.
 
-    Of a name, and of a file that leaves something open, the newest run folder has everything pinned.
-
+    A name, or a file with open choices, is resolved by the newest run folder, whose plan is pinned.
 
     Raises:
-        ImpossibleError: nothing says where the job went.
+        ImpossibleError: no record says where the job ran.
     """
     request = plan_file.load(Path(text)) if plan_file.is_path(text) else None
     if request is not None and request.target.cluster is None:
@@ -86,10 +85,10 @@ def _last(name: str, root: Path) -> PlanRequest | None:
 
 
 def survey_jobs(plan: Plan, environment: Mapping[str, str]) -> JobsThere:
-    """Look at what a plan has on the cluster that it names.
+    """List the plan's objects on the cluster that it names.
 
     Raises:
-        SlipwayError: the cluster is not there, or cannot be asked.
+        SlipwayError: the cluster does not exist or does not answer.
     """
     session = Session(environment=environment, region=plan.place.region)
     existing = kubernetes_cluster.find(plan, session)
@@ -160,11 +159,11 @@ def remove_jobs(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Removal:
-    """Remove what a survey has found, and wait until nothing of it is left.
+    """Remove the surveyed objects, and wait until they are gone.
 
     Raises:
         SchedulerError: the cluster does not answer, or refuses.
-        DeploymentFailedError: something holds a job back; the same command looks again.
+        DeploymentFailedError: a job is not deleted in time; running the same command checks again.
     """
     with closing(connection_to(cluster_jobs.existing.head_node, environment)) as connection:
         for job in cluster_jobs.jobs:

@@ -28,7 +28,7 @@ STATUS_OF_ENDING = {
 
 
 class JobWatch(Protocol):
-    """What a scheduler says of one job."""
+    """The scheduler's state of one job."""
 
     def ended(self) -> bool:
         """Whether the job has left the queue for good."""
@@ -37,7 +37,7 @@ class JobWatch(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """One moment of a job, as a person follows it; `steps` is how many there will be, where the trainer says so."""
+    """The state of a job at one moment; `steps` is the planned number of steps, if the trainer reports it."""
 
     attempt: int
     step: int | None
@@ -49,10 +49,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listeners:
-    """Who is told what while a job is followed.
+    """Callbacks of a followed job.
 
-    `event` gets each of the agent's events, `progress` the job's state every few seconds, `first_checkpoint` a call
-    when the first whole checkpoint is in the store, `command_started` one at every start of the job's command.
+    `event` receives each event of the agent, `progress` the job's state every few seconds, `first_checkpoint` is called
+    when the first complete checkpoint is stored, `command_started` at every start of the job's command.
     """
 
     event: Callable[[dict[str, Any]], None]
@@ -63,7 +63,7 @@ class Listeners:
 
 @dataclass(slots=True)
 class Follower:
-    """Reads what a job writes, as it writes it."""
+    """Reads the files of a running job as they grow."""
 
     job: Path
     folder: RunFolder
@@ -98,7 +98,7 @@ class Follower:
         return STATUS_OF_ENDING.get(self.ending or "failed", RunStatus.FAILED)
 
     def look(self) -> None:
-        """Take in what is new."""
+        """Read the new content."""
         self._logs()
         self._metrics()
         events = read_events(self.job / "events.jsonl")

@@ -89,11 +89,11 @@ _TROUBLES = (
     "watching-failed",
     *TROUBLES,
 )
-"""What goes wrong while the job goes on."""
+"""Events that report trouble of a running job."""
 
 
 def event_words(event: dict[str, object]) -> str | None:
-    """One of the agent's events as a person follows it; None for one that only machines need."""
+    """An event of the agent in words for the user; None for events that only programs need."""
     kind, begin = str(event["event"]), f"attempt {event.get('attempt')}"
     if kind == "upload-retry":
         # An upload that failed. One that goes on failing is told ever more rarely: at the 1st, 2nd, 4th, 8th time
@@ -138,7 +138,7 @@ _WORDS: dict[str, Callable[[dict[str, object]], str]] = {
 
 
 def notify_of_event(event: dict[str, object], notify: Notify) -> None:
-    """Tell a person of an event, where it is one for a person."""
+    """Report an event to the user, if it has words."""
     words = event_words(event)
     if words is not None:
         notify(words)
@@ -146,14 +146,16 @@ def notify_of_event(event: dict[str, object], notify: Notify) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchOptions(DeployOptions):
-    """Where and how a launch goes.
+    """Where and how to launch.
 
-    `give_up` is asked, when the job has waited for machines as long as the plan says, whether to take it back; `look_s`
-    replaces the time between two looks at it. `interrupt_after_s` is when the sandbox plays the loss of a node, counted
-    from the first whole checkpoint; None: never. `stop_when` decides at every look whether the job, by its run folder,
-    has done what it was for: then it is cancelled, and the launch ends as one that was cancelled. `meter` gets the
-    job's meter every half minute. `fresh` begins anew; `second` is asked before a job goes beside one of its plan, and
-    raises where somebody says no.
+    `give_up` decides whether to cancel a job that has waited for nodes as long as the plan allows. `look_s` replaces
+    the
+    time between two polls. `interrupt_after_s` is when the sandbox simulates the loss of a node, counted from the first
+    complete checkpoint; None: never. `stop_when` decides at every poll, from the run folder, whether the job has served
+    its purpose: then Slipway cancels it, and the launch ends as cancelled. `meter` receives the job's meter every half
+    minute. `fresh` starts without earlier checkpoints. `second` is called before a job is submitted while another job
+    of
+    its plan runs, and raises if the user declines.
     """
 
     progress: Callable[[Progress], None]
@@ -201,9 +203,9 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
     """Launch a quoted plan and follow its job to the end.
 
     Raises:
-        NoCapacityError: no machines came, and the job was taken back.
-        SlipwayError: a step failed; the run folder holds what was done until then.
-        KeyboardInterrupt: the user stopped following; the job goes on, but for one in a sandbox of the launch's own.
+        NoCapacityError: no instances became available, and the job was cancelled.
+        SlipwayError: a step failed; the run folder has everything until then.
+        KeyboardInterrupt: the user stopped following; the job continues, except in the launch's own sandbox.
     """
     plan = quoted.plan
     if plan.request.workload.train is None:
@@ -247,10 +249,10 @@ def _refuse_an_unproven_run(story: LaunchLog, report: Report, options: LaunchOpt
 
 
 def show_launch(priced: Priced, rank: int, quoted: Quote, options: LaunchOptions) -> None:
-    """A dry run: the run folder's files, what a launch would change in the account, and where the job would go.
+    """A dry run: list the run folder's files, the changes in the account, and the place of the job.
 
     Raises:
-        ImpossibleError: the launch would be refused.
+        ImpossibleError: a launch would be refused.
     """
     plan = quoted.plan
     if options.fresh:
@@ -302,7 +304,7 @@ def _launch(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions)
 
 
 def _go(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions, stack: ExitStack) -> None:
-    """Every step of a launch; the story takes note of how far it came."""
+    """Run every step of a launch; `story` records the progress."""
     quoted, folder = story.quoted, story.folder
     key = fresh_key(quoted.plan.name, folder)
     # In a sandbox nothing is spent, and nobody is told of it.
@@ -338,7 +340,7 @@ def _go(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions, sta
 
 
 def _probing(target: DeployTarget, plan: Plan, options: LaunchOptions) -> DeployTarget:
-    """The target, with the API of pods asked from here before the machines of a new cluster are started."""
+    """The target, with a check that this computer reaches the Kubernetes API before a new cluster's nodes start."""
     if not (target_of(plan.place.target).pods and deploys(plan)):
         return target
     context = target.context
@@ -404,7 +406,7 @@ def _keep_logs(sandbox: Sandbox, folder: RunFolder) -> None:
 
 
 def waits_s(plan: Plan) -> float:
-    """How long a job may wait for machines: what the plan says, and the time in which its service tries new ones."""
+    """How long a job may wait for nodes, seconds: the plan's limit plus the time in which the service retries."""
     guard, minutes = target_of(plan.place.target).guard, plan.request.purchase.wait_for_capacity_minutes
     trial_h = max(guard.trial_hours) if guard is not None and deploys(plan) else 0.0
     return minutes * 60 + trial_h * 3600

@@ -26,7 +26,7 @@ from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
 from launcher.workflow.history.attempts import attempts, interrupted, points_of, read_events
 
 KEPT_S = 300.0
-"""A price is asked for again after that; EC2's history has a new one every few hours."""
+"""Seconds until the spot price is read again; EC2's history changes every few hours."""
 _PLACE: dict[str, Any] = {
     "target": (str, None),
     "instance_type": (str, None),
@@ -41,7 +41,7 @@ _kept: dict[tuple[str, ...], tuple[float, SpotNow]] = {}
 def spot_now(folder: RunFolder, environment: Mapping[str, str]) -> SpotNow | None:
     """The price of all nodes an hour; None for a run that is not on spot, or whose spot has no published price.
 
-    Whatever AWS answers is a word of it, and no failure.
+    A failed AWS call becomes a note, not an error.
 
     Raises:
         UnreadableInputError: the run's quote is damaged.
@@ -67,7 +67,7 @@ def spot_now(folder: RunFolder, environment: Mapping[str, str]) -> SpotNow | Non
 
 
 def _current_spot_price(name: str, zone: str | None, nodes: int, session: Session) -> SpotNow:
-    """What EC2 says; of an open zone the dearest, since where the machines are is not known here."""
+    """The current price of EC2; in an open zone the highest, since the zone of the instances is unknown here."""
     now = datetime.now(UTC)
     try:
         rates = spot_history.spot(session, [name], now).rates
@@ -96,7 +96,7 @@ _QUOTE: dict[str, Any] = {
 
 @dataclass(slots=True, kw_only=True)
 class MeterReader:
-    """Reads the meter of a run every half minute, and tells it; `environment` is that of the AWS it runs in."""
+    """Reads the meter of a run every half minute, and reports it; `environment` is that of the run's AWS calls."""
 
     folder: RunFolder
     on_reading: Callable[[Meter], None]
@@ -104,7 +104,7 @@ class MeterReader:
     read_at: float = field(default_factory=time.monotonic)
 
     def check(self) -> None:
-        """Tell the meter when it is due; called at every look."""
+        """Report the meter when it is due; called at every poll."""
         if time.monotonic() - self.read_at < EVERY_S:
             return
         self.read_at = time.monotonic()
@@ -152,7 +152,7 @@ def _simulated(folder: RunFolder) -> bool:
 
 
 def terms(folder: RunFolder) -> Terms:
-    """What the run was quoted at.
+    """The quoted terms of a run.
 
     Raises:
         UnreadableInputError: the run's quote is damaged.
@@ -177,7 +177,7 @@ def terms(folder: RunFolder) -> Terms:
 
 
 def quoted_figures(folder: RunFolder) -> dict[str, float]:
-    """What the agent of a run's job gets of its quote (launcher/agent/forecast.py); unknown values are left out.
+    """The figures of the quote that the agent gets (launcher/agent/forecast.py); unknown values are left out.
 
     Raises:
         UnreadableInputError: the run's quote is damaged.
@@ -203,7 +203,7 @@ def _budget(folder: RunFolder) -> Decimal | None:
 
 
 def last_points(path: Path) -> tuple[Sequence[Point], int | None]:
-    """The trainer's last lines of its newest attempt, and how many steps there will be, where it says so."""
+    """The last metrics of the newest attempt, and the planned number of steps, if the trainer reports it."""
     lines = _tail(path)
     counts = [int(figures["steps"]) for line in lines if "steps" in (figures := figures_in(line)[0])]
     stretches = list(points_of(lines))
@@ -222,7 +222,7 @@ def _tail(path: Path) -> Sequence[bytes]:
 
 
 def hours_at(ran: Sequence[Attempt], now: datetime) -> float:
-    """Wall hours of all attempts; the last one goes on where it has no end."""
+    """Wall hours of all attempts; the last one lasts until now if it has no end."""
     last = ran[-1]
     running = 0.0 if last.ended_at is not None else max(0.0, (now - last.started_at).total_seconds() / 3600)
     return sum(attempt.hours for attempt in ran) + running

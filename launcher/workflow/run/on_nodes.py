@@ -30,10 +30,10 @@ def nodes_of(name: str, folder: RunFolder, environment: Mapping[str, str]) -> It
 
 
 def chosen(nodes: Nodes, node: str | None) -> str:
-    """A node by its number in the job, from 0, or by its name; the first where none is named.
+    """A node by its number in the job, from 0, or by its name; the first node by default.
 
     Raises:
-        ImpossibleError: the job has none of it.
+        ImpossibleError: the job has no such node.
     """
     names = nodes.names
     if node is None:

@@ -10,10 +10,10 @@ from launcher.workflow.run.checkpoints_transfer import Advance, fetch
 
 
 def stored_outputs(store: Objects, run: str | None) -> OutputManifest:
-    """What the newest run of a plan has stored, or a run by its id.
+    """The stored outputs of the newest run of a plan, or of a run by its id.
 
     Raises:
-        ImpossibleError: there are none, or they cannot be read.
+        ImpossibleError: no outputs exist, or they cannot be read.
     """
     stored = store.list_objects(below=f"{FOLDER}/")
     archives = {
@@ -35,10 +35,10 @@ def stored_outputs(store: Objects, run: str | None) -> OutputManifest:
 
 
 def fetch_outputs(store: Objects, outputs: OutputManifest, target: Path, advance: Advance) -> None:
-    """Bring them to this machine, each file held to its hash, all of them or none.
+    """Download the outputs, each file verified by its hash: all files or none.
 
     Raises:
-        ImpossibleError: the folder is there, cannot be written, or a file is damaged.
+        ImpossibleError: the folder exists or cannot be written, or a file is damaged.
     """
     if target.exists():
         raise ImpossibleError(f"{target} exists already", hint="name another folder with --to")

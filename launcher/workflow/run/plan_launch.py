@@ -28,10 +28,11 @@ from launcher.workflow.run.submission_watch import NoCapacityError
 
 
 def covered(place: Place, tried: Place) -> bool:
-    """Whether a place would find no machines where another found none.
+    """Whether a place cannot have instances because `tried` had none.
 
-    The same type, bought the same way, in the same zone (or in a region that was tried whole) comes no sooner, unless
-    fewer machines are wanted.
+    The same type and purchase option in the same zone (or in a region that was tried as a whole) has no instances
+    either,
+    unless fewer nodes are needed.
     """
     same = (place.target, place.instance_type, place.option, place.region) == (
         tried.target,
@@ -43,7 +44,7 @@ def covered(place: Place, tried: Place) -> bool:
 
 
 def next_rank(priced: Priced, tried: Sequence[Place], unfit: Container[Place] = ()) -> int | None:
-    """The rank of the best candidate that the gate allows and none of the tried places covers; None: there is none."""
+    """The rank of the best candidate that the gate allows and that no tried place covers; None without any."""
     for rank, candidate in enumerate(priced.candidates, start=1):
         place = candidate.place
         if candidate.refusals or candidate.usd is None or any(covered(place, known_place) for known_place in tried):
@@ -58,20 +59,22 @@ def _shares_cluster(plan: Plan, other: Plan) -> bool:
 
 
 def place_words(place: Place) -> str:
-    """A place as a person says it."""
+    """A place in words for the user."""
     where = place.az_id or place.region
     return f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}, in {where}"
 
 
 @dataclass(slots=True, kw_only=True)
 class Fallback:
-    """A launch that goes on to the next candidate as long as there is one.
+    """A launch that continues with the next candidate while there is one.
 
-    `candidates` prices the plan file anew with every zone; `requote` gives the quote of a digest on prices that may be
-    deployed on, or raises; `options_for` shows it and gives the options whose question is about it. `obstacle` says,
-    before a waiting job is taken back, why a candidate cannot be deployed to the stacks that are there: the network of
-    a cluster keeps its zone, and its service may keep the type of its nodes. `left` are the plans whose clusters were
-    created, got no instances, and still exist: the end of the launch lists them with their cost.
+    `candidates` prices the plan file again with every zone; `requote` returns the quote of a digest at prices that
+    allow
+    a deployment, or raises; `options_for` shows it and returns options that ask about it. `obstacle` says, before a
+    waiting job is cancelled, why a candidate cannot be deployed to the existing stacks: a cluster's network keeps its
+    zone, and its service may keep the instance type. `left` are plans whose clusters were created, got no instances,
+    and
+    still exist: the end of the launch lists them with their cost.
     """
 
     options: LaunchOptions
@@ -84,10 +87,10 @@ class Fallback:
     judged: dict[Place, str | None] = field(default_factory=dict)
 
     def launch(self, first: Picked) -> tuple[RunFolder, Report]:
-        """Launch a candidate, and after it the next ones.
+        """Launch a candidate, and then the next ones.
 
         Raises:
-            NoCapacityError: no candidate got machines.
+            NoCapacityError: no candidate got instances.
         """
         with report_earlier_runs(self.left, self.options.environment, first.priced.catalog, self.options.notify):
             return self._launch(first)
@@ -174,16 +177,15 @@ def launch_plan(
     options: LaunchOptions,
     person: Person,
 ) -> tuple[RunFolder, Report] | None:
-    """Launch a plan: in the sandbox on the prices that are there, in AWS on those of the moment.
+    """Launch a plan: in the sandbox at the known prices, on AWS at current prices.
 
-    The folder and the command of a job are looked at first. Where no machines come, the next candidate takes the place
-    of the first, quoted and approved anew; a saved plan is carried out as it is or not at all. Of a serving plan the
-    endpoint is deployed and asked. A saved plan is launched unchanged or not at all. `selection` is a rank or a digest;
-    None selects the best candidate. A dry run is only shown and returns None.
-
+    The job's folder and command are checked first. If no instances become available, the next candidate is quoted,
+    approved and launched instead. A saved plan is launched unchanged or not at all. For a serving plan, the endpoint is
+    deployed and tested with a request. `selection` is a rank or a digest; None selects the best candidate. A dry run
+    prints and returns None.
 
     Raises:
-        SlipwayError: it was refused, or a step failed.
+        SlipwayError: the launch was refused, or a step failed.
     """
     if options.interrupt_after_s is not None and not options.sandbox:
         raise UnreadableInputError("--interrupt-after works in the sandbox only", hint="add --sandbox")
@@ -229,7 +231,7 @@ def launch_plan(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LaunchSequence:
-    """What the steps of one launch have in common."""
+    """Values that all steps of one launch share."""
 
     path: Path
     clock: Callable[[], datetime]

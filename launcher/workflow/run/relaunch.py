@@ -28,17 +28,17 @@ from launcher.workflow.run.status import GOING_ON, run_state
 _BUCKET = "BucketName"
 """The output of a stack of checkpoints, which stays when its cluster goes."""
 _POINTER = f"{FRESH_FOLDER}/newest"
-"""Beside a plan's first checkpoints: the key of the newest launch that began anew."""
+"""Next to a plan's first checkpoints: the key of the newest launch with --fresh."""
 _OWNER = f"{FRESH_FOLDER}/owner"
-"""Beside them too: who launched the newest of the jobs that write them."""
+"""Next to it: who launched the newest job that writes these checkpoints."""
 _KEPT = (CheckpointMode.AGENT, CheckpointMode.DCP)
 
 
 def refuse_fresh(plan: Plan) -> None:
-    """Refuse to begin anew where Slipway keeps no checkpoints.
+    """Refuse --fresh if Slipway stores no checkpoints.
 
     Raises:
-        ImpossibleError: it does not.
+        ImpossibleError: Slipway stores none.
     """
     if plan.request.checkpoint.mode not in _KEPT:
         mode = plan.request.checkpoint.mode.value
@@ -49,12 +49,12 @@ def refuse_fresh(plan: Plan) -> None:
 
 
 def prefix_suffix(plan: Plan, first: Objects, key: str | None, notify: Notify) -> str:
-    """Where below a plan's first checkpoints this launch's go: "", or what begins with a slash.
+    """The suffix of this launch's checkpoint prefix: "", or a path that begins with a slash.
 
-    `key` is given for a launch that begins anew; later launches go on from it.
+    `key` is set for a launch with --fresh; later launches continue from its checkpoints.
 
     Raises:
-        AwsError: that it starts again cannot be written down.
+        AwsError: the record of the fresh start cannot be written.
     """
     if plan.request.checkpoint.mode not in _KEPT:
         return ""
@@ -90,7 +90,7 @@ def _newest(first: Objects) -> str:
 
 
 def _owner(plan: Plan, session: Session) -> str | None:
-    """The plan's tag `owner`, else the user behind the credentials; None where a shared role launches."""
+    """The plan's tag `owner`, else the user of the credentials; None for a shared role."""
     return owner_in(plan.request.tags) or identity.caller(session).person
 
 
@@ -101,9 +101,9 @@ def _signed(first: Objects) -> str | None:
 def reminding(
     target: DeployTarget, plan: Plan, now: datetime, folder: RunFolder, *, fresh: bool, second: Callable[[str], None]
 ) -> DeployTarget:
-    """The target, which tells before its question what the job will find in its store, and which job still runs.
+    """The target, with a report before its question: the checkpoints that the job will find, and a job that still runs.
 
-    `second` is asked, and raises where somebody says no, before a job is submitted beside one of the same plan.
+    `second` is called before a job is submitted while another job of the plan runs, and raises if the user declines.
     """
     if target.emulator is not None and target.emulator.record is None:
         return target
@@ -121,7 +121,7 @@ def reminding(
 
 
 def _running_job(name: str, folder: RunFolder, context: DeployContext) -> str | None:
-    """The plan's newest job from this folder, where it waits or runs still; an unknown one is told."""
+    """The plan's newest job from this folder, if it waits or runs; reports a job whose state is unknown."""
     before = next((run for run in earlier_runs(name, folder) if recorded(run) is not None), None)
     if before is None:
         return None
@@ -136,7 +136,7 @@ def _running_job(name: str, folder: RunFolder, context: DeployContext) -> str | 
 
 
 def earlier_run_lines(plan: Plan, context: DeployContext, now: datetime, *, fresh: bool = False) -> Iterator[str]:
-    """What is in the place of a plan's checkpoints, in lines; none where nothing is, or the trainer keeps its own."""
+    """Lines about existing checkpoints of a plan; none without checkpoints, or if the trainer stores its own."""
     if plan.request.checkpoint.mode not in _KEPT:
         return
     session = Session(environment=context.environment, region=plan.place.region)

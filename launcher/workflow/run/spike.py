@@ -50,9 +50,9 @@ from launcher.workflow.run.plan_launch import launch_plan
 def remove_clusters(
     runs: Iterable[RunFolder], begun: datetime, catalog: Catalog, environment: Mapping[str, str], notify: Notify
 ) -> tuple[str, ...]:
-    """Remove the clusters of a spike's runs; what is left all the same, with what it costs and how to remove it.
+    """Remove the clusters of a spike's runs; return lines about what is left, its cost, and how to remove it.
 
-    A cluster that was there before the spike began is left: somebody else's may have the same name.
+    A cluster that existed before the spike began is kept: it may be another user's cluster of the same name.
     """
     plans = [pinned_plan(plan_file.load(run.path / "plan.json"), catalog) for run in runs]
     clusters = {(plan.cluster_name, plan.place.region): plan for plan in plans if deploys(plan)}
@@ -81,7 +81,7 @@ def _removed(
 
 PLANS = Path(".slipway") / "spikes"
 LEAST_LINES = 10
-"""Lines of metrics: a fifth is warm-up, and what is left has to show its own spread."""
+"""Minimum lines of metrics: a fifth is warm-up, and the others must show their own spread."""
 LONGEST_NAME = 40
 MINUTES_PER_HOUR = 60
 PATIENCE = timedelta(minutes=5)
@@ -108,7 +108,7 @@ class SpikePlans:
     catalog: Catalog
 
     def types(self, now: datetime, price: PriceOptions) -> Sequence[str]:
-        """The types that the plan pins, or the cheapest GPU and the cheapest Trainium machine for it."""
+        """The types that the plan pins, or the cheapest GPU type and the cheapest Trainium type for it."""
         if self.request.target.instance_type is not None:
             return self.request.target.instance_type
         priced = price_job(self.path, self.request, self.catalog, now, price)
@@ -116,10 +116,10 @@ class SpikePlans:
         return [priced.candidates[rank - 1].place.instance_type for rank in ranks]
 
     def plan(self, instance_type: str, minutes: float) -> PlanRequest:
-        """The plan of one spike. Its checkpoints lie beside those of the job, which it neither reads nor replaces.
+        """The plan of one spike. Its checkpoints are next to the job's; the spike neither reads nor replaces those.
 
         Raises:
-            ImpossibleError: there is no such type, or the job fits no number of them.
+            ImpossibleError: the type does not exist, or the job fits on no number of its nodes.
         """
         facts, request = self.catalog.instance_types.get(instance_type), self.request
         if facts is None or facts.accelerator is None:
@@ -149,7 +149,7 @@ class SpikePlans:
         )
 
     def _nodes(self, instance_type: str) -> int:
-        """The smallest number of machines that the job fits; that of the plan where it says only hours."""
+        """The smallest number of nodes on which the job fits; the plan's number if the plan gives only hours."""
         if self.train.tokens_b is None:
             pinned = self.request.target.nodes
             return pinned.minimum if pinned is not None else 1
@@ -160,7 +160,7 @@ class SpikePlans:
         return count
 
     def beside(self, measurement: Measurement) -> Spiked:
-        """A measurement with what the fit alone estimates."""
+        """A measurement together with the estimate of the fit alone."""
         facts = load_training()
         bare = replace(self.train, throughput_tokens_per_s=None)
         estimator = Estimator(request=self.request, catalog=self.catalog, facts=facts)
@@ -179,14 +179,14 @@ def spike(
     options: LaunchOptions,
     person: Person,
 ) -> SpikeResult:
-    """Measure a plan's job on each of its machines, one after the other.
+    """Measure a plan's job on each of its instance types, one after the other.
 
     A dry run shows every spike and launches none.
 
     Raises:
         ImpossibleError: the plan has no job, or one without a model.
-        NothingMeasuredError: on none of them anything was measured.
-        SlipwayError: one was refused by the gate, or declined, before anything was measured.
+        NothingMeasuredError: no type gave a measurement.
+        SlipwayError: the gate refused a spike or the user declined it, before any measurement.
     """
     request, catalog = load_request(path, clock(), price)
     train = request.workload.train
@@ -304,7 +304,7 @@ def _written(plan: PlanRequest, root: Path) -> Path:
 
 
 def _folders(name: str, root: Path, begun: datetime) -> list[RunFolder]:
-    """The run folders of a spike that began at a moment or later, the newest first; none where it came to none."""
+    """The run folders of a spike that began at a moment or later, the newest first; none if no run began."""
     return [
         folder
         for plan, folder in run_folder.all_runs(root)

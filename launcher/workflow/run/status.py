@@ -56,7 +56,7 @@ def stack_states(folder: RunFolder, known: Iterable[str], environment: Mapping[s
     """The status of each stack of a run that exists.
 
     Returns:
-        Statuses by name; None where nobody could ask: no readable plan, no region, no credentials, no answer.
+        Statuses by name; None if they cannot be read: no readable plan, no region, no credentials, no answer.
     """
     try:
         request = plan_file.load(folder.path / "plan.json")
@@ -83,9 +83,9 @@ def _own(request: PlanRequest) -> list[str]:
 def run_state(
     name: str, folder: RunFolder, environment: Mapping[str, str], notify: Notify = lambda _: None
 ) -> RunState:
-    """Ask for a run; what it has written is brought into its folder on the way, and one that is over into the ledger.
+    """The state of a run. Copies what the run has written into its folder, and a finished run into the ledger.
 
-    Of the plan's runs that are over it is asked how long their nodes stayed.
+    For ended runs of the plan, it also reads how long their nodes stayed up.
     """
     submission = recorded(folder)
     if submission is None and goes_on(folder):
@@ -161,9 +161,9 @@ def report_at(name: str, folder: RunFolder, report: Report, now: datetime) -> Re
 
 
 def status_of(folder: RunFolder, report: Report | None) -> str:
-    """How a run that submitted nothing is doing by its folder.
+    """The status of a run without a submission, from its folder.
 
-    It is "killed" where the command that made the folder is gone and has not said how it ended.
+    The status is "killed" if the process that created the folder has ended without recording a result.
     """
     command = read_command(folder)
     state = command.state if command is not None else None
@@ -174,7 +174,7 @@ def status_of(folder: RunFolder, report: Report | None) -> str:
 
 
 def _with_stacks(state: RunState, folder: RunFolder, environment: Mapping[str, str]) -> RunState:
-    """A run that submitted nothing, with what CloudFormation says of its stacks, where somebody can ask it.
+    """The state of a run without a submission, with the status of its stacks if CloudFormation answers.
 
     The stacks of a sandbox that has ended are gone with it.
     """
@@ -198,7 +198,7 @@ def _deployed(folder: RunFolder, report: Report | None) -> tuple[str, ...]:
 
 
 def _state(name: str, folder: RunFolder, submission: Submission, facts: JobFacts | None) -> RunState:
-    """A run by what its scheduler says, the agent and the trainer wrote; its report is brought up to date."""
+    """The state of a run from its scheduler, agent and trainer; updates its report."""
     place = folder.path / JOB_FOLDER
     forgotten = "cancelled" if submission.cancelled else _OF_ENDING.get(ending(place) or "", UNKNOWN)
     status = _OF_STATE[facts.state] if facts is not None else forgotten
@@ -240,7 +240,7 @@ def _with_job(known: RunState, folder: RunFolder) -> RunState:
 
 
 def _last_metric(place: Path) -> dict[str, Any]:
-    """What the trainer reported last of each; the agent's own lines, one a checkpoint, have no step."""
+    """The trainer's last value of each metric; the agent's own lines, one per checkpoint, have no step."""
     metric: dict[str, Any] = {}
     path = place / METRICS
     for line in path.read_bytes().splitlines() if path.is_file() else ():
@@ -256,7 +256,7 @@ def _with_step(past_attempts: tuple[Attempt, ...], step: int | None) -> tuple[At
 
 
 def split_log(folder: RunFolder, name: str) -> None:
-    """Write what a job has printed into one log an attempt, from the copy of its output of that name."""
+    """Write a job's output into one log per attempt, from the copied log of that name."""
     path = folder.path / JOB_FOLDER / name
     if not path.is_file():
         return

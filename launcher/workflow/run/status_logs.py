@@ -20,7 +20,7 @@ LOOK_S = 1.0
 
 
 def refresh_logs(name: str, folder: RunFolder, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
-    """Bring a run's logs up to date, where its job went to a cluster that can be asked."""
+    """Update a run's logs, if its job's cluster can be reached."""
     submission = recorded(folder)
     if submission is None:
         return
@@ -40,10 +40,10 @@ def follow_logs(
     sleep: Callable[[float], None] = time.sleep,
     on_meter: Callable[[Meter], None] = lambda _: None,
 ) -> None:
-    """Pass on what a run's job prints until it has left the queue for good.
+    """Print the output of a run's job until the job has left the queue for good.
 
-    Of a launch that is running on this computer what it brings into the folder is passed on, until it has a job that
-    can be asked for, or is over.
+    A launch that is running on this computer copies output into the folder; print that until the job can be followed on
+    its cluster, or the launch has ended.
 
     Raises:
         ImpossibleError: the run has no job on a cluster.

@@ -8,15 +8,15 @@ from launcher.submit.jobs import JobSource
 
 
 def fresh_key(name: str, folder: RunFolder) -> str:
-    """The key of a new submission: the plan's name, the run's time, and a token that another machine cannot have."""
+    """The key of a new submission: the plan's name, the run's time, and a token unique to this computer."""
     return f"{name}-{folder.path.name}-{secrets.token_hex(4)}".lower()
 
 
 def look_again(folder: RunFolder, source: JobSource) -> Submission | None:
-    """The submission of a run folder with its job, looked for where the launcher ended before the answer came.
+    """The submission of a run folder with its job; finds the job if the launcher ended before the answer arrived.
 
     Returns:
-        None where nothing was submitted from this folder, or it was never taken.
+        None if nothing was submitted from this folder, or the cluster never accepted it.
     """
     submission = recorded(folder)
     if submission is None or submission.job is not None:

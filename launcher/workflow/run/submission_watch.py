@@ -24,7 +24,7 @@ REQUEUE_S = 15.0
 """A job that Slurm is about to put back into its queue shows as failed for a moment: that it was interrupted, or lost
 its node, counts as a failure once it lasts."""
 PATIENCE_S = 3600.0
-"""How long a head node may stay silent before the job is no longer followed; the job itself goes on."""
+"""Seconds without an answer of the head node until Slipway stops following; the job continues."""
 RELEASE_AGAIN_S = 15.0
 """A requeued job starts "a second from now" by order: given at every look, that second would never come."""
 _NOT_CAPACITY = (
@@ -32,7 +32,7 @@ _NOT_CAPACITY = (
     *("image: ", "its image is ", "container ", "it ended ", "it was interrupted", "it is suspended", "quota: "),
     CHECKED,
 )
-"""What a job waits for that another place would not give it either (man squeue, job reason codes; of pods, the words of
+"""Reasons of waiting that no other place would solve (man squeue, job reason codes; for pods, the words of
 launcher/submit/kubernetes/words.py)."""
 
 
@@ -55,7 +55,7 @@ class GrowingCopy:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it; one that was begun anew takes the place of the old one if nothing went wrong."""
+        """Close it; a connection that was opened again replaces the old one if there was no error."""
         if self._stream is not None:
             self._stream.close()
         if self._anew is not None and problem is None:
@@ -89,7 +89,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 class NoCapacityError(DeploymentFailedError):
-    """No machines came in the time that the plan gives, and the job was taken back before it ran."""
+    """No instances became available within the plan's limit, and the job was cancelled before it ran."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,10 +114,10 @@ class Mirror:
 
 @dataclass(slots=True, kw_only=True)
 class RemoteWatch:
-    """Whether a job has left its cluster's queue for good; each look also brings its files here.
+    """Whether a job has left its cluster's queue for good; each poll also copies its files to this computer.
 
-    `waits_s` is how long the job may wait for machines before it has ever run; when that is over, `give_up` is asked
-    whether to take it back. None: it waits as long as it takes.
+    `waits_s` is how long the job may wait for nodes before its first start; then `give_up` decides whether to cancel
+    it. None: it waits without a limit.
     """
 
     mirror: Mirror
@@ -164,7 +164,7 @@ class RemoteWatch:
 
     @property
     def source(self) -> JobSource:
-        """Where it is asked."""
+        """The source that is polled."""
         return self.mirror.source
 
     @property
@@ -219,7 +219,7 @@ class RemoteWatch:
             self.source.release(self.job)
 
     def _has_run(self) -> bool:
-        """Whether the batch script has ever begun; machines that do not come put a job back into the queue as well."""
+        """Whether the batch script has ever started; missing instances also return a job to the queue."""
         return (self.mirror.folder / self.source.log_name(self.job)).is_file()
 
     def _wait_for_capacity(self, facts: JobFacts, now: float) -> None:
@@ -252,7 +252,7 @@ class RemoteWatch:
 
 
 def ending(folder: Path) -> str | None:
-    """How the agent says that the last attempt ended: one of `ENDINGS`; None: it has not."""
+    """How the last attempt ended, by the agent's events: one of `ENDINGS`; None while it has not."""
     last = None
     for event in read_events(folder / EVENTS):
         if event.get("event") == "attempt-started":

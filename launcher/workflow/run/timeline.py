@@ -51,7 +51,7 @@ def timeline(folder: RunFolder, attempts: Sequence[Attempt]) -> RunTimeline:
 
 
 def _figures(folder: RunFolder, starts: Sequence[float]) -> Iterator[tuple[float, Mapping[str, int | float]]]:
-    """What the trainer reported, by seconds since the first attempt; its own clock begins anew with each attempt."""
+    """The trainer's metrics by seconds since the first attempt; the trainer's clock restarts with each attempt."""
     path = folder.path / JOB_FOLDER / METRICS
     attempt, before = 0, 0.0
     for line in path.read_bytes().splitlines() if path.is_file() else ():
