@@ -16,15 +16,15 @@ NAMED = "SLIPWAY_HYPERPOD_CHART"
 
 
 def chart_cache(environment: Mapping[str, str]) -> Path:
-    """Where fetched files are kept; whose AWS is asked makes no difference."""
+    """The cache folder of fetched files, the same for every AWS account."""
     return own_folder(environment) / "hyperpod-chart"
 
 
 def chart_and_layer(environment: Mapping[str, str], notify: Notify) -> dict[str, bytes]:
-    """Both, by their names in an assembly; fetched where they are not there yet.
+    """The chart and the layer with helm, by their names in an assembly; fetched if they are not cached.
 
     Raises:
-        ImpossibleError: a file cannot be had or is not the one that is pinned, with the command that fetches all.
+        ImpossibleError: a file cannot be fetched or its digest differs; the error has the command that fetches all.
     """
     pins, named, cache = chart_pins(), environment.get(NAMED), chart_cache(environment)
     folder = cache if named is None else Path(named)
@@ -41,10 +41,10 @@ def chart_and_layer(environment: Mapping[str, str], notify: Notify) -> dict[str,
 
 
 def cached_files(environment: Mapping[str, str]) -> dict[str, bytes] | None:
-    """Both, where all files are there already; None where one would have to be fetched.
+    """The chart and the layer, if all files are cached; None if one must be fetched.
 
     Raises:
-        ImpossibleError: one is not the one that is pinned.
+        ImpossibleError: the digest of a file differs.
     """
     named = environment.get(NAMED)
     folder = chart_cache(environment) if named is None else Path(named)
@@ -54,7 +54,7 @@ def cached_files(environment: Mapping[str, str]) -> dict[str, bytes] | None:
 
 
 def fetch_command(pins: ChartPins, folder: Path) -> str:
-    """The command that fetches every file into a folder, on any machine, and the variable that names the folder."""
+    """The command that fetches every file into a folder, on any computer, and the variable that names the folder."""
     words = " ".join(f"-o {file.name} {file.url}" for file in pins.files)
     place = shlex.quote(str(folder))
     return f"curl -fL --create-dirs --output-dir {place} {words}; then {NAMED}={place} slipway ..."

@@ -101,7 +101,7 @@ def report_ended_sandbox(notify: Notify, *, ends: bool) -> Iterator[None]:
 
 
 def ends_with_it(options: DeployOptions, region: str) -> bool:
-    """Whether what is deployed goes with a sandbox of its own; False in AWS and in a sandbox that stays."""
+    """Whether the deployment ends with this command's own sandbox; False on AWS and in a sandbox that keeps running."""
     if not options.sandbox:
         return False
     sandbox = options.emulator or attached(options.environment, region)
@@ -144,7 +144,7 @@ def show_deployment(
 
 
 def deployed_head_node(options: DeployOptions, plan: Plan) -> str | None:
-    """The head node of the cluster that a plan is deployed to; None where there is none, or nobody can be asked."""
+    """The head node of the deployed cluster of a plan; None if no cluster exists or AWS cannot be called."""
     environment = account_shown(options, plan.place.region)
     if environment is None:
         return None
@@ -156,7 +156,7 @@ def deployed_head_node(options: DeployOptions, plan: Plan) -> str | None:
 
 
 def account_shown(options: DeployOptions, region: str) -> Mapping[str, str] | None:
-    """The environment in which a dry run asks what is there; None where that is a sandbox which is not there yet."""
+    """The environment in which a dry run reads existing resources; None for a sandbox that does not exist yet."""
     if not options.sandbox:
         return options.environment
     sandbox = options.emulator or attached(options.environment, region)
@@ -169,10 +169,10 @@ def deploys(plan: Plan) -> bool:
 
 
 def target_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: ExitStack) -> DeployTarget:
-    """What a deployment happens in; a sandbox of its own lasts as long as `stack`, an account is examined first.
+    """The target of a deployment; its own sandbox lasts as long as `stack`, an account is checked first.
 
     Raises:
-        ImpossibleError: the account lacks what the plan needs, with the command that mends each.
+        ImpossibleError: the account lacks something that the plan needs; the error has the command that fixes each.
     """
     plan = quoted.plan
     if options.sandbox and not options.dry_run:

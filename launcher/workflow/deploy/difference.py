@@ -44,10 +44,10 @@ from launcher.workflow.doctor.rates import hourly_rate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """An assembly held against the stacks that exist.
+    """An assembly compared with the existing stacks.
 
-    `states` are those of its stacks as they were looked at, `before` and `after` their templates. `unasked` is why AWS
-    was not asked, where it was not: then everything counts as new.
+    `states` are the states of its stacks, `before` and `after` their templates. `unasked` is the reason if AWS was not
+    called: then every resource counts as new.
     """
 
     states: Mapping[str, StackState | None]
@@ -58,18 +58,18 @@ class Difference:
 
     @property
     def none(self) -> bool:
-        """Whether every stack is there already, whole and made of the same things."""
+        """Whether every stack exists, is complete, and has the same resources."""
         whole = all(state is not None and state.status in COMPLETE for state in self.states.values())
         return whole and all(stack.same for stack in self.stacks)
 
     @property
     def changes(self) -> Iterator[ResourceChange]:
-        """Every resource that changes in stacks that are there."""
+        """Every resource that changes in existing stacks."""
         return (resource for stack in self.stacks if not stack.new for resource in stack.resources)
 
     @property
     def keys(self) -> Iterator[KeyChange]:
-        """Every key that changes in the clusters that are there."""
+        """Every key that changes in existing clusters."""
         return (key for change in self.changes for key in change.keys)
 
 
@@ -141,7 +141,7 @@ class Fleet:
 
 
 def fleet_to_stop(difference: Difference, plan: Plan, session: Session, notify: Notify) -> Fleet | None:
-    """The fleet that an update needs stopped, told with what is lost; None where it needs none, or none runs."""
+    """The fleet that an update stops, after reporting what is lost; None if no stop is needed, or no fleet runs."""
     needing = [key for key in difference.keys if key.needs is Needs.STOPPED_FLEET]
     if not needing:
         return None
@@ -180,7 +180,7 @@ def stopped(fleet: Fleet | None, notify: Notify) -> Iterator[None]:
 
 IN_PROGRESS = "_IN_PROGRESS"
 NOT_MADE = ("REVIEW_IN_PROGRESS", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
-"""States of a stack that holds nothing: the CDK makes it anew."""
+"""States of a stack without resources: the CDK creates it again."""
 LISTED = 30
 """Changed resources that are listed one by one; of more, the rest is counted."""
 STATEFUL = frozenset(
@@ -216,7 +216,7 @@ def difference_of(assembly: Assembly, session: Session, kind: str | None = None)
 
 
 def all_new(assembly: Assembly, unasked: str) -> Difference:
-    """The difference where AWS is not asked what exists, with the reason."""
+    """The difference if AWS is not called, with the reason."""
     return compared(assembly, dict.fromkeys(assembly.stacks), {}, unasked)
 
 
@@ -228,7 +228,7 @@ def compared(
     *,
     kind: str | None = None,
 ) -> Difference:
-    """An assembly held against the templates of the stacks that are there."""
+    """An assembly compared with the templates of the existing stacks."""
     after = {name: safe_json.load(path) for name, path in assembly.templates.items()}
     replacing, comparisons = load_replacing(), {} if kind is None else part(kind, "updates", Updates).compare
     changes = tuple(
@@ -238,7 +238,7 @@ def compared(
 
 
 def _refuse_in_progress(states: Mapping[str, StackState | None]) -> None:
-    """Go on only where CloudFormation is at none of some stacks."""
+    """Refuse if CloudFormation is changing one of the stacks."""
     for name, state in states.items():
         if state is None or not state.status.endswith(IN_PROGRESS) or state.status in NOT_MADE:
             continue
@@ -256,13 +256,13 @@ def _refuse_in_progress(states: Mapping[str, StackState | None]) -> None:
 def agreed(
     difference: Difference, quoted: Quote, context: DeployContext, words: Iterable[str]
 ) -> Iterator[AbstractContextManager[None]]:
-    """Show what a deployment changes and have it approved; the block deploys, and no other deployment comes between.
+    """Show what a deployment changes and have it approved; the block deploys, locked against other deployments.
 
-    What is yielded is for the deployment itself: within it the compute fleet is stopped, where the update needs that.
+    The yielded context is for the deployment itself: it stops the compute fleet, if the update needs that.
 
     Raises:
-        DeclinedError: somebody said no.
-        ImpossibleError: another deployment of the name goes on, or the stacks were changed since they were looked at.
+        DeclinedError: the user declined.
+        ImpossibleError: another deployment of the name is running, or the stacks changed after they were read.
     """
     place, plan = quoted.plan.place, quoted.plan
     with _locked(context, plan.cluster_name, place.region):
@@ -293,7 +293,7 @@ def _locked(context: DeployContext, cluster: str, region: str) -> Iterator[None]
 
 
 def shown_only(assembly: Assembly, session: Session, context: DeployContext, words: Iterable[str], plan: Plan) -> None:
-    """The same difference for a dry run; where AWS cannot be asked, that is said and everything is new.
+    """The same difference for a dry run; if AWS cannot be called, everything is shown as new, with the reason.
 
     Raises:
         ImpossibleError: the deployment would be refused.
@@ -311,10 +311,10 @@ def shown_only(assembly: Assembly, session: Session, context: DeployContext, wor
 
 
 def update_obstacle(quoted: Quote, *, base: Path, environment: Mapping[str, str]) -> str | None:
-    """Why a plan cannot be deployed to the stacks that are there; None where it can, or none is there.
+    """Why a plan cannot be deployed to the existing stacks; None if it can, or no stack exists.
 
     Raises:
-        SlipwayError: it cannot be synthesised, or AWS cannot be asked.
+        SlipwayError: synthesis failed, or AWS cannot be called.
     """
     plan = quoted.plan
     session = Session(environment=environment, region=plan.place.region)

@@ -47,11 +47,12 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What of a cluster is there, before anything is done.
+    """The existing resources of a cluster, before removal.
 
-    `going` are the stacks to remove, in order. `buckets` is what the checkpoint stack made; they go too when `erase`
-    says so. `kept` is what others use or the plan only named; `provider_log` the provider's log group. `pods`: it
-    is, or may have been, a Kubernetes cluster, whose objects can have made things that are in no stack.
+    `going` are the stacks to remove, in order. `buckets` are those of the checkpoint stack; `erase` deletes them too.
+    `kept` are resources that others use or that the plan only named; `provider_log` is the provider's log group.
+    `pods`: the cluster is, or may have been, a Kubernetes cluster, whose objects can have created resources outside any
+    stack.
     """
 
     subject: Subject
@@ -68,8 +69,8 @@ def subject(text: str, region: str | None, root: Path, environment: Mapping[str,
     """The cluster that a name or a plan file means.
 
     Raises:
-        UnreadableInputError: the file cannot be read, or nothing says which region.
-        ImpossibleError: the plan's jobs go to a cluster that is not its own.
+        UnreadableInputError: the file cannot be read, or the region is unknown.
+        ImpossibleError: the plan's jobs run on an existing cluster.
     """
     request = plan_file.load(Path(text)) if plan_file.is_path(text) else None
     if request is not None and request.target.cluster is not None:
@@ -101,12 +102,13 @@ def _last_deployed(cluster: str, root: Path) -> PlanRequest | None:
 
 
 def survey(target: Subject, session: Session, catalog: Catalog, *, erase: bool) -> Survey:
-    """Look at what is there, and decide what goes and what stays.
+    """Read the existing resources, and decide which to remove and which to keep.
 
-    `erase`: whether the checkpoints go too.
+    `erase`: whether to delete the checkpoints too.
 
     Raises:
-        ImpossibleError: there is nothing of that name, or a stack is protected by hand.
+        ImpossibleError: no resource of that name exists, or a stack has termination protection that Slipway did not
+        set.
     """
     name = target.parallelcluster
     training = stacks.find(session, f"{name}-{TRAINING_STACK}")
@@ -160,7 +162,7 @@ def _kind_of(stack: StackState | None) -> TargetKind | None:
 
 
 def _left_behind(surveyed: Survey, session: Session, catalog: Catalog) -> tuple[Retained, ...]:
-    """What is there though the cluster's own stack is gone."""
+    """Resources that exist although the cluster's own stack is gone."""
     name, region = surveyed.subject.parallelcluster, surveyed.subject.region
     logs = leftovers.control_plane_log(session, catalog, region, name) if surveyed.pods else ()
     return (*leftovers.stranded_cluster(session, region, name), *logs)
@@ -179,11 +181,11 @@ def _serving_instances(session: Session, serving: StackState | None) -> tuple[tu
 def take_down(
     surveyed: Survey, session: Session, catalog: Catalog, notify: Notify, pause: Callable[[float], None] | None = None
 ) -> Removal:
-    """Remove what a survey says, in its order; what came of it.
+    """Remove what a survey lists, in its order; return the result.
 
     Raises:
-        DeploymentFailedError: a stack could not be removed; run again, it goes on from there.
-        KeyboardInterrupt: the user does not wait; CloudFormation goes on with the stack it has begun.
+        DeploymentFailedError: a stack could not be removed; the same command continues from there.
+        KeyboardInterrupt: the user stopped waiting; CloudFormation continues with the stack that it is removing.
     """
     for stack in surveyed.going:
         if stack.name.endswith(f"-{STORE_STACK}"):
@@ -245,9 +247,9 @@ def _retained(surveyed: Survey, session: Session, catalog: Catalog) -> tuple[Ret
 
 
 def _shared_network(target: Subject, session: Session) -> tuple[StackState | None, frozenset[str]]:
-    """The stack of the network that the cluster shares, and who else is in it; None where it shares none.
+    """The stack of the cluster's shared network, and the other clusters in it; None if it shares none.
 
-    The cluster's own imports name it; once the training stack is gone, only the plan does.
+    The cluster's own imports name the network; without the training stack, only the plan names it.
     """
     training = f"{target.parallelcluster}-{TRAINING_STACK}"
     by_plan = f"slipway-{target.network}-shared-{NETWORK_STACK}:VpcId" if target.network is not None else None
@@ -261,7 +263,7 @@ def _shared_network(target: Subject, session: Session) -> tuple[StackState | Non
 
 
 def _refuse_protected(going: list[StackState], region: str) -> None:
-    """Only the checkpoint stack is protected by Slipway; another was by somebody who meant it."""
+    """Slipway protects only the checkpoint stack; a user protected any other stack on purpose."""
     for stack in going:
         if stack.protected:
             command = f"aws cloudformation update-termination-protection --region {region} --stack-name {stack.name}"
@@ -283,7 +285,7 @@ def _nothing_there(target: Subject, session: Session) -> ImpossibleError:
 
 
 class _Removed:
-    """Shows what goes, and tells of what is gone or will not go."""
+    """Shows resources during removal, and reports those that are gone or cannot be removed."""
 
     def __init__(self, notify: Notify, removal: Stage) -> None:
         self.notify, self.removal = notify, removal

@@ -51,14 +51,14 @@ NOT_BEGUN = "REVIEW_IN_PROGRESS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """What a story left behind: words for the user, none when there is nothing, and the stack with its status."""
+    """What a deployment left: words for the user, empty without any, and the stack with its status."""
 
     words: str | None
     stack: tuple[str, str] | None = None
 
 
 def left_behind(quoted: Quote, decided: Endpoint, session: Session) -> Left:
-    """Look at the stack and the endpoint of a plan. A look that fails says so in words."""
+    """Read the stack and the endpoint of a plan. If reading fails, the words say so."""
     name = quoted.plan.name
     ends = f"slipway down {name} removes it"
     try:
@@ -90,7 +90,7 @@ def _rate(quoted: Quote, decided: Endpoint) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveEndpoint:
-    """An endpoint that is in service as it was asked for: its outputs, its state, and what was read back."""
+    """An endpoint in service with the requested configuration: its outputs, its state, and what was read back."""
 
     outputs: Mapping[str, Mapping[str, str]]
     endpoint: ServedEndpoint
@@ -108,7 +108,7 @@ class EndpointRun:
 
 
 def endpoint_words(served: ServingDeployment) -> Iterator[str]:
-    """What a deployment makes, as the plan says it."""
+    """What a deployment creates, from the plan."""
     decided, place = served.endpoint, served.plan.place
     count = f"{decided.least} to {decided.most}" if decided.most > decided.least else f"{decided.least}"
     bought = place.option.value.replace("-", " ")
@@ -142,12 +142,13 @@ def show_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptio
 
 
 def run_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptions, *, ask: bool) -> EndpointRun:
-    """Deploy a quoted plan's endpoint, or bring the one that runs to the plan; where `ask` says so, ask it too.
+    """Deploy a quoted plan's endpoint, or update the running one to the plan; `ask` also sends it a request.
 
     Raises:
-        DeploymentFailedError: it failed, was rolled back, is not as planned, or does not answer.
-        SlipwayError: a step failed; the run folder holds what was done until then.
-        KeyboardInterrupt: the user stopped waiting; CloudFormation goes on.
+        DeploymentFailedError: the deployment failed or was rolled back, or the endpoint is not as planned or does not
+        answer.
+        SlipwayError: a step failed; the run folder has everything until then.
+        KeyboardInterrupt: the user stopped waiting; CloudFormation continues.
     """
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
     noted = recorded_command(folder, "launch" if ask else "deploy", sandbox=options.sandbox, done="done")
@@ -244,7 +245,7 @@ def ask_once(endpoint: ServedEndpoint, session: Session, notify: Notify) -> Repl
 
 
 def _with_troubles(failure: DeploymentFailedError, plan: Plan, session: Session) -> DeploymentFailedError:
-    """A failure with what the alarms and the containers of an endpoint that runs already say of it."""
+    """A failure together with the alarms and container messages of an endpoint that was already running."""
     try:
         reports = troubles(served(plan.name, session), session)
     except SlipwayError:

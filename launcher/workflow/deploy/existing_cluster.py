@@ -31,11 +31,11 @@ from launcher.workflow.deploy.steps import (
 
 
 def cluster_for(folder: RunFolder, quoted: Quote, bundle: Bundle, context: DeployContext) -> Deployed:
-    """The cluster of a quoted plan, deployed where it has to be: the one it names, the one it describes, or a new one.
+    """The cluster of a quoted plan: the one it names, the one that exists as described, or a new deployment.
 
     Raises:
-        ImpossibleError: the cluster that the plan names is not there, or has not what the plan was priced with.
-        DeploymentFailedError: a deployment failed, or what is there is not what was planned.
+        ImpossibleError: the named cluster does not exist, or differs from what the plan was priced with.
+        DeploymentFailedError: a deployment failed, or the deployed resources differ from the plan.
     """
     plan, notify = quoted.plan, context.notify
     session = Session(environment=context.environment, region=plan.place.region)
@@ -90,7 +90,7 @@ def find(session: Session, cluster: str) -> StackState:
     """The training stack of a cluster that plans name.
 
     Raises:
-        ImpossibleError: there is none of that name, or it is not whole.
+        ImpossibleError: no such stack exists, or it is incomplete.
     """
     suffix = f"-{TRAINING_STACK}"
     stack_state = stacks.find(session, f"slipway-{cluster}{suffix}")
@@ -112,10 +112,10 @@ def find(session: Session, cluster: str) -> StackState:
 
 
 def refuse_unless_fits(plan: Plan, cluster: ClusterState) -> None:
-    """Go on only when a queue of the cluster has what the plan was priced with.
+    """Refuse unless a queue of the cluster has the instances that the plan was priced with.
 
     Raises:
-        ImpossibleError: none has, with what there is.
+        ImpossibleError: no queue has them; the error lists the existing queues.
     """
     place = plan.place
     if fits(place.instance_type, place.nodes, place.option, cluster):

@@ -36,7 +36,7 @@ from launcher.workflow.deploy.steps import DeployContext, DeployOptions
 def sandbox_for(
     region: str, scheduler: str, given: Sandbox | None, notify: Notify, environment: Mapping[str, str]
 ) -> Iterator[Sandbox]:
-    """The sandbox that was given or that stays, which goes on afterwards; else a new one, which ends with the block."""
+    """The given or running sandbox, which keeps running afterwards; else a new one, which ends with the block."""
     if given is not None:
         yield given
         return
@@ -75,9 +75,9 @@ def prerequisites_for(sandbox: Sandbox, plan: Plan) -> tuple[str, ...]:
 
 
 def _existing(sandbox: Sandbox, plan: Plan) -> ExistingCluster | None:
-    """The Kubernetes cluster that a plan names; None where it names none, or one that was deployed here.
+    """The Kubernetes cluster that a plan names; None without one, or for a cluster that was deployed here.
 
-    One without a store of its own is refused, as it is in AWS: only a cluster that Slipway deployed has one.
+    A plan without its own store is refused, as on AWS: only a cluster that Slipway deployed has a store.
     """
     place, request = plan.place, plan.request
     row, target = target_of(place.target), request.target
@@ -124,7 +124,7 @@ def _bought(plan: Plan) -> list[TrainingPlan]:
 
 
 def context_in(sandbox: Sandbox, priced: Priced, plan: Plan, options: DeployOptions) -> DeployContext:
-    """What a deployment into a sandbox happens in; one that runs already others may deploy to."""
+    """The context of a deployment into a sandbox; other commands may deploy to a running sandbox at the same time."""
     environment = sandbox.process_environment(options.environment)
     session = Session(environment=environment, region=plan.place.region)
     toolkit = stacks.find(session, toolkit_stack(plan.request.security.qualifier))
@@ -144,7 +144,7 @@ def context_in(sandbox: Sandbox, priced: Priced, plan: Plan, options: DeployOpti
 
 
 def _chart_in_sandbox(options: DeployOptions) -> Mapping[str, bytes]:
-    """HyperPod's chart and the layer with helm where they are there, else small ones of the sandbox's own."""
+    """HyperPod's chart and the layer with helm if they are cached, else the sandbox's own small ones."""
     files = cached_files(options.environment)
     if files is not None:
         options.notify("the cache contains HyperPod's chart: the sandbox renders it")
@@ -154,7 +154,7 @@ def _chart_in_sandbox(options: DeployOptions) -> Mapping[str, bytes]:
 
 
 def left_out(sandbox: Sandbox, checked: Verification | None, prerequisites: Iterable[str]) -> tuple[str, ...]:
-    """What the sandbox did not make or nobody read back, each with the reason; None where nothing was deployed."""
+    """Resources that the sandbox did not create or that were not read back, each with the reason."""
     assumed = dict.fromkeys(prerequisites, "emulated; your own is not read")
     if checked is None:
         return tuple(f"{name}: {reason}" for name, reason in sorted(assumed.items()))

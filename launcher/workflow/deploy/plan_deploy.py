@@ -24,14 +24,13 @@ def deploy_plan(
     options: DeployOptions,
     person: Person,
 ) -> tuple[Quote, Mapping[str, Mapping[str, str]]]:
-    """Deploy a plan's cluster without a job, or its endpoint: what was quoted, and the outputs of the stacks.
+    """Deploy a plan's cluster without a job, or its endpoint; return the quote and the outputs of the stacks.
 
-    In AWS on the prices of the moment; in the sandbox, and where nothing is done, on those that are there. A saved plan
-    is deployed unchanged or not at all. `selection` is a rank or a digest; None selects the best candidate.
-
+    On AWS at current prices; in the sandbox, and for a dry run, at the known prices. A saved plan is deployed unchanged
+    or not at all. `selection` is a rank or a digest; None selects the best candidate.
 
     Raises:
-        SlipwayError: it was refused, or a step failed.
+        SlipwayError: the deployment was refused, or a step failed.
     """
 
     def quoted(how: PriceOptions, pick: str | None) -> Picked:

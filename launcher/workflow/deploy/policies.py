@@ -25,7 +25,7 @@ from launcher.rendering.role_policies import render_role, render_store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What was asked for, beside a plan: the account, the region that is bootstrapped, and the account's demands."""
+    """The request besides a plan: the account, the bootstrapped region, and requirements of the account."""
 
     account: str
     region: str
@@ -36,9 +36,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountPolicies:
-    """The policies of an account: CloudFormation's, the person's, and the boundary where it is ours to make.
+    """The policies of an account: CloudFormation's, the user's, and the boundary if Slipway defines it.
 
-    `roles` are those of the roles that a plan names, by their names.
+    `roles` are the policies of the roles that a plan names, by role name.
     """
 
     account: Account
@@ -55,10 +55,10 @@ class AccountPolicies:
 
 
 def policies_of(request_options: Asked, request: PlanRequest | None = None) -> AccountPolicies:
-    """The policies for all that slipway deploys, or for what one plan asks for.
+    """The policies for everything that Slipway deploys, or for one plan.
 
     Raises:
-        ImpossibleError: nothing of the plan is deployed by CloudFormation.
+        ImpossibleError: CloudFormation deploys nothing of the plan.
     """
     targets, buckets = None, set(request_options.buckets)
     named: dict[str, NamedRole] = {}

@@ -33,12 +33,11 @@ def render_quote(
 ) -> Bundle:
     """The files of a quoted plan for a cluster, at the checkpoint interval it was priced at.
 
-    The names of the cluster and the archive of the job's folder are blanks, to be filled in when they are known.
-    `quoted` is what the agent knows of the quote (launcher/agent/forecast.py); None: nothing.
-
+    The names of the cluster and the archive of the job's folder are blanks that are filled in when they are known.
+    `quoted` are the figures of the quote that the agent gets (launcher/agent/forecast.py); None: none.
 
     Raises:
-        ImpossibleError: the plan cannot be written as files.
+        ImpossibleError: the plan cannot be rendered.
     """
     plan, job = quote.plan, replace(job_settings(quote, run), quoted=quoted)
     return render(plan, instances=instances, names=blank_names(plan), job=job)

@@ -68,10 +68,10 @@ def saved_plan_of(path: Path, options: PriceOptions, selection: str | None) -> S
 
 
 def quoted_as_saved(saved: SavedPlan, quote: Callable[[str], Picked], environment: Mapping[str, str]) -> Picked:
-    """The candidate of a saved plan, quoted anew by its digest, as long as it is what was saved.
+    """The candidate of a saved plan, quoted again by its digest, if it has not changed.
 
     Raises:
-        QuoteMismatchError, OverBudgetError: something moved.
+        QuoteMismatchError, OverBudgetError: something changed.
         SlipwayError: it cannot be quoted.
     """
     try:

@@ -54,12 +54,12 @@ GIB = 2**30
 
 
 def remove_left_log(plan: Plan, session: Session, notify: Notify) -> None:
-    """Remove what an earlier cluster of a plan has left of its control plane's log, before a new one is deployed.
+    """Remove the control plane's log group of an earlier cluster of a plan, before a new cluster is deployed.
 
-    The group of a stack or of a cluster that stands is left alone.
+    The log group of an existing stack or cluster is left alone.
 
     Raises:
-        ImpossibleError: it is in the way, and these credentials may not remove it.
+        ImpossibleError: the log group exists, and these credentials may not remove it.
     """
     if not target_of(plan.place.target).pods or plan.request.target.cluster is not None:
         return
@@ -90,7 +90,7 @@ _COUNT = re.compile(r"(\d+)/(\d+)")
 
 
 def rates_by_stack(assembly: Assembly, catalog: Catalog, region: str) -> dict[str, dict[str, Decimal]]:
-    """What the resources of an assembly's stacks cost an hour before any job runs, by stack and logical id."""
+    """The hourly cost of an assembly's stacks before any job runs, by stack and logical id."""
     return {name: running_rates(safe_json.load(path), catalog, region) for name, path in assembly.templates.items()}
 
 
@@ -118,13 +118,13 @@ class StackEvents:
         self._paid: list[tuple[float, Decimal]] = []
 
     def __enter__(self) -> Self:
-        """What is in progress is shown as long as the block."""
+        """Show progress until the block ends."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Whatever became of the deployment."""
+        """Stop showing progress, also after an error."""
         if self._stage is not None:
             self._stage.end()
 
@@ -133,7 +133,7 @@ class StackEvents:
         return self._clock() - self._begun
 
     def line(self, text: str) -> None:
-        """Take in one line of `cdk deploy`."""
+        """Process one line of `cdk deploy`."""
         cells = [cell.strip() for cell in text.split("|")]
         if len(cells) < CELLS:
             return
@@ -163,7 +163,7 @@ class StackEvents:
         self._stage = stage(self._notify, f"stack {stack}" + (f": {count - 1} resources" if count > 1 else ""))
 
     def _began(self, state: str, kind: str, name: str, logical_id: str, now: float) -> None:
-        """Take note of a resource in progress: what is paid by the hour counts from its creation on."""
+        """Record a resource in progress: hourly costs count from its creation."""
         if kind == STACK and name == self._stack:
             return
         if name not in self._doing:
@@ -173,7 +173,7 @@ class StackEvents:
                 self._paid.append((now, usd))
 
     def _over(self, state: str, kind: str, name: str) -> None:
-        """Tell of a resource that is done with; of one that failed in any case."""
+        """Report a finished resource; a failed one in any case."""
         words = f"  {state:<16} {kind:<38} {name}"
         if state.endswith("_FAILED") or self._stage is None:
             self._notify(words)
@@ -190,23 +190,23 @@ class StackEvents:
 
 Approve = Callable[[], None]
 WITH_MACHINES = "NotifyTopicArn"
-"""An output that a stack of Kubernetes has not before its machines (launcher/cdk/control_part.py)."""
+"""An output that a Kubernetes stack does not have before its nodes (launcher/cdk/control_part.py)."""
 
 
 def no_confirmation() -> None:
-    """Go on: what would happen was approved before, or nobody has to be asked."""
+    """Continue without a question: the changes were approved before, or need no approval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployContext:
-    """What a deployment happens in: who runs programs, with which environment, in which account.
+    """The context of a deployment: the runner of programs, their environment, the account.
 
-    `cluster` asks the scheduler of a cluster what it runs; None where nothing answers that yet. `zone` is the
-    availability zone id of the machines, `max_usd` a lower limit on spending than the plan's. `approve` is called when
-    all that would happen was shown, and raises where somebody says no. `root` is the folder whose deployments this one
-    excludes; None where nobody else deploys to the same account. `pinned` gives the files of others that stacks only
-    name by digest, by their names in an assembly; None where nothing is deployed. `reach` raises where the API of a
-    cluster does not answer here, by the outputs of its stack; None where no job is sent from here.
+    `cluster` reads what a cluster's scheduler runs; None if nothing answers yet. `zone` is the availability zone id of
+    the nodes, `max_usd` a spending limit below the plan's. `approve` is called after all changes were shown, and raises
+    if the user declines. `root` is the folder in which only one deployment runs at a time; None if no other command
+    deploys to the account. `pinned` returns third-party files that stacks name only by digest, by their names in an
+    assembly; None for a dry run. `reach` raises if the API of a cluster, given the outputs of its stack, does not
+    answer this computer; None if no job is submitted from here.
     """
 
     runner: Runner
@@ -260,7 +260,7 @@ class DeployOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployTarget:
-    """What a deployment happens in: its context, and in a sandbox that, with what was put there for the plan."""
+    """The target of a deployment: its context, and for a sandbox the sandbox and the resources created in advance."""
 
     context: DeployContext
     emulator: Sandbox | None = None
@@ -269,7 +269,7 @@ class DeployTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
-    """What is live: the outputs of every stack, and what was read back."""
+    """A deployed cluster or endpoint: the outputs of every stack, and what was read back."""
 
     outputs: Mapping[str, Mapping[str, str]]
     verification: Verification
@@ -295,10 +295,10 @@ def record(
     run: str = UNSUBMITTED,
     figures: Callable[[RunFolder], Mapping[str, float]] | None = None,
 ) -> Bundle:
-    """Write what was decided into the run folder: the plan, its quote and the files.
+    """Write the decision into the run folder: the plan, its quote and the files.
 
-    The files that are returned are those that are deployed and submitted, with blanks for what is known only then.
-    `figures` computes what the agent knows of the quote (launcher/agent/forecast.py); None: nothing.
+    Returns the files to deploy and submit, with blanks for values that are not known yet. `figures` computes the
+    figures of the quote that the agent gets (launcher/agent/forecast.py); None: none.
     """
     plan = document(quoted.plan.request)
     plan["run"]["workdir"] = str((base / quoted.plan.request.run.workdir).resolve())
@@ -310,10 +310,10 @@ def record(
 
 
 def synthesise(folder: RunFolder, quoted: Quote, context: DeployContext) -> tuple[Cdk, Assembly]:
-    """Synthesise the run folder's plan: a dry run, too, as it calls nothing; to be deployed, with what it only names.
+    """Synthesise the run folder's plan. A dry run calls nothing; a deployment also packs the files that it names.
 
     Raises:
-        ImpossibleError: the stacks cannot be made, their machines would have no EFA, or HyperPod's chart cannot be had.
+        ImpossibleError: synthesis failed, the nodes would have no EFA, or HyperPod's chart cannot be fetched.
     """
     cdk = Cdk(runner=context.runner, environment=context.environment)
     amounts = quoted.amounts(context.max_usd)
@@ -326,10 +326,10 @@ def synthesise(folder: RunFolder, quoted: Quote, context: DeployContext) -> tupl
 
 
 def refuse_without_efa(plan: Plan, assembly: Assembly, instances: Mapping[str, InstanceType]) -> None:
-    """Go on with stacks whose machines get the EFA interfaces that their type has.
+    """Refuse stacks whose nodes would not get the EFA interfaces of their type.
 
     Raises:
-        ImpossibleError: they would not, with every reason.
+        ImpossibleError: interfaces are missing; the error lists every reason.
     """
     templates = (safe_json.load(path) for path in assembly.templates.values())
     facts = instances[plan.place.instance_type]
@@ -339,7 +339,7 @@ def refuse_without_efa(plan: Plan, assembly: Assembly, instances: Mapping[str, I
 
 
 def plan_words(plan: Plan) -> list[str]:
-    """What a deployment makes, as the plan says it."""
+    """What a deployment creates, from the plan."""
     place, request = plan.place, plan.request
     where = place.az_id or place.region
     machines = f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}, in {where}"
@@ -367,12 +367,12 @@ def bring_up(
     now: datetime,
     around: AbstractContextManager[None],
 ) -> Deployed:
-    """Deploy the assembly that was shown, write its outputs, and read back what came of it.
+    """Deploy the assembly that was shown, write its outputs, and read back the resources.
 
-    `around` is what the deployment alone happens in: with a stopped fleet, where the update needs that.
+    `around` surrounds only the deployment: it stops the fleet, if the update needs that.
 
     Raises:
-        DeploymentFailedError: CloudFormation failed, or what is there is not what was planned.
+        DeploymentFailedError: CloudFormation failed, or the resources differ from the plan.
     """
     plan, notify = quoted.plan, context.notify
     session = Session(environment=context.environment, region=plan.place.region)
@@ -429,7 +429,7 @@ def carry_out(
     now: datetime,
     inputs: Mapping[str, str] | None = None,
 ) -> Mapping[str, Mapping[str, str]]:
-    """Deploy an assembly with what is in progress shown; the outputs of its stacks, which the run folder keeps.
+    """Deploy an assembly with progress; return the outputs of its stacks, which the run folder keeps.
 
     `inputs` are parameters of its stacks (`deploy`).
 

@@ -1,4 +1,4 @@
-"""What a deployment needs of the account and this computer: credentials, region, bootstrap, programs."""
+"""Requirements on the account and this computer: credentials, region, bootstrap, programs."""
 
 import os
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from launcher.workflow.doctor.examination import Examination, Subject
 from launcher.workflow.history.bill_parquet import INSTALL, readable
 
 COST_TAGS = ("slipway:cluster", "slipway:plan")
-"""The tags by which a bill is split; a digest tells more plans apart than anybody reads."""
+"""The tags by which a bill is split; one bill has more digests than anyone reads."""
 HOME = "us-east-1"
 """Where Cost Explorer's endpoint is, for every region of the commercial partition (AWS General Reference)."""
 
@@ -99,7 +99,7 @@ NOT_OPTED_IN = "not-opted-in"
 
 
 def credentials(subject: Subject) -> Iterator[Check]:
-    """Whose they are; without any nothing else can be asked."""
+    """The owner of the credentials; without credentials no other check can run."""
     name, requirement = "credentials", "credentials are valid"
     try:
         caller = subject.caller
@@ -159,7 +159,7 @@ def _bootstrap(subject: Subject, qualifier: str | None) -> str:
 
 
 def service_roles(subject: Subject) -> Iterator[Check]:
-    """The roles that spot instances and file systems need; CloudFormation makes neither for them by itself."""
+    """The service-linked roles that spot instances and file systems need; CloudFormation creates neither."""
     plan = subject.plan
     if plan is None or plan.request.target.cluster is not None:
         return
@@ -182,7 +182,7 @@ def service_roles(subject: Subject) -> Iterator[Check]:
 
 
 def programs(subject: Subject) -> Iterator[Check]:
-    """Node for the CDK CLI, and for HyperPod what carries a session; both on this machine."""
+    """Node.js for the CDK CLI, and for HyperPod the session plug-in, both on this computer."""
     name, requirement = "CDK and Node", f"Node {toolchain.OLDEST_NODE} or newer, and the pinned CDK CLI"
     try:
         command = toolchain.cdk_command(subject.environment)
@@ -228,7 +228,7 @@ def shared_log(subject: Subject) -> Iterator[Check]:
 
 
 def boundary(subject: Subject) -> Iterator[Check]:
-    """What a careful account would have beside: limits on money, somebody who is told, a boundary, tags."""
+    """Recommended for an account: spending limits, notifications, a permissions boundary, cost tags."""
     if subject.plan is None:
         return
     request = subject.plan.request

@@ -17,11 +17,11 @@ from launcher.workflow.doctor.examination import Examination, Subject
 from launcher.workflow.doctor.holdings import holdings_of_plan
 
 HELD = frozenset(("active", "scheduled", "payment-pending"))
-"""States of a reservation whose machines come, or are there (EC2 API reference, CapacityReservation)."""
+"""States of a reservation that has or will have instances (EC2 API reference, CapacityReservation)."""
 
 
 def offered(subject: Subject) -> Iterator[Check]:
-    """Each type of the plan in the zone where its machines run."""
+    """Each type of the plan in the zone where its instances run."""
     plan = subject.plan
     if plan is None or plan.request.target.cluster is not None:
         return

@@ -31,7 +31,7 @@ PLAN_EXAMINATIONS: tuple[Examination, ...] = (
 )
 
 JOB_EXAMINATIONS: tuple[Examination, ...] = (CONTAINER_IMAGE, DATA, STORE)
-"""What a job needs that goes to a cluster that exists."""
+"""Examinations for a job on an existing cluster."""
 
 
 def diagnose(subject: Subject, *, billing: bool = False) -> Diagnosis:
@@ -51,7 +51,7 @@ def subject_of(
     now: datetime,
     up_usd_per_hour: Decimal | None = None,
 ) -> Subject:
-    """What is to be examined: a plan where it would run, or a region."""
+    """The subject to examine: a plan where it would run, or a region."""
     return Subject(
         plan=plan,
         region=plan.place.region if plan is not None else region,
@@ -66,12 +66,12 @@ def subject_of(
 def refuse_unless_ready(
     subject: Subject, notify: Notify, examinations: Sequence[Examination] = PLAN_EXAMINATIONS
 ) -> Diagnosis:
-    """Go on only where nothing is known that a launch would fail on; what is not well is told.
+    """Refuse if a launch would fail on a known problem; report checks that did not pass.
 
     A job for an existing cluster needs fewer examinations (JOB_EXAMINATIONS).
 
     Raises:
-        ImpossibleError: a check failed, with all that did.
+        ImpossibleError: checks failed; the error lists all of them.
     """
     with stage(notify, "checking the account for this launch"):
         diagnosis = examine(subject, examinations)

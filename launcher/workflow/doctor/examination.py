@@ -24,10 +24,10 @@ AT_ONCE = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What is examined: a plan in its region, or with `plan` None the region of an account alone.
+    """The subject of an examination: a plan in its region, or with `plan` None only an account's region.
 
-    `zone` is the availability zone id of the machines, None where it is open; `up_usd_per_hour` what the plan's cluster
-    costs without nodes, None where nobody has quoted it.
+    `zone` is the availability zone id of the instances, None if it is open; `up_usd_per_hour` is the cost of the plan's
+    cluster without nodes, None without a quote.
     """
 
     plan: Plan | None
@@ -60,10 +60,10 @@ class Subject:
 
     @cached_property
     def caller(self) -> Caller:
-        """Who the credentials are.
+        """The identity of the credentials.
 
         Raises:
-            AwsError: it could not be asked.
+            AwsError: the call failed.
         """
         return caller(self.session("sts"))
 
@@ -72,13 +72,13 @@ class Subject:
         """The account's id.
 
         Raises:
-            AwsError: it could not be asked.
+            AwsError: the call failed.
         """
         return self.caller.account
 
 
 class Examination(NamedTuple):
-    """One question: its name, what is asked in words, and who answers it, with one check or several."""
+    """One question: its name, the question in words, and the function that answers it with one or more checks."""
 
     name: str
     asked: str

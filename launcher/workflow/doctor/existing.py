@@ -33,7 +33,7 @@ OWN_TAG = "slipway:cluster"
 
 
 def machine_image(subject: Subject) -> Iterator[Check]:
-    """The image that the nodes start from, where the plan names one."""
+    """The machine image of the nodes, if the plan names one."""
     ami = subject.plan.request.target.ami if subject.plan is not None else None
     if ami is None:
         return
@@ -47,7 +47,7 @@ def machine_image(subject: Subject) -> Iterator[Check]:
 
 
 def container_image(subject: Subject) -> Iterator[Check]:
-    """The container images that the plan names; only ECR can be asked."""
+    """The container images that the plan names; only images in ECR can be checked."""
     for path, name in _named_images(subject.plan):
         requirement = f"{path} {name}"
         image = ecr_image(name)
@@ -147,7 +147,7 @@ _PODS = "pods.eks.amazonaws.com"
 
 
 def existing_cluster(subject: Subject) -> Iterator[Check]:
-    """Whether the cluster is there, lets the caller in, and has what the job needs."""
+    """Whether the cluster exists, admits the caller, and has what the job needs."""
     plan = subject.plan
     if plan is None or plan.request.target.cluster is None or not target_of(plan.place.target).pods:
         return
@@ -176,7 +176,7 @@ def _entry(cluster: str) -> str:
 
 
 EXISTING_KUBERNETES = (Examination("cluster", "the existing cluster accepts the job", existing_cluster),)
-"""What a job asks of the cluster that it names."""
+"""Requirements of a job on the cluster that it names."""
 
 
 def groups(subject: Subject) -> Iterator[Check]:
@@ -214,7 +214,7 @@ def _check_group(plan: Plan, name: str, requirement: str, group: GroupState | No
 
 
 def roles(subject: Subject) -> Iterator[Check]:
-    """Each role: there, taken on by the right service, and with what its machines need, as IAM simulates it."""
+    """Each role: it exists, the right service may assume it, and IAM's simulation grants the needed permissions."""
     plan = subject.plan
     if plan is None:
         return
@@ -267,4 +267,4 @@ EXISTING = (
     Examination("security group", "the plan's own groups fit", groups),
     Examination("role", "the plan's own roles fit", roles),
 )
-"""What is the account's."""
+"""Examinations of the account."""

@@ -21,7 +21,7 @@ _OPTIONS = {"spot": PurchaseOption.SPOT, "capacity-block": PurchaseOption.CAPACI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """What stands: instances of EC2, instances of SageMaker by their type, and whether network and cluster do."""
+    """Running resources: EC2 instances, SageMaker instances by type, and whether network and cluster exist."""
 
     instances: tuple[RunningInstance, ...] = ()
     machines: Mapping[str, int] | None = None
@@ -56,7 +56,7 @@ class Holdings:
 
 
 def holdings_of_plan(subject: Subject, plan: Plan) -> Holdings:
-    """What the stacks of a plan hold."""
+    """The resources of a plan's stacks."""
     session = subject.session("cloudformation", "ec2", "sagemaker")
     network = stacks.find(session, stack_name(plan, "network")) is not None
     if stacks.find(session, stack_name(plan, "training")) is None:

@@ -16,7 +16,7 @@ USE = ("kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "
 """What CloudWatch Logs, EC2 Auto Scaling and PCS do with a key (their user guides: encrypting log data, required key
 policy for use with encrypted volumes)."""
 PUBLISH = ("kms:Decrypt", "kms:GenerateDataKey*")
-"""What a publisher to an encrypted topic does with its key (SNS developer guide, key management)."""
+"""Actions of a publisher to an encrypted topic on its key (SNS developer guide, key management)."""
 
 
 ANYBODY = "*"
@@ -24,10 +24,10 @@ ANYBODY = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needed:
-    """Somebody who has to be let in: `principals` are a service's name or an ARN in the ways to write it.
+    """A principal that needs access: `principals` are a service's name or an ARN in all notations.
 
-    `why` is what goes wrong without. `fatal` says that a launch fails without it; `sid` names the statement of
-    docs/security.md that lets it in.
+    `why` is what fails without access. `fatal` says that a launch fails without it; `sid` names the statement in
+    docs/security.md that grants it.
     """
 
     principals: tuple[str, ...]
@@ -38,9 +38,9 @@ class Needed:
 
 
 def lacking(policy: Mapping[str, Any], needed: Needed) -> tuple[str, ...]:
-    """The actions that no statement allows, and those that one denies whatever its conditions.
+    """The actions that no statement allows, and those that a statement denies under any condition.
 
-    A statement of `NotPrincipal` or `NotAction` allows nothing here: what it says cannot be told without the request.
+    A statement with `NotPrincipal` or `NotAction` counts as allowing nothing: its effect depends on the request.
 
     >>> root = {"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::123456789012:root"}, "Action": "kms:*"}
     >>> asked = Needed(principals=("logs.us-east-2.amazonaws.com",), actions=("kms:Encrypt",), sid="Logs", why="")
@@ -92,7 +92,7 @@ def _matches(action: str, patterns: Sequence[str]) -> bool:
 
 
 def usable(subject: Subject) -> Iterator[Check]:
-    """Whether the plan's key is there, enabled, and of the kind that encrypts."""
+    """Whether the plan's key exists, is enabled, and can encrypt."""
     arn = _key(subject.plan)
     if arn is None:
         return
@@ -129,7 +129,7 @@ def lets_in(subject: Subject) -> Iterator[Check]:
 
 
 def volumes(subject: Subject) -> Iterator[Check]:
-    """The key that EBS takes for root volumes, where the target or the plan names none."""
+    """The key that EBS uses for root volumes, if the target or the plan names none."""
     plan = subject.plan
     if plan is None or plan.request.target.cluster is not None:
         return
@@ -210,7 +210,7 @@ def _needed(subject: Subject, plan: Plan) -> list[Needed]:
 
 
 def _starters(subject: Subject, name: str) -> tuple[Needed, Needed]:
-    """The service's own role that starts the machines of node groups, and has no right to any key by itself."""
+    """The service-linked role that starts instances of node groups; it has no access to any key by default."""
     role = f"arn:{subject.caller.partition}:iam::{subject.account}:role/aws-service-role/{name}"
     why = "nodes would not start"
     return (
@@ -220,7 +220,7 @@ def _starters(subject: Subject, name: str) -> tuple[Needed, Needed]:
 
 
 def _key(plan: Plan | None) -> str | None:
-    """The plan's key, where it makes something that is encrypted with it."""
+    """The plan's key, if the plan creates something that it encrypts."""
     if plan is None or plan.request.target.cluster is not None:
         return None
     return plan.request.storage.kms_key_arn

@@ -20,7 +20,7 @@ IN_PROGRESS = "_IN_PROGRESS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftRunning:
-    """Lines for a person, and the stacks with their states; `nothing`: the account has no stack of the plan."""
+    """Lines for the user, and the stacks with their states; `nothing`: the account has no stack of the plan."""
 
     lines: tuple[str, ...]
     stacks: tuple[tuple[str, str], ...] = ()
@@ -30,9 +30,9 @@ class LeftRunning:
 def left_running(
     plan: Plan, session: Session, catalog: Catalog, now: datetime, *, sandbox: bool = False
 ) -> LeftRunning:
-    """Look at the stacks of a plan: what there is, what it costs an hour, and the command that removes it.
+    """Read the stacks of a plan: which exist, what they cost an hour, and the command that removes them.
 
-    A look that fails says so.
+    If reading fails, the lines say so.
     """
     command = _down(plan, sandbox=sandbox)
     try:
@@ -70,9 +70,9 @@ def report_running_costs(
     *,
     sandbox: bool = False,
 ) -> Iterator[None]:
-    """A part of a story after which something may exist: where it ends early, that is told, and kept for its report.
+    """A block that may create resources: if it ends early, its stacks are reported, and stored for its report.
 
-    `keep` gets the stacks with their states.
+    `keep` receives the stacks with their states.
     """
     try:
         yield
@@ -100,10 +100,11 @@ def _down(plan: Plan, *, sandbox: bool) -> str:
 def report_earlier_runs(
     earlier: Sequence[Plan], environment: Mapping[str, str], catalog: Catalog, notify: Notify
 ) -> Iterator[None]:
-    """A story after whose end the clusters of its earlier attempts are left: whatever its end, each is told.
+    """A block after which clusters of earlier attempts may be left: at its end, each of them is reported.
 
     Raises:
-        DeclinedError: somebody said no in the block; where there was an attempt, it does not say that nothing was done.
+        DeclinedError: the user declined in the block; if an attempt was made, the error does not say that nothing was
+        done.
     """
     try:
         yield

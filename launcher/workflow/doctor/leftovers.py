@@ -57,9 +57,9 @@ def requests(session: Session, catalog: Catalog, region: str, serving: StackStat
 
 
 def foreign(training: StackState | None, *, network: bool, store: bool) -> Iterator[Retained]:
-    """What a cluster used and its plan named: it was there before and is not touched.
+    """Resources that a cluster used and its plan named: they existed before and are not touched.
 
-    `network` and `store`: whether each was the plan's own. `training` is None when the stack is gone.
+    `network` and `store`: whether each belongs to the plan. `training` is None if the stack is gone.
     """
     if training is None:
         return
@@ -125,7 +125,7 @@ def retained_logs(
 
 
 def control_plane_log(session: Session, catalog: Catalog, region: str, cluster: str) -> Iterator[Retained]:
-    """The log group that EKS makes anew when it writes once more after its cluster, and the stack's group, are gone."""
+    """The log group that EKS creates again if it writes after the cluster and the stack's log group are gone."""
     name = log_groups.of_control_plane(cluster)
     for group in log_groups.log_groups(session, name):
         if group.name == name:
@@ -148,7 +148,7 @@ def stranded_cluster(session: Session, region: str, cluster: str) -> Iterator[Re
 
 
 def created_in_kubernetes(session: Session, catalog: Catalog, region: str, cluster: str) -> Iterator[Retained]:
-    """What a cluster's own objects have made in the account; deleted while it stands, they take it along."""
+    """Resources that a cluster's objects created in the account; deleting the objects first removes the resources."""
     for created in created_by_cluster(session, cluster):
         held = created.kind is RetainedKind.VOLUME
         why = "only you can decide to delete its data" if held else "it holds the network, whose removal fails"

@@ -27,7 +27,7 @@ CALLS = {
     OfferKind.TRAINING_PLAN: "SearchTrainingPlanOfferings",
     OfferKind.RESERVATION: "DescribeCapacityReservations",
 }
-"""What says how much there is and for how much; on demand and spot have rows anyway, and no offer of their own."""
+"""Purchase options whose offers state an amount and a price; on demand and spot have rows without an offer."""
 
 
 def with_live_offers(
@@ -37,13 +37,12 @@ def with_live_offers(
     environment: Mapping[str, str],
     say: Callable[[str], None],
 ) -> Priced:
-    """The candidates with what AWS offers and holds for them at this moment among them; nothing is bought.
+    """The candidates together with AWS's current offers and the account's reservations; nothing is bought.
 
-    An offer that the job cannot run on, too short or too late, is no row. What could not be asked is said.
-
+    An offer that is too short or too late for the job has no row. Failed questions are reported.
 
     Raises:
-        ImpossibleError: the plan serves: what an endpoint runs on is not bought ahead.
+        ImpossibleError: the plan is a serving plan: capacity of endpoints is not bought ahead.
     """
     if not isinstance(priced, TrainingPriced):
         message = f"{priced.request.name} serves, and endpoint instances cannot be reserved ahead"

@@ -44,13 +44,13 @@ from launcher.workflow.quote.price import load_request, price_job
 
 AT_ONCE = 8
 LENGTHS = 4
-"""Lengths that are asked for: the shortest that holds the job, and the next ones, which may be cheaper or sooner."""
+"""Number of lengths to query: the shortest that fits the job, and the next ones, which may be cheaper or sooner."""
 WEEK = timedelta(weeks=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferRequest:
-    """Machines that the plan could run on: a type, how many, the job's hours, ways of buying and regions to look in."""
+    """Instances that the plan could use: type, count, hours of the job, purchase options, and regions to search."""
 
     instance_type: str
     count: int
@@ -62,7 +62,7 @@ class OfferRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """Offers, and what could not be asked: the question with the reason."""
+    """Offers, and the questions that failed with the reason."""
 
     offers: tuple[CapacityOffer, ...]
     unanswered: tuple[tuple[str, str], ...]
@@ -80,7 +80,7 @@ class Search:
     _lock: Lock = field(default_factory=Lock)
 
     def run(self, requests: Sequence[OfferRequest]) -> Answers:
-        """Everything that can be had for any of these machines."""
+        """Every offer for any of these instances."""
         questions = [(what, ask) for request in requests for what, ask in self._questions(request)]
         offers: list[CapacityOffer] = []
         unanswered = []
@@ -143,7 +143,7 @@ class Search:
         return plan_offers(self._session(region, "sagemaker"), wish, self._zone_ids(region))
 
     def _owned(self, region: str, name: str, request: OfferRequest) -> Sequence[CapacityOffer]:
-        """What the account has, and for a block that ends before the job what makes it longer."""
+        """The account's own capacity, and for a block that ends before the job its possible extensions."""
         session, offers = self._session(region, "ec2"), []
         for reservation in reservations(session, name):
             held = CapacityOffer(
@@ -173,7 +173,7 @@ class Search:
         ]
 
     def _scores(self, name: str, count: int, regions: Sequence[str]) -> Sequence[CapacityOffer]:
-        """One offer a zone; a type with fewer than two kin is not asked for: its score would always be low."""
+        """One offer per zone; a type with fewer than two kin is not queried: its score would always be low."""
         pool = kin(self.instances[name], self.instances)
         if len(pool) < LEAST_TYPES:
             return ()
@@ -204,7 +204,7 @@ class Search:
 
 
 def kin(facts: InstanceType, instances: Mapping[str, InstanceType]) -> tuple[str, ...]:
-    """Types that a spot placement score is asked for together with one: as many chips, of the same maker's family.
+    """Types for one spot placement score: with as many chips of the same maker's family.
 
     >>> from launcher.catalog.load import load
     >>> types = load().instance_types
@@ -249,7 +249,7 @@ OPTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityFound:
-    """Every offer with its total, the soonest of the cheapest first, and what could not be asked."""
+    """Every offer with its total, the soonest of the cheapest first, and the questions that failed."""
 
     priced: TrainingPriced
     offers: tuple[JudgedOffer, ...]
@@ -263,7 +263,7 @@ class CapacityFound:
 
     @property
     def soonest(self) -> JudgedOffer | None:
-        """The one that begins first of those that are held or for sale: what is only asked for may not come."""
+        """The offer that begins first among owned and purchasable ones; a mere request may not be granted."""
         sure = [offer for offer in self.offers if offer.offer.kind in (*BOUGHT, OfferKind.RESERVATION)]
         return min(
             sure, key=lambda offer: (offer.lead_time_h, offer.usd.mid if offer.usd else Decimal(0)), default=None
@@ -305,7 +305,7 @@ def search(priced: TrainingPriced, *, environment: Mapping[str, str], say: Calla
 
 
 def _requests(priced: TrainingPriced) -> tuple[OfferRequest, ...]:
-    """Each type with the number of nodes of its best candidate, and every region where the plan may run."""
+    """Each type with the node count of its best candidate, and every region where the plan may run."""
     best = {
         candidate.place.instance_type: candidate
         for candidate in reversed(priced.candidates)
@@ -339,7 +339,7 @@ def _assessed(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffe
 
 
 def _total(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -> tuple[UsdRange | None, str]:
-    """Low, middle and high; None with the reason where the job cannot run on it."""
+    """Low, middle and high; None with the reason if the job cannot run on it."""
     request = pinned_to(priced, offer)
     try:
         quoted = price_job(Path(priced.path), request, priced.catalog, priced.now, options).quote(1)
@@ -394,10 +394,10 @@ def pinned_to(priced: TrainingPriced, offer: CapacityOffer) -> PlanRequest:
 
 
 def purchase_command(offer: CapacityOffer, request: PlanRequest) -> str | None:
-    """The command that buys an offer, to be typed by a person; None for what is not bought.
+    """The command with which the user buys an offer; None for offers that are not bought.
 
-    An offering's id can be bought once, and a training plan's name given once, so that a repeated command buys nothing
-    a second time.
+    An offering's id can be bought once, and a training plan's name used once, so that a repeated command does not buy
+    again.
     """
     if offer.kind is OfferKind.CAPACITY_BLOCK:
         return (

@@ -63,9 +63,9 @@ def _check_quota(subject: Subject, need: QuotaNeed, known: Mapping[str, Sequence
 
 
 def matching(need: QuotaNeed, known: Sequence[Quota]) -> Quota | None:
-    """The quota of a need: by its whole name, else by all the words of it, else by its code where it has no name.
+    """The quota of a need: by its full name, else by all its words, else by its code if the need has no name.
 
-    A code alone does not decide where a name is known: public lists of codes contradict each other.
+    A code alone does not decide if a name is known: public lists of codes contradict each other.
     """
     name = need.name.casefold()
     if not name:

@@ -23,7 +23,7 @@ from launcher.workflow.doctor.leftovers import PAID_HOURLY
 Resources = Mapping[str, Any]
 """Of one template, by logical id."""
 PAID = {**PAID_HOURLY, "AWS::EKS::Cluster": "eks.cluster"}
-"""What is paid by the hour whatever it does, and the name of its price."""
+"""Resources that are billed by the hour independent of use, and the name of their price."""
 RATE = "USD_PER_NODE_HOUR"
 """The variable of the guard's function (infra/parts/guard_function.py)."""
 
@@ -37,7 +37,7 @@ class HourlyRate:
 
     @property
     def words(self) -> str:
-        """As a person says it."""
+        """The rate in words for the user."""
         return f"${self.usd:,.2f}" + (f" and {' and '.join(self.unknown)}, not priced" if self.unknown else "")
 
     @property
@@ -50,7 +50,7 @@ class HourlyRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Paid:
-    """Something that is paid by the hour; `usd` is None where it has no price."""
+    """A resource billed by the hour; `usd` is None without a price."""
 
     name: str
     usd: Decimal | None
@@ -61,7 +61,7 @@ class _Paid:
 def hourly_rate(
     templates: Iterable[Mapping[str, Any]], catalog: Catalog, region: str, *, nodes: bool = True
 ) -> HourlyRate:
-    """What the stacks of some templates cost an hour: all their nodes running, or without nodes."""
+    """The hourly cost of the stacks of some templates: with all nodes running, or without nodes."""
     usd, unknown = Decimal(0), []
     for template in templates:
         for _, items in _paid(template, catalog, region):

@@ -31,7 +31,7 @@ UNNEEDED = "iam:CreateUser"
 """What no stack of Slipway's does: a role that may is an administrator."""
 MOST_NAMED = 6
 SHIPS = ("s3:GetObject", "s3:PutObject")
-"""What a launch does to objects with the caller's own credentials: it ships code and job files, and reads logs."""
+"""Actions of a launch on objects with the caller's credentials: it ships code and job files, and reads logs."""
 USES = ("kms:Decrypt", "kms:GenerateDataKey")
 
 
@@ -81,7 +81,7 @@ def store_rights(subject: Subject) -> Iterator[Check]:
 def _unless_let_in(
     subject: Subject, check: Check, actions: Sequence[str], policy: Callable[[], Mapping[str, Any]]
 ) -> Check:
-    """A denial of IAM's policies stands unless the bucket's or the key's own policy names the caller."""
+    """A denial by IAM policies counts unless the bucket's or the key's own policy names the caller."""
     if check.result is not Outcome.FAILED:
         return check
     me = (principal_of(subject), subject.caller.arn)
@@ -137,7 +137,7 @@ def execution_role(subject: Subject) -> Iterator[Check]:
 
 
 def guard_rights(subject: Subject) -> Iterator[Check]:
-    """The guard's, where its stack is there: all that its policies give it, under its boundary and organization."""
+    """The guard's role, if its stack exists: the actions of its policies, under its boundary and organization."""
     plan = subject.plan
     if plan is None or plan.request.target.cluster is not None:
         return

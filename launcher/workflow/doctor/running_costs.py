@@ -113,7 +113,7 @@ def costs(session: Session, catalog: Catalog, now: datetime, states: Iterable[St
 
 
 def _parts(states: Iterable[StackState]) -> Iterator[tuple[StackState, str]]:
-    """Each stack with the part that it is; the ones that ParallelCluster makes beside are paid with the cluster."""
+    """Each stack with its part; additional stacks of ParallelCluster are counted with the cluster."""
     for stack in states:
         part = next((suffix for suffix in PARTS if stack.name.endswith(f"-{suffix}")), None)
         if part is not None and stack.name.startswith("slipway-"):
@@ -185,7 +185,7 @@ def _machines(session: Session, catalog: Catalog, now: datetime, stack: StackSta
 
 
 def _unguarded(session: Session, catalog: Catalog, stack: StackState) -> _Money:
-    """What runs under a stack whose guard is not there (yet): ParallelCluster's instances, at the listed price."""
+    """Instances under a stack without a guard (yet): ParallelCluster's instances, at the listed price."""
     counts = instances.running(session, f"slipway-{stack.tags[OWN_TAG]}")
     if not counts:
         return _Money(note=f"{stack.status}, and it has no guard: running nodes are not counted")
@@ -203,7 +203,7 @@ def _unguarded(session: Session, catalog: Catalog, stack: StackState) -> _Money:
 
 
 def guard_function(session: Session, stack: str) -> functions.FunctionState | None:
-    """The function of a stack's guard; None where it has none (yet)."""
+    """The function of a stack's guard; None without one (yet)."""
     for resource in stacks.resources(session, stack):
         if resource.type == "AWS::Lambda::Function" and "GuardFunction" in resource.logical_id and resource.physical_id:
             return functions.describe(session, resource.physical_id)
@@ -211,7 +211,7 @@ def guard_function(session: Session, stack: str) -> functions.FunctionState | No
 
 
 def _end(variables: Mapping[str, str], since: datetime) -> datetime | None:
-    """When the guard, or the service itself, stops the machines."""
+    """When the guard, or the service itself, stops the nodes."""
     ttl, ends = variables.get("TTL_HOURS"), variables.get("ENDS_AT")
     moments = [since + timedelta(hours=float(ttl))] if ttl else []
     moments += [datetime.fromisoformat(ends)] if ends else []
@@ -219,7 +219,7 @@ def _end(variables: Mapping[str, str], since: datetime) -> datetime | None:
 
 
 def _listed(session: Session, target: Target, variables: Mapping[str, str]) -> int | None:
-    """How many nodes the service lists now; None where a target's nodes come with each job."""
+    """Number of nodes that the service lists now; None if a target's nodes start with each job."""
     if target.guard is not None and target.deployed == (Runs.SERVING,):
         endpoint = endpoints.find(session, variables[target.guard.variable])
         return None if endpoint is None else endpoint.instances

@@ -205,8 +205,7 @@ def superseded(checkpoints: tuple[Checkpoint, ...], keys: Iterable[str], keep: i
 
     The rule is that of the agent's retention (launcher/agent/checkpoint/retention.py): never the newest complete
     checkpoint, an object that a retained checkpoint references, or a later step, whose upload may be running. Layouts
-    are
-    counted separately: of each layout, `keep` (>= 1) checkpoints are retained.
+    are counted separately: of each layout, `keep` (>= 1) checkpoints are retained.
     """
     by_kind: dict[tuple[str | None, ...], list[Checkpoint]] = {}
     for checkpoint in checkpoints:

@@ -34,10 +34,9 @@ class ClusterHandle:
     """A deployed or existing cluster: its head node, the outputs that files refer to, and the stacks of a deployment.
 
     `cluster` is its name, None if Slipway did not deploy it; `deployed` is None for a cluster behind a head node that
-    the
-    plan names. `unreached` explains how to reach a private API, `own` says whether Slipway deployed the cluster.
-    `operator`
-    and `account` are the operator that runs jobs and the service account of its pods, if they were inspected.
+    the plan names. `unreached` explains how to reach a private API, `own` says whether Slipway deployed the cluster.
+    `operator` and `account` are the operator that runs jobs and the service account of its pods, if they were
+    inspected.
     """
 
     head_node: HeadNode

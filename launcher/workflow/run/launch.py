@@ -149,13 +149,11 @@ class LaunchOptions(DeployOptions):
     """Where and how to launch.
 
     `give_up` decides whether to cancel a job that has waited for nodes as long as the plan allows. `look_s` replaces
-    the
-    time between two polls. `interrupt_after_s` is when the sandbox simulates the loss of a node, counted from the first
-    complete checkpoint; None: never. `stop_when` decides at every poll, from the run folder, whether the job has served
-    its purpose: then Slipway cancels it, and the launch ends as cancelled. `meter` receives the job's meter every half
-    minute. `fresh` starts without earlier checkpoints. `second` is called before a job is submitted while another job
-    of
-    its plan runs, and raises if the user declines.
+    the time between two polls. `interrupt_after_s` is when the sandbox simulates the loss of a node, counted from the
+    first complete checkpoint; None: never. `stop_when` decides at every poll, from the run folder, whether the job has
+    served its purpose: then Slipway cancels it, and the launch ends as cancelled. `meter` receives the job's meter
+    every half minute. `fresh` starts without earlier checkpoints. `second` is called before a job is submitted while
+    another job of its plan runs, and raises if the user declines.
     """
 
     progress: Callable[[Progress], None]

@@ -31,8 +31,7 @@ def covered(place: Place, tried: Place) -> bool:
     """Whether a place cannot have instances because `tried` had none.
 
     The same type and purchase option in the same zone (or in a region that was tried as a whole) has no instances
-    either,
-    unless fewer nodes are needed.
+    either, unless fewer nodes are needed.
     """
     same = (place.target, place.instance_type, place.option, place.region) == (
         tried.target,
@@ -69,12 +68,10 @@ class Fallback:
     """A launch that continues with the next candidate while there is one.
 
     `candidates` prices the plan file again with every zone; `requote` returns the quote of a digest at prices that
-    allow
-    a deployment, or raises; `options_for` shows it and returns options that ask about it. `obstacle` says, before a
-    waiting job is cancelled, why a candidate cannot be deployed to the existing stacks: a cluster's network keeps its
+    allow a deployment, or raises; `options_for` shows it and returns options that ask about it. `obstacle` says, before
+    a waiting job is cancelled, why a candidate cannot be deployed to the existing stacks: a cluster's network keeps its
     zone, and its service may keep the instance type. `left` are plans whose clusters were created, got no instances,
-    and
-    still exist: the end of the launch lists them with their cost.
+    and still exist: the end of the launch lists them with their cost.
     """
 
     options: LaunchOptions
