@@ -62,7 +62,7 @@ def deploy(
     if "Connect" in shown:
         from launcher.workflow.cluster.targets import cluster_of
 
-        ways = cluster_of(quoted.plan).ways_in(quoted.plan, shown)
+        ways = cluster_of(quoted.plan).access_commands(quoted.plan, shown)
         output.result(["", "  access", *(f"    {what}: {command}" for what, command in ways)])
     if sandbox and not dry_run:
         from launcher.workflow.cluster.reach import attached

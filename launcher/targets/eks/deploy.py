@@ -101,7 +101,7 @@ def through_tunnel(outputs: Mapping[str, str]) -> str:
     return f'kubectl config set-cluster "{current}" --server=https://localhost:8443 --tls-server-name={host}'
 
 
-def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
+def access_commands(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     """Commands into the cluster, each with what it is for; a private API is reached from inside its network alone."""
     return ways(plan, outputs, tunnel(plan, outputs), by_hand(plan))
 
@@ -124,7 +124,7 @@ def ways(plan: Plan, outputs: Mapping[str, str], tunnelled: str, job: str) -> li
 DEPLOY = Cluster(
     words=words,
     head_node=api,
-    ways_in=ways_in,
+    access_commands=access_commands,
     submit=submit_pods,
     reach=reach_pods,
     refuse_job=refuse_job,

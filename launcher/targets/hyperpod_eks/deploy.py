@@ -42,7 +42,7 @@ def unreached(plan: Plan, outputs: Mapping[str, str]) -> str:
     return eks.where_it_answers(plan, tunnel(plan, outputs), by_hand())
 
 
-def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
+def access_commands(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     """Commands into the cluster, each with what it is for."""
     return eks.ways(plan, outputs, tunnel(plan, outputs), by_hand())
 
@@ -55,7 +55,7 @@ def start_nodes(plan: Plan, session: Session, cluster: str) -> bool:
 DEPLOY = Cluster(
     words=words,
     head_node=eks.api,
-    ways_in=ways_in,
+    access_commands=access_commands,
     submit=submit_pods,
     reach=reach_pods,
     refuse_job=eks.refuse_job,

@@ -60,7 +60,7 @@ def words(plan: Plan, head: str, machines: str) -> str:
     return f"HyperPod cluster {plan.cluster_name}: controller ml.{head}, workers {machines}, up from the start"
 
 
-def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
+def access_commands(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     """Commands into the cluster, each with what it is for: its machines are reached by sessions alone."""
     ways = [
         ("shell on the controller", f"{outputs['Connect']}, then: sudo su - {USER}"),
@@ -102,7 +102,7 @@ def start(outputs: Mapping[str, str], session: Session, notify: Notify) -> None:
 DEPLOY = Cluster(
     words=words,
     head_node=controller,
-    ways_in=ways_in,
+    access_commands=access_commands,
     submit=submit_batch,
     reach=reach_batch,
     refuse_job=refuse_job,

@@ -46,7 +46,7 @@ def head_node(plan: Plan, outputs: Mapping[str, str], _session: Session) -> Head
     return HeadNode(via="ssm", instance=outputs["HeadNodeInstanceId"], region=outputs["Region"], user=user)
 
 
-def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
+def access_commands(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     """Commands into the cluster, each with what it is for.
 
     The head node has no key pair and no open port: a session of Systems Manager is the way in, and ssh goes through
@@ -170,7 +170,7 @@ def stop_fleet(
 DEPLOY = Cluster(
     words=words,
     head_node=head_node,
-    ways_in=ways_in,
+    access_commands=access_commands,
     submit=submit_batch,
     reach=reach_batch,
     start_fleet=start_fleet,

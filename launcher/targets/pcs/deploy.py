@@ -48,7 +48,7 @@ def login_node(
     return HeadNode(via="ssm", instance=instance, region=outputs["Region"], user=USER)
 
 
-def ways_in(plan: Plan, outputs: Outputs) -> list[tuple[str, str]]:
+def access_commands(plan: Plan, outputs: Outputs) -> list[tuple[str, str]]:
     """Commands into the cluster, each with what it is for: it has no key pair and no open port."""
     return [
         ("shell", f"{outputs['Connect']}, then: sudo su - {USER}"),
@@ -122,7 +122,7 @@ def machines(session: Session, outputs: Mapping[str, str]) -> Mapping[str, int]:
 DEPLOY = Cluster(
     words=words,
     head_node=login_node,
-    ways_in=ways_in,
+    access_commands=access_commands,
     submit=submit_batch,
     reach=reach_batch,
     start=start,

@@ -37,7 +37,7 @@ def api(_plan: Plan, _outputs: Mapping[str, str], session: Session) -> HeadNode:
     return HeadNode(via=API, host="SageMaker", region=session.region)
 
 
-def ways_in(plan: Plan, _outputs: Mapping[str, str]) -> list[tuple[str, str]]:
+def access_commands(plan: Plan, _outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     """Commands that show a plan's jobs: nobody enters their machines."""
     region = plan.place.region
     return [
@@ -147,7 +147,7 @@ def _running(session: Session, outputs: Outputs) -> tuple[Mapping[str, Any], ...
 DEPLOY = Cluster(
     words=words,
     head_node=api,
-    ways_in=ways_in,
+    access_commands=access_commands,
     submit=submit_training_job,
     reach=reach_training_job,
     empty=end_jobs,

@@ -20,9 +20,9 @@ def _now() -> datetime:
 
 @dataclass(slots=True, kw_only=True)
 class Beginning:
-    """Starts the nodes of a plan's own cluster that are not there: at once, or when what was bought begins.
+    """Starts the stopped nodes of a plan's own cluster: immediately, or when the reservation begins.
 
-    `waits` is False where nothing is waited for: in a sandbox every block of a cluster has begun.
+    `waits` is False if nothing is waited for: in a sandbox every block of a cluster has begun.
     """
 
     plan: Plan

@@ -61,7 +61,7 @@ def served(name: str, session: Session) -> ServedEndpoint:
 
 
 def _base_url(url: str | None, session: Session) -> str | None:
-    """The address of OpenAI clients at the place where the session's own client finds SageMaker's runtime."""
+    """The base URL for OpenAI clients, on the host where the session's own client finds SageMaker's runtime."""
     if url is None:
         return None
     runtime_url = str(session.client("sagemaker-runtime").meta.endpoint_url)
@@ -69,9 +69,9 @@ def _base_url(url: str | None, session: Session) -> str | None:
 
 
 def state_of(endpoint: ServedEndpoint, session: Session) -> EndpointState:
-    """The endpoint's state, when it is in service with the configuration it was deployed with.
+    """The endpoint's state, if it is in service with the deployed configuration.
 
-    After a failed update SageMaker goes back to the old configuration and says InService again.
+    After a failed update SageMaker returns to the old configuration and reports InService again.
 
     Raises:
         DeploymentFailedError: it is not in service, or runs another configuration; with the reason and the alarms.
@@ -98,7 +98,7 @@ def state_of(endpoint: ServedEndpoint, session: Session) -> EndpointState:
 
 
 def troubles(endpoint: ServedEndpoint, session: Session) -> tuple[str, ...]:
-    """What says why an endpoint is not as it should be: alarms that go off, and the last word of its containers."""
+    """Signs of why an endpoint is not as deployed: alarms in state ALARM, and the last log lines of its containers."""
     names = (resource.physical_id for resource in stacks.resources(session, endpoint.stack) if resource.type == ALARM)
     kind = "InferenceComponents" if endpoint.component is not None else "Endpoints"
     line = trouble_line(session, f"/aws/sagemaker/{kind}/{endpoint.component or endpoint.name}")
@@ -115,12 +115,12 @@ def settled(
     clock: Callable[[], float] = time.monotonic,
     wait: Callable[[float], None] = stacks.wait,
 ) -> EndpointState:
-    """The endpoint's state once it no longer changes, told of at every change; see `state_of`.
+    """The endpoint's state once it no longer changes, with every change reported; see `state_of`.
 
-    `limit_s`: seconds to wait at most.
+    `limit_s`: the longest wait, seconds.
 
     Raises:
-        DeploymentFailedError: it is still changing after that time, or is not as it was deployed.
+        DeploymentFailedError: it still changes after that time, or is not as deployed.
     """
     begun, reported = clock(), ""
     with stage(notify) as changing:

@@ -46,10 +46,10 @@ def checks(plan: Plan, facts: InstanceType, inspection: Inspection) -> tuple[Che
 
 
 def refuse_unless_well(plan: Plan, results: Sequence[Check], notify: Notify) -> None:
-    """Go on where nothing is known that the job would fail on; what is not well is told.
+    """Refuse if the job would fail on a known problem; report checks that did not pass.
 
     Raises:
-        ImpossibleError: a check failed, with all that did.
+        ImpossibleError: checks failed; the error lists all of them.
     """
     wrong = [check for check in results if check.result is Outcome.FAILED]
     if wrong:
@@ -111,7 +111,7 @@ def _nodes(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterator[
 
 
 def _makes_again(plan: Plan, inspection: Inspection) -> bool:
-    """Whether the node group of a cluster of Slipway's own has as many such machines, though a guard stopped them."""
+    """Whether the node group of Slipway's own cluster has enough such nodes, though a guard stopped them."""
     if inspection.group is None:
         return False
     state, instance_type = inspection.group
@@ -120,7 +120,7 @@ def _makes_again(plan: Plan, inspection: Inspection) -> bool:
 
 
 def _bought_so(node: Node, option: PurchaseOption) -> bool:
-    """Whether a node is bought as a plan says, as far as its labels tell."""
+    """Whether a node's purchase option is the plan's, as far as its labels say."""
     capacity_type = eks.CAPACITY_TYPES.get(option, "ON_DEMAND").lower().replace("_", "-")
     return node.bought in ("", capacity_type, _TO_KARPENTER.get(capacity_type, capacity_type))
 

@@ -37,10 +37,10 @@ _ACTIVE = "ACTIVE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingCluster:
-    """A cluster that a plan names, found: the way to its API and what the job's files refer to.
+    """A cluster that a plan names: the connection to its API, and the outputs that the job's files refer to.
 
-    `own` says that Slipway deployed it; `eks` is its name in EKS, None where only a context leads to it;
-    `pod_identity` is the role that a launch grants to a job's pods, None where jobs share an account with a role.
+    `own` says that Slipway deployed it; `eks` is its name in EKS, None if only a kubeconfig context leads to it;
+    `pod_identity` is the role that a launch grants to a job's pods, None if jobs share a service account with a role.
     """
 
     head_node: HeadNode
@@ -56,11 +56,11 @@ class ExistingCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """A cluster that exists and that was looked at.
+    """An existing cluster that was inspected.
 
-    `operator` is what runs the job there, `missing_rights` what the caller may not do of it; `granted` says whether
-    pods of the job's service account get a role, None where nobody could ask. `group` is the node group of jobs and the
-    type of its machines, in a cluster that Slipway deployed with one.
+    `operator` runs the job there, `missing_rights` are permissions that the caller lacks for it; `granted` says whether
+    pods of the job's service account get a role, None if that cannot be read. `group` is the node group of jobs with
+    its instance type, in a cluster that Slipway deployed with one.
     """
 
     existing: ExistingCluster
@@ -72,12 +72,12 @@ class Inspection:
 
 
 def find(plan: Plan, session: Session) -> ExistingCluster:
-    """The cluster that a plan names: one that Slipway deployed, else one of EKS, or what a context leads to.
+    """The cluster that a plan names: one that Slipway deployed, else one of EKS, or the one of a kubeconfig context.
 
-    In a sandbox the plan's context is not used: it leads out of the sandbox.
+    In a sandbox the plan's context is not used: it leads outside the sandbox.
 
     Raises:
-        ImpossibleError: there is none, it is not whole, or nothing says where the job writes.
+        ImpossibleError: it does not exist or is incomplete, or the plan does not say where the job writes.
     """
     target = plan.request.target
     stack = _stack(plan, session)
@@ -96,7 +96,7 @@ def find(plan: Plan, session: Session) -> ExistingCluster:
 
 
 def _pod_identity(stack: StackState) -> PodIdentity | None:
-    """The pods' role of a cluster; None where it was deployed when its jobs still shared a service account."""
+    """The pods' role of a cluster; None if the cluster was deployed when its jobs still shared a service account."""
     role, outputs = stack.outputs.get(PODS_ROLE), stack.outputs
     return (
         None if role is None else PodIdentity(cluster=outputs["ClusterName"], pods_role=role, access_role=outputs[ROLE])
@@ -104,10 +104,10 @@ def _pod_identity(stack: StackState) -> PodIdentity | None:
 
 
 def refuse_without_store(plan: Plan, *, sandbox: bool = False) -> None:
-    """Go on where a plan says where its job writes; a cluster that Slipway has not deployed has no store of its own.
+    """Refuse unless the plan says where its job writes; a cluster that Slipway did not deploy has no store.
 
     Raises:
-        ImpossibleError: it does not say so.
+        ImpossibleError: the plan does not say so.
     """
     if plan.request.checkpoint.foreign_store_uri is None:
         hint = "set a URI that its nodes may write to: checkpoint: {uri: s3://bucket/prefix}"
@@ -162,11 +162,11 @@ def _eks_name(plan: Plan, session: Session, *, sure: bool = True) -> str:
 
 
 def look(plan: Plan, existing: ExistingCluster, connection: Connection, session: Session) -> Inspection:
-    """Read what a job needs of a cluster.
+    """Read the properties of a cluster that a job needs.
 
     Raises:
         SchedulerError: its API does not answer.
-        AwsError: a call failed for another reason than that it is not allowed.
+        AwsError: a call failed for another reason than a missing permission.
     """
     namespace, account = namespace_of(plan), existing.account(plan)
     cluster = read.describe(
@@ -186,7 +186,7 @@ def look(plan: Plan, existing: ExistingCluster, connection: Connection, session:
 
 
 def _group(existing: ExistingCluster, session: Session) -> tuple[NodeGroupState, str] | None:
-    """The node group of jobs, and the type of its machines; None where nobody may look."""
+    """The node group of jobs, and its instance type; None without the permission to read it."""
     try:
         state = node_groups.describe_group(session, str(existing.eks), WORKERS)
         template = node_groups.describe_template(session, state.template) if state.template is not None else None

@@ -15,8 +15,8 @@ from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.stages import Notify
 
 EFFECTIVE_S = 15.0
-"""An association is effective after several seconds (EKS API reference, CreatePodIdentityAssociation); a pod that is
-made before has no role as long as it lives."""
+"""Seconds until an association is effective (EKS API reference, CreatePodIdentityAssociation); a pod that is created
+earlier never gets a role."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

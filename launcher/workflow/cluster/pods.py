@@ -36,11 +36,11 @@ from launcher.workflow.cluster.targets import JobRequest
 
 
 def submit_pods(request: JobRequest) -> Submission:
-    """Ship a job and have the cluster take its objects; said only when it has.
+    """Ship a job and create its objects in the cluster; report it only when they exist.
 
     Raises:
-        DeploymentFailedError: the cluster refuses it, or that is not known.
-        ImpossibleError: its API cannot be reached, or it lacks the operator.
+        DeploymentFailedError: the cluster refused it, or the result is unknown.
+        ImpossibleError: its API cannot be reached, or the operator is missing.
     """
     plan, bundle = request.quoted.plan, with_names(_for_cluster(request), request.names)
     request.folder.write_bundle(with_archive(bundle, PENDING))
@@ -90,7 +90,7 @@ def _for_cluster(request: JobRequest) -> Bundle:
 
 
 def _refuse_unless_able(request: JobRequest, jobs: KubernetesJobs) -> None:
-    """Go on only where the API answers and serves the operator's kind."""
+    """Refuse unless the API answers and serves the operator's kind."""
     try:
         jobs.connection.ask("GET", "/version")
     except UnreachableError as problem:
@@ -103,7 +103,7 @@ def _refuse_unless_able(request: JobRequest, jobs: KubernetesJobs) -> None:
 
 
 def _start_nodes(request: JobRequest) -> None:
-    """Have the nodes made that are not there: a guard has stopped them, or their block has just begun."""
+    """Start missing nodes: a guard stopped them, or their block has just begun."""
     if not request.own:
         return
     cluster = str(request.head_node.host)
@@ -113,7 +113,7 @@ def _start_nodes(request: JobRequest) -> None:
 
 
 def _plugins(request: JobRequest, bundle: Bundle) -> Iterator[dict[str, Any]]:
-    """What shows chips and interfaces to Kubernetes: once a cluster, left alone where it is there."""
+    """The device plug-ins that expose chips and interfaces to Kubernetes: once per cluster, existing ones are kept."""
     plan = request.quoted.plan
     files = bundle.files
     if plan.request.target.cluster is not None:
@@ -126,7 +126,7 @@ def _plugins(request: JobRequest, bundle: Bundle) -> Iterator[dict[str, Any]]:
 
 
 def _shipped(request: JobRequest, bundle: Bundle, head_node: HeadNode, place: str) -> tuple[Submission, Bundle]:
-    """The job folder in S3; the submission as it is about to be made, and its files, which name the folder."""
+    """The job folder in S3; the submission before it is made, and its files, which name the folder."""
     store = request.store
     shipment = ship_work(request.workdir, store, request.here, datetime.now(UTC), request.notify)
     request.notify(shipment.words())

@@ -30,17 +30,17 @@ from launcher.submit.ssm import SsmShell
 from launcher.workflow.cluster.targets import Reached, cluster_at, cluster_of
 
 LOOK_S, LOOK_HERE_S = 5.0, 0.5
-"""Seconds between two looks at an API: pods keep what they write every few seconds; on this machine it is free."""
+"""Seconds between two polls of an API: pods flush output every few seconds; on this computer polls cost nothing."""
 
 ASKED_TIMES, ASK_AGAIN_S = 19, 10.0
-"""How often a new API is asked, and the seconds in between: three minutes in all."""
+"""Number of attempts for a new API, and the seconds between them: three minutes in total."""
 
 
 def connection_to(head_node: HeadNode, environment: Mapping[str, str]) -> Connection:
-    """The API of a cluster: as the role that its stack has made for that, or as a context of the kubeconfig says.
+    """The API of a cluster: with the role that its stack has for this, or by a context of the kubeconfig.
 
     Raises:
-        ImpossibleError: there is no such cluster any more, or the client is not installed.
+        ImpossibleError: the cluster no longer exists, or the client is not installed.
     """
     if head_node.via == CONTEXT:
         return to_context(str(head_node.host), environment.get("KUBECONFIG"))
@@ -67,13 +67,12 @@ def refuse_unless_answered(
     notify: Notify,
     wait: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Go on once the API of a plan's own cluster answers here, before its machines are paid for.
+    """Wait until the API of a plan's own cluster answers this computer, before its nodes cost money.
 
-    A new name takes a while to be known, and a new role to be let in: it is asked again meanwhile.
-
+    DNS needs time for a new name, and EKS for a new role: the call is retried meanwhile.
 
     Raises:
-        ImpossibleError: it does not answer; the control plane is there, and no machine.
+        ImpossibleError: it does not answer; the control plane exists, and no node.
     """
     region = plan.place.region
     way = HeadNode(via=EKS, host=outputs["ClusterName"], region=region, role=outputs["AccessRoleArn"])
@@ -130,10 +129,10 @@ def reached(submission: Submission, environment: Mapping[str, str]) -> Reached:
 
 @contextmanager
 def gone_if_removed(submission: Submission, environment: Mapping[str, str]) -> Iterator[None]:
-    """A block that asks a cluster; whatever fails in it because the cluster was taken down is a GoneError.
+    """A block that calls a cluster; a failure because the cluster was removed becomes a GoneError.
 
     Raises:
-        GoneError: there is no such cluster any more.
+        GoneError: the cluster no longer exists.
     """
     try:
         yield
@@ -210,7 +209,7 @@ def environment_of_newest(name: str, root: Path, environment: Mapping[str, str])
 
 
 def region_in_sandbox(cluster: str, environment: Mapping[str, str]) -> str | None:
-    """The region of a cluster's or an endpoint's stacks in the sandbox that stays; None where it has none of them."""
+    """The region of a cluster's or endpoint's stacks in the running sandbox; None if it has none of them."""
     sandbox = attached(environment, "us-east-1")
     stacks = sandbox.stacks() if sandbox is not None else ()
     return next((stack["region"] for stack in stacks if stack["name"].rpartition("-")[0] == f"slipway-{cluster}"), None)

@@ -32,7 +32,7 @@ from launcher.submit.work_archive import GitState, WorkArchive, pack
 from launcher.workflow.cluster.targets import JobRequest
 
 WORK_FILE = "work.json"
-"""Beside the batch script: where the archive is, its size and its hash (templates/slurm/fetch_work.py reads it)."""
+"""Next to the batch script: place, size and hash of the archive (templates/slurm/fetch_work.py reads it)."""
 _MIB = 1024 * 1024
 SHOWN = 5
 """Names of what stayed that a line shows."""
@@ -41,7 +41,7 @@ _FAST = 1
 
 
 def job_settings(quote: Quote, run: str) -> JobSettings:
-    """What a submission of a quoted plan is rendered with, at the checkpoint interval it was priced at."""
+    """The settings of a submission of a quoted plan, at the checkpoint interval that was priced."""
     write_s = quote.work.checkpoint_write_s if quote.work is not None else None
     return JobSettings(
         run=run,
@@ -55,7 +55,7 @@ def job_settings(quote: Quote, run: str) -> JobSettings:
 
 
 def _mtbf_s(quote: Quote) -> float | None:
-    """Mean seconds between the events that an automatic checkpoint interval goes by; None where it stays as it is."""
+    """Mean seconds between failures, for an automatic checkpoint interval; None if the interval is fixed."""
     if quote.plan.request.checkpoint.interval is not None or quote.work is None:
         return None
     losing = losses_per_h(quote.work, quote.spot.interruptions_per_hour if quote.spot is not None else 0.0)
@@ -64,14 +64,14 @@ def _mtbf_s(quote: Quote) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shipment:
-    """A folder that is in S3; `sent` is False where it was there already."""
+    """A folder in S3; `sent` is False if it was stored already."""
 
     uri: str
     archive: WorkArchive
     sent: bool
 
     def document(self) -> dict[str, Any]:
-        """What the node and the run's record are told."""
+        """The shipment for the node and the run's record."""
         git = self.archive.git
         return {
             "folder": WORK_FOLDER,
@@ -84,7 +84,7 @@ class Shipment:
         }
 
     def words(self) -> str:
-        """What a person is told."""
+        """The shipment in words for the user."""
         count = self.archive.files
         size = f"{count:,} file{'' if count == 1 else 's'}, {self.archive.bytes / _MIB:,.1f} MiB"
         went = f"{revision_words(self.archive.git)}, {'sent' if self.sent else 'already'} in S3"
@@ -100,7 +100,7 @@ def revision_words(git: GitState | None) -> str:
 
 
 def left_out_words(names: Sequence[str]) -> str:
-    """What stayed on this machine because it is private, and the way to ship it all the same.
+    """Private files that were not shipped, and how to ship them.
 
     >>> left_out_words([".env", "keys/id_rsa"])
     '; left out as private: .env, keys/id_rsa (add the line !.env to .slipwayignore to ship it)'
@@ -135,7 +135,7 @@ def ship_work(folder: Path, store: Objects, environment: Mapping[str, str], now:
 
 
 class _Sent:
-    """Shows how much of a file has gone; its parts go at once, from threads of their own."""
+    """Shows how much of a file is sent; its parts are sent in parallel, by separate threads."""
 
     def __init__(self, shipping: Stage, total: int) -> None:
         self.shipping, self.total, self.gone = shipping, total, 0
@@ -150,7 +150,7 @@ class _Sent:
 
 
 def _for_anybody(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """A file of the job folder as it is on the cluster: a container's runtime may be another user than the job."""
+    """A file of the job folder with permissions for any user: a container may run as another user than the job."""
     member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
     return member
 
@@ -173,7 +173,7 @@ def job_archive(bundle: Bundle, shipment: Shipment) -> Iterator[tuple[Path, str]
 
 
 def submission_of(request: JobRequest, head_node: HeadNode, shipment: Shipment, folder: str = "") -> Submission:
-    """A submission as it is about to be made."""
+    """A submission before it is made."""
     return Submission(
         key=request.key,
         target=request.quoted.plan.place.target,

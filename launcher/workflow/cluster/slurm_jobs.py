@@ -43,11 +43,11 @@ def reach_batch(_submission: Submission, _environment: Mapping[str, str], shell:
 
 
 def submit_batch(request: JobRequest) -> Submission:
-    """Ship and submit; said only when Slurm has given the job an id.
+    """Ship and submit; report it only when Slurm has given the job an id.
 
     Raises:
-        DeploymentFailedError: it was not taken, or that is not known.
-        SchedulerError: the head node cannot be asked, or has no such nodes.
+        DeploymentFailedError: Slurm did not accept the job, or the result is unknown.
+        SchedulerError: the head node does not answer, or has no such nodes.
     """
     plan, folder = request.quoted.plan, request.folder
     bundle = with_names(request.bundle, request.names)
@@ -76,14 +76,13 @@ def submit_batch(request: JobRequest) -> Submission:
 def submit(
     slurm: Slurm, bundle: Bundle, shipment: Shipment, submission: Submission, *, folder: RunFolder, partition: str
 ) -> Submission:
-    """Put the job folder on the head node and have Slurm take its batch script; the submission with its job.
+    """Copy the job folder to the head node and submit its batch script; return the submission with its job.
 
-    What is about to be done is written down before, and what was done after: a launcher that dies in between leaves a
-    record that `look_again` completes.
+    The record is written before and after: a launcher that ends in between leaves a record that `look_again` completes.
 
     Raises:
-        UnreachableError: it is not known whether the job was taken.
-        SchedulerError: it was not.
+        UnreachableError: it is unknown whether Slurm accepted the job.
+        SchedulerError: Slurm did not accept it.
     """
     with job_archive(bundle, shipment) as (archive, agent):
         place = _put(slurm.shell, archive, f"{FOLDER}/{submission.key}")
@@ -97,7 +96,7 @@ def submit(
 
 
 def _put(shell: Shell, archive: Path, folder: str) -> str:
-    """Put a folder; once more where the connection was lost on the way: what is there whole stays."""
+    """Copy a folder; once more if the connection was lost: a complete copy is kept."""
     try:
         return shell.put(archive, folder)
     except UnreachableError:

@@ -35,12 +35,12 @@ def _nothing_to_start(_outputs: Outputs, _session: Session, _notify: Notify) -> 
 
 
 def _known_way(_plan: Plan, _outputs: Outputs) -> str:
-    """A head node says itself what is wrong with the way to it."""
+    """Nothing: a head node reports itself why it cannot be reached."""
     return ""
 
 
 def _no_fleet(_session: Session, _cluster: str, _notify: Notify) -> None:
-    """Nodes are there, or come as jobs do."""
+    """Nothing: nodes run already, or start with jobs."""
 
 
 def _no_nodes(_session: Session, _cluster: str) -> int | None:
@@ -48,7 +48,7 @@ def _no_nodes(_session: Session, _cluster: str) -> int | None:
 
 
 def _all_up(_plan: Plan, _session: Session, _cluster: str) -> bool:
-    """Nothing has stopped its nodes but what a launch starts by itself."""
+    """Nothing stops its nodes that a launch would not start itself."""
     return False
 
 
@@ -72,7 +72,7 @@ def _counted_elsewhere(_session: Session, _outputs: Outputs) -> Mapping[str, int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """What runs a job, reached: `look_s` are the seconds between two looks at it, `close` lets go of it."""
+    """The connection to a running job: `look_s` are the seconds between two polls, `close` closes it."""
 
     source: JobSource
     look_s: float
@@ -81,15 +81,15 @@ class Reached:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """A job to be submitted, from where and to where.
+    """A job to be submitted, with its origin and destination.
 
     `bundle` is the plan's files, with blanks for the names of the cluster and for the archive of the job's folder.
-    `head_node` takes the job, `shell` is the way to it where it has one; `names` are what the files refer to. `outputs`
-    are those of the cluster's own stack, None where this launch has not read it; `cluster` is the cluster's name, None
-    where Slipway did not deploy it. `environment` has its AWS, `here` is this machine's; `workdir` is the command's
-    folder. Of Kubernetes, `unreached` says how a private API is reached, `operator` what runs the job and `account`
-    whose rights its pods have, None where the plan alone says it; `own` says that Slipway deployed the cluster.
-    `below` is where under the plan's place its checkpoints go, with a slash; empty: there itself.
+    `head_node` accepts the job, `shell` is the connection to it if it has one; `names` are what the files refer to.
+    `outputs` are those of the cluster's own stack, None if this launch has not read them; `cluster` is the cluster's
+    name, None if Slipway did not deploy it. `environment` has its AWS, `here` is this computer's; `workdir` is the
+    command's folder. For Kubernetes, `unreached` explains how to reach a private API, `operator` is what runs the job
+    and `account` the service account of its pods, None if only the plan says it; `own` says that Slipway deployed the
+    cluster. `below` is the suffix of the checkpoint prefix, with a slash; empty without one.
     """
 
     quoted: Quote
@@ -116,23 +116,23 @@ class JobRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """What the workflow asks of a target.
+    """The functions of a target for the workflow.
 
-    `words` says what a deployment makes, of the head node's type and the machines in words. `head_node` finds what
-    takes the jobs of a cluster that is there, and `ways_in` are the commands by which a person gets in, in the order in
-    which they are used. `submit` ships a job and has the cluster take it, `reach` leads to what runs one, with the
-    environment of its AWS and the way to its head node. `refuse_job` raises where no job can be submitted from this
-    machine. `start` starts nodes that do not come with jobs, `start_fleet` a fleet by which the guard stops nodes;
-    `stop_fleet` stops it for an update, and `running_nodes` counts the nodes that it ends, None where it is stopped.
-    `unreached` how somebody gets to what takes its jobs where that does not answer from here. `start_nodes` has
-    the nodes of a cluster of pods made again where its guard has stopped them, and says whether it had to. `queues`
-    reads what a cluster that other plans deployed has, by its stack. `inputs` are parameters of its stack that a
-    deployment has to give, `empty` removes what has to go before the stack, `machines` counts its instances by type.
+    `words` describes what a deployment creates, from the head node's type and the instances in words. `head_node` finds
+    what accepts jobs in an existing cluster, and `access_commands` are the commands for access, in the order of use. `submit`
+    ships a job and submits it, `reach` connects to a running job, with the environment of its AWS and its head node.
+    `refuse_job` raises if no job can be submitted from this computer. `start` starts nodes that do not start with jobs,
+    `start_fleet` a fleet that the guard has stopped; `stop_fleet` stops it for an update, and `running_nodes` counts
+    the nodes that it ends, None if it is stopped. `unreached` explains how to reach what accepts its jobs if this
+    computer gets no answer. `start_nodes` starts the nodes of a Kubernetes cluster that its guard stopped, and says
+    whether it had to. `queues` reads the queues of a cluster that other plans deployed, by its stack. `inputs` are
+    parameters of its stack that a deployment sets, `empty` removes resources before the stack, `machines` counts its
+    instances by type.
     """
 
     words: Callable[[Plan, str, str], str]
     head_node: Callable[[Plan, Outputs, Session], HeadNode]
-    ways_in: Callable[[Plan, Outputs], list[tuple[str, str]]]
+    access_commands: Callable[[Plan, Outputs], list[tuple[str, str]]]
     submit: Callable[[JobRequest], Submission]
     reach: Callable[[Submission, Mapping[str, str], Callable[[], Shell]], Reached]
     refuse_job: Callable[[Plan, Mapping[str, str]], None] = _allowed
@@ -149,7 +149,7 @@ class Cluster:
 
 
 def cluster_of(plan: Plan) -> Cluster:
-    """What a plan's target is, once its cluster is there."""
+    """The functions of a plan's target for its deployed cluster."""
     return cluster_at(plan.place.target)
 
 

@@ -24,7 +24,7 @@ from launcher.workflow.cluster.targets import Reached
 LOG = "log.txt"
 LOOK_S, LOOK_HERE_S = 15.0, 0.5
 SETTLE_S = 15.0
-"""How late CloudWatch may take in what a node prints: this project's assumption."""
+"""Seconds until CloudWatch has a node's output: this project's assumption."""
 STOPPED_WITHIN_S = 180.0
 _CHUNK = 4_000_000
 _WAITING = {
@@ -71,7 +71,7 @@ def _nothing_open() -> None:
 
 @dataclass(slots=True, kw_only=True)
 class TrainingJobs:
-    """Training jobs of one account and region; `kept` has what the nodes of one keep in the store."""
+    """Training jobs of one account and region; `kept` reads what a job's nodes stored."""
 
     session: Session
     kept: Pieces
@@ -81,7 +81,7 @@ class TrainingJobs:
     logs: dict[str, NodeLogs] = field(default_factory=dict)
 
     def facts(self, job: Submitted) -> JobFacts | None:
-        """How a job is doing; None where it was deleted.
+        """The state of a job; None if it was deleted.
 
         Raises:
             UnreachableError: SageMaker does not answer.
@@ -90,7 +90,7 @@ class TrainingJobs:
         return None if description is None else facts_of(description)
 
     def find(self, key: str, folder: str) -> Submitted | None:
-        """The job that an earlier submission has created, by its name; None where there is none of the submission."""
+        """The job that an earlier submission created, by its name; None if the submission has none."""
         job = Submitted(job=folder, key=key, folder=folder)
         description = self._described(job)
         ours = description is not None and training_jobs.run_of(self.session, description["TrainingJobArn"]) == key
@@ -122,10 +122,10 @@ class TrainingJobs:
         return LOG
 
     def release(self, job: Submitted) -> None:
-        """Nothing to do: SageMaker starts an interrupted job again by itself."""
+        """Do nothing: SageMaker restarts an interrupted job itself."""
 
     def nodes(self, job: Submitted) -> Nodes:
-        """Refused: nobody enters the machines of a training job.
+        """Refuse: the nodes of a training job have no login.
 
         Raises:
             ImpossibleError: always.
@@ -134,7 +134,7 @@ class TrainingJobs:
         raise ImpossibleError(message, hint=f"slipway logs NAME -f shows their output (log group {LOG_GROUP})")
 
     def cancel(self, job: Submitted, *, only_pending: bool = False) -> bool:
-        """Stop a job; where it is said, only while it waits for capacity, and then until it has stopped.
+        """Stop a job; with `only_pending` only while it waits for capacity, and return after it has stopped.
 
         Raises:
             UnreachableError: SageMaker does not answer.

@@ -19,11 +19,11 @@ USABLE = ("Scheduled", "Active")
 
 
 def refuse_unless_training_plan_fits(plan: Plan, session: Session, now: datetime) -> None:
-    """Go on only with a training plan that holds what the plan file says of it: only AWS can tell.
+    """Refuse unless the training plan is as the plan file says, which only AWS knows.
 
     Raises:
-        ImpossibleError: it does not, with all reasons.
-        AwsError: it cannot be described.
+        ImpossibleError: it is not; the error lists all reasons.
+        AwsError: it cannot be read.
     """
     bought = plan.request.purchase.training_plan
     if plan.place.option is not PurchaseOption.TRAINING_PLAN or bought is None:
@@ -34,7 +34,7 @@ def refuse_unless_training_plan_fits(plan: Plan, session: Session, now: datetime
 
 
 def training_plan_findings(plan: Plan, state: TrainingPlanState, now: datetime) -> Iterator[Finding]:
-    """What a training plan lacks of what is to run on it."""
+    """What a training plan lacks for its job."""
     path, place = "purchase.training_plan", plan.place
     if state.status not in USABLE:
         message = f"the training plan is {state.status}, allowed: {', '.join(USABLE)}"

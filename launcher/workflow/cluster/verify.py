@@ -44,18 +44,18 @@ def verify(
     """Compare deployed stacks with the plan, every resource of them.
 
     Args:
-        plan: what was deployed.
-        session: AWS, or the sandbox's.
+        plan: the deployed plan.
+        session: of AWS or the sandbox.
         names: the stacks' names.
-        cluster: asks the scheduler of a cluster what it runs; None where nothing answers that.
-        zone: the availability zone id the plan's machines run in.
+        cluster: reads what a cluster's scheduler runs; None if nothing answers.
+        zone: the availability zone id of the plan's nodes.
         usd_per_hour: the quoted rate of all nodes that the stacks were deployed with.
         deployed_now: whether this plan was deployed just now; a cluster that existed before may carry another's digest.
-        endpoint: what was decided of a serving plan's endpoint; None for a cluster.
+        endpoint: the resolved endpoint of a serving plan; None for a cluster.
 
     Raises:
-        DeploymentFailedError: something that was read back is not as planned, with every difference.
-        AwsError: a call failed for another reason than that it is not allowed.
+        DeploymentFailedError: a resource is not as planned; the error lists every difference.
+        AwsError: a call failed for another reason than a missing permission.
     """
     states = tuple(stacks.describe(session, name) for name in names)
     resources = tuple(resource for state in states for resource in stacks.resources(session, state.name))
@@ -80,10 +80,10 @@ def verify(
 
 
 def verify_joined(plan: Plan, session: Session, stack: StackState) -> Verification:
-    """What a job needs of a cluster that other plans deployed: whole, and its nodes let in among themselves.
+    """Requirements of a job on a cluster that other plans deployed: complete, with open traffic among its nodes.
 
     Raises:
-        DeploymentFailedError: it is not so, with every difference.
+        DeploymentFailedError: a requirement is not met; the error lists every difference.
     """
     reading = Reading(
         plan=plan,
@@ -108,7 +108,7 @@ def _refuse(reading: Reading) -> None:
 
 
 def _read(reading: Reading) -> dict[str, str]:
-    """Run every reader whose types are there; the types that none could read, with the reason."""
+    """Run every reader whose types exist; return the types that no reader could read, with the reason."""
     created_types = {resource.type for resource in reading.found} - {"AWS::CDK::Metadata"}
     unread = dict.fromkeys(created_types, "created, but Slipway has no check for it")
     for read, types in readback_of(reading.plan.place.target).readers:
@@ -127,5 +127,5 @@ def _read(reading: Reading) -> dict[str, str]:
 
 
 def readback_of(kind: TargetKind) -> Readback:
-    """What the resources of a target's stacks are."""
+    """The readers of the resources of a target's stacks."""
     return part(kind, "readback", Readback)

@@ -63,7 +63,7 @@ def _run(entry: LedgerEntry, folder: RunFolder) -> RunAccuracy:
 
 
 def _billed(folder: RunFolder) -> tuple[float | None, float | None]:
-    """Billed over quoted of the machines: dollars an instance-hour, and instance-hours; None where no bill says it."""
+    """Billed over quoted compute: dollars an instance-hour, and instance-hours; None without a bill."""
     if not (folder.path / BILLED).is_file():
         return None, None
     document = folder.read_json(BILLED)

@@ -18,10 +18,10 @@ from launcher.model.report import Attempt, BudgetStop
 ENDINGS = ("completed", "interrupted", "failed", "cancelled", "stopped")
 NODE_LOST = "node-lost"
 _INTERRUPTED = ("spot-interruption", NODE_LOST)
-"""What ends an attempt because its machines go."""
+"""Events that end an attempt because its instances are gone."""
 POD_END = "pod-end"
-"""A pod is told in the same way that its node is drained and that its job was cancelled: that the job has begun again
-tells which it was."""
+"""A pod receives the same signal if its node is drained and if its job is cancelled: a restart of the job shows
+which it was."""
 _FORMS: dict[str, Any] = {
     **dict.fromkeys(("attempt", "step"), int),
     **dict.fromkeys(("event", "time"), str),
@@ -37,7 +37,7 @@ _NEEDED: dict[str, set[str]] = {
     "checkpoint-uploaded": {"attempt", "step"},
     **{ending: {"time"} for ending in ENDINGS},
 }
-"""What the reader of an event asks of it without looking."""
+"""The types of event values that their readers rely on."""
 
 
 STOPPED = "stopped"
@@ -45,7 +45,7 @@ STOPPED = "stopped"
 
 
 def budget_stop(events: Iterable[Mapping[str, Any]]) -> BudgetStop | None:
-    """What was spent of what, and what was kept; None where the last attempt goes on or ended otherwise.
+    """The amount spent, its limit, and the stored step; None if the last attempt runs or ended for another reason.
 
     >>> saved, ended = {"event": "checkpoint-uploaded", "step": 40}, {"event": "stopped", "reason": "$9 of $10"}
     >>> budget_stop([saved, ended]).checkpoint_step
@@ -66,7 +66,7 @@ def budget_stop(events: Iterable[Mapping[str, Any]]) -> BudgetStop | None:
 
 
 def points_of(lines: Iterable[bytes]) -> Iterator[list[Point]]:
-    """The lines of metrics that have a step and seconds, a list an attempt: each begins to count its seconds anew.
+    """The lines of metrics with a step and seconds, one list per attempt: each attempt restarts its seconds.
 
     >>> found = points_of([b'{"step": 1, "seconds": 5}', b'{"step": 2, "seconds": 9}', b'{"step": 2, "seconds": 4}'])
     >>> [[each.step for each in attempt] for attempt in found]
@@ -87,7 +87,7 @@ def points_of(lines: Iterable[bytes]) -> Iterator[list[Point]]:
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
-    """The events of a file, in order; a last line that is still being written, and what is no event, are left out.
+    """The events of a file, in order; an unfinished last line and lines without an event are left out.
 
     Raises:
         UnreadableInputError: the file exists and cannot be read.
@@ -102,7 +102,7 @@ def read_events(path: Path) -> list[dict[str, Any]]:
 
 
 def _event(line: str) -> dict[str, Any] | None:
-    """The event of a line; None where it is none, or a value of it is of another kind than the event's reader takes."""
+    """The event of a line; None if the line is none, or a value has another type than the event's reader expects."""
     try:
         event = safe_json.loads(line, figures=True)
         if not isinstance(event, dict):
@@ -124,11 +124,11 @@ class _Numbered:
 
 
 def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
-    """The attempts that the events tell of, in order.
+    """The attempts in the events, in order.
 
     The agent's `attempt-started`, `restored` and ending events make an attempt; `attempt-progress`, which the launcher
-    adds while it follows, and its checkpoints give the last step. One that left no word of its end lost its node
-    without notice; it ended at the latest when the next one began: its hours were paid for.
+    adds while it follows, and its checkpoints give the last step. An attempt without an ending event lost its node
+    without notice; it ended at the latest when the next one began: its hours were billed.
     """
     ran: list[_Numbered] = []
     for event in events:
@@ -144,7 +144,7 @@ def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
 
 
 def closed(ran: tuple[Attempt, ...], last: ScheduledAttempt | None) -> tuple[Attempt, ...]:
-    """The attempts of a job that is over; where the last left no word of its end, its scheduler says when that was."""
+    """The attempts of a job that is over; if the last has no ending event, the scheduler gives its end."""
     if not ran or ran[-1].ended_at is not None or last is None or last.ended_at is None:
         return ran
     ended_at = max(ran[-1].started_at, last.ended_at.astimezone(UTC))
@@ -152,14 +152,14 @@ def closed(ran: tuple[Attempt, ...], last: ScheduledAttempt | None) -> tuple[Att
 
 
 def cancelled(ran: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
-    """The attempts of a job that was cancelled: its agents are told by the end of their containers alone."""
+    """The attempts of a cancelled job: its agents are notified only by the end of their containers."""
     if not ran or ran[-1].ended_by != POD_END:
         return ran
     return (*ran[:-1], replace(ran[-1], ended_by="cancel"))
 
 
 def interrupted(ran: Sequence[Attempt]) -> tuple[Attempt, ...]:
-    """Those of a run's attempts, all of them in order, that ended because their machines went."""
+    """The attempts of a run, from all of them in order, that ended because their instances were gone."""
     followed = zip_longest(ran, ran[1:])
     return tuple(
         attempt

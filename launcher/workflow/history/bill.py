@@ -89,7 +89,7 @@ def _newest_versions(files: Iterable[ExportFile]) -> tuple[ExportFile, ...]:
 
 
 def exports_of(files: Sequence[ExportFile]) -> tuple[str, ...]:
-    """The exports that files belong to: what stands before the folder of a period."""
+    """The exports that files belong to: the path before the folder of a period."""
     return tuple(sorted({_export(file.name) for file in files}))
 
 
@@ -186,7 +186,7 @@ PLACES = Decimal("0.000001")
 
 
 class Reconciled(NamedTuple):
-    """The lines of the quote, what is in none of them, and what is told apart."""
+    """The lines of the quote, billed rows without a line, and separately reported rows."""
 
     lines: tuple[ComparedLine, ...]
     unquoted: tuple[Unquoted, ...]
@@ -299,7 +299,7 @@ LATE_H = (8, 24)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillOptions:
-    """Where the bill is read: an export's place, None for Cost Explorer; and whether fees are spread."""
+    """The source of the bill: an export's place, None for Cost Explorer; and whether upfront fees are spread."""
 
     root: Path
     environment: Mapping[str, str]
@@ -308,12 +308,12 @@ class BillOptions:
 
 
 def bill_of(name: str, folder: RunFolder, options: BillOptions, now: datetime) -> BilledRun:
-    """The bill of a run; it is kept in the run's folder, where the ledger finds it.
+    """The bill of a run, stored in the run's folder for the ledger.
 
     Raises:
-        ImpossibleError: the run was one of the sandbox, or the export cannot say what is of it.
+        ImpossibleError: the run was in the sandbox, or the export has no tags to find its rows by.
         UnreadableInputError: the run's files, or those of the export, cannot be read.
-        AwsError: AWS could not be asked.
+        AwsError: a call to AWS failed.
     """
     report = stored_report(folder)
     if report.simulated:
@@ -355,7 +355,7 @@ def bill_of(name: str, folder: RunFolder, options: BillOptions, now: datetime) -
 
 
 def missing(arrived: datetime | None, ended: datetime | None, now: datetime) -> str | None:
-    """What of a run has not arrived yet, in words; None where the newest row is after its end.
+    """Billing of a run that has not arrived yet, in words; None if the newest row is after the run's end.
 
     >>> from datetime import timedelta
     >>> day = datetime(2026, 11, 20, tzinfo=UTC)
@@ -386,7 +386,7 @@ def _from_cost_explorer(options: BillOptions, tag: tuple[str, str], period: Peri
 def _from_export(
     options: BillOptions, tag: tuple[str, str], plan: Mapping[str, Any], period: Period
 ) -> list[BilledRow]:
-    """The rows of the tag in the period, and the fee of what the run had bought before."""
+    """The rows of the tag in the period, and the fee of capacity that the run had bought before."""
     place = options.export or ""
     region = options.environment.get("AWS_REGION") or options.environment.get("AWS_DEFAULT_REGION") or FALLBACK_REGION
     files = export_files(place, options.environment, region)

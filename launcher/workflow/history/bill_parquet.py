@@ -1,7 +1,7 @@
 """Reads Parquet files of a billing export as lines of CSV, equal to the export's CSV format.
 
 AWS Data Exports writes a map column (tags) into CSV as JSON, and moments as ISO in UTC (user guide, table dictionary).
-pyarrow is loaded when a Parquet file is met, where somebody has installed it.
+pyarrow is imported for the first Parquet file, if it is installed.
 """
 
 import csv
@@ -14,7 +14,7 @@ from typing import IO, Any
 from launcher.model.errors import UnreadableInputError
 
 ROWS = 10_000
-"""Read at once: a month of a large account does not fit into memory."""
+"""Rows per read: a month of a large account does not fit into memory."""
 INSTALL = "pip install pyarrow"
 """No requirement and no extra: a wheel of 40 MB, for those alone whose bill is exported in this format."""
 

@@ -106,9 +106,9 @@ def _measured_tail_h(
 
 
 def tail_h(counted: Sequence[Count], ended: datetime, nodes: int) -> float | None:
-    """Hours that a node stayed after the job's end, of all its nodes in the mean; None where the counts do not say.
+    """Mean hours that a node stayed after the job's end; None if the counts are not enough.
 
-    Between two counts nodes are taken to go evenly.
+    Between two counts, nodes are assumed to end evenly.
 
     >>> at = datetime(2026, 11, 22, 12, tzinfo=UTC)
     >>> tail_h([Count(at, 4), Count(at + timedelta(minutes=5), 4), Count(at + timedelta(minutes=10), 0)], at, 4)

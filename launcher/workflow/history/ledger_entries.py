@@ -35,10 +35,10 @@ _QUOTE: dict[str, Any] = {
 
 
 def entry_of(name: str, folder: RunFolder) -> LedgerEntry:
-    """The run of a folder as it stands.
+    """The ledger entry of a run folder in its current state.
 
     Raises:
-        UnreadableInputError: the folder holds no quote, or a file in it is damaged.
+        UnreadableInputError: the folder has no quote, or a file in it is damaged.
     """
     try:
         return _entry(name, folder)
@@ -99,7 +99,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
 
 
 def _ended(report: Report | None, ran: Iterable[Attempt]) -> datetime | None:
-    """When the last attempt ended; None while the run may go on, and where nothing says when it ended."""
+    """When the last attempt ended; None while the run may continue, or if no event says when it ended."""
     if report is None or report.status is RunStatus.RUNNING:
         return None
     ends = [attempt.ended_at.astimezone(UTC) for attempt in ran if attempt.ended_at is not None]
@@ -107,7 +107,7 @@ def _ended(report: Report | None, ran: Iterable[Attempt]) -> datetime | None:
 
 
 def _shared(name: str, plan: Mapping[str, Any], rates: RunRates) -> Shared:
-    """What the run may share with others: its cluster, and the prepaid capacity that its plan names."""
+    """Resources that the run may share with others: its cluster, and the prepaid capacity that its plan names."""
     target = plan.get("target")
     cluster = target.get("cluster") if isinstance(target, dict) else None
     return Shared(
@@ -148,11 +148,11 @@ def _billed(folder: RunFolder) -> Any:
 
 
 def lost_hours(events: Iterable[Mapping[str, Any]]) -> float:
-    """Hours of work that no checkpoint kept when an attempt ended early: done, paid, and done again.
+    """Hours of work that no checkpoint had stored when an attempt ended early: billed, and done again.
 
-    Of each attempt that was interrupted, lost or failed: from the moment its last checkpoint was whole in the store, or
-    from its start where it had none, to its end. An attempt that left no word of its end ended, at the latest, when the
-    next one began. An attempt that was cancelled lost nothing that anybody wanted.
+    Counted for each attempt that was interrupted, lost or failed: from the moment its last checkpoint was complete in
+    the store, or from its start without one, to its end. An attempt without an ending event ended, at the latest, when
+    the next one began. A cancelled attempt lost nothing of value.
 
     >>> day = "2026-11-20T12:{}:00Z"
     >>> began = {"event": "attempt-started", "attempt": 1, "time": day.format("00")}

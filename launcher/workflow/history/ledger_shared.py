@@ -34,7 +34,7 @@ ENTRIES = "entries/"
 LATE = timedelta(days=2)
 AT_ONCE = 16
 LARGEST = 1 << 20
-"""Bytes of an entry; what is larger is none."""
+"""The largest entry, bytes; larger objects are no entries."""
 _MOMENT = "%Y%m%dT%H%M%S%fZ"
 _KEY = re.compile(r"[0-9]{8}T[0-9]{12}Z-[a-z0-9-]{1,80}[.]json")
 _OVER = {status.value for status in RunStatus if status is not RunStatus.RUNNING}
@@ -49,9 +49,10 @@ class _Sent(NamedTuple):
 
     @property
     def order(self) -> tuple[datetime, str]:
-        """Of two entries of a run the later one counts.
+        """The order of entries: of two entries of a run the later one counts.
 
-        The earlier of the two clocks: that of a writer may be ahead, S3's is that of a copy where a ledger was copied.
+        The earlier of the two clocks counts: a writer's clock may be ahead, and S3's is that of a copy if a ledger was
+        copied.
         """
         return min(_moment(self.key) or self.modified, self.modified), self.key
 
@@ -73,9 +74,10 @@ def shared_place(environment: Mapping[str, str]) -> str | None:
 def share(
     name: str, folder: RunFolder, environment: Mapping[str, str], now: datetime, say: Callable[[str], None]
 ) -> None:
-    """Write the entry of a run that is over into the shared ledger, where there is one.
+    """Write the entry of an ended run into the shared ledger, if one is configured.
 
-    A ledger that cannot be written ends no run: that is said, and `slipway ledger` sends the entry later.
+    A ledger that cannot be written does not fail the run: a message says so, and `slipway ledger` sends the entry
+    later.
     """
     try:
         uri = shared_place(environment)
@@ -124,7 +126,7 @@ def _belongs(entry: LedgerEntry) -> bool:
 
 
 def _objects(uri: str, environment: Mapping[str, str]) -> Objects:
-    """The place of the ledger; S3 says itself in which region a bucket is, and botocore follows."""
+    """The store of the ledger; S3 reports the bucket's region, and botocore follows."""
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or FALLBACK_REGION
     return Objects.at(Session(environment=environment, region=region), uri)
 
@@ -154,7 +156,7 @@ def _read_entries(store: Objects, environment: Mapping[str, str], say: Callable[
 def _unread(
     store: Objects, after: str, known: Mapping[str, _Sent], say: Callable[[str], None]
 ) -> Mapping[str, datetime]:
-    """The keys that are to be read, with when S3 says that they were written; what only looks like one is named."""
+    """The keys to read, each with S3's time of writing; objects that only look like entries are reported."""
     modified: dict[str, datetime] = {}
     for object_ in store.list_objects(after=after, below=ENTRIES):
         key = object_.key.removeprefix(ENTRIES)
@@ -175,7 +177,7 @@ def _unread(
 
 
 def _moment(key: str) -> datetime | None:
-    """When an entry's writer says that it was written; None where its key begins with no date."""
+    """When the writer of an entry says that it was written; None if its key has no date."""
     try:
         return datetime.strptime(key.partition("-")[0], _MOMENT).replace(tzinfo=UTC)
     except ValueError:
@@ -183,7 +185,7 @@ def _moment(key: str) -> datetime | None:
 
 
 def _stamped(text: str) -> datetime | None:
-    """When S3 said that an entry of the index was written; None where the stamp is damaged."""
+    """When S3 says that an entry of the index was written; None if the stamp is damaged."""
     try:
         stamp = datetime.fromisoformat(text)
     except ValueError:

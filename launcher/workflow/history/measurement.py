@@ -49,7 +49,7 @@ def with_setup(
 
 
 def mfu_of(rate: Range, request: PlanRequest, catalog: Catalog, facts: InstanceType, nodes: int) -> Range | None:
-    """Tokens a second as a share of the chips' dense bf16 peak; None of a job whose model nobody names.
+    """Tokens a second as a share of the chips' dense bf16 peak; None for a job whose model is unknown.
 
     `rate`: tokens a second of all nodes.
     """
@@ -65,13 +65,12 @@ def mfu_of(rate: Range, request: PlanRequest, catalog: Catalog, facts: InstanceT
 def setup_of(
     metrics: Path, events: Iterable[Mapping[str, Any]], facts: InstanceType, nodes: int
 ) -> tuple[tuple[tuple[str, int], ...] | None, tuple[tuple[str, str], ...]]:
-    """Degrees of parallelism, as the trainer said them last, and versions of software by name.
+    """Degrees of parallelism, as the trainer last reported them, and software versions by name.
 
-    Degrees that do not fit the workers that the scheduler starts are left out, all of them: they are of another job.
-
+    If degrees do not fit the workers that the scheduler starts, all of them are left out: they are another job's.
 
     Returns:
-        Pairs of a name and a degree, None where nobody said any; pairs of a name and a version.
+        Pairs of a name and a degree, None if the trainer reported none; pairs of a name and a version.
     """
     degrees: dict[str, int] = {}
     software = {name: version for event in events for name, version in versions_of(event.get("software")).items()}
@@ -107,9 +106,9 @@ IN_RUN = "measurement.json"
 def keep_measurement(
     name: str, folder: RunFolder, root: Path, catalog: Catalog, say: Callable[[str], None]
 ) -> Measurement | str:
-    """Measure a run that has ended and keep what was found; the measurement, or why there is none.
+    """Measure an ended run and store the result; return the measurement, or why there is none.
 
-    One of the sandbox stays in its run folder: it says nothing of the machines.
+    A measurement in the sandbox stays in its run folder: it says nothing about the instances.
     """
     measurement = try_measurement(name, folder, catalog)
     if isinstance(measurement, str):
@@ -133,15 +132,15 @@ def _add(path: Path, added: Measurement, say: Callable[[str], None]) -> None:
 
 
 class UnmeasuredError(UnreadableInputError):
-    """A run says too little of its rate; the text says what is missing."""
+    """A run has too little data for its rate; the text says what is missing."""
 
 
 def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measurement:
-    """What the run of a folder was measured at.
+    """The measurement of a run folder.
 
     Raises:
         UnreadableInputError: a file in the folder is damaged.
-        UnmeasuredError: it says too little.
+        UnmeasuredError: its data is too little.
     """
     quote = folder.read_json("quote.json")
     request = plan_file.load(folder.path / "plan.json")
@@ -207,9 +206,9 @@ def _restore_s(events: Sequence[Mapping[str, Any]]) -> float | None:
 def _assumed_tail_h(
     quote: Mapping[str, Any], request: PlanRequest, events: Sequence[Mapping[str, Any]]
 ) -> float | None:
-    """How long its nodes stay, idle, by what quotes assume; None where the run cannot teach it.
+    """Idle hours of its nodes after the job, by the assumption of quotes; None if the run cannot measure them.
 
-    It cannot either where the cluster's time to live ends them, or the guard did when the budget was used up.
+    The run cannot if the cluster's time to live ends its nodes, or if the guard ended them at the budget.
     """
     if (
         budget_stop(events) is not None
@@ -232,7 +231,7 @@ def _model(request: PlanRequest, catalog: Catalog) -> tuple[str, float, float]:
 
 
 def points(folder: RunFolder) -> Iterator[list[Point]]:
-    """What the trainer of a run reported, attempt by attempt."""
+    """The metrics of a run's trainer, attempt by attempt."""
     path = folder.path / JOB_FOLDER / METRICS
     return points_of(path.read_bytes().splitlines() if path.is_file() else ())
 
@@ -329,9 +328,9 @@ def _revision(folder: RunFolder) -> str | None:
 
 
 def _waits(ran: Sequence[Attempt]) -> Iterator[float]:
-    """Seconds from the end of each attempt whose machines went to the begin of the next.
+    """Seconds from the end of each attempt that lost its instances to the begin of the next.
 
-    An attempt that left no word is taken to end when the next one begins: it says nothing of a restart.
+    An attempt without an ending event counts as ended when the next one begins: it has no restart time.
     """
     gone = interrupted(ran)
     for before, after in pairwise(ran):
@@ -345,7 +344,7 @@ def _mean(values: Iterable[float]) -> float | None:
 
 
 def try_measurement(name: str, folder: RunFolder, catalog: Catalog) -> Measurement | str:
-    """What a run was measured at, or why nothing can be said."""
+    """The measurement of a run, or why it has none."""
     try:
         return measurement_of(name, folder, catalog)
     except SlipwayError as problem:

@@ -15,12 +15,11 @@ from launcher.workflow.history.stored import asks_for_checkpoints, stored_checkp
 
 @dataclass(slots=True, kw_only=True)
 class LaunchLog:
-    """One run. `scheduler` is "slurm" or "local", "none" as long as no job is in sight.
+    """One run. `scheduler` is "slurm" or "local", "none" before a job is submitted.
 
-    `stacks` are names and states, `verified` what was read back and is as planned, `not_emulated` what a sandbox left
-    out; `endpoint` is what came into service, None for a job.
-    `not_played` says why an interruption that the sandbox was asked for did not happen, `billable_time` what the job's
-    service bills once it is over.
+    `stacks` are names and states, `verified` what was read back as planned, `not_emulated` what a sandbox left out;
+    `endpoint` is the endpoint in service, None for a job. `not_played` says why a requested interruption did not happen
+    in the sandbox, `billable_time` what the job's service bills after the end.
     """
 
     folder: RunFolder

@@ -8,7 +8,7 @@ from launcher.model.plan import Plan
 from launcher.model.report import StoredCheckpoints
 
 TROUBLES = ("checkpoints-not-recognised", "no-checkpoint-yet", "signal-not-handled")
-"""The agent's words for a trainer whose work may be lost; each is told while the job runs and at its end."""
+"""The agent's events about a trainer whose work may be lost; each is reported while the job runs and at its end."""
 
 
 def asks_for_checkpoints(plan: Plan) -> bool:
@@ -17,7 +17,7 @@ def asks_for_checkpoints(plan: Plan) -> bool:
 
 
 def stored_checkpoints(events: Iterable[Mapping[str, Any]]) -> StoredCheckpoints:
-    """How many checkpoints reached the store, of which layout, and what the agent said of those that did not.
+    """Number and layout of stored checkpoints, and the agent's events about those that were not stored.
 
     >>> stored_checkpoints([{"event": "checkpoint-uploaded", "step": 5, "layout": "hf"}])
     StoredCheckpoints(count=1, layout='hf', troubles=())

@@ -16,7 +16,7 @@ PUBLISHERS = frozenset(("budgets.amazonaws.com", "cloudwatch.amazonaws.com"))
 GUARD, FUNCTION = "GuardFunction", "AWS::Lambda::Function"
 """The guard among a stack's resources (infra/parts/guard_function.py)."""
 RATE_PLACES = Decimal("0.000001")
-"""What the guard's rate is rounded to (infra/build.py)."""
+"""Rounding of the guard's rate (infra/build.py)."""
 
 
 def notified_topics(reading: Reading) -> frozenset[str]:
@@ -26,7 +26,7 @@ def notified_topics(reading: Reading) -> frozenset[str]:
 
 
 def _is_topic(address: str) -> bool:
-    """Whether an address of `guardrails.notify` is a topic: those are told directly and not subscribed."""
+    """Whether an address of `guardrails.notify` is a topic: the guard publishes to it without a subscription."""
     return address.split(":")[2:3] == ["sns"]
 
 
@@ -53,7 +53,7 @@ def topic(reading: Reading) -> None:
 
 
 def guard(reading: Reading) -> None:
-    """The guard's function: what it is told, and that the rules that name it may call it."""
+    """The guard's function: its environment variables, and that the rules that name it may call it."""
     checks, plan = reading.checks, reading.plan
     # A cluster's stack may have other functions beside it.
     (name,) = (

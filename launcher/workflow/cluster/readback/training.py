@@ -30,7 +30,7 @@ def vpc(reading: Reading) -> None:
 
 
 def subnets(reading: Reading) -> None:
-    """Every subnet keeps addresses private, each has its route table, and the machines' is in the plan's zone."""
+    """Every subnet keeps addresses private and has its route table, and the nodes' subnet is in the plan's zone."""
     checks, session = reading.checks, reading.session
     states = networks.subnets(session, reading.ids("AWS::EC2::Subnet"))
     checks.holds("subnets hand out no public addresses", not any(subnet.public_addresses for subnet in states))
@@ -70,7 +70,7 @@ def endpoints(reading: Reading) -> None:
 
 
 def flow_log(reading: Reading) -> None:
-    """The flow log takes in what the VPC refuses."""
+    """The flow log records traffic that the VPC rejects."""
     expected = frozenset((vpc_id, "REJECT") for vpc_id in reading.ids("AWS::EC2::VPC"))
     reading.checks.equal("flow log", expected, networks.flow_logs(reading.session, reading.ids("AWS::EC2::FlowLog")))
 
@@ -93,7 +93,7 @@ GRANTING = {
 
 
 def node_group(reading: Reading) -> None:
-    """The nodes' security group: all traffic among themselves, both ways, and nobody else."""
+    """The nodes' security group: all traffic among the nodes, in both directions, and from no other source."""
     checks = reading.checks
     group = reading.main.outputs["NodeSecurityGroupId"]
     rules = networks.security_group_rules(reading.session, group)
@@ -115,7 +115,7 @@ def endpoint_group(reading: Reading) -> None:
 
 
 def nested_stacks(reading: Reading) -> None:
-    """ParallelCluster's provider, and its published policies where the account has a boundary."""
+    """ParallelCluster's provider, and its published policies if the account has a boundary."""
     for stack_id in reading.ids("AWS::CloudFormation::Stack"):
         state = stacks.describe(reading.session, stack_id)
         reading.checks.holds(f"nested stack {state.name}", state.status in COMPLETE)
@@ -143,9 +143,9 @@ def session_log(reading: Reading) -> None:
 
 
 def role_boundaries(reading: Reading) -> None:
-    """Every role stands behind the plan's permissions boundary, if it has one, and is for a service.
+    """Every role has the plan's permissions boundary, if the plan has one, and only a service may assume it.
 
-    One that people of the account take on to reach a Kubernetes cluster may only do that and grant the pods' role.
+    A role that users assume to reach a Kubernetes cluster may only do that and grant the pods' role.
     """
     states = [roles.role(reading.session, role_id) for role_id in reading.ids("AWS::IAM::Role")]
     boundaries = {reading.plan.request.security.permissions_boundary_arn}
@@ -184,7 +184,7 @@ def policies(reading: Reading) -> None:
 
 
 def _written_by_pods(reading: Reading, store: str) -> set[str]:
-    """What the pods of a cluster write to: nothing where its jobs run on machines."""
+    """The places that a cluster's pods write to: none if its jobs run on instances without Kubernetes."""
     plan = reading.plan
     if not target_of(plan.place.target).pods:
         return set()

@@ -11,7 +11,7 @@ from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
-from launcher.targets.eks.deploy import api, refuse_job, unreached, ways_in
+from launcher.targets.eks.deploy import api, refuse_job, unreached, access_commands
 from launcher.workflow.cluster.beginning import Beginning
 from launcher.workflow.cluster.reach import refuse_unless_answered
 from tests.emulators import aws_account
@@ -81,7 +81,7 @@ def test_an_api_that_does_not_answer_has_a_way_there(cidrs, message):
 
 @pytest.mark.parametrize("cidrs,tunnel", [([], True), (["52.94.76.0/24"], False)])
 def test_a_private_api_is_reached_through_a_tunnel(cidrs, tunnel):
-    commands = ways_in(plan(network={"api_cidrs": cidrs}), OUTPUTS)
+    commands = access_commands(plan(network={"api_cidrs": cidrs}), OUTPUTS)
     assert any("AWS-StartPortForwardingSessionToRemoteHost" in command for _what, command in commands) is tunnel
     by_name = "--server=https://localhost:8443 --tls-server-name=abc.us-east-2.eks.amazonaws.com"
     assert any(command.endswith(by_name) for _what, command in commands) is tunnel

@@ -80,7 +80,7 @@ def test_the_ways_in_name_region_node_login_and_queue():
         "Connect": "aws ssm start-session --region us-west-2 --target i-0123456789abcdef0",
     }
     plan = quoted(EXAMPLES / "trn1-spot.yaml").plan
-    ways = dict(cluster_of(plan).ways_in(plan, outputs))
+    ways = dict(cluster_of(plan).access_commands(plan, outputs))
     assert ways["shell"].endswith("then: sudo su - ec2-user")
     assert "--document-name AWS-StartSSHSession" in ways["ssh, step 2: within 60 s"]
     assert ways["ssh, step 2: within 60 s"].endswith("ec2-user@i-0123456789abcdef0")
@@ -97,6 +97,6 @@ def test_where_sessions_are_logged_the_way_around_the_log_is_not_printed():
         "SessionDocument": "own",
     }
     plan = quoted(EXAMPLES / "trn1-spot.yaml").plan
-    ways = dict(cluster_of(plan).ways_in(plan, outputs))
+    ways = dict(cluster_of(plan).access_commands(plan, outputs))
     assert "--document-name own, then: sudo su - ec2-user" in ways["shell"]
     assert not any("AWS-StartSSHSession" in command for command in ways.values())
