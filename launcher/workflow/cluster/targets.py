@@ -119,7 +119,7 @@ class Cluster:
     """The functions of a target for the workflow.
 
     `words` describes what a deployment creates, from the head node's type and the instances in words. `head_node` finds
-    what accepts jobs in an existing cluster, and `access_commands` are the commands for access, in the order of use. `submit`
+    what accepts jobs in an existing cluster, and `access_commands` the commands for access, in order. `submit`
     ships a job and submits it, `reach` connects to a running job, with the environment of its AWS and its head node.
     `refuse_job` raises if no job can be submitted from this computer. `start` starts nodes that do not start with jobs,
     `start_fleet` a fleet that the guard has stopped; `stop_fleet` stops it for an update, and `running_nodes` counts

@@ -7,9 +7,9 @@ from launcher.pricing.priced import Priced
 from launcher.pricing.training_candidate import TrainingCandidate
 
 FLAGS = ("--region", "--prices-as-of", "--max-price-age", "--max-usd", "--all")
-"""What a command line adds to a plan file, and changes its candidates or what the gate says of them."""
+"""Flags that change a plan's candidates, or the gate's decision on them."""
 CHANGES = Changes(refresh="slipway prices refresh", max_age="--max-price-age", max_usd="--max-usd", rank="--pick")
-"""How a command line changes what the gate refuses."""
+"""How the command line changes what the gate refuses."""
 TAKES = {
     "plan": FLAGS,
     "quote": FLAGS,
@@ -20,7 +20,7 @@ TAKES = {
     "capacity": FLAGS[:1],
     "commit": (),
 }
-"""Which of them a command takes."""
+"""The flags that each command accepts."""
 
 
 def command(priced: Priced, name: str, *words: str) -> str:
@@ -30,7 +30,7 @@ def command(priced: Priced, name: str, *words: str) -> str:
 
 
 def command_for(priced: Priced, name: str, rank: int, *words: str) -> str:
-    """The same of one candidate: by its rank, or by its digest where the command does not rank all of them."""
+    """The same command for one candidate: by its rank, or by its digest if the command does not rank all candidates."""
     ranked = all(flag[0] != FLAGS[-1] for flag in priced.context.flags) or FLAGS[-1] in TAKES[name]
     return command(priced, name, "--pick", str(rank) if ranked else priced.digest(rank)[:12], *words)
 

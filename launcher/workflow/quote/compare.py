@@ -69,17 +69,17 @@ class Comparison(Opened[Priced]):
 
     @cached_property
     def gpu(self) -> Quote | None:
-        """The cheapest GPU candidate; of the types that the plan pins, where it pins any."""
+        """The cheapest GPU candidate; among the types that the plan pins, if it pins any."""
         return self._best(NVIDIA)
 
     @cached_property
     def trainium(self) -> Quote | None:
-        """The cheapest Trainium candidate; of the types that the plan pins, where it pins any."""
+        """The cheapest Trainium candidate; among the types that the plan pins, if it pins any."""
         return self._best(NEURON)
 
     @cached_property
     def port(self) -> Port | None:
-        """The arithmetic of the port; None where it does not come to it."""
+        """The calculation of the port; None if no port is needed."""
         train = self.request.workload.train
         if train is None or train.hours is not None or self.gpu is None or self.trainium is None:
             return None
@@ -89,7 +89,7 @@ class Comparison(Opened[Priced]):
 
     @cached_property
     def verdict(self) -> Verdict:
-        """What to do; it ends where the machines it chooses are withdrawn."""
+        """The recommendation; it expires when the chosen instance types are withdrawn."""
         chosen = {Choice.TRAINIUM: self.trainium, Choice.GPU: self.gpu, Choice.GPU_WHILE_PORTING: self.trainium}
         sides = [quote for quote in (self.gpu, self.trainium) if quote is not None]
         own_cluster = dict.fromkeys(
@@ -115,13 +115,13 @@ class Comparison(Opened[Priced]):
 
     @cached_property
     def unmeasured(self) -> tuple[str, ...]:
-        """The types of the two sides that no measurement of one's own says much of."""
+        """The types of the two sides without an own measurement that counts."""
         sides = [quote.plan.place for quote in (self.gpu, self.trainium) if quote is not None]
         return tuple(side.instance_type for side in sides if not self._is_measured(side))
 
     @cached_property
     def simulated(self) -> tuple[str, ...]:
-        """Those of them that were measured in the sandbox, which says nothing of the machines."""
+        """Those that were measured in the sandbox, which says nothing about the instances."""
         if not isinstance(self.priced, TrainingPriced):
             return ()
         measured = self.priced.resolution.estimator.facts.measured
@@ -143,7 +143,7 @@ class Comparison(Opened[Priced]):
         return one_sided(Choice.NONE, "No candidate has a price: there is nothing to compare.")
 
     def outside(self, family: str) -> Quote | None:
-        """The cheapest of a family where it is of a type or bought in a way that the plan leaves out; else None."""
+        """The cheapest of a family if the plan leaves out its type or purchase option; else None."""
         mine, rank = self.pinned.cheapest_of(family), self.priced.cheapest_of(family)
         if mine is None or rank is None:
             return None
@@ -160,12 +160,12 @@ class Comparison(Opened[Priced]):
 
 
 def compare(path: Path, now: datetime, options: PriceOptions) -> "Comparison | ServingComparison":
-    """The comparison of a plan file: its job on every machine that fits, whatever type and option it pins.
+    """The comparison of a plan file: its job on every instance type that fits, whatever type and option it pins.
 
-    A pinned region stays pinned. A pinned type stands for its kind of machine.
+    A pinned region stays pinned. A pinned type selects its accelerator family.
 
     Raises:
-        ImpossibleError: it is understood and no candidate is left, with every finding.
+        ImpossibleError: no candidate is left; the error has every finding.
     """
     request, catalog = load_request(path, now, options)
     if request.workload.serve is not None:
@@ -180,9 +180,9 @@ def compare(path: Path, now: datetime, options: PriceOptions) -> "Comparison | S
 
 
 def opened(request: PlanRequest) -> PlanRequest:
-    """The request with type, count, zone and purchase option open; a job in hours keeps its machine.
+    """The request with type, count, zone and purchase option open; a job given in hours keeps its type.
 
-    What belongs to one machine, a measured throughput, a reservation, a commitment that is owned, is left out.
+    Settings of one type are left out: a measured throughput, a reservation, an owned commitment.
     """
     train = request.workload.train
     purchase = replace(

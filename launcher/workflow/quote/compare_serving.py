@@ -36,7 +36,7 @@ class Crossover(NamedTuple):
 
 @record(slots=False)
 class ServingComparison(Opened[ServingPriced]):
-    """A comparison of machines with Bedrock, and what follows."""
+    """A comparison of instances with Bedrock, and its conclusions."""
 
     @cached_property
     def hosted(self) -> ServingCandidate | None:
@@ -50,7 +50,7 @@ class ServingComparison(Opened[ServingPriced]):
 
     @cached_property
     def crossovers(self) -> tuple[Crossover, ...]:
-        """Every priced candidate with machines, in the order of rank."""
+        """Every priced candidate with instances, in the order of rank."""
         rate = usd_per_request(self.hosted)
         crossings = []
         for rank, candidate in enumerate(self.priced.candidates, start=1):
@@ -60,7 +60,7 @@ class ServingComparison(Opened[ServingPriced]):
 
     @cached_property
     def sides(self) -> Sides:
-        """The cheapest of each kind; of the types that the plan pins, where it pins any."""
+        """The cheapest of each kind; among the types that the plan pins, if it pins any."""
         hosted = None if self.hosted is None else self.priced.quote(self.priced.candidates.index(self.hosted) + 1)
         own_sides = sides(
             self.pinned.serve,
@@ -100,9 +100,9 @@ class ServingComparison(Opened[ServingPriced]):
         return self.priced, []
 
     def _counts(self, candidate: Candidate) -> bool:
-        """Whether a verdict may rest on a candidate: priced, possible, and neither tied for years nor taken back.
+        """Whether a verdict may use a candidate: priced, possible, and neither a commitment of years nor interruptible.
 
-        Commitments and spot count where the plan asks for them.
+        Commitments and spot count if the plan requests them.
         """
         purchase = self.request.purchase
         options = tuple(PurchaseOption) if purchase.owned else purchase.option or ()
@@ -115,12 +115,12 @@ class ServingComparison(Opened[ServingPriced]):
 def compare_serving(
     path: Path, request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions
 ) -> ServingComparison:
-    """The comparison of a serving plan: its load on every machine that fits and on Bedrock, whatever it pins.
+    """The comparison of a serving plan: its load on every instance type that fits and on Bedrock, whatever it pins.
 
-    A pinned region and a pinned target stay pinned. A pinned type stands for its kind of machine.
+    A pinned region and a pinned target stay pinned. A pinned type selects its accelerator family.
 
     Raises:
-        ImpossibleError: no candidate is left, with every finding.
+        ImpossibleError: no candidate is left; the error has every finding.
     """
     priced, pinned = both_priced(
         request, opened(request), lambda plan: price_serving(path, plan, catalog, now, options)

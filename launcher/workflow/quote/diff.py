@@ -63,16 +63,16 @@ def diff(
 
     Args:
         old: a file, a folder, or a git revision of the repository around `folder`.
-        new: the same; None: the folder as it is.
-        now: the moment that both sides are priced at.
-        options: how the new side is priced.
-        old_options: how the old one is: with another day of prices, what prices did shows.
-        folder: where names are relative to.
+        new: the same; None: the folder in its current state.
+        now: the moment at which both sides are priced.
+        options: pricing options of the new side.
+        old_options: of the old side; with another date of prices, the result shows the effect of prices.
+        folder: the base of relative names.
         environment: for git.
 
     Raises:
         UnreadableInputError: a side is none of these, or a plan after the change cannot be read.
-        ImpossibleError: there is no plan on either side.
+        ImpossibleError: neither side has a plan.
     """
     before, after = _sides(old, new, folder, environment)
     names = sorted({*before.texts, *after.texts})

@@ -10,10 +10,10 @@ from launcher.model.request import PlanRequest, SubnetFacts
 
 
 def described(request: PlanRequest, session: Session) -> PlanRequest:
-    """The request with the facts of its subnets; itself when its network is new.
+    """The request with the facts of its subnets; unchanged for a new network.
 
     Raises:
-        AwsError: EC2 cannot be asked, or has no such subnet.
+        AwsError: the call to EC2 failed, or EC2 has no such subnet.
         ImpossibleError: a subnet or a security group belongs to another VPC.
     """
     network = request.network

@@ -51,7 +51,7 @@ Head: TypeAlias = Callable[[Plan], str | None]
 
 
 def no_head(_plan: Plan) -> str | None:
-    """Nobody has looked for a cluster."""
+    """No deployed cluster is looked up."""
     return None
 
 
@@ -77,31 +77,31 @@ class Picked(NamedTuple):
 
 
 class Person(Protocol):
-    """Who is shown what would be done, and asked."""
+    """The user, who sees what would be done and confirms it."""
 
     def say(self, text: str) -> None:
-        """Tell of something beside the story."""
+        """Print a remark."""
 
     def show(self, priced: Priced, *, called: bool) -> None:
-        """Show the candidates; `called` says whether AWS was asked for their prices."""
+        """Show the candidates; `called` says whether AWS was called for their prices."""
 
     def quote(self, picked: Picked) -> None:
         """Show a quote."""
 
     def refuse_unless_answerable(self, what: str) -> None:
-        """Refuse before any work where nobody could be asked afterwards whether to do `what`."""
+        """Refuse before any work if the user could not confirm `what` later."""
 
     def approve(self, what: str) -> None:
-        """Ask whether to do `what`; ends the command where the answer is no."""
+        """Ask the user to confirm `what`; raises if the user declines."""
 
 
 def gated_quote(
     path: Path, now: datetime, options: PriceOptions, *, selection: str | None, say: Say, head: Head = no_head
 ) -> Picked:
-    """The picked candidate on the prices that are there.
+    """The picked candidate at the known prices.
 
     Raises:
-        SlipwayError: the gate refused, or there is no such candidate.
+        SlipwayError: the gate refused, or no such candidate exists.
     """
     priced = price(path, now, options)
     rank, quoted = pick(priced, selection)
@@ -123,14 +123,14 @@ def fresh_quote(
     say: Say,
     head: Head = no_head,
 ) -> Picked:
-    """The picked candidate on prices that may be deployed on.
+    """The picked candidate at prices that allow a deployment.
 
-    The subnets of an existing network are read with the prices, and the quote's plan holds what was read. What the
-    gate refuses for another reason than age is refused before AWS is called. Without credentials nothing is refreshed,
-    and the same prices are judged once more, by their age.
+    The subnets of an existing network are read with the prices, and the quote's plan has the result. If the gate
+    refuses for another reason than age, that happens before AWS is called. Without credentials nothing is refreshed,
+    and the same prices are gated again, by their age.
 
     Raises:
-        SlipwayError: the gate refused, or the price that was picked is gone.
+        SlipwayError: the gate refused, or the picked price no longer exists.
     """
     from launcher.aws.session import CredentialsError, Session
     from launcher.workflow.quote.existing_network import described

@@ -19,7 +19,7 @@ CODE = "load-test-unused"
 
 
 class LoadTestHistory(NamedTuple):
-    """What was measured under a folder, and what is to be said of files that cannot be read."""
+    """The load tests under a folder, and findings about unreadable files."""
 
     loads: tuple[PastLoadTest, ...]
     findings: tuple[Finding, ...]
@@ -57,9 +57,9 @@ def remarks(
     estimates: Mapping[str, tuple[ServingEstimate, ...]],
     catalog: Catalog,
 ) -> tuple[Finding, ...]:
-    """What is to be said of the load tests of a plan's own model and types: which is not used, and why.
+    """Findings about load tests of a plan's own model and types: which are not used, and why.
 
-    Of every type the newest is spoken of.
+    Only the newest test of each type is reported.
     """
     newest: dict[str, PastLoadTest] = {}
     for load in sorted(history.loads, key=lambda past: past.row.date):

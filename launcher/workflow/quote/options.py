@@ -1,4 +1,4 @@
-"""Options of the command line beside the plan file, and their effect on pricing."""
+"""Options of the command line in addition to the plan file, and their effect on pricing."""
 
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -18,11 +18,11 @@ from launcher.workflow.quote.commands import CHANGES, FLAGS
 
 @record
 class PriceOptions:
-    """What the command line adds to a plan file; `cache` is the folder of refreshed prices, where there is one.
+    """Pricing options of the command line; `cache` is the folder of refreshed prices, if one exists.
 
-    `any_age` takes prices of any age: in the sandbox, and where nothing is bought. `despite_verdict` deploys an
-    endpoint that the comparison advises against. `runs` is the folder from whose runs a serving plan takes load tests;
-    None takes none.
+    `any_age` accepts prices of any age: in the sandbox, and for commands that buy nothing. `despite_verdict` deploys an
+    endpoint that the comparison advises against. `runs` is the folder of runs whose load tests a serving plan uses;
+    None uses none.
     """
 
     region: str | None = None

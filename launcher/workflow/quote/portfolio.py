@@ -26,7 +26,7 @@ from launcher.workflow.quote.price import price_request
 
 @record(slots=False)
 class Member:
-    """One plan: its candidates as it is, and with type and purchase option open."""
+    """One plan: its candidates as written, and with type and purchase option open."""
 
     path: Path
     priced: Priced
@@ -63,7 +63,7 @@ class Member:
         return _scaled(usd, self.times_a_month) if not held else self.beside(held[0].usd_per_month)
 
     def beside(self, held_usd: Decimal) -> UsdRange | None:
-        """A month with so many dollars for what it is committed to, in place of its machines."""
+        """The monthly total with these dollars for its commitment instead of its compute."""
         if self.choice is None or self.choice.usd is None:
             return None
         mid = held_usd + other_usd(self.choice) * self.times_a_month
@@ -72,7 +72,7 @@ class Member:
 
     @property
     def times_a_month(self) -> Decimal:
-        """How often a month its total is paid: once for serving, for training as often as it is run."""
+        """How often a month its total is paid: once for serving, for training once per run."""
         train = self.priced.request.workload.train
         return Decimal(1) if train is None else Decimal(repr(min(float(train.runs), float(train.runs_per_month))))
 
@@ -158,8 +158,8 @@ def portfolio(paths: Sequence[Path], now: datetime, options: PriceOptions) -> Po
     """The portfolio of several plan files.
 
     Raises:
-        UnreadableInputError: a file cannot be understood, with what is wrong in all of them.
-        ImpossibleError: one of them cannot be done, with the findings of all of them.
+        UnreadableInputError: files cannot be read; the error has the problems of all of them.
+        ImpossibleError: plans are impossible; the error has the findings of all of them.
     """
     catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())
     members: list[Member] = []
@@ -185,7 +185,7 @@ def portfolio(paths: Sequence[Path], now: datetime, options: PriceOptions) -> Po
 
 
 def _wide(priced: Priced, path: Path, now: datetime, options: PriceOptions) -> Priced:
-    """The same plan with type and purchase option open; as it is where that is impossible."""
+    """The same plan with type and purchase option open; unchanged if that is impossible."""
     wide = _opened(priced.request)
     try:
         return price_request(path, wide, priced.catalog, now, options) if wide != priced.request else priced
@@ -202,9 +202,9 @@ def _opened(request: PlanRequest) -> PlanRequest:
 
 
 def counts(candidate: Candidate) -> bool:
-    """Whether a portfolio may rest on a candidate: priced, possible, not tied for years unless the plan asks for it.
+    """Whether a portfolio may use a candidate: priced, possible, no commitment of years unless the plan requests it.
 
-    Spot carries training; it serves only where the plan asks for it.
+    Spot is used for training; for serving only if the plan requests it.
     """
     request = candidate.context.request
     options = tuple(PurchaseOption) if request.purchase.owned else request.purchase.option or ()

@@ -36,7 +36,7 @@ ValueError, and its SFT trainer calls it."""
 
 
 def trainer_findings(path: Path, request: PlanRequest) -> Iterator[Finding]:
-    """A trainer that is not there, or whose script cannot resume; of files that cannot be read nothing is said."""
+    """Findings about a missing trainer, or one whose script cannot resume; none about unreadable files."""
     yield from missing_trainer(path, request)
     if request.workload.train is None or request.checkpoint.mode is CheckpointMode.NONE:
         return
@@ -68,10 +68,10 @@ def price(path: Path, now: datetime, options: PriceOptions) -> Priced:
 
 
 def load_request(path: Path, now: datetime, options: PriceOptions) -> tuple[PlanRequest, Catalog]:
-    """What a plan file asks for, with the command line's region, and the prices to answer with.
+    """The request of a plan file with the command line's region, and the prices for it.
 
     Raises:
-        ImpossibleError: what it asks for cannot be.
+        ImpossibleError: the request is impossible.
     """
     request = plan_file.load(path)
     if options.region is not None:
@@ -80,10 +80,10 @@ def load_request(path: Path, now: datetime, options: PriceOptions) -> tuple[Plan
 
 
 def price_request(path: Path, request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions) -> Priced:
-    """The candidates of a request; `path` is where it was read from.
+    """The candidates of a request; `path` is its plan file.
 
     Raises:
-        ImpossibleError: no candidate is left, with every finding.
+        ImpossibleError: no candidate is left; the error has every finding.
     """
     if request.workload.serve is not None:
         # Loaded for serving alone: a plan for training pays nothing for it.
@@ -96,10 +96,10 @@ def price_request(path: Path, request: PlanRequest, catalog: Catalog, now: datet
 def price_job(
     path: Path, request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions
 ) -> TrainingPriced:
-    """The candidates of a request that trains, or asks for a cluster alone.
+    """The candidates of a training request, or of a cluster without a job.
 
     Raises:
-        ImpossibleError: no candidate is left, with every finding.
+        ImpossibleError: no candidate is left; the error has every finding.
     """
     request, inferred = with_trainer(path, request)
     facts, measured, remarks = _facts(request, options)
@@ -122,9 +122,9 @@ def price_job(
 def _facts(
     request: PlanRequest, options: PriceOptions
 ) -> tuple[TrainingFacts, tuple[Measurement, ...], tuple[Finding, ...]]:
-    """What the estimate is made from, the measured runs of the folder, and what is to be said of these.
+    """The inputs of the estimate: published facts, the measured runs of the folder, and findings about these.
 
-    What the plan itself says of the rate is above what was measured of it.
+    A rate in the plan takes precedence over measured rates.
     """
     facts, train = load_training(), request.workload.train
     if options.runs is None or train is None or not (options.runs / FILE).is_file():
@@ -140,10 +140,10 @@ class NoSuchCandidateError(UnreadableInputError):
 
 
 def pick(priced: Priced, selection: str | None) -> tuple[int, Quote]:
-    """The quote a person picked by rank or digest, with its rank; the first without a wish.
+    """The quote that the user picked by rank or digest, with its rank; the first one by default.
 
     Raises:
-        NoSuchCandidateError: there is no such rank or digest.
+        NoSuchCandidateError: the rank or digest does not exist.
     """
     count = len(priced.candidates)
     if selection is None:

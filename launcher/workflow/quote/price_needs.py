@@ -24,18 +24,19 @@ BILL_ITEM, SPOT_BAND = "bill-item", "spot-band"
 PRICE_FILE, SPOT_PAGE = "price-file", "spot-page"
 """Questions to AWS's public files; the names of a price file's are services."""
 REGIONAL = frozenset((SPOT, CAPACITY_BLOCK, TRAINING_PLAN))
-"""Kinds that are asked for in the region itself; the others have one endpoint for all."""
+"""Kinds that are queried in the region itself; the others have one endpoint for all regions."""
 ML_OPTIONS = (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN, PurchaseOption.TRAINING_PLAN)
-"""Ways of buying those machines; spot, blocks and reservations are EC2's.
+"""Purchase options of `ml.` instances; spot, blocks and reservations are EC2's.
 
-HyperPod's spot goes by EC2's and by its own rate on demand: both are asked for with the place that was picked."""
+HyperPod's spot price follows from EC2's spot price and its own on-demand rate: both are queried with the picked
+place."""
 
 
 @record
 class Question:
-    """One question to one service: a kind of price, of some types in some regions.
+    """One query to one service: a kind of price, for types and regions.
 
-    `count` is the size of a Capacity Block or training plan; `reserved` asks for reserved rates beside on-demand ones.
+    `count` is the size of a Capacity Block or training plan; `reserved` also queries reserved rates.
     """
 
     kind: str
@@ -46,13 +47,13 @@ class Question:
 
     @property
     def key(self) -> str:
-        """What tells it from others, for the note of an unfinished refresh."""
+        """The identity of the question in the record of an unfinished refresh."""
         reserved = " reserved" if self.reserved else ""
         return f"{self.kind}{reserved} {self.count} {','.join(self.names)} {','.join(self.regions)}"
 
     @property
     def words(self) -> str:
-        """What it asks, for a person."""
+        """The question in words for the user."""
         where = self.regions[0] if len(self.regions) == 1 else f"{len(self.regions)} regions"
         where = "all regions" if where == EVERYWHERE else where
         what = self.names[0] if len(self.names) == 1 else f"{len(self.names)} types"
@@ -60,9 +61,9 @@ class Question:
 
 
 def for_plan(request: PlanRequest, catalog: Catalog) -> tuple[Question, ...]:
-    """What the candidates of a plan and its head and login nodes are priced by.
+    """The prices that the candidates of a plan and its head and login nodes need.
 
-    On demand is always asked for: spot is held against it, and the rest of the cluster runs on it.
+    On-demand prices are always queried: spot is compared with them, and the other instances of the cluster use them.
 
     Raises:
         ImpossibleError: the plan names a type or a region that the catalog does not know.
@@ -251,7 +252,7 @@ def _blocks(request: PlanRequest, catalog: Catalog, facts: InstanceType, count: 
 
 
 FIRST_REGIONS = ("us-east-1", "us-east-2", "us-west-2")
-"""Whose price files are read when nobody names a region: a file of EC2 has hundreds of megabytes."""
+"""Regions whose price files are read if none is named: a file of EC2 has hundreds of megabytes."""
 
 
 EVERY_TYPE = ("all types",)
@@ -278,7 +279,7 @@ def bands(catalog: Catalog) -> Question:
 
 
 def bands_and_items(questions: Sequence[Question], catalog: Catalog) -> tuple[Question, ...]:
-    """What prices are held against and surrounded by: the advisor's bands, and the bill items of the regions."""
+    """Additional inputs of prices: the Spot Advisor's bands, and the bill items of the regions."""
     regions = dict.fromkeys(region for question in questions for region in question.regions)
     items = (Question(kind=BILL_ITEM, names=(name,), regions=(where,)) for name, where in item_questions(regions))
     return (bands(catalog), *items)

@@ -124,10 +124,10 @@ class _DownloadProgress:
 
 
 def answers(questions: Iterable[Question], ask: Ask) -> Generator[list[tuple[Question, Answer | AwsError]]]:
-    """The answers as they come, those that came together in one list; what went wrong in place of an answer.
+    """The answers as they arrive, simultaneous ones in one list; an error in place of a failed answer.
 
-    Who stops listening leaves the questions that are not yet asked unasked. The threads are daemons, so that a program
-    that is interrupted ends at once and not when the last service has answered.
+    If the caller stops iterating, remaining questions are not sent. The threads are daemons, so that an interrupted
+    program ends immediately, without waiting for the last service.
     """
     waiting: SimpleQueue[Question] = SimpleQueue()
     came: SimpleQueue[tuple[Question, Answer | Exception]] = SimpleQueue()

@@ -25,17 +25,17 @@ class PriceFilter:
 
 
 def known_catalog(environment: Mapping[str, str], now: datetime, prices_as_of: date | None = None) -> Catalog:
-    """The shipped prices with the environment's cache beside them."""
+    """The shipped prices together with the environment's cache."""
     return catalog_load.load(prices_as_of=prices_as_of, overlay=cache_folder(environment), today=now.date())
 
 
 def show(catalog: Catalog, price_filter: PriceFilter, now: datetime, *, history: bool) -> tuple[PriceRow, ...]:
-    """The rows that hold: of each price the one that prices candidates, with any newer one that does not; or all.
+    """The current rows: of each price the one that prices candidates, and any newer one that does not; or all rows.
 
-    Sorted as a person looks for them: by kind, accelerators before other machines, type, region.
+    Sorted by kind, accelerators before other instances, type, region.
 
     Raises:
-        UnreadableInputError: a type, region or kind that no row has.
+        UnreadableInputError: no row has the type, region or kind.
     """
     _check(catalog, price_filter)
     current = rows(
@@ -57,9 +57,9 @@ def show(catalog: Catalog, price_filter: PriceFilter, now: datetime, *, history:
 
 
 def _holding(price_rows: Collection[PriceRow]) -> list[PriceRow]:
-    """Of each price the current row and what is newer; the newest where there is no current one.
+    """Of each price the current row and newer ones; the newest if no row is current.
 
-    A zone's spot price that one of its region stands in for is history, unless it is the newer and was not believed.
+    A zone's spot price that a row of its region replaces is history, unless it is newer and unverified.
     """
     groups: dict[Key, list[PriceRow]] = {}
     for row in price_rows:

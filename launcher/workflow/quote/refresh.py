@@ -73,8 +73,9 @@ def refresh_file(
     region.
 
     Raises:
-        CredentialsError: the credentials are of no use; what was read before is kept.
-        ImpossibleError: the plan names what the catalog does not know, nothing is left to ask for, or the cache cannot
+        CredentialsError: the credentials are rejected; the answers so far are stored.
+        ImpossibleError: the plan names something that the catalog does not have, no question is left, or the cache
+        cannot
             be written.
     """
     catalog = known_catalog(environment, now)
@@ -128,10 +129,10 @@ def _report_fees(
 
 
 def take_snapshot(path: Path, expected: str | None, environment: Mapping[str, str], now: datetime) -> RefreshReport:
-    """Take the prices of a snapshot file into the cache; `expected` is its SHA-256, None: what the file beside it says.
+    """Import the prices of a snapshot file into the cache; `expected` is its SHA-256, None: that of the `.sha256` file.
 
     Raises:
-        UnreadableInputError: the digest is another one, or the file is not a snapshot.
+        UnreadableInputError: the digest differs, or the file is no snapshot.
     """
     cache = PriceCache(folder=cache_folder(environment))
     with TemporaryDirectory(prefix="slipway-prices-") as unpacked:
@@ -178,11 +179,11 @@ def refresh_for(
     say: Notify,
     place: Place | None = None,
 ) -> RefreshReport:
-    """Fresh prices for a plan, or for one candidate of it; the caller loads the catalog anew, quotes and gates again.
+    """Fresh prices for a plan or one candidate; the caller loads the catalog, quotes and gates again.
 
     Raises:
-        CredentialsError: there are no credentials, or they have run out; what was read before is kept.
-        ImpossibleError: the plan names what the catalog does not know, or the cache cannot be written.
+        CredentialsError: credentials are missing or expired; the answers so far are stored.
+        ImpossibleError: the plan names something that the catalog does not have, or the cache cannot be written.
     """
     questions = for_plan(request, catalog) if place is None else for_place(place, request)
     return refresh(questions, catalog=catalog, environment=environment, now=now, say=say)
@@ -191,16 +192,15 @@ def refresh_for(
 def refresh(
     questions: Sequence[Question], *, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Notify
 ) -> RefreshReport:
-    """Ask AWS and keep each answer in the environment's cache as it comes.
+    """Query AWS, and store each answer in the environment's cache when it arrives.
 
-    A question that fails leaves the others' answers kept. After an interrupt, or for an hour after a failure, the next
-    refresh asks only what is missing. The shipped snapshot is never changed. Prices are kept under the day of `now`
-    (UTC).
-
+    A failed question does not affect the others' answers. After an interrupt, or for an hour after a failure, the next
+    refresh sends only the missing questions. The shipped snapshot is never changed. Prices are stored under the date of
+    `now` (UTC).
 
     Raises:
-        CredentialsError: there are no credentials, or they have run out; what was read before is kept.
-        UnreadableInputError: a file of the cache is not of its format.
+        CredentialsError: credentials are missing or expired; the answers so far are stored.
+        UnreadableInputError: a file of the cache has another format.
     """
     cache = PriceCache(folder=cache_folder(environment))
     cache.keep((), now.date())
@@ -227,7 +227,7 @@ def refresh_public(
 
 
 def _files(environment: Mapping[str, str], catalog: Catalog) -> PublicFiles:
-    """AWS's public files as this environment reaches them, for what the catalog has a place for."""
+    """AWS's public files in this environment, for the prices that the catalog has tables for."""
     types = frozenset(name for name in catalog.instance_types if not name.startswith("u-"))
     interest = Interest(
         types=types,
@@ -280,7 +280,7 @@ _FILE_KINDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     SPOT_BAND: {},
     BILL_ITEM: {},
 }
-"""The kinds of price that the answers of a question hold beside bands and bill items."""
+"""The kinds of price in the answers of a question, except bands and bill items."""
 _ZONED = {"on-demand": False, "spot": True}
 """Whether the answers of a kind name a zone."""
 
@@ -304,10 +304,10 @@ class _Run:
     asking: Stage = field(init=False)
 
     def report(self, questions: tuple[Question, ...], catalog: Catalog) -> RefreshReport:
-        """Ask what an unfinished refresh has not brought, and say what came.
+        """Send the questions that an unfinished refresh has not answered, and report the answers.
 
         Raises:
-            CredentialsError: they are of no use; the answers that came before are kept.
+            CredentialsError: the credentials are rejected; the answers so far are stored.
         """
         answered = self.cache.answered(self.now)
         missing = [question for question in questions if question.key not in answered]
@@ -381,7 +381,7 @@ class _Run:
 
     @property
     def _questions(self) -> str:
-        """What is begun; nothing where every answer is kept."""
+        """The questions to send, in words; empty if every answer is stored."""
         return f"  {self.total} question{'s' if self.total > 1 else ''} to AWS" if self.total else ""
 
     @property

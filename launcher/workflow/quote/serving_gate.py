@@ -1,4 +1,4 @@
-"""The gate of a serving plan beside the money: an endpoint to deploy, nothing against it, a verdict for machines."""
+"""The gate of a serving plan besides cost: a deployable endpoint, no error, a verdict for instances."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -57,10 +57,10 @@ def _other(priced: Priced, hint: str) -> str:
 
 
 def refuse_by_verdict(priced: Priced, options: PriceOptions, say: Callable[[str], None]) -> None:
-    """Go on only where the comparison does not say that Bedrock is the better buy, or where that is overridden.
+    """Refuse if the comparison recommends Bedrock, unless that is overridden.
 
     Raises:
-        ImpossibleError: the verdict is against it, with its reasons and what would turn it round.
+        ImpossibleError: the verdict recommends Bedrock; the error has its reasons and what would change it.
     """
     verdict = compare_serving(Path(priced.path), priced.request, priced.catalog, priced.now, options).verdict
     if verdict.choice is ServingChoice.MEASURE_FIRST:

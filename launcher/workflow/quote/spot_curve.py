@@ -12,9 +12,9 @@ LEAST, MOST, STEPS = 0.0003, 10.0, 16
 
 
 def spot_curve(priced: Priced, quoted: Quote, options: PriceOptions) -> tuple[tuple[float, float, float, float], ...]:
-    """Interruptions of a node per hour, each with the low, middle and high total; none for what is not on spot.
+    """Interruptions per node-hour, each with the low, middle and high total; empty if the quote is not on spot.
 
-    The range of rates ends at twice the one at which spot stops paying, where there is one.
+    The range ends at twice the rate at which spot stops paying, if such a rate exists.
     """
     if quoted.spot is None or quoted.usd is None or quoted.serving is not None:
         return ()

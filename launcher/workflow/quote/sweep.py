@@ -78,10 +78,10 @@ def sweep(path: Path, texts: Sequence[str], now: datetime, options: PriceOptions
 
 
 def sweep_axes(path: Path, axes: Sequence[Axis], now: datetime, options: PriceOptions) -> Sweep:
-    """The same for axes that are there already; their keys may be the last words of what they mean.
+    """The same for parsed axes; their keys may be the last words of the full keys.
 
     Raises:
-        UnreadableInputError: the file or a key cannot be understood, or there are too many points.
+        UnreadableInputError: the file or a key cannot be read, or the sweep has too many points.
     """
     request, catalog = load_request(path, now, options)
     return sweep_request(path, request, catalog, axes, now=now, options=options)
@@ -96,10 +96,10 @@ def sweep_request(
     now: datetime,
     options: PriceOptions,
 ) -> Sweep:
-    """The same for a request that exists already; `path` is where it was read from.
+    """The same for an existing request; `path` is its plan file.
 
     Raises:
-        UnreadableInputError: a key cannot be understood, or there are too many points.
+        UnreadableInputError: a key cannot be read, or the sweep has too many points.
     """
     plain = document(request)
     axes = tuple(Axis(key=_key(axis.key, plain), values=axis.values) for axis in wanted_axes)

@@ -20,7 +20,7 @@ Curve = tuple[str, str, tuple[tuple[float, float, float, float], ...]]
 def traffic_curves(comparison: "ServingComparison", options: PriceOptions) -> tuple[Curve, ...]:
     """For each side its name, a class, and requests a second with low, middle and high dollars a month.
 
-    The same way of buying in the same place. Traffic that is given hour by hour keeps its shape, and the mean is told.
+    Purchase option and place stay the same. Hourly traffic keeps its shape; the curve uses its mean.
     """
     serve = comparison.request.workload.serve
     if serve is None:
@@ -48,7 +48,7 @@ def traffic_curves(comparison: "ServingComparison", options: PriceOptions) -> tu
 def _points(
     comparison: "ServingComparison", quoted: Quote, axis: Axis, options: PriceOptions
 ) -> tuple[tuple[float, float, float, float], ...]:
-    """One side at each rate, its machines and place pinned, their number and layout open."""
+    """One side at each rate, with type and place pinned, and instance count and layout open."""
     place = quoted.plan.place
     request = comparison.request
     target = replace(

@@ -10,9 +10,9 @@ from launcher.workflow.quote.trainer_stack import script_of
 
 
 def missing_trainer(plan_file: Path, request: PlanRequest) -> tuple[Finding, ...]:
-    """What a launch will refuse for: the folder of the job, or the script of its command, that is not there.
+    """What a launch would refuse: a missing job folder, or a missing script of its command.
 
-    Nothing is read but names: a quote may be made where the trainer is not yet.
+    Only names are read: a quote is possible before the trainer exists.
     """
     run = request.run
     root = plan_file.resolve().parent / run.workdir
@@ -32,13 +32,12 @@ def missing_trainer(plan_file: Path, request: PlanRequest) -> tuple[Finding, ...
 
 
 def refuse_missing_trainer(plan_file: Path, request: PlanRequest, environment: Mapping[str, str]) -> None:
-    """Go on only where the folder of a training job can be shipped and its command's script is in it.
+    """Refuse unless the folder of a training job can be shipped and contains its command's script.
 
-    A plan that prepares its folder on the node (`run.setup`) may make the script there.
-
+    A plan that prepares its folder on the node (`run.setup`) may create the script there.
 
     Raises:
-        ImpossibleError: there is no such folder or script, or it holds what cannot be shipped.
+        ImpossibleError: the folder or script is missing, or the folder contains files that cannot be shipped.
     """
     if request.workload.train is None:
         return

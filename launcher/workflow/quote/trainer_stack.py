@@ -13,7 +13,7 @@ from launcher.model.finding import Finding, info
 from launcher.model.request import PlanRequest
 
 SCRIPTS = (".py", ".sh")
-"""Ends of the names of what an interpreter is told to run."""
+"""Suffixes of scripts that an interpreter runs."""
 _NOT_ONE_PROGRAM = frozenset(";|&<>()`\n#'\"\\")
 """What may be in a shell's line that runs more than one program, or that splits into other words than at blanks."""
 INTERPRETERS = ("accelerate", "bash", "deepspeed", "neuron_parallel_compile", "python", "sh", "torchrun")
@@ -43,7 +43,7 @@ STACKS: tuple[tuple[Stack, frozenset[str]], ...] = (
         ),
     ),
 )
-"""Packages that tell a stack, the first match first: unsloth's fused kernels are no Hugging Face trainer's."""
+"""Packages that identify a stack, the first match wins: unsloth's fused kernels are no Hugging Face trainer's."""
 PROGRAMS = {"llamafactory-cli": "llamafactory", "tune": "torchtune"}
 """Programs that are not named like their package."""
 BEFORE_A_PROGRAM = frozenset({"env", "exec", "nohup", "srun", "time", "uv", "run"})
@@ -53,7 +53,7 @@ MOST_BYTES = 1_000_000
 
 
 def with_trainer(path: Path, request: PlanRequest) -> tuple[PlanRequest, tuple[Finding, ...]]:
-    """The request with its stack, where it is left to be told from the job's files, and the finding that says so."""
+    """The request with its stack, if it must be derived from the job's files, and the finding about it."""
     train = request.workload.train
     if train is None or train.stack is not None:
         return request, ()
@@ -94,7 +94,7 @@ def _packages(root: Path, command: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _of_words(words: Sequence[str], where: str) -> Iterator[tuple[str, str]]:
-    """The packages that a command line names: its program, and the module that Python is told to run."""
+    """The packages that a command line names: its program, and the module that Python runs."""
     program = next((word for word in words if word not in BEFORE_A_PROGRAM and "=" not in word), "")
     program = PurePosixPath(program).name
     yield PROGRAMS.get(program, program), where
@@ -142,7 +142,7 @@ def _imports(text: str) -> Iterable[str]:
 
 
 def script_of(command: Sequence[str]) -> str | None:
-    """The script that a command runs, relative to its folder; None where it names none that can be told.
+    """The script that a command runs, relative to its folder; None if the command names none that can be identified.
 
     >>> script_of(["torchrun", "--nnodes=2", "train.py", "--config", "a.yaml"]), script_of(["./run.sh"])
     ('train.py', 'run.sh')

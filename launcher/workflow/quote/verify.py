@@ -31,11 +31,11 @@ MACHINES = ("BoxUsage:", "Cluster:", "Host:")
 def verify(
     quote: Mapping[str, Any], environment: Mapping[str, str], wait: Callable[[float], None], say: Callable[[str], None]
 ) -> Verification:
-    """Hold a quote against AWS's calculator; usage types and operations are those of AWS's Price List.
+    """Compare a quote with AWS's calculator; usage types and operations are those of AWS's Price List.
 
     Raises:
-        ImpossibleError: there is nothing in it that AWS could be asked about.
-        AwsError: AWS could not be asked.
+        ImpossibleError: the quote has no line that AWS can price.
+        AwsError: a call to AWS failed.
     """
     lines = quoted_lines(quote)
     sessions = Sessions(environment)
@@ -68,10 +68,10 @@ def verify(
 
 
 def credits_of(environment: Mapping[str, str], now: datetime) -> FoundCredits:
-    """The credits of the account that the environment has credentials of.
+    """The credits of the environment's AWS account.
 
     Raises:
-        AwsError: they may not be asked for, or a call failed.
+        AwsError: the permission is missing, or a call failed.
     """
     sessions = Sessions(environment)
     account = caller(sessions.session(sessions.home, "sts")).account
@@ -79,7 +79,7 @@ def credits_of(environment: Mapping[str, str], now: datetime) -> FoundCredits:
 
 
 class _Listed:
-    """Products of a region by usage type, each service asked for once."""
+    """Products of a region by usage type, with one query per service."""
 
     def __init__(self, sessions: Sessions, region: str) -> None:
         self._session = sessions.session(price_list.HOME, "pricing")
@@ -87,10 +87,9 @@ class _Listed:
         self._known: dict[str, list[Product]] = {}
 
     def billed(self, line: QuotedLine) -> Sequence[tuple[str, str]]:
-        """The usage types with their operations that a line may be billed as; one where the list tells it from others.
+        """The usage types and operations that a line may be billed as; exactly one if the list identifies it.
 
-        Several products share a usage type, at prices of their own; the catalog's attributes tell those apart that it
-        has an item of.
+        Several products share a usage type at different prices; the attributes of a catalog item select among them.
         """
         products = [
             candidate.attributes
@@ -122,7 +121,7 @@ class _Listed:
 
 
 def _not_one(usages: Sequence[tuple[str, str]]) -> str:
-    """Why a line is asked about under none of what the list has for it.
+    """Why a line matches no single product of the list.
 
     >>> _not_one([("A", "x"), ("A", "y")])
     'the Price List has it as A x, A y, with different prices: Slipway cannot tell which one applies'

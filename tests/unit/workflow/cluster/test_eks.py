@@ -11,7 +11,7 @@ from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
-from launcher.targets.eks.deploy import api, refuse_job, unreached, access_commands
+from launcher.targets.eks.deploy import access_commands, api, refuse_job, unreached
 from launcher.workflow.cluster.beginning import Beginning
 from launcher.workflow.cluster.reach import refuse_unless_answered
 from tests.emulators import aws_account
