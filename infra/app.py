@@ -1,4 +1,7 @@
-"""What cdk.json runs: read the plan the context names, build its app, synthesise. Only here the environment is read."""
+"""The program that cdk.json runs: read the plan that the context names, build its app, synthesise.
+
+Only this module reads the environment.
+"""
 
 import os
 import sys
@@ -18,18 +21,18 @@ from launcher.model.request import PlanRequest
 from launcher.planning.pin import pinned_plan
 
 PLAN, EXAMPLE = "plan", "example"
-"""Context: the plan file; and cdk.json's own example, which is shown where none is named and can never be deployed."""
+"""Context: the plan file; and cdk.json's example, which is used if no plan is named and can never be deployed."""
 GATE = "gate"
-"""Context: 1 makes it an error when a plan has not passed its gate; else the stacks are annotated."""
+"""Context: 1 makes a plan that has not passed its gate an error; otherwise the stacks only get an annotation."""
 
 
 def main() -> int:
-    """Synthesise as the CDK CLI asks in the environment; the exit code is that of the `slipway` command."""
+    """Synthesise as the CDK CLI requests in the environment; return the exit code of the `slipway` command."""
     return synthesise(App(auto_synth=False), account=os.environ.get("CDK_DEFAULT_ACCOUNT"))
 
 
 def synthesise(app: App, account: str | None = None) -> int:
-    """Build and synthesise the plan that an app's context names, or say in one screen why not; the exit code."""
+    """Synthesise the plan that an app's context names, or print the refusal on one screen; return the exit code."""
     try:
         catalog = load()
         path, gated = _plan_path(app.node), _gate_enabled(app.node)
@@ -65,7 +68,7 @@ def _plan(request: PlanRequest, catalog: Catalog) -> Plan:
 
 
 def _gate_enabled(context: Node) -> bool:
-    """Whether only what passed its gate may be synthesised: `cdk deploy -c plan=FILE -c gate=1`."""
+    """Whether only a plan that passed its gate may be synthesised: `cdk deploy -c plan=FILE -c gate=1`."""
     value = context.try_get_context(GATE)
     if str(value) not in ("None", "0", "1"):
         raise UnreadableInputError(f"context {GATE} must be 1 or 0, got {value}", hint=f"cdk deploy -c {GATE}=1")
@@ -73,7 +76,7 @@ def _gate_enabled(context: Node) -> bool:
 
 
 def _hold_back(app: App, example: Path) -> None:
-    """Have CloudFormation refuse every stack of an example that nobody named, and say which line names one."""
+    """Make CloudFormation refuse every stack of an example that the user did not name, and print how to name a plan."""
     text = f"{example} is an example and cannot be deployed: cdk deploy --all -c plan=FILE"
     never = CfnRuleAssertion(assert_=Fn.condition_equals("example", "plan"), assert_description=text)
     for stack in (child for child in app.node.children if isinstance(child, Stack)):
@@ -90,7 +93,7 @@ def _plan_path(context: Node) -> Path:
 
 
 def _refusal_text(refusal: SlipwayError) -> str:
-    """A refusal as a person reads it: what, every finding with its path and fix, the way out."""
+    """The text of a refusal for the user: the message, every finding with its path and fix, and the hint."""
     lines = [f"error: {refusal.message}"]
     for finding in refusal.findings:
         lines.append(f"  {finding.path}: {finding.message}" if finding.path else f"  {finding.message}")

@@ -1,4 +1,4 @@
-"""The CDK app of a plan: which stacks, and how they hang together."""
+"""The CDK app of a plan: its stacks and how they depend on each other."""
 
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
@@ -19,11 +19,12 @@ from launcher.model.plan import Plan
 from launcher.rendering.cluster import tags as tags_of
 
 RATE = "usd_per_hour"
-"""Context: dollars an hour of all the plan's nodes, as its quote says. Without it there is no estimate of the spend."""
+"""Context: dollars per hour of all the plan's nodes, from its quote. Without a rate, no spend is estimated."""
 BESIDE = "usd_per_hour_beside"
-"""Context: dollars an hour of everything beside the nodes, as its quote says; what ends a job at a sum counts them."""
+"""Context: dollars per hour of everything except the nodes, from its quote; the guard adds them to the spend that
+ends a job."""
 BUDGET = "max_usd"
-"""Context: a lower limit in dollars than the plan's budget.max_usd, or one where the plan has none."""
+"""Context: a limit in dollars below the plan's budget.max_usd, or a limit for a plan without budget.max_usd."""
 
 
 def build_app(
@@ -35,19 +36,19 @@ def build_app(
     app: App | None = None,
     catalog: Catalog | None = None,
 ) -> App:
-    """The app of a plan, not yet synthesised; nothing is looked up.
+    """The app of a plan, not yet synthesised; no context lookup is made.
 
     Args:
         plan: a plan for a target that is deployed.
-        context: CDK context, as cdk.json gives it; the CLI's own comes on top. See `RATE` and `BUDGET`.
-        outdir: where the assembly goes; None: where the CLI says.
-        account: the account's id, where it is known.
-        app: the app to build in, which has its context; None: a new one.
-        catalog: what exists, where it is loaded already.
+        context: CDK context, as in cdk.json; the CLI's own context takes precedence. See `RATE` and `BUDGET`.
+        outdir: the folder of the assembly; None: the CLI's folder.
+        account: the account's id, if it is known.
+        app: the app to build in, with its own context; None: a new app.
+        catalog: the catalog, if it is already loaded; None: load it.
 
     Raises:
         ImpossibleError: the plan cannot be built, with all reasons.
-        UnreadableInputError: the context's money is no amount.
+        UnreadableInputError: an amount of money in the context is invalid.
     """
     catalog = catalog or load()
     builder = builder_of(plan.place.target)

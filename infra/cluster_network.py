@@ -1,4 +1,4 @@
-"""What every cluster is deployed into: network and checkpoint store, made as stacks or named by the plan."""
+"""The inputs of every cluster's deployment: network and checkpoint store, created as stacks or named by the plan."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -19,10 +19,10 @@ from launcher.rendering.targets import writer_of
 
 
 class ClusterNetwork(NamedTuple):
-    """What a cluster is deployed into: ids of its VPC and subnet, its store's URI and policy view; tokens or text.
+    """Ids of a cluster's VPC and subnet, its store's URI and the store's view in policies; tokens or text.
 
-    `stack` is the one that the two ids come from, None where the plan names ones that exist; `zone_subnets` are the
-    subnets of a network that clusters share, by zone.
+    `stack` is the stack that creates VPC and subnet, None if the plan names existing ones; `zone_subnets` are the
+    subnets of a shared network, by zone.
     """
 
     vpc_id: str
@@ -34,7 +34,7 @@ class ClusterNetwork(NamedTuple):
 
 
 def cluster_findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
-    """Why a plan's cluster cannot be written or does not fit its network; empty when it can."""
+    """Every reason why a plan's cluster cannot be rendered or does not fit its network; empty if both work."""
     problems = writer_of(plan.place.target).findings(plan, catalog.instance_types)
     return problems or tuple(network_findings(plan.request, plan.place, catalog))
 
@@ -42,7 +42,7 @@ def cluster_findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
 def cluster_network(
     app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str]
 ) -> ClusterNetwork:
-    """The network and the checkpoint store of a plan's cluster, made where the plan names none."""
+    """The network and the checkpoint store of a plan's cluster, created if the plan names none."""
     lasting = {key: value for key, value in tags.items() if key == "slipway:cluster" or key in plan.request.tags}
     vpc_id, subnet, stack = _network(app, plan, account=account, tags=lasting, zone=zone(plan.place, catalog))
     store_uri, store = _store(app, plan, account=account, tags=lasting)
@@ -52,9 +52,9 @@ def cluster_network(
 def _network(
     app: App, plan: Plan, *, account: str | None, tags: Mapping[str, str], zone: str | None
 ) -> tuple[str, str, NetworkStack | None]:
-    """The ids of VPC and subnet, and the stack they come from: None where the plan names ones that exist.
+    """The ids of VPC and subnet, and the stack that creates them: None if the plan names existing ones.
 
-    Machines that come for one job are in their service's network otherwise, which has no ids here.
+    Without named ones, instances that exist for one job run in their service's network, and both ids are empty.
     """
     request = plan.request.network
     existing = subnet_id(plan)
@@ -69,7 +69,7 @@ def _network(
 
 
 def _store(app: App, plan: Plan, *, account: str | None, tags: Mapping[str, str]) -> tuple[str, StoreAccess]:
-    """The store's URI and how a policy names it: the plan's own, or a new bucket."""
+    """The store's URI and its view in policies: the store that the plan names, or a new bucket."""
     named = plan.request.checkpoint.store_uri
     if named is not None:
         bucket, _, prefix = named.removeprefix("s3://").partition("/")

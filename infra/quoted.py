@@ -1,7 +1,7 @@
-"""What the gate said of a plan that is synthesised by hand: a run folder's quote says it, or that in a saved plan.
+"""The gate's verdict for a plan that the user synthesises directly, from a run folder's or a saved plan's quote.
 
-Slipway's own commands quote, gate and deploy in one go. `cdk deploy -c plan=FILE` does not; so that nobody takes one
-for the other, the stacks carry a word on it. The words are the quote's: no price is known here.
+Slipway's own commands quote, gate and deploy in one step; `cdk deploy -c plan=FILE` does not. The stacks therefore
+carry an annotation with the verdict. Its text comes from the quote: this module knows no prices.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from launcher.model.plan import Plan
 from launcher.plan_file import SAVED
 
 RUN_PLAN, RUN_QUOTE = "plan.json", "quote.json"
-"""What a run folder calls them (launcher/records)."""
+"""Their file names in a run folder (launcher/records)."""
 SCHEMA = "slipway.quote/1"
 WRITTEN = "slipway deploy FILE writes one"
 _REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
@@ -31,20 +31,23 @@ _REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateWord:
-    """What is known of a plan's gate; `refusal` stops a synthesis that asks for the gate, None where it passed."""
+    """The known verdict of a plan's gate.
+
+    `refusal` stops a synthesis that requires the gate; None if the plan passed.
+    """
 
     words: str
     refusal: SlipwayError | None
 
 
 def gate_word(path: Path, plan: Plan, now: datetime) -> GateWord:
-    """What the gate said of a plan.
+    """The gate's verdict for a plan.
 
-    A quote counts in a saved plan, and beside a run folder's `plan.json`.
+    A quote is valid inside a saved plan, and next to a run folder's `plan.json`.
 
     Raises:
-        QuoteMismatchError: the quote is of another plan: one of the two was changed.
-        UnreadableInputError: what should be a quote is none.
+        QuoteMismatchError: the quote is for another plan: the plan or the quote was changed.
+        UnreadableInputError: the document is not a valid quote.
     """
     quote = _quote_of(path)
     if quote is None:

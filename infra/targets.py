@@ -1,4 +1,4 @@
-"""What builds the stacks of a target: the module of infra/stacks that bears its name, loaded for plans that need it."""
+"""The builder of a target's stacks: the module of infra/stacks with the target's name, imported on demand."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -20,7 +20,7 @@ class Builder(Protocol):
     """A module of infra/stacks that builds a target."""
 
     def findings(self, plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
-        """Why a plan cannot be built; empty when it can."""
+        """Every reason why a plan cannot be built; empty if it can."""
         ...
 
     def build(
@@ -38,10 +38,10 @@ class Builder(Protocol):
 
 
 def builder_of(kind: TargetKind) -> Builder:
-    """What builds a target's stacks.
+    """The builder of a target's stacks.
 
     Raises:
-        ImpossibleError: this version has no stacks for it.
+        ImpossibleError: this version has no stacks for the target.
     """
     if not target_of(kind).deployed:
         built = ", ".join(kind for kind, facts in TARGETS.items() if facts.deployed)

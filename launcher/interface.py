@@ -1,7 +1,7 @@
-"""The Python interface: typed functions that return what the commands print with `--json`.
+"""The Python interface: typed functions that return the `--json` output of the commands.
 
-`import launcher` loads none of this before a name of it is used. The names stay: what is added here is in the contract
-of the JSON (docs/python.md). Every refusal is a `SlipwayError` with the exit code that the command would end with.
+`import launcher` loads this module only when a name of it is used. Names are stable: additions belong to the contract
+of the JSON (docs/python.md). Every refusal is a `SlipwayError` with the exit code that the command would return.
 """
 
 import os
@@ -21,7 +21,7 @@ from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 
 Document: TypeAlias = dict[str, Any]
-"""A JSON object of the contract: money as text, so that no cent is lost."""
+"""A JSON object of the contract: money is text, so that no cent is lost."""
 PlanFile: TypeAlias = str | os.PathLike[str]
 
 
@@ -38,10 +38,10 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the command line adds to a plan file, under the names of its options.
+    """The additions of the command line to a plan file, under the names of its options.
 
-    `now` is the moment that is priced for, UTC; None: now. `cache` is the folder of refreshed prices; None:
-    the user's own.
+    `now` is the time of pricing, UTC; None: the current time. `cache` is the folder of refreshed prices; None: the
+    user's own folder.
     """
 
     region: str | None = None
@@ -53,7 +53,7 @@ class Options:
     now: datetime | None = None
 
     def __post_init__(self) -> None:
-        """Hold the values to their types."""
+        """Check the types of the values."""
         for name, kinds in _KINDS.items():
             value = getattr(self, name)
             if value is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool)):
@@ -72,12 +72,12 @@ class Options:
                 raise UnreadableInputError(f"Options.{name} must be {allowed}, got {describe(value)}")
 
     def moment(self) -> datetime:
-        """The moment that is priced for, to the second."""
+        """The time of pricing, to the second."""
         now = datetime.now(UTC) if self.now is None else self.now
         return now.astimezone(UTC).replace(microsecond=0)
 
     def price_options(self) -> PriceOptions:
-        """The same for the stories."""
+        """The same options for the workflow functions."""
         return PriceOptions(
             cache=self.cache or cache_folder(os.environ),
             runs=Path.cwd(),
@@ -91,14 +91,14 @@ class Options:
 
 DEFAULTS = Options()
 AMOUNT = re.compile(r"-?[0-9]+([.][0-9]+)?")
-"""Money as the JSON has it."""
+"""Money as in the JSON."""
 
 
 def plan(file: PlanFile, options: Options = DEFAULTS) -> Document:
-    """Every way to buy the job of a plan file, best first: `slipway.plan/1`. Makes no AWS call; spends nothing.
+    """Every purchase option for the job of a plan file, best first: `slipway.plan/1`. No AWS call; spends nothing.
 
     Raises:
-        SlipwayError: the file cannot be read, or nothing that it asks for can be.
+        SlipwayError: the file cannot be read, or nothing that it requests is possible.
     """
     from launcher.answers import plan as answer
 
@@ -110,11 +110,11 @@ def quote(file: PlanFile, choice: str | int | None = None, options: Options = DE
 
     Args:
         file: the plan file.
-        choice: a rank, or the first letters of a digest; None: the best.
-        options: those of the command line.
+        choice: a rank, or the first letters of a digest; None: the best candidate.
+        options: the options of the command line.
 
     Raises:
-        SlipwayError: the file cannot be read, nothing that it asks for can be, or there is no such candidate.
+        SlipwayError: the file cannot be read, nothing that it requests is possible, or the candidate does not exist.
     """
     priced = price(Path(file), options.moment(), options.price_options())
     rank, quoted = pick(priced, None if choice is None else str(choice))
@@ -122,10 +122,10 @@ def quote(file: PlanFile, choice: str | int | None = None, options: Options = DE
 
 
 def compare(file: PlanFile, options: Options = DEFAULTS) -> Document:
-    """One job on every machine, GPU against Trainium with the port, and a verdict: `slipway.compare/1`.
+    """One job on every instance type, GPU against Trainium with the port, and a verdict: `slipway.compare/1`.
 
     Raises:
-        SlipwayError: the file cannot be read, or nothing that it asks for can be.
+        SlipwayError: the file cannot be read, or nothing that it requests is possible.
     """
     from launcher.answers import compare as answer
     from launcher.workflow.quote import compare as story
@@ -134,10 +134,10 @@ def compare(file: PlanFile, options: Options = DEFAULTS) -> Document:
 
 
 def diff(old: str, new: str | None = None, options: Options = DEFAULTS, *, folder: PlanFile = ".") -> Document:
-    """What a change of plans does to their totals: `slipway.diff/1`; files, folders or git revisions.
+    """The effect of a change of plans on their totals: `slipway.diff/1`; compares files, folders or git revisions.
 
     Raises:
-        SlipwayError: a side is none of these, or a plan after the change cannot be read.
+        SlipwayError: a side is no file, folder or revision, or a plan after the change cannot be read.
     """
     from launcher.answers import diff as answer
     from launcher.workflow.quote import diff as story
@@ -160,11 +160,11 @@ def sweep(file: PlanFile, values: Mapping[str, Sequence[Any]], options: Options 
 
     Args:
         file: the plan file.
-        values: for each key, dotted, the values that it takes.
-        options: those of the command line.
+        values: the values of each key, by its dotted name.
+        options: the options of the command line.
 
     Raises:
-        SlipwayError: the file cannot be read, or a key or value is none of the plan's.
+        SlipwayError: the file cannot be read, or the plan has no such key or does not allow a value.
     """
     from launcher.answers import sweep as answer
     from launcher.workflow.quote import sweep as story
@@ -174,9 +174,9 @@ def sweep(file: PlanFile, values: Mapping[str, Sequence[Any]], options: Options 
 
 
 def rows(document: Document) -> list[dict[str, Any]]:
-    """The candidates of a plan or a comparison, or the points of a sweep, as flat rows that a data frame takes.
+    """The candidates of a plan or a comparison, or the points of a sweep, as flat rows for a data frame.
 
-    Names are the document's own, joined by dots; money is a float, which is for looking at and not for adding up.
+    Names are the document's own, joined by dots; money is a float, suitable for display but not for sums.
 
     >>> rows({"candidates": [{"rank": 1, "usd": {"low": "1.5", "mid": "2", "high": None}, "findings": []}]})
     [{'rank': 1, 'usd.low': 1.5, 'usd.mid': 2.0, 'usd.high': None}]
@@ -189,7 +189,7 @@ def rows(document: Document) -> list[dict[str, Any]]:
 
 
 def _flat(data: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
-    """The plain values of an object by their dotted names; lists are left out."""
+    """The plain values of an object by their dotted names; lists are omitted."""
     cells: list[tuple[str, Any]] = []
     for key, value in data.items():
         name = f"{path}.{key}" if path else key
@@ -201,7 +201,7 @@ def _flat(data: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
 
 
 def _number(name: str, value: Any) -> Any:
-    """Money as a number: what is text and stands below a name of dollars."""
+    """Money as a number: a text value below a name of dollars."""
     parts = name.split(".")
     money = any(part == "usd" or part.startswith("usd_") or part.endswith("_usd") for part in parts)
     return float(value) if money and isinstance(value, str) and AMOUNT.fullmatch(value) else value

@@ -1,4 +1,4 @@
-"""The only parser between YAML or JSON and the model: every problem of a file in one reading, each with its path."""
+"""The only parser between YAML or JSON and the model: reports all problems of a file together, each with its path."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from launcher.model.request import NodeRange, PlanRequest
 from launcher.model.values import FAILED, OUT_OF_RANGE, ScalarReader, describe, is_plain
 
 SAVED = "slipway.saved-plan/1"
-"""The schema of a file of `slipway plan -o` (launcher/records/saved_plan.py): its `plan` is a whole plan file."""
+"""The schema of a file of `slipway plan -o` (launcher/records/saved_plan.py): its `plan` is a complete plan file."""
 MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -29,7 +29,7 @@ _BOOLEAN, _STRING = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:str"
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """A safe loader that refuses a key written twice: YAML would keep the last and say nothing."""
+    """A safe loader that refuses a duplicate key: YAML would silently use the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's signature
         seen: set[object] = set()
@@ -48,7 +48,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 
 def is_path(text: str) -> bool:
-    """Whether what was typed for a plan is its file rather than its name.
+    """Whether the user's text for a plan is its file rather than its name.
 
     >>> is_path("jobs/a"), is_path("job.yaml"), is_path("no-such-job")
     (True, True, False)
@@ -57,9 +57,9 @@ def is_path(text: str) -> bool:
 
 
 def words_of(line: str) -> str:
-    """A command line as what stands between the brackets of a list in YAML; empty where a shell could not split it.
+    """A command line as the content of a YAML list in brackets; empty if a shell could not split it.
 
-    A word is in quotes where YAML would read it otherwise.
+    A word is in quotes if YAML would read it otherwise.
 
     >>> words_of("python train.py --name 'a b' --on yes")
     'python, train.py, --name, a b, --on, "yes"'
@@ -85,8 +85,8 @@ def load(path: Path) -> PlanRequest:
         path: a YAML or JSON file.
 
     Raises:
-        UnreadableInputError: no such file, bad syntax, an unknown key or a value of the wrong type, with all findings.
-        ImpossibleError: all keys and types are right and a number is outside what is allowed.
+        UnreadableInputError: missing file, bad syntax, an unknown key or a value of the wrong type, with all findings.
+        ImpossibleError: all keys and types are valid, but a number is outside the allowed range.
     """
     try:
         kind = _endless(path)
@@ -103,7 +103,7 @@ def load(path: Path) -> PlanRequest:
 
 
 def _endless(path: Path) -> str | None:
-    """What a path is that may never end or never begin: a device, or a named pipe. A shell's <(...) is neither."""
+    """The kind of a path that may never end or never begin: a device, or a named pipe. A shell's <(...) is neither."""
     mode = path.stat().st_mode
     if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
         return "a device"
@@ -134,7 +134,7 @@ def loads(text: str, *, name: str = "plan file") -> PlanRequest:
 
 
 def _refuse_merge_keys(root: yaml.Node) -> None:
-    """Refuse merge keys, which would put keys where nobody reads them."""
+    """Refuse merge keys, which would add keys where no user sees them."""
     left, seen = [root], set[int]()
     while left:
         node = left.pop()
@@ -150,7 +150,7 @@ def _refuse_merge_keys(root: yaml.Node) -> None:
 
 
 def _children(node: yaml.Node) -> Iterator[tuple[yaml.Node | None, yaml.Node]]:
-    """What a node holds: keys with their values, or values alone."""
+    """The content of a node: keys with their values, or values alone."""
     if isinstance(node, yaml.MappingNode):
         yield from node.value
     elif isinstance(node, yaml.SequenceNode):
@@ -158,7 +158,7 @@ def _children(node: yaml.Node) -> Iterator[tuple[yaml.Node | None, yaml.Node]]:
 
 
 def _places(node: yaml.Node | None, path: str, seen: set[int]) -> Iterator[tuple[str, yaml.Mark]]:
-    """Where everything below a node is, by its path in the file: a key, or an item of a list."""
+    """The position of everything below a node, by its path in the file: a key, or an item of a list."""
     if node is None or id(node) in seen:
         return
     seen.add(id(node))
@@ -188,7 +188,7 @@ def _refusal(name: str, findings: list[Finding]) -> SlipwayError:
 
 
 def _allowed_hint(word: str, allowed: list[str]) -> str:
-    """A hint naming the closest allowed word, or all of them when few."""
+    """A hint that names the closest allowed word, or all allowed words if they are few."""
     return nearest_name(word, allowed) or (f"allowed: {', '.join(allowed)}" if len(allowed) <= 12 else "")  # noqa: PLR2004 - what fits a line
 
 
@@ -198,7 +198,7 @@ def keyed(owner: type) -> list[tuple[str, Field[Any], kinds.Kind]]:
 
 
 class _Reader(ScalarReader):
-    """Reads values by kind and gathers what is wrong."""
+    """Reads values by kind and collects the problems."""
 
     def section(self, owner: type, data: object, path: str) -> object:
         if data is None:

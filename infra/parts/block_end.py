@@ -1,15 +1,15 @@
-"""The end of a Capacity Block, which takes its nodes: announced for every target that can have one."""
+"""The end of a Capacity Block, at which EC2 reclaims its nodes: announced for every target that supports blocks."""
 
 from infra.parts.guardrails import Guardrails
 from launcher.model.enums import PurchaseOption
 from launcher.model.plan import Plan
 
 _BLOCK_ENDS = ("Capacity Block Expiration Warning", "Capacity Block Reservation Expiration Warning")
-"""AWS's own documentation has both names for the event 40 minutes before a Capacity Block ends."""
+"""AWS's documentation has both names for the event 40 minutes before a Capacity Block ends."""
 
 
 def announce_block(plan: Plan, guardrails: Guardrails) -> None:
-    """The end of a plan's Capacity Block, 40 minutes ahead; its nodes begin to go ten minutes later."""
+    """Announce the end of a plan's Capacity Block 40 minutes ahead; EC2 begins to reclaim nodes ten minutes later."""
     reservation = plan.request.purchase.reservation
     if plan.place.option is not PurchaseOption.CAPACITY_BLOCK or reservation is None:
         return

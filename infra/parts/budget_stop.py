@@ -1,4 +1,4 @@
-"""The sum at which a plan's guard ends its job: what the guard is told, and where it leaves word for the job."""
+"""The spending limit at which a plan's guard ends its job: the guard's settings, and the stop object for the job."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,7 +15,7 @@ from launcher.model.plan import Plan
 
 
 class StopPlace(NamedTuple):
-    """The object that tells a job to stop: where, and how a policy names it."""
+    """The S3 object that notifies a job to stop: its URI, and its ARN for a policy."""
 
     uri: str
     arn: str
@@ -23,10 +23,10 @@ class StopPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetStop:
-    """What a guard is told of the sum, in dollars; templates/guard/budget.py says what it does with it.
+    """The guard's settings for the spending limit, in dollars; templates/guard/budget.py applies them.
 
-    `place` is where it tells the job, None for an endpoint; `to_zero` has an endpoint that may be at no instance go
-    there.
+    `place` is the stop object for the job, None for an endpoint. `to_zero`: scale the endpoint to no instance instead
+    of deleting it, if its range allows zero.
     """
 
     usd: Decimal
@@ -39,7 +39,7 @@ class BudgetStop:
 
     @property
     def variables(self) -> dict[str, str]:
-        """As environment variables."""
+        """The settings as environment variables."""
         variables = {
             "STOP_AT_USD": words(self.usd),
             "STOP_SETTLE_MINUTES": str(self.settle_minutes),
@@ -56,7 +56,7 @@ class BudgetStop:
 
     @property
     def statements(self) -> tuple[iam.PolicyStatement, ...]:
-        """What the guard may do for it."""
+        """The guard's permissions on the stop object; empty without one."""
         if self.place is None:
             return ()
         actions = ["s3:GetObject", "s3:PutObject"]
@@ -64,7 +64,7 @@ class BudgetStop:
 
 
 def words(usd: Decimal) -> str:
-    """Dollars as a plan has them, whatever their number of places.
+    """Dollars in a plan's notation, without trailing zeros.
 
     >>> words(Decimal("500.00")), words(Decimal("12.5"))
     ('500', '12.5')
@@ -73,9 +73,10 @@ def words(usd: Decimal) -> str:
 
 
 def stop_place(plan: Plan, store_uri: str, store: StoreAccess) -> StopPlace | None:
-    """Where the guard of a cluster tells its job; None where it stops nothing.
+    """The stop object that a cluster's guard writes; None if the plan has no limit or no job.
 
-    A stack of the same name that is made anew counts anew, and a raised sum is another one: neither finds an old word.
+    Neither a recreated stack of the same name nor a raised limit finds an earlier stop object: the key has the stack's
+    unique id and the limit.
     """
     usd = stops_at(plan.request, plan.place.option)
     if usd is None or plan.request.workload.train is None:
@@ -86,10 +87,10 @@ def stop_place(plan: Plan, store_uri: str, store: StoreAccess) -> StopPlace | No
 
 
 def budget_stop(plan: Plan, limits: Limits, place: StopPlace | None) -> BudgetStop | None:
-    """What the guard of a plan is told; None where it stops nothing.
+    """The guard's settings for a plan's spending limit; None if the plan has no limit.
 
     Raises:
-        ValueError: there is a job, and nowhere to tell it: it would end without having saved.
+        ValueError: the plan has a job but no stop object: the job would end without saving.
     """
     usd = stops_at(plan.request, plan.place.option)
     serve = plan.request.workload.serve

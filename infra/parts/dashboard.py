@@ -1,4 +1,4 @@
-"""A cluster at one glance: nodes, money, accelerators, head node."""
+"""A cluster's dashboard: nodes, cost, accelerators, head node."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,7 +30,7 @@ class Dashboard(WidgetDashboard):
     def __init__(
         self, scope: Construct, id_: str, *, plan: Plan, limits: Limits, own: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Make the dashboard.
+        """Create the dashboard.
 
         `own` are the target's widgets, such as `parallelcluster_widgets`.
         """
@@ -46,7 +46,7 @@ class Dashboard(WidgetDashboard):
 
 
 def parallelcluster_widgets(plan: Plan, connect: str, head_node: str) -> list[dict[str, Any]]:
-    """The head node of a ParallelCluster, by its instance id, and where to look further."""
+    """The head node of a ParallelCluster, by its instance id, and hints for further inspection."""
     region, name = plan.place.region, cluster_name(plan)
     lines = (
         f"A shell on the head node: `{connect}`",
@@ -58,7 +58,7 @@ def parallelcluster_widgets(plan: Plan, connect: str, head_node: str) -> list[di
 
 
 def hyperpod_widgets(plan: Plan, cluster_id: str, connect: str) -> list[dict[str, Any]]:
-    """The queue of a HyperPod cluster as its controller reports it, and where to look further."""
+    """The queue of a HyperPod cluster, as its controller reports it, and hints for further inspection."""
     region, name = plan.place.region, cluster_name(plan)
     lines = (
         f"A shell on the controller: `{connect}`",
@@ -70,7 +70,7 @@ def hyperpod_widgets(plan: Plan, cluster_id: str, connect: str) -> list[dict[str
 
 
 def eks_widgets(plan: Plan) -> list[dict[str, Any]]:
-    """Where to look further into an EKS cluster."""
+    """Hints for further inspection of an EKS cluster."""
     region, name = plan.place.region, cluster_name(plan)
     lines = (
         f"Jobs and pods: `slipway status {plan.name}`",
@@ -81,7 +81,7 @@ def eks_widgets(plan: Plan) -> list[dict[str, Any]]:
 
 
 def hyperpod_eks_widgets(plan: Plan, cluster_id: str) -> list[dict[str, Any]]:
-    """Where to look further into a HyperPod cluster with EKS."""
+    """Hints for further inspection of a HyperPod cluster with EKS."""
     region, name = plan.place.region, cluster_name(plan)
     lines = (
         f"Jobs and pods: `slipway status {plan.name}`",
@@ -93,7 +93,7 @@ def hyperpod_eks_widgets(plan: Plan, cluster_id: str) -> list[dict[str, Any]]:
 
 
 def training_job_widgets(plan: Plan) -> list[dict[str, Any]]:
-    """Where to look further into training jobs."""
+    """Hints for further inspection of training jobs."""
     region = plan.place.region
     lines = (
         f"The job: `slipway status {plan.name}`",
@@ -104,7 +104,7 @@ def training_job_widgets(plan: Plan) -> list[dict[str, Any]]:
 
 
 def pcs_widgets(plan: Plan, connect: str) -> list[dict[str, Any]]:
-    """Where to look further into a PCS cluster."""
+    """Hints for further inspection of a PCS cluster."""
     region, name = plan.place.region, cluster_name(plan)
     lines = (
         f"A shell on the login node: `{connect}`",
@@ -116,6 +116,6 @@ def pcs_widgets(plan: Plan, connect: str) -> list[dict[str, Any]]:
 
 
 def _by_node(metric: str, cluster: str) -> dict[str, str]:
-    """A search for one metric of every node of a cluster; the nodes' ids are not known in advance."""
+    """A search expression for one metric of every node of a cluster, because node ids are not known in advance."""
     words = f'{{{NAMESPACE},Cluster,InstanceId}} MetricName="{metric}" Cluster="{cluster}"'
     return {"expression": f"SEARCH('{words}', 'Average', 300)", "id": "e1"}

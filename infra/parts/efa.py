@@ -1,4 +1,4 @@
-"""The security group that lets nodes speak EFA with each other, and nobody else in."""
+"""The security group that allows EFA traffic between nodes, and no other inbound traffic."""
 
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
@@ -7,11 +7,11 @@ _ALL = "-1"
 
 
 class NodeSecurityGroup(Construct):
-    """All traffic between its members, both ways, and nothing else.
+    """A security group that allows all traffic between its members, in both directions, and nothing else.
 
-    EFA is not IP: a rule to 0.0.0.0/0 does not cover it, only one that names the group itself, in and out. The L2
-    SecurityGroup drops that egress rule where everything else is allowed out, hence L1. ParallelCluster attaches the
-    group beside its own, which gives the way to the internet.
+    EFA is not IP: a rule for 0.0.0.0/0 does not cover EFA, only inbound and outbound rules that name the group itself.
+    The L2 SecurityGroup drops such an egress rule if all other egress is allowed, hence L1. ParallelCluster attaches
+    the group in addition to its own group, which allows access to the internet.
 
     Attributes:
         group: the security group.
@@ -19,7 +19,7 @@ class NodeSecurityGroup(Construct):
     """
 
     def __init__(self, scope: Construct, id_: str, *, vpc_id: str, way_out: bool = False) -> None:
-        """`way_out`: members reach the internet by it, where no other group allows it."""
+        """`way_out`: members may reach the internet; for nodes without another group that allows internet access."""
         super().__init__(scope, id_)
         # Inline: EC2 gives a group without a rule of its own this very rule, and refuses it a second time.
         out = ec2.CfnSecurityGroup.EgressProperty(

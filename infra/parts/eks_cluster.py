@@ -1,4 +1,4 @@
-"""An EKS cluster: its control plane, who may ask it for something, and its add-ons."""
+"""An EKS cluster: its control plane, its access entries, and its add-ons."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ _ADMIN = "AmazonEKSClusterAdminPolicy"
 class ControlSubnets(Construct):
     """Two small subnets in two zones, for the interfaces of the control plane alone.
 
-    They have no way out: the control plane speaks with nodes, in the VPC.
+    They have no route out of the VPC: the control plane communicates with nodes inside the VPC.
 
     Attributes:
         ids: of the subnets.
@@ -29,7 +29,7 @@ class ControlSubnets(Construct):
     def __init__(
         self, scope: Construct, id_: str, *, vpc_id: str, cidrs: Sequence[str], zones: Sequence[str | None]
     ) -> None:
-        """Make them; a zone that is None is one of the region's first."""
+        """Create the subnets; None as a zone selects one of the region's first zones."""
         super().__init__(scope, id_)
         routes = ec2.CfnRouteTable(self, "Routes", vpc_id=vpc_id)
         self.ids = []
@@ -50,15 +50,15 @@ class ControlSubnets(Construct):
 
 
 class EksCluster(Construct):
-    """The control plane. Whoever asks it for something has an access entry; there is no other way in.
+    """The control plane. Only principals with an access entry can use its API.
 
-    Secrets and all else in its store are encrypted: with the key of the plan where it names one, else by EKS's own.
+    Secrets and all other data in its store are encrypted: with the plan's key if it names one, else with EKS's own key.
 
     Attributes:
         name: of the cluster, as text.
         resource: the cluster.
-        access_role: what the launcher takes on to put jobs into it.
-        security_group_id: the group that EKS makes for control plane and nodes.
+        access_role: the role that the launcher assumes to submit jobs.
+        security_group_id: the group that EKS creates for control plane and nodes.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class EksCluster(Construct):
     ) -> None:
         """`subnet_ids` span at least two zones.
 
-        `security_group_id` is that of the nodes, whose members reach the control plane; `key_arn` encrypts secrets
-        (None: EKS's own key); `role_arn` None: a role is created. `access_arns` may assume the access role (none:
-        whoever IAM allows).
+        `security_group_id` is the nodes' group, whose members reach the control plane. `key_arn` encrypts secrets
+        (None: EKS's own key). `role_arn` None: a role is created. `access_arns` may assume the access role (empty:
+        every principal that IAM allows).
         """
         super().__init__(scope, id_)
         self._context = context
@@ -126,7 +126,7 @@ class EksCluster(Construct):
         )
 
     def _access(self, arns: Sequence[str]) -> iam.Role:
-        """A role that whoever may take it on in this account puts jobs into the cluster with."""
+        """The role with which principals of this account submit jobs to the cluster."""
         named = iam.CompositePrincipal(*map(iam.ArnPrincipal, arns)) if arns else None
         role = iam.Role(
             self,
@@ -138,9 +138,9 @@ class EksCluster(Construct):
         return role
 
     def lets_grant(self, role_arn: str) -> None:
-        """Let whoever puts jobs into the cluster grant a role to their pods, in this cluster alone.
+        """Let the access role grant a role to the jobs' pods, in this cluster alone.
 
-        Which job may do what is in the role's own policy, by the service account that it is granted to.
+        The policy of the granted role limits each job's permissions, by the service account that it is granted to.
         """
         arn = self.resource.attr_arn
         associations = f"arn:{Aws.PARTITION}:eks:{Aws.REGION}:{Aws.ACCOUNT_ID}:podidentityassociation/{self.name}/*"
@@ -163,7 +163,7 @@ class EksCluster(Construct):
 
     @property
     def variables(self) -> dict[str, str]:
-        """Where its API is, as templates/chart reads it from the environment."""
+        """The cluster's name, API endpoint and CA certificate, as environment variables for templates/chart."""
         return {
             "CLUSTER_NAME": self.resource.ref,
             "CLUSTER_ENDPOINT": self.resource.attr_endpoint,
@@ -171,7 +171,7 @@ class EksCluster(Construct):
         }
 
     def admit(self, scope: Construct, id_: str, role: iam.Role, *, policy: str = _ADMIN) -> eks.CfnAccessEntry:
-        """Let a role into this cluster, under one of EKS's access policies."""
+        """Grant a role access to this cluster, with one of EKS's access policies."""
         return eks.CfnAccessEntry(
             scope,
             id_,
@@ -186,7 +186,7 @@ class EksCluster(Construct):
         )
 
     def add_ons(self, nodes: Sequence[Construct]) -> list[eks.CfnAddon]:
-        """Every add-on in its version; those that run on nodes come after some."""
+        """Every add-on in its pinned version; add-ons that run on nodes depend on `nodes`."""
         add_ons = []
         for tag in self._context.addons:
             addon = self._add_on(tag)
@@ -210,7 +210,7 @@ class EksCluster(Construct):
 def _network(
     context: EksContext, subnet_ids: Sequence[str], security_group_id: str
 ) -> eks.CfnCluster.ResourcesVpcConfigProperty:
-    """Where the control plane's interfaces are, and from where its API is reached."""
+    """The subnets and security group of the control plane's interfaces, and the sources that may reach its API."""
     public = bool(context.public_cidrs)
     return eks.CfnCluster.ResourcesVpcConfigProperty(
         subnet_ids=list(subnet_ids),

@@ -1,4 +1,4 @@
-"""What the guardrails of an EKS cluster have of their own: emptying its node group, and who counts its pods."""
+"""The EKS-specific part of the guardrails: emptying the node group, and calling the function that counts pods."""
 
 from dataclasses import dataclass
 
@@ -15,19 +15,19 @@ from launcher.rendering.cluster import cluster_name
 
 
 def count_pods(asks: str, plan: Plan) -> tuple[iam.PolicyStatement, dict[str, str]]:
-    """The right to call the function that counts pods, by its ARN, and the variables that name it to the guard."""
+    """The permission to call the pod-counting function, by its ARN, and the guard's variables that name it."""
     call = iam.PolicyStatement(sid="CountPods", actions=["lambda:InvokeFunction"], resources=[asks])
     return call, {"PODS_FUNCTION": asks, "WORKERS": str(plan.place.nodes)}
 
 
 @dataclass(frozen=True, slots=True)
 class EksGuard:
-    """EKS's, with a function in the cluster's network that counts pods, by its ARN."""
+    """The guard of EKS, with the ARN of a function in the cluster's network that counts pods."""
 
     asks: str
 
     def rights(self, plan: Plan, scope: Construct) -> Rights:
-        """What the guard may do: look at instances, set the size of one node group, and call that function."""
+        """The guard's permissions: describe instances, set the size of one node group, and call that function."""
         group = f"nodegroup/{cluster_name(plan)}/{WORKERS}/*"
         stop = iam.PolicyStatement(
             sid="StopNodes",
@@ -40,5 +40,5 @@ class EksGuard:
         )
 
     def announce(self, plan: Plan, guardrails: Guardrails) -> None:
-        """The end of a Capacity Block."""
+        """Announce the end of a Capacity Block."""
         announce_block(plan, guardrails)

@@ -1,4 +1,4 @@
-"""Managed node groups: their role, how their machines are made, and the groups themselves."""
+"""Managed node groups: their role, their launch templates, and the groups themselves."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,8 @@ _POLICIES = (
     "AmazonEC2ContainerRegistryPullOnly",
     "AmazonSSMManagedInstanceCore",
 )
-"""AWS's own: joining the cluster, pods' addresses, images, sessions of Systems Manager (EKS user guide, node role)."""
+"""AWS's policies to join the cluster, assign pod addresses, pull images, and open sessions (EKS user guide, node
+role)."""
 _USER_DATA = """\
 MIME-Version: 1.0
 Content-Type: multipart/mixed; boundary="slipway"
@@ -34,13 +35,13 @@ spec:
 
 --slipway--
 """
-"""Makes NVMe disks one volume under the folders of kubelet and containerd (EKS AMI, nodeadm, local storage)."""
+"""Joins NVMe disks into one volume for the folders of kubelet and containerd (EKS AMI, nodeadm, local storage)."""
 
 
 def node_role(scope: Construct, id_: str, *, cluster: str, session_log_arn: str | None) -> iam.Role:
-    """The role of a cluster's machines; pods have one of their own, and reach this one on the host's network alone.
+    """The role of a cluster's nodes; pods have their own role, and only pods on the host's network reach this one.
 
-    `session_log_arn` is the policy of machines that write the log of their sessions, None where none is kept.
+    `session_log_arn` is the policy for nodes that write the log of their sessions, None without such a log.
     """
     policies = [iam.ManagedPolicy.from_aws_managed_policy_name(policy) for policy in _POLICIES]
     if session_log_arn is not None:
@@ -55,7 +56,7 @@ def node_role(scope: Construct, id_: str, *, cluster: str, session_log_arn: str 
 
 
 class NodeGroup(Construct):
-    """A managed node group and the launch template of its machines.
+    """A managed node group and its launch template.
 
     Attributes:
         resource: the group.
@@ -74,10 +75,10 @@ class NodeGroup(Construct):
         security_group_ids: list[str],
         tags: Mapping[str, str],
     ) -> None:
-        """One subnet, since EFA does not cross zones.
+        """The group has one subnet, because EFA does not cross zones.
 
-        `security_group_ids` includes the cluster's own: EKS adds none to a launch template. `tags` are those of
-        machines and volumes, which do not inherit the stack's.
+        `security_group_ids` must include the cluster's own group: EKS adds none to a launch template. `tags` are for
+        nodes and volumes, which do not inherit the stack's tags.
         """
         super().__init__(scope, id_)
         self._context = context
@@ -107,7 +108,7 @@ class NodeGroup(Construct):
         )
 
     def _machines(self, groups: list[str], tags: Mapping[str, str]) -> ec2.CfnLaunchTemplate.LaunchTemplateDataProperty:
-        """How a machine of the group is made; nothing in it may be what the group itself says."""
+        """The launch template of the group's nodes; it may repeat no setting of the group itself."""
         context = self._context
         together = ec2.CfnPlacementGroup(self, "Placement", strategy="cluster") if context.placement_group else None
         return ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
@@ -142,7 +143,7 @@ class NodeGroup(Construct):
 
 
 def _taints(key: str | None) -> list[eks.CfnNodegroup.TaintProperty] | None:
-    """The taint that keeps other pods away where there is room elsewhere."""
+    """The taint that keeps other pods off the group while other nodes have room; None without a key."""
     if key is None:
         return None
     return [eks.CfnNodegroup.TaintProperty(key=key, value="present", effect="PREFER_NO_SCHEDULE")]

@@ -1,4 +1,4 @@
-"""What pods of an EKS cluster may do, and the function that counts them for the guard."""
+"""The permissions of pods in an EKS cluster, and the function that counts pods for the guard."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,10 +20,10 @@ _SECONDS = 60
 
 
 class PodCounter(Construct):
-    """The function that counts pods (templates/chart/pods.py): it reads the cluster, and changes nothing.
+    """The function that counts pods (templates/chart/pods.py): it reads the cluster and changes nothing.
 
     Attributes:
-        function: what the guard asks.
+        function: the function that the guard calls.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class PodCounter(Construct):
 
 
 def _role(scope: Construct, log: logs.CfnLogGroup) -> iam.Role:
-    """What the function needs in AWS: what it may do in the cluster is in its access entry."""
+    """The function's role for AWS itself; its access entry grants its permissions in the cluster."""
     statements = [
         # Lambda refuses a function in a subnet whose role is limited to interfaces that exist.
         iam.PolicyStatement(sid="StandInSubnet", actions=list(INTERFACES), resources=["*"]),
@@ -63,13 +63,13 @@ _OWN = f"${{{ACCOUNT_KEY}}}"
 
 
 def pod_statements(store: StoreAccess, *, compile_cache: bool, owner: str | None) -> list[iam.PolicyStatement]:
-    """Jobs' part of the store: they find and read all of it, and change what is their own.
+    """The jobs' permissions on the store: list and read everything, change only their own objects.
 
     Args:
-        store: where jobs write.
+        store: the checkpoint store of the jobs.
         compile_cache: whether jobs share a cache of compiled programs.
-        owner: the account whose checkpoints lie in the store itself, since its plan names the place; None: there is
-            none, and all have folders.
+        owner: the service account whose checkpoints are at the store's top level, because its plan names the store;
+        None: no such account, and every account has its own folder.
     """
     statements = [
         finding_statement(store),

@@ -1,4 +1,4 @@
-"""The plan's own key on what the services would encrypt with theirs: every log group and topic of its stacks."""
+"""Encrypts every log group and topic of a plan's stacks with the plan's key instead of the services' own keys."""
 
 from collections.abc import Iterable
 
@@ -8,10 +8,10 @@ from constructs import IConstruct
 
 
 def encrypt(scopes: Iterable[IConstruct], key_arn: str) -> None:
-    """Put a key on the log groups and topics of stacks that are built.
+    """Set a key on the log groups and topics of complete stacks.
 
-    Its policy has to let CloudWatch Logs, and those that publish to the topic (CloudWatch's alarms, AWS Budgets), use
-    it: docs/security.md has the statement. Buckets, volumes and file systems get it where they are made.
+    The key's policy must allow CloudWatch Logs and the topic's publishers (CloudWatch alarms, AWS Budgets) to use the
+    key: docs/security.md has the statement. Buckets, volumes and file systems get the key at their definition.
     """
     for construct in (child for scope in scopes for child in scope.node.find_all()):
         if isinstance(construct, logs.CfnLogGroup):

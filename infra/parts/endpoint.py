@@ -1,4 +1,4 @@
-"""A SageMaker endpoint: its model, how many instances of what, and how a new version replaces the old."""
+"""A SageMaker endpoint: its model, its instances, and how a new version replaces the old one."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,31 +13,32 @@ from launcher.model.endpoint import Endpoint, EndpointMode, batch_percent
 from launcher.model.enums import Rollout
 
 VARIANT = "main"
-"""The variant's name; a rolling deployment asks that it stays the same."""
+"""The variant's name; a rolling deployment requires that the name never changes."""
 START_UP_S = 3600
-"""SageMaker's limit, for a container to answer its health check and for its model to be downloaded: 70 B take half an
-hour on inf2.48xlarge (optimum-neuron, deploy-llama-3-3-70b)."""
+"""SageMaker's maximum, for a container's first health check and for the model's download: 70 B need half an hour on
+inf2.48xlarge (optimum-neuron, deploy-llama-3-3-70b)."""
 BAKE_S = 900
-"""How long the old version runs on while the alarms look at the new one; the bill has 15 minutes."""
+"""How long the old version keeps running while alarms watch the new one; the estimate bills the same 15 minutes."""
 SHIFT_S = {Rollout.ALL_AT_ONCE: 300, Rollout.CANARY: 600}
-"""Of it, WaitIntervalInSeconds, the bake between two shifts of traffic; the rest is TerminationWaitInSeconds, after
-the last. All at once has one shift, which the developer guide (all at once traffic shifting) bakes by the second
-alone, while the API asks for the first too. Neither is 0: the old instances never go as soon as the new ones answer."""
+"""The part of `BAKE_S` that is WaitIntervalInSeconds, the bake between two traffic shifts; the rest is
+TerminationWaitInSeconds, after the last shift. ALL_AT_ONCE has one shift: the developer guide (all at once traffic
+shifting) bakes with the second setting alone, but the API also requires the first. Neither setting is 0, so that old
+instances never end as soon as the new ones respond."""
 STEP_S = 600
 DEPLOYMENT_S = 14_400
 _SHARE = "CAPACITY_PERCENT"
 
 
 class SageMakerEndpoint(Construct):
-    """Model, configuration and endpoint, with its one component where it has any.
+    """Model, configuration and endpoint, and its inference component if it uses components.
 
-    The configuration's name is CloudFormation's, so that a change makes another one and the endpoint is updated; which
-    one it runs tells whether an update was rolled back.
+    CloudFormation generates the configuration's name, so a change creates a new configuration and updates the endpoint.
+    The name of the active configuration shows whether an update was rolled back.
 
     Attributes:
         config: the configuration.
         endpoint: the endpoint.
-        serves: what has to be there before the autoscaler is.
+        serves: the resource that must exist before the autoscaler.
     """
 
     def __init__(
@@ -51,9 +52,9 @@ class SageMakerEndpoint(Construct):
         store: EndpointStore | None,
         kms_key_arn: str | None,
     ) -> None:
-        """`rollback` alarms end a deployment.
+        """`rollback` alarms abort a deployment.
 
-        `store` is None where the endpoint keeps no requests; `kms_key_arn` None: AWS's own key.
+        `store` is None if the endpoint stores no requests; `kms_key_arn` None: AWS's own key.
         """
         super().__init__(scope, id_)
         self._endpoint, self._role, self._kms_key_arn = endpoint, role, kms_key_arn
@@ -84,7 +85,7 @@ class SageMakerEndpoint(Construct):
         self.serves: Construct = self._component(alarms) if components else self.endpoint
 
     def _model(self) -> sagemaker.CfnModel:
-        """The container with its model, as files of a folder in S3: nothing is unpacked at the start."""
+        """The container with its model, as uncompressed files of an S3 folder: nothing is unpacked at the start."""
         decided = self._endpoint
         source = None
         if decided.model_uri is not None:
@@ -118,7 +119,7 @@ class SageMakerEndpoint(Construct):
         )
 
     def _shared_variant(self) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
-        """Instances that SageMaker keeps as many of as the copies need; nothing runs on them by itself."""
+        """Instances without a model of their own, whose number SageMaker adapts to the copies of the component."""
         decided = self._endpoint
         return sagemaker.CfnEndpointConfig.ProductionVariantProperty(
             routing_config=self._routing(),
@@ -129,7 +130,7 @@ class SageMakerEndpoint(Construct):
         )
 
     def _instances(self) -> Mapping[str, Any]:
-        """What both kinds of variant say of their instances; there is at least one to begin with."""
+        """The instance settings of both kinds of variant; the initial count is at least one."""
         decided = self._endpoint
         return {
             "variant_name": VARIANT,
@@ -141,7 +142,7 @@ class SageMakerEndpoint(Construct):
 
     @staticmethod
     def _routing() -> sagemaker.CfnEndpointConfig.RoutingConfigProperty:
-        """To the instance with the fewest requests under way: answers differ in length by orders of magnitude."""
+        """Route to the instance with the fewest requests in flight: response lengths differ by orders of magnitude."""
         return sagemaker.CfnEndpointConfig.RoutingConfigProperty(routing_strategy="LEAST_OUTSTANDING_REQUESTS")
 
     def _component(self, alarms: list[str]) -> sagemaker.CfnInferenceComponent:
@@ -182,7 +183,7 @@ class SageMakerEndpoint(Construct):
         )
 
     def _deployment(self, alarms: list[str]) -> sagemaker.CfnEndpoint.DeploymentConfigProperty:
-        """How a new version comes in: all at once beside the old, a tenth first, or in steps; alarms take it back."""
+        """The rollout of a new version: all at once next to the old, a tenth first, or in steps; alarms roll back."""
         kind = sagemaker.CfnEndpoint
         rollback = kind.AutoRollbackConfigProperty(alarms=[kind.AlarmProperty(alarm_name=alarm) for alarm in alarms])
         if self._endpoint.rollout is Rollout.ROLLING:
@@ -206,11 +207,11 @@ class SageMakerEndpoint(Construct):
         return kind.DeploymentConfigProperty(blue_green_update_policy=blue_green, auto_rollback_configuration=rollback)
 
     def _batch_percent(self) -> int:
-        """The share of instances or copies that a step replaces."""
+        """The percentage of instances or copies that one step replaces."""
         return batch_percent(self._endpoint.least * self._endpoint.unit)
 
     def _queue(self, store: EndpointStore | None) -> sagemaker.CfnEndpointConfig.AsyncInferenceConfigProperty | None:
-        """The queue of an asynchronous endpoint: as much is taken from it as the containers decode at once."""
+        """The queue of an asynchronous endpoint: an instance fetches as many requests as its containers decode."""
         decided = self._endpoint
         if decided.mode is not EndpointMode.ASYNCHRONOUS or store is None:
             return None

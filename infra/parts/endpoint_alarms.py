@@ -1,4 +1,4 @@
-"""What is watched of an endpoint, and what an alarm does: it tells people, ends a deployment, or wakes an instance."""
+"""The metrics watched on an endpoint, and their alarms: notify, abort a deployment, or start an instance."""
 
 import math
 from typing import NamedTuple
@@ -26,11 +26,11 @@ _TROUBLE = (
     "UPDATE_ROLLBACK_FAILED",
     "UpdateRollbackFailed",
 )
-"""AWS's example of the event has the words in capitals, its API as the second of each pair."""
+"""AWS's example event has the states in capitals; its API has the second spelling of each pair."""
 
 
 def rights(plan: Plan, scope: Construct) -> Rights:
-    """What the guard may do: delete the endpoint and the copies on it, or have it go to none where the plan says so."""
+    """The guard's permissions: delete the endpoint and its copies, or scale it to zero if the plan allows zero."""
     name, place = cluster_name(plan), f"arn:{Aws.PARTITION}:sagemaker:{Stack.of(scope).region}:{Aws.ACCOUNT_ID}"
     endpoint = iam.PolicyStatement(
         sid="StopEndpoint",
@@ -69,7 +69,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
 
 
 def announce(plan: Plan, guardrails: Guardrails) -> None:
-    """An endpoint that fails, or goes back to its old version: then it says InService again, and nothing else."""
+    """Announce a failed endpoint, or a rollback, after which the endpoint's status is only InService again."""
     pattern = {
         "source": ["aws.sagemaker"],
         "detail-type": [_STATE],
@@ -80,18 +80,18 @@ def announce(plan: Plan, guardrails: Guardrails) -> None:
 
 NAMESPACE = "AWS/SageMaker"
 _ROLLBACK = (EndpointAlarm.ERRORS, EndpointAlarm.LATENCY)
-"""What ends a deployment: errors, and answers that come near SageMaker's limit on their time."""
+"""The alarms that abort a deployment: errors, and response times close to SageMaker's limit."""
 _MINUTE, _FIVE = 60, 300
 _MICROSECONDS = 1e6
 WHOLE_S, STREAMED_S = 50, 420
-"""Answers may take 60 s, or 8 minutes when they are streamed (developer guide, hosting code): a little before that."""
+"""Slightly below SageMaker's limits: 60 s, or 8 minutes for streamed responses (developer guide, hosting code)."""
 OVERHEAD_S = 1
 MOST_PERIODS = 288
-"""An alarm looks back a day at most: 288 periods of five minutes (CloudWatch, PutMetricAlarm)."""
+"""An alarm evaluates at most one day: 288 periods of five minutes (CloudWatch, PutMetricAlarm)."""
 
 
 class _Watch(NamedTuple):
-    """One metric and its limit: `wanted` of `periods` periods of so many seconds beyond it are an alarm."""
+    """One metric and its threshold: `datapoints` of `periods` periods of `period` seconds beyond it raise the alarm."""
 
     text: str
     metric: str
@@ -105,16 +105,16 @@ class _Watch(NamedTuple):
 
 
 class EndpointAlarms(Construct):
-    """The alarms of an endpoint; they know it by its name alone, so that it can refer to them.
+    """The alarms of an endpoint; they know the endpoint by its name alone, so that it can refer to them.
 
     Attributes:
-        rollback: those that end a deployment.
+        rollback: the alarms that abort a deployment.
     """
 
     def __init__(
         self, scope: Construct, id_: str, *, endpoint: Endpoint, streaming: bool, idle_minutes: float | None
     ) -> None:
-        """`idle_minutes` without a request send a notification; None: never."""
+        """After `idle_minutes` without a request, an alarm sends a notification; None: no such alarm."""
         super().__init__(scope, id_)
         self._endpoint, self._streaming, self._idle_minutes = endpoint, streaming, idle_minutes
         watches = self._watches()
@@ -125,13 +125,13 @@ class EndpointAlarms(Construct):
         self.rollback = tuple(self._made[alarm] for alarm in _ROLLBACK if alarm in self._made)
 
     def notify(self, topics: tuple[str, ...]) -> None:
-        """Have every alarm tell topics, but the one that wakes an instance: that is no trouble."""
+        """Set topics as the action of every alarm, except the alarm that starts an instance: it reports no problem."""
         for name, alarm in self._made.items():
             if name is not EndpointAlarm.WAKE:
                 alarm.alarm_actions = list(topics)
 
     def wake(self, policy: scaling.CfnScalingPolicy) -> None:
-        """Have a request that finds nothing start a policy."""
+        """Run a scaling policy if a request finds no instance."""
         self._made[EndpointAlarm.WAKE].alarm_actions = [policy.ref]
 
     def _watches(self) -> dict[EndpointAlarm, _Watch]:
@@ -184,9 +184,9 @@ class EndpointAlarms(Construct):
         )
 
     def _dimensions(self, metric: str) -> list[cloudwatch.CfnAlarm.DimensionProperty]:
-        """By what SageMaker names its metrics: the component, the variant, or the endpoint of a queue's length.
+        """The dimensions of a metric: the component, the variant, or the endpoint for the length of a queue.
 
-        A queue's failures are its variant's (developer guide, alarms and logs of asynchronous endpoints).
+        Failures of a queue are metrics of the variant (developer guide, alarms and logs of asynchronous endpoints).
         """
         kind = cloudwatch.CfnAlarm.DimensionProperty
         if self._endpoint.mode is EndpointMode.COMPONENTS:

@@ -1,4 +1,4 @@
-"""An endpoint at one glance: requests, errors, time to answer, instances, money."""
+"""An endpoint's dashboard: requests, errors, response times, instances, cost."""
 
 from typing import Any
 

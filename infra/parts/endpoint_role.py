@@ -1,4 +1,4 @@
-"""What an endpoint's containers may do, and what those may do who call it."""
+"""The permissions of an endpoint's containers, and those of its callers."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ _METRICS = ("/aws/sagemaker/Endpoints", "/aws/sagemaker/InferenceComponents")
 
 
 class EndpointRole(Construct):
-    """The execution role, one statement a purpose: pull the image, load the model, log, and see its alarms.
+    """The execution role, one statement per purpose: pull the image, load the model, log, and read its alarms.
 
     Attributes:
         role: the role.
@@ -38,7 +38,7 @@ class EndpointRole(Construct):
     ) -> None:
         """`named_arn` is used unchanged; None: a role is created.
 
-        `store` is None where the endpoint keeps no requests; `kms_key_arn` None: S3's own key.
+        `store` is None if the endpoint stores no requests; `kms_key_arn` None: S3's own key.
         """
         super().__init__(scope, id_)
         if named_arn is not None:
@@ -81,7 +81,7 @@ class EndpointRole(Construct):
 
     @staticmethod
     def _key(arn: str) -> list[iam.PolicyStatement]:
-        """Reading and writing with the key, and granting it to SageMaker for the volumes of its instances."""
+        """Permissions to read and write with the key, and to grant it to SageMaker for the volumes of its instances."""
         return [
             iam.PolicyStatement(sid="UseKey", actions=["kms:Decrypt", "kms:GenerateDataKey"], resources=[arn]),
             iam.PolicyStatement(
@@ -128,7 +128,7 @@ class EndpointRole(Construct):
 
 
 class InvokePolicy(Construct):
-    """A managed policy for those who call the endpoint, signed or with a bearer token.
+    """A managed policy for the endpoint's callers, for signed requests or a bearer token.
 
     Attributes:
         policy: the policy.

@@ -1,4 +1,4 @@
-"""How many instances or copies an endpoint has: by the requests under way, by the clock, and down to none."""
+"""The number of an endpoint's instances or copies: by requests in flight, by schedule, and down to zero."""
 
 from aws_cdk import aws_applicationautoscaling as scaling
 from constructs import Construct
@@ -7,23 +7,23 @@ from infra.parts.endpoint import VARIANT
 from launcher.model.endpoint import FILLED, Endpoint, EndpointMode
 
 OUT_S = 300
-"""Between two enlargements: an instance takes longer than that to serve, and the metric shows none of it before."""
+"""Cooldown between two scale-outs: a new instance needs longer to serve, and the metric does not show it earlier."""
 IN_S = 900
-"""Before instances go: a lull of a few minutes is dearer than a quarter of an hour of one instance, which takes half
-an hour to come back."""
+"""Cooldown before a scale-in: an instance needs half an hour to return, so scaling in for a lull of a few minutes costs
+more than a quarter of an hour of one instance."""
 _PER_COPY = "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution"
 _PER_MODEL = "SageMakerVariantConcurrentRequestsPerModelHighResolution"
 
 
 class EndpointScaling(Construct):
-    """The range, the policy that follows the traffic, the clock, and what wakes an endpoint that is at none.
+    """The range, the policy that follows the traffic, the schedule, and the policy that starts an endpoint at zero.
 
     Attributes:
-        wake: the policy that an alarm starts; None where something always runs.
+        wake: the policy that an alarm starts; None if at least one instance always runs.
     """
 
     def __init__(self, scope: Construct, id_: str, *, endpoint: Endpoint, serves: Construct) -> None:
-        """Make the scaling."""
+        """Create the scaling resources."""
         super().__init__(scope, id_)
         self._endpoint = endpoint
         components = endpoint.mode is EndpointMode.COMPONENTS
@@ -62,7 +62,7 @@ class EndpointScaling(Construct):
         ]
 
     def _follow(self) -> None:
-        """Target tracking of the requests under way, or of those that wait in the queue."""
+        """Target tracking of the requests in flight, or of the queue's length per instance."""
         kind = scaling.CfnScalingPolicy
         decided = self._endpoint
         held = decided.concurrency * (1 if decided.mode is EndpointMode.COMPONENTS else decided.copies)
@@ -90,7 +90,7 @@ class EndpointScaling(Construct):
         )
 
     def _wake(self) -> scaling.CfnScalingPolicy:
-        """One more, when there is none for a request that has come (developer guide, scale to zero)."""
+        """Add one instance or copy if a request finds none (developer guide, scale to zero)."""
         kind = scaling.CfnScalingPolicy
         return self._policy(
             "FromZero",

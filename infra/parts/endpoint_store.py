@@ -1,4 +1,4 @@
-"""The bucket of an endpoint that keeps requests: the queue and answers of an asynchronous one, and captured data."""
+"""The bucket of an endpoint that stores requests: an asynchronous endpoint's queue and responses, and captured data."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_s3 as s3
@@ -8,11 +8,11 @@ from infra.parts.private_bucket import INCOMPLETE_DAYS, private_bucket
 from launcher.model.endpoint import KEPT_DAYS
 
 INPUT, OUTPUT, FAILURES, CAPTURED = "requests", "answers", "failures", "captured"
-"""Folders of the bucket."""
+"""The bucket's folders."""
 
 
 class EndpointStore(Construct):
-    """A private, encrypted bucket whose objects expire; it stays when the endpoint goes.
+    """A private, encrypted bucket whose objects expire; the bucket remains after the endpoint's deletion.
 
     Attributes:
         bucket: the bucket.
@@ -28,5 +28,5 @@ class EndpointStore(Construct):
         self.bucket = private_bucket(self, "Bucket", rules=[rule], kms_key_arn=kms_key_arn)
 
     def uri(self, folder: str) -> str:
-        """The address of a folder."""
+        """The URI of a folder."""
         return f"s3://{self.bucket.bucket_name}/{folder}"

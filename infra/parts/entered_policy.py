@@ -1,4 +1,4 @@
-"""What lets a machine be entered by Systems Manager, and take commands by it: nothing else of that service."""
+"""The permissions for sessions and commands of Systems Manager on a node, and for no other feature of that service."""
 
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -18,14 +18,14 @@ COMMANDS = (
     "ec2messages:GetMessages",
     "ec2messages:SendReply",
 )
-"""Run Command's, which agents before 3.3.40 take by these alone (Systems Manager user guide, ec2messages)."""
+"""For Run Command: agents before 3.3.40 need exactly these (Systems Manager user guide, ec2messages)."""
 
 
 def entered_policy(scope: Construct, id_: str, *, path: str) -> str:
-    """The ARN of a policy for machines that are entered.
+    """The ARN of a policy for nodes that users open shells on.
 
-    AmazonSSMManagedInstanceCore has these too, and reads every parameter of the account. None takes a resource (service
-    authorization reference).
+    AmazonSSMManagedInstanceCore has these actions too, but also reads every parameter of the account. No action
+    supports a resource (service authorization reference).
     """
     statements = [
         iam.PolicyStatement(sid="Agent", actions=list(AGENT), resources=["*"]),

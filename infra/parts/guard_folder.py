@@ -1,4 +1,4 @@
-"""A guard's own folder in the store: where jobs leave word for people, and where it marks what it has told."""
+"""A guard's own folder in the store: messages that jobs leave for users, and marks of sent notifications."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from launcher.model.monitoring import GUARD_FOLDER, WORD_FOLDER
 
 
 class GuardFolder(NamedTuple):
-    """The folder of one guard: where it is, and the bucket, prefix and objects as a policy names them."""
+    """The folder of one guard: its URI, and its bucket, prefix and objects for a policy."""
 
     uri: str
     bucket_arn: str
@@ -19,12 +19,12 @@ class GuardFolder(NamedTuple):
 
     @property
     def word_uri(self) -> str:
-        """Where jobs leave word."""
+        """The URI of the jobs' messages."""
         return f"{self.uri}/{WORD_FOLDER}"
 
     @property
     def statements(self) -> tuple[iam.PolicyStatement, ...]:
-        """What the guard may do there (templates/guard/trouble.py)."""
+        """The guard's permissions in its folder (templates/guard/trouble.py)."""
         return (
             iam.PolicyStatement(
                 sid="FindWords",
@@ -41,7 +41,7 @@ class GuardFolder(NamedTuple):
 
 
 def guard_folder(store_uri: str, store: StoreAccess) -> GuardFolder:
-    """The folder of a stack's guard; a stack of the same name that is made anew has another."""
+    """The folder of a stack's guard; a recreated stack of the same name has another folder."""
     folder = f"{GUARD_FOLDER}/{Fn.select(2, Fn.split('/', Aws.STACK_ID))}"
     return GuardFolder(
         uri=f"{store_uri.rstrip('/')}/{folder}",

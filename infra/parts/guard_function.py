@@ -1,4 +1,4 @@
-"""The guard's Lambda function: its code, what it may do, and what may call it."""
+"""The guard's Lambda function: its code, its permissions, and its callers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ from launcher.model.sizing import LOG_RETENTION_DAYS
 
 _RUNTIME = "python3.14"
 _TIMEOUT_S = 120
-"""Some services may not answer: each of a look's steps still has its turn (templates/guard/guard.py, CONFIG)."""
+"""Long enough for every step of a check although some services may not respond (templates/guard/guard.py, CONFIG)."""
 
 
 class ReservedNodes(NamedTuple):
-    """Machines that are paid for whether or not they run: how many, and when they are there; None where unknown."""
+    """Nodes that are billed whether or not they run: their number and their time window; None if a limit is unknown."""
 
     nodes: int
     begins: datetime | None
@@ -35,20 +35,21 @@ class ReservedNodes(NamedTuple):
 
     @property
     def variables(self) -> dict[str, str]:
-        """As environment variables."""
+        """The reservation as environment variables."""
         window = (("RESERVED_FROM", self.begins), ("RESERVED_UNTIL", self.ends))
         return {"RESERVED_NODES": str(self.nodes)} | {name: at.isoformat() for name, at in window if at is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardSettings:
-    """What the guard is told; templates/guard/guard.py says what it does with each.
+    """The guard's settings; templates/guard/guard.py documents each one.
 
-    `module` of templates/guard watches it, `variable` tells it the cluster's `name` in the service that runs it.
-    Times in hours and minutes, money in dollars; `ttl_h` and `usd_per_node_hour` None where there is none. `prepaid`
-    nodes are never stopped; `ends_at` is when their service takes them back, where it says so to nobody. `key_arn` is
-    what the topic is encrypted with; None: SNS's own way. `stop` is the sum at which it ends the job, None where there
-    is none; `folder` its own in the store, None where no job leaves word; `reserved` what is paid for though none runs.
+    `module` is the guard's module in templates/guard; `variable` is the environment variable for `name`, the cluster's
+    name in its service. Times are in hours and minutes, money in dollars; `ttl_h` and `usd_per_node_hour` are None
+    without a limit or rate. The guard never stops `prepaid` nodes. `ends_at` is when their service reclaims them, if no
+    event announces it. `key_arn` encrypts the topic (None: SNS's default). `stop` has the spending limit that ends the
+    job, None without one; `folder` is the guard's folder in the store, None without jobs; `reserved` is billed even if
+    none runs.
     """
 
     cluster: str
@@ -69,9 +70,9 @@ class GuardSettings:
 
 
 class Rights(NamedTuple):
-    """What the guard may do beside what every guard may: actions that look, and statements that stop.
+    """The guard's target-specific permissions: actions that read (`look`), and statements that stop.
 
-    `variables` tell it what it needs for that.
+    `variables` are the environment variables that the guard needs for both.
     """
 
     look: tuple[str, ...]
@@ -80,9 +81,9 @@ class Rights(NamedTuple):
 
 
 class GuardFunction(Construct):
-    """The function of one cluster.
+    """The guard's function for one cluster.
 
-    It belongs to the cluster's stack, so that it exists as long as the cluster does and can be removed with it alone.
+    It belongs to the cluster's stack: it exists as long as the cluster, and is removed together with it.
     """
 
     def __init__(self, scope: Construct, id_: str, *, settings: GuardSettings, rights: Rights, namespace: str) -> None:
@@ -122,7 +123,7 @@ class GuardFunction(Construct):
         )
 
     def call_by(self, rule: events.CfnRule) -> None:
-        """Have a rule of the same construct call the function."""
+        """Let a rule of the same construct call the function."""
         rule.targets = [events.CfnRule.TargetProperty(arn=self.function.attr_arn, id="Guard")]
         lambda_.CfnPermission(
             self,
@@ -188,9 +189,9 @@ class GuardFunction(Construct):
 
 
 def _key_use(key_arn: str | None, *, stored: bool) -> tuple[iam.PolicyStatement, ...]:
-    """What publishing to a topic with a key needs (SNS developer guide, permissions for encrypted topics).
+    """The permissions to publish to a topic with a key (SNS developer guide, permissions for encrypted topics).
 
-    `stored`: and an object in a bucket with it.
+    `stored`: also the permissions to write an object with the key to a bucket.
     """
     if key_arn is None:
         return ()

@@ -1,4 +1,4 @@
-"""What watches a cluster in the account, whether or not anybody is there: time, idleness, money, interruptions."""
+"""The guardrails of a cluster, which run in the account without a user: time, idleness, spend, interruptions."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -33,7 +33,7 @@ from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import OUTPUTS
 
 NAMESPACE = "Slipway"
-"""Of the metrics that guard and nodes report (templates/guard/guard.py, templates/parallelcluster/metrics.py)."""
+"""Namespace of the metrics of guard and nodes (templates/guard/guard.py, templates/parallelcluster/metrics.py)."""
 _SAMPLE_S = GUARD_EVERY_MINUTES * 60
 _SILENT_S = 900
 _NOTICES = ("EC2 Spot Instance Interruption Warning", "EC2 Instance Rebalance Recommendation")
@@ -41,25 +41,25 @@ _BUDGET_STEPS = (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
 
 
 class TargetGuard(Protocol):
-    """What a target adds to the guardrails."""
+    """The target-specific part of the guardrails."""
 
     def rights(self, plan: Plan, scope: Construct) -> Rights:
-        """What the guard may do to the target."""
+        """The guard's permissions on the target."""
         ...
 
     def announce(self, plan: Plan, guardrails: "Guardrails") -> None:
-        """Rules for what is announced of the target."""
+        """Add rules for the events that the target announces."""
         ...
 
 
 class Guardrails(Construct):
-    """A topic, the guard that watches the cluster, and the alarms, rules and budget around them.
+    """A topic, the guard that watches the cluster, and their alarms, rules and budget.
 
     Budgets lag by about a day, so money is also estimated as node-hours times the quoted rate, every five minutes.
 
     Attributes:
-        topic: where everything is announced.
-        topics: that topic, and the ones that `guardrails.notify` names.
+        topic: the topic of every notification.
+        topics: that topic, and the topics in `guardrails.notify`.
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class Guardrails(Construct):
         stop: StopPlace | None = None,
         folder: GuardFolder | None = None,
     ) -> None:
-        """`own` is what the target adds.
+        """`own` is the target-specific part.
 
-        `stop` tells a job that its budget is used up, and `folder` is the guard's own in the store; both are None for
-        what has no job.
+        `stop` notifies a job that its budget is used up, and `folder` is the guard's folder in the store; both are None
+        if the target has no job.
         """
         super().__init__(scope, id_)
         self._plan = plan
@@ -100,7 +100,7 @@ class Guardrails(Construct):
             self._budget(limits.max_usd)
 
     def _alarms(self, limits: Limits) -> None:
-        """The alarms there are; the bill counts them by the same function."""
+        """The alarms of the plan; the estimate counts them with the same function."""
         for alarm in alarms(budgeted=limits.max_usd is not None, rated=limits.usd_per_node_hour is not None):
             if alarm is Alarm.SILENT:
                 self._silence_alarm()
@@ -110,10 +110,10 @@ class Guardrails(Construct):
                 self._spend_alarm(limits.max_usd)
 
     def _topic_policy(self) -> None:
-        """Services of this account may publish, over TLS; messages name clusters and instances, and hold no secret.
+        """Services of this account may publish, over TLS; messages name clusters and instances, and contain no secret.
 
-        EventBridge is not among them: its user guide has topics whose policy takes no condition for it, SNS's guide has
-        one. Rules call the guard, which tells every topic with its own role.
+        EventBridge is not among them: its user guide mentions topics whose policy supports no condition for
+        EventBridge, but the SNS guide has one. Rules call the guard, which publishes to every topic with its own role.
         """
         services = ("budgets.amazonaws.com", "cloudwatch.amazonaws.com")
         statements: list[dict[str, Any]] = [
@@ -138,7 +138,7 @@ class Guardrails(Construct):
         sns.CfnTopicPolicy(self, "TopicPolicy", policy_document=document, topics=[self.topic.ref])
 
     def _subscribe(self, notify: tuple[str, ...]) -> tuple[str, ...]:
-        """Subscribe who is to be told; the topics among them are told directly, and given back."""
+        """Subscribe all addresses in `notify` but topics; return the topics, to which the guard publishes directly."""
         for index, address in enumerate(notify):
             protocol = protocol_of(address)
             if protocol != "sns":
@@ -191,7 +191,7 @@ class Guardrails(Construct):
         )
 
     def _failure_alarm(self) -> None:
-        """Goes off when the guard could not do all that it is for: the function fails then, and its log says why."""
+        """An alarm for an incomplete check of the guard: its function then fails, and its log has the reason."""
         self._alarm(
             Alarm.FAILING,
             description="the guard could not do all of its work: see the log group of its function",
@@ -218,7 +218,7 @@ class Guardrails(Construct):
         )
 
     def notify(self, id_: str, description: str, pattern: Mapping[str, Any]) -> None:
-        """Have the guard tell people of events; templates/guard/guard.py has the words for each kind (ANNOUNCED)."""
+        """Let the guard notify users of matching events; templates/guard/guard.py has the texts (ANNOUNCED)."""
         self._function.call_by(self._rule(id_, description, pattern=pattern))
 
     def _spend_alarm(self, max_usd: Decimal) -> None:
@@ -266,7 +266,7 @@ class Guardrails(Construct):
         )
 
     def _budget(self, max_usd: Decimal) -> None:
-        """What AWS itself has billed under the cluster's tag this month, about a day late."""
+        """A budget for AWS's own bill under the cluster's tag this month, about a day late."""
         subscriber = budgets.CfnBudget.SubscriberProperty(subscription_type="SNS", address=self.topic.ref)
         budgets.CfnBudget(
             self,
@@ -294,7 +294,7 @@ class Guardrails(Construct):
 
 
 def _reclaimed_at(plan: Plan) -> datetime | None:
-    """When the instances of a training plan are taken back; None where the plan file does not say."""
+    """When SageMaker reclaims the instances of a training plan; None if the plan file does not say."""
     bought = plan.request.purchase.training_plan
     if plan.place.option is not PurchaseOption.TRAINING_PLAN or bought is None or bought.ends_at is None:
         return None
@@ -302,7 +302,7 @@ def _reclaimed_at(plan: Plan) -> datetime | None:
 
 
 def _reserved(plan: Plan) -> ReservedNodes | None:
-    """What of a plan's machines is paid for though none runs; until they are taken back, where the plan says that."""
+    """The plan's nodes that are billed even if none runs, until they are reclaimed, if the plan has that time."""
     purchase, option = plan.request.purchase, plan.place.option
     in_plan = option is PurchaseOption.TRAINING_PLAN
     bought = purchase.training_plan if in_plan else purchase.reservation
@@ -314,7 +314,7 @@ def _reserved(plan: Plan) -> ReservedNodes | None:
 
 
 def protocol_of(address: str) -> str:
-    """How an address of `guardrails.notify` is reached: email, https, or by its ARN's service (sqs, lambda, sns).
+    """The protocol for an address of `guardrails.notify`: email, https, or its ARN's service (sqs, lambda, sns).
 
     >>> protocol_of("team@example.com"), protocol_of("arn:aws:sqs:us-east-2:123456789012:alerts")
     ('email', 'sqs')
@@ -325,10 +325,10 @@ def protocol_of(address: str) -> str:
 
 
 def guard_of(plan: Plan) -> Guard:
-    """What watches a plan's target.
+    """The guard of a plan's target.
 
     Raises:
-        ValueError: nothing does: it is not deployed.
+        ValueError: the target has no guard: it is not deployed.
     """
     guard = target_of(plan.place.target).guard
     if guard is None:
@@ -338,7 +338,7 @@ def guard_of(plan: Plan) -> Guard:
 
 
 def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
-    """What the guardrails of a plan's cluster do, and what they do not, in words."""
+    """What the guardrails of a plan's cluster do and do not do, as text."""
     settings, minutes = plan.request.guardrails, idle_minutes(plan.request)
     prepaid = plan.place.option in PREPAID
     guard, serve = guard_of(plan), plan.request.workload.serve

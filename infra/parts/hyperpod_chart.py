@@ -1,4 +1,4 @@
-"""HyperPod's chart in an EKS cluster: a function in the cluster's network that installs it, and the resource for it."""
+"""HyperPod's chart in an EKS cluster: a function in the cluster's network that installs it, and its resource."""
 
 from aws_cdk import Aws, CfnResource, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
@@ -15,7 +15,7 @@ from launcher.model.monitoring import CHART_MEMORY_MB
 from launcher.model.sizing import LOG_RETENTION_DAYS
 
 RELEASE, NAMESPACE = "hyperpod-dependencies", "kube-system"
-"""As AWS's own guide installs it."""
+"""The names in AWS's own guide."""
 KIND = "Custom::HyperPodChart"
 _RUNTIME = "python3.14"
 _SECONDS = 900
@@ -27,15 +27,15 @@ INTERFACES = (
     "ec2:DescribeSubnets",
     "ec2:UnassignPrivateIpAddresses",
 )
-"""What Lambda does with its role to have a function in a subnet (Lambda developer guide, VPC)."""
+"""The actions that Lambda needs to attach a function to a subnet (Lambda developer guide, VPC)."""
 
 
 class HyperPodChart(Construct):
-    """The chart, installed. Its API may be private: the function is where the nodes are.
+    """The installed chart. The API may be private, so the function runs in the nodes' network.
 
     Attributes:
-        function: what installs it.
-        resource: nodes come after it.
+        function: the function that installs the chart.
+        resource: the installation; nodes depend on it.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class HyperPodChart(Construct):
     ) -> None:
         """`pins` are the digests of chart and layer; `values` is YAML.
 
-        `subnet_id` has a way to S3, and the control plane accepts `security_group_id`.
+        `subnet_id` needs a route to S3, and the control plane must accept `security_group_id`.
         """
         super().__init__(scope, id_)
         self._cluster, self._pins, self._chart = cluster, pins, chart
@@ -149,7 +149,7 @@ def function_in(
     seconds: int,
     memory_mb: int,
 ) -> lambda_.CfnFunction:
-    """A function of templates/chart in a cluster's network, which knows where the cluster's API is."""
+    """A function of templates/chart in a cluster's network, with the cluster's API in its environment."""
     code = assets.Asset(scope, "Code", path=str(asset("templates/chart")), exclude=["__pycache__"])
     return lambda_.CfnFunction(
         scope,

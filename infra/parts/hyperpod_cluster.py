@@ -1,4 +1,4 @@
-"""A HyperPod cluster, with Slurm or with EKS, as its rendered request says."""
+"""A HyperPod cluster, with Slurm or with EKS, from its rendered request."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,11 +13,11 @@ from launcher.model.hyperpod import CONTROLLER, WORKERS
 class HyperPodCluster(Construct):
     """The cluster.
 
-    What CloudFormation and the API call alike is taken over as it is; tags come from the stack.
+    Properties that CloudFormation and the API name alike are copied unchanged; tags come from the stack.
 
     Attributes:
         resource: the cluster.
-        cluster_id: the part of its ARN that sessions name it by.
+        cluster_id: the part of its ARN that names the cluster in sessions.
     """
 
     def __init__(self, scope: Construct, id_: str, *, request: Mapping[str, Any]) -> None:
@@ -31,12 +31,12 @@ class HyperPodCluster(Construct):
 
     @property
     def workers(self) -> dict[str, Any]:
-        """The group that runs jobs, as a request that makes its instances again after they were deleted."""
+        """The jobs' instance group, as a request that creates its instances again after their deletion."""
         (worker_group,) = (group for group in self._request["InstanceGroups"] if group["InstanceGroupName"] == WORKERS)
         return dict(worker_group)
 
     def connect_command(self, region: str, document: str | None) -> str:
-        """The command that opens a shell on the controller, by a session document where one is given."""
+        """The command that opens a shell on the controller, with a session document if one is given."""
         name = self._request["ClusterName"]
         instance = (
             f"aws sagemaker list-cluster-nodes --region {region} --cluster-name {name}"

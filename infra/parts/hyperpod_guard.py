@@ -1,4 +1,4 @@
-"""What the guardrails of a HyperPod cluster have of their own: deleting its workers, and what SageMaker says of it."""
+"""The HyperPod-specific part of the guardrails: deleting workers, and SageMaker's events about the cluster."""
 
 from aws_cdk import Aws, Stack
 from aws_cdk import aws_iam as iam
@@ -14,9 +14,9 @@ _CLUSTER_STATE = "SageMaker HyperPod Cluster State Change"
 
 
 def rights(plan: Plan, scope: Construct) -> Rights:
-    """What the guard may do: delete the machines of a cluster that carries the plan's tag.
+    """The guard's permissions: delete the nodes of a cluster that has the plan's tag.
 
-    SageMaker names a cluster by an id of its own choice; the stack's tags tell them apart.
+    SageMaker generates the id in a cluster's ARN, so the stack's tags identify the cluster.
     """
     stop = iam.PolicyStatement(
         sid="StopWorkers",
@@ -28,7 +28,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
 
 
 def announce(plan: Plan, guardrails: Guardrails) -> None:
-    """Instances that HyperPod finds faulty, and a cluster that fails (developer guide, events of SageMaker AI)."""
+    """Announce faulty instances and a failed cluster (developer guide, events of SageMaker AI)."""
     detail = {"ClusterName": [cluster_name(plan)]}
     pattern = {"source": ["aws.sagemaker"], "detail-type": [_NODE_HEALTH], "detail": detail}
     guardrails.notify("NodeHealth", "instances that HyperPod finds faulty", pattern)

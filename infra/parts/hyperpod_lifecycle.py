@@ -1,4 +1,4 @@
-"""The scripts that HyperPod fetches for every machine: a folder of their own in the bucket of the account's assets."""
+"""The scripts that HyperPod copies to every node: a separate folder in the bucket of the account's assets."""
 
 import hashlib
 from collections.abc import Mapping
@@ -11,14 +11,14 @@ FOLDER = "slipway-hyperpod"
 
 
 class HyperPodLifecycle(Construct):
-    """A folder in S3 whose name is the digest of its files, so that a change of one is a change of the cluster.
+    """An S3 folder named by the digest of its files, so that a changed file changes the cluster.
 
-    HyperPod takes a folder, not a file, and copies all of it to every machine. CDK's own assets all lie in one folder,
-    under digests for names; these are given their place.
+    HyperPod accepts a folder, not a file, and copies all of it to every node. CDK's own assets are all in one folder,
+    with digests as names; these files get a folder and names of their own.
 
     Attributes:
         uri: the folder, `s3://bucket/...`.
-        keys: the files' whole keys in the bucket. `cdk gc` takes for garbage what no template names by its key
+        keys: the files' complete keys in the bucket. `cdk gc` deletes objects whose key is in no template
             (aws-cdk 2.1106, lib/api/garbage-collection: ObjectAsset.fileName, ActiveAssetCache.contains).
         bucket_arn: the bucket.
         prefix: the folder in it, without slashes at its ends.

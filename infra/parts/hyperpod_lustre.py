@@ -1,4 +1,4 @@
-"""The file system that all machines of a HyperPod cluster mount: their jobs' home, and the training data."""
+"""The file system that all nodes of a HyperPod cluster mount: the jobs' home, and the training data."""
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_fsx as fsx
@@ -9,16 +9,16 @@ from launcher.model.target import target_of
 
 
 class HyperPodLustre(Construct):
-    """FSx for Lustre in the machines' own subnet and security group, which lets everything through among its members.
+    """FSx for Lustre in the nodes' own subnet and security group, which allows all traffic between its members.
 
     Attributes:
         file_system: the file system.
         dns_name: its name in the VPC.
-        mount_name: the name it is mounted by.
+        mount_name: the name in the mount command.
     """
 
     def __init__(self, scope: Construct, id_: str, *, plan: Plan, subnet_id: str, security_group_id: str) -> None:
-        """Make the file system, and link the plan's training data to /data in it."""
+        """Create the file system, and link the plan's training data to /data in it."""
         super().__init__(scope, id_)
         storage, train = plan.request.storage, plan.request.workload.train
         self.file_system = fsx.CfnFileSystem(

@@ -1,4 +1,4 @@
-"""The role of HyperPod's machines: the service's own needs, their scripts, and their jobs' part of S3."""
+"""The role of HyperPod's nodes: the service's own permissions, their scripts, and their jobs' part of S3."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from constructs import Construct
 from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
 
 SERVICE_POLICY = "AmazonSageMakerClusterInstanceRolePolicy"
-"""AWS's own policy for HyperPod's instances: logs, metrics, sessions of Systems Manager."""
+"""AWS's policy for HyperPod's instances: logs, metrics, sessions of Systems Manager."""
 
 PULL_POLICY = "AmazonEC2ContainerRegistryPullOnly"
 
@@ -24,10 +24,10 @@ def _report(namespace: str) -> iam.PolicyStatement:
 
 
 class HyperPodRole(Construct):
-    """The execution role of every instance group, one statement a purpose.
+    """The execution role of every instance group, one statement per purpose.
 
     Attributes:
-        arn: of the role: the plan's own, or that of one that is made.
+        arn: the ARN of the plan's own role or of a new one.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class HyperPodRole(Construct):
         session_log_arn: str | None = None,
         named_arn: str | None = None,
     ) -> None:
-        """`node_policy` None: jobs have a role of their own.
+        """`node_policy` None: jobs have their own role.
 
-        `namespace` None: machines report no metrics. `eks_arn` is None for machines with Slurm; `session_log_arn` None
-        where sessions are not logged; `named_arn` is used unchanged, None: a role is created.
+        `namespace` None: nodes report no metrics. `eks_arn` is None with Slurm; `session_log_arn` None: sessions are
+        not logged; `named_arn` is used unchanged, None: a role is created.
         """
         super().__init__(scope, id_)
         if named_arn is not None:
@@ -88,9 +88,9 @@ class HyperPodRole(Construct):
         return policies
 
     def _of_nodes(self, subnet_id: str, eks_arn: str) -> list[iam.PolicyStatement]:
-        """What the network plugin does on a node for its pods' addresses, and the agent that gives pods their roles.
+        """Permissions of the network plugin, which assigns pod addresses, and of the agent that gives pods their roles.
 
-        As the policy of EKS's own nodes, limited to the cluster's subnet (developer guide, IAM for HyperPod with EKS).
+        Like the policy of EKS nodes, but limited to the cluster's subnet (developer guide, IAM for HyperPod with EKS).
         """
         in_subnet = {"ArnLike": {"ec2:Subnet": self._arn(f"subnet/{subnet_id}")}}
         return [
@@ -136,11 +136,12 @@ class HyperPodRole(Construct):
         ]
 
     def _interfaces(self, subnet_id: str, security_group_ids: Sequence[str]) -> list[iam.PolicyStatement]:
-        """The machines run in SageMaker's account; their network interfaces in this one (developer guide, HyperPod).
+        """Permissions for the nodes' interfaces: nodes run in SageMaker's account, interfaces in this one.
 
-        EC2 can allow none of its descriptions by resource. An interface has no name before it is made, but it knows its
-        subnet: what is granted and deleted has to be in the cluster's (service authorization reference, EC2:
-        `ec2:Subnet` holds for each of these actions on an interface, and not on an instance).
+        See the developer guide, HyperPod. EC2's Describe actions support no resources. An interface has no id before
+        its creation, but its subnet is known: permissions and deletions are limited to interfaces in the cluster's
+        subnet (service authorization reference, EC2: `ec2:Subnet` applies to each of these actions on an interface, and
+        not on an instance).
         """
         interfaces, subnet = self._arn("network-interface/*"), self._arn(f"subnet/{subnet_id}")
         in_subnet = {"ArnLike": {"ec2:Subnet": subnet}}
@@ -185,5 +186,5 @@ class HyperPodRole(Construct):
         ]
 
     def _arn(self, resource: str) -> str:
-        """A resource of EC2 in the stack's region, of any account: instances are SageMaker's, subnets can be shared."""
+        """An EC2 resource in the stack's region, of any account: SageMaker owns instances; subnets can be shared."""
         return f"arn:{Aws.PARTITION}:ec2:{self._region}:*:{resource}"

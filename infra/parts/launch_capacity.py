@@ -1,4 +1,4 @@
-"""What launch templates of node groups have in common: capacity, root volume, tags."""
+"""The common parts of node groups' launch templates: capacity, root volume, tags."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from aws_cdk import aws_ec2 as ec2
 
 
 def launch_capacity(reservation_id: str | None, *, block: bool) -> dict[str, Any]:
-    """The properties of a launch template for a reservation, and for the market of a Capacity Block; {} without."""
+    """A launch template's properties for a reservation, and the market type of a Capacity Block; {} without either."""
     options: dict[str, Any] = {}
     if reservation_id is not None:
         options["capacity_reservation_specification"] = ec2.CfnLaunchTemplate.CapacityReservationSpecificationProperty(
@@ -33,7 +33,7 @@ def root_volume(device: str, gib: int, key_arn: str | None) -> ec2.CfnLaunchTemp
 
 
 def tag_specifications(tags: Mapping[str, str]) -> list[ec2.CfnLaunchTemplate.TagSpecificationProperty]:
-    """The tags of machines and their volumes, which carry none of the stack's by themselves."""
+    """The tags of nodes and their volumes, which do not inherit the stack's tags."""
     own = [{"key": key, "value": value} for key, value in tags.items()]
     return [
         ec2.CfnLaunchTemplate.TagSpecificationProperty(resource_type=kind, tags=own) for kind in ("instance", "volume")

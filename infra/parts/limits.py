@@ -1,4 +1,4 @@
-"""What may be spent on a plan, and what its machines cost."""
+"""The spending limit of a plan, and the rates of its nodes."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -6,9 +6,9 @@ from decimal import Decimal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Money, in dollars: the quoted rate of one node-hour and what may be spent; None where it is not known.
+    """Money, in dollars: the quoted rate of one node-hour, and the spending limit; None if unknown.
 
-    `usd_per_hour_beside` is what the quote has by the hour beside the nodes.
+    `usd_per_hour_beside` is the quote's hourly cost of everything except the nodes.
     """
 
     usd_per_node_hour: Decimal | None

@@ -1,4 +1,4 @@
-"""A VPC with a private subnet in each of its zones: nobody reaches in, and everything inside reaches AWS."""
+"""A VPC with a private subnet in each of its zones: no inbound access, and outbound access to AWS for every node."""
 
 from collections.abc import Mapping
 from ipaddress import IPv4Network
@@ -16,17 +16,17 @@ _ANYWHERE = "0.0.0.0/0"
 
 
 class Network(Construct):
-    """A VPC, private subnets for every machine, and a public one for the NAT gateway alone.
+    """A VPC, private subnets for every node, and a public one for the NAT gateway alone.
 
-    A cluster's private subnet is in the zone of its capacity: EFA does not cross zones. No subnet hands out public
-    addresses, which instances with several network cards could not have anyway. S3 and DynamoDB, where ParallelCluster
-    keeps its state, are reached through gateway endpoints, which cost nothing and spare the NAT gateway's price per GB;
-    all other services through NAT, but for those that the plan wants to pay an interface endpoint for.
+    A cluster's private subnet is in the zone of its capacity, because EFA does not cross zones. No subnet assigns
+    public addresses, which instances with several network cards could not have anyway. S3 and DynamoDB
+    (ParallelCluster's state) are reached through gateway endpoints, which are free and avoid the NAT gateway's price
+    per GB. All other services are reached through NAT, except those with an interface endpoint that the plan pays for.
 
     Attributes:
         vpc: the VPC.
-        private_subnets: where head nodes, compute nodes and file systems go, by zone id; in a cluster's own network
-            one, whose zone is None where the region's first is taken.
+        private_subnets: the subnets of head nodes, compute nodes and file systems, by zone id; a cluster's own network
+            has one, whose zone is None for the region's first zone.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class Network(Construct):
         shared_zones: tuple[str, ...] = (),
         endpoints: tuple[str, ...] = (),
     ) -> None:
-        """`zone` is an availability zone id such as use2-az1; None: the region's first.
+        """`zone` is an availability zone id such as use2-az1; None: the region's first zone.
 
-        `shared_zones` are those of a network that clusters share. Each service of `endpoints` (such as "ssm") gets an
-        interface endpoint, paid by the hour.
+        `shared_zones` are the zones of a shared network. Each service of `endpoints` (such as "ssm") gets an interface
+        endpoint, billed by the hour.
         """
         super().__init__(scope, id_)
         self.vpc = ec2.CfnVPC(
@@ -94,7 +94,7 @@ class Network(Construct):
         return table
 
     def _gateway_endpoint(self, id_: str, service: str, routes: ec2.CfnRouteTable) -> None:
-        """A way to a service past the NAT gateway, which costs nothing."""
+        """A free route to a service that bypasses the NAT gateway."""
         ec2.CfnVPCEndpoint(
             self,
             id_,
@@ -105,7 +105,7 @@ class Network(Construct):
         )
 
     def _interface_endpoints(self, services: tuple[str, ...], vpc_range: str) -> None:
-        """One endpoint a service, in one zone: machines in another reach it too, and a second zone costs the same."""
+        """One endpoint per service, in one zone that all others reach; each further zone would cost as much again."""
         group = ec2.CfnSecurityGroup(
             self,
             "EndpointSecurityGroup",
@@ -163,7 +163,7 @@ class Network(Construct):
         )
 
     def _flow_log(self) -> None:
-        """A log of refused connections: attempts to get in, rules that are too tight; not the bulk of S3 traffic."""
+        """A log of rejected connections: attempted access and too strict rules, without the bulk of S3 traffic."""
         group = logs.CfnLogGroup(self, "FlowLogGroup", retention_in_days=sizing.LOG_RETENTION_DAYS)
         group.apply_removal_policy(RemovalPolicy.DESTROY)
         statement = iam.PolicyStatement(
@@ -189,5 +189,5 @@ class Network(Construct):
 
 
 def _label(name: str | None) -> str:
-    """A zone's or a service's name as part of a construct id: "use2-az1" is "Use2Az1", "ecr.api" is "EcrApi"."""
+    """A zone's or service's name as part of a construct id: "Use2Az1" for "use2-az1", "EcrApi" for "ecr.api"."""
     return "".join(part.capitalize() for part in (name or "").replace(".", "-").split("-"))

@@ -1,4 +1,4 @@
-"""What a cluster's nodes may do in the account beyond ParallelCluster's own needs: reach their jobs' part of S3."""
+"""The permissions of a cluster's nodes beyond ParallelCluster's own needs: their jobs' part of S3."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +14,15 @@ from launcher.model.monitoring import COMPILED_FOLDER, KEPT, STORE_TAG, SUPERSED
 from launcher.model.reach import Reach
 
 PATH = "/parallelcluster/"
-"""ParallelCluster's own provider may attach policies below this path alone (its policies.yaml, statement IamPolicy)."""
+"""ParallelCluster's own provider may attach only policies below this path (its policies.yaml, statement IamPolicy)."""
 OWN_PATH = "/slipway/"
-"""Where all other policies of stacks are; CloudFormation attaches those to roles (permissions/policies.toml, base)."""
+"""The path of all other policies of stacks, which CloudFormation may attach to roles (permissions/policies.toml,
+base)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreAccess:
-    """The store as a policy names it: bucket ARN, and prefix without slashes at its ends ("" is the whole bucket)."""
+    """The store for a policy: bucket ARN, and prefix without leading and trailing slashes ("" is the entire bucket)."""
 
     bucket_arn: str
     prefix: str
@@ -33,9 +34,9 @@ class StoreAccess:
 
 
 class NodePolicy(Construct):
-    """A managed policy for head and compute nodes, one statement a purpose.
+    """A managed policy for head and compute nodes, one statement per purpose.
 
-    ParallelCluster's `S3Access` would do with less text, but gives `s3:*`.
+    ParallelCluster's `S3Access` would need less text, but grants `s3:*`.
 
     Attributes:
         arn: the policy's ARN.
@@ -62,8 +63,8 @@ class NodePolicy(Construct):
         """`kms_key_arn` None: S3's own key.
 
         `compile_cache`: jobs share a cache of compiled programs, whose lock files they delete. `starts_machines`: one
-        machine starts the others, whose root volumes may have the key. `in_store` None: what all jobs may do that share
-        one role; `reached` is what the plan names in S3 beside the store, under `conditions`.
+        node starts the others, whose root volumes may use the key. `in_store` None: the permissions of all jobs that
+        share one role. `reached` are the plan's S3 places other than the store, under `conditions`.
         """
         super().__init__(scope, id_)
         statements = list(in_store) if in_store is not None else store_statements(store, compile_cache=compile_cache)
@@ -91,9 +92,9 @@ class NodePolicy(Construct):
 
 
 def volume_statements(key_arn: str) -> list[iam.PolicyStatement]:
-    """Starting a machine whose volumes have a key, as EBS's default of the region or by its image.
+    """Permissions to start an instance whose volumes use a key, by EBS's regional default or by its image.
 
-    EBS user guide, Amazon EBS encryption, permissions: a grant goes to EC2 alone, and each call comes through it.
+    EBS user guide, Amazon EBS encryption, permissions: only EC2 gets a grant, and every call comes through EC2.
     """
     through = f"ec2.*.{Aws.URL_SUFFIX}"
     return [
@@ -119,7 +120,7 @@ def volume_statements(key_arn: str) -> list[iam.PolicyStatement]:
 
 
 def finding_statement(store: StoreAccess) -> iam.PolicyStatement:
-    """Listing jobs' part of the store."""
+    """Permission to list the jobs' part of the store."""
     return iam.PolicyStatement(
         sid="FindCheckpoints",
         actions=["s3:ListBucket"],
@@ -129,9 +130,9 @@ def finding_statement(store: StoreAccess) -> iam.PolicyStatement:
 
 
 def marking_statement(sid: str, objects: str, conditions: Mapping[str, Mapping[str, Any]]) -> iam.PolicyStatement:
-    """Saying of an object that it is superseded, or that it stays, by that one tag.
+    """Permission to mark an object as superseded or retained, with that one tag.
 
-    Any other can be what somebody else's policy or lifecycle rule goes by.
+    Any other tag could control another team's policy or lifecycle rule.
     """
     key = f"s3:RequestObjectTag/{STORE_TAG}"
     return iam.PolicyStatement(
@@ -146,7 +147,7 @@ def marking_statement(sid: str, objects: str, conditions: Mapping[str, Mapping[s
 
 
 def store_statements(store: StoreAccess, *, compile_cache: bool) -> list[iam.PolicyStatement]:
-    """Jobs' part of the store: they find, read and write, and delete nothing but the locks of the cache."""
+    """The jobs' permissions on the store: list, read and write; delete nothing except the locks of the cache."""
     statements = [
         finding_statement(store),
         iam.PolicyStatement(
@@ -168,7 +169,7 @@ def store_statements(store: StoreAccess, *, compile_cache: bool) -> list[iam.Pol
 def _reach_statements(
     reached: Sequence[Reach], conditions: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[iam.PolicyStatement]:
-    """The trainer's own checkpoints, which it also deletes, and data that nodes fetch; with the keys of both."""
+    """Permissions for the trainer's own checkpoints, with deletion, for data that nodes fetch, and for both keys."""
     for writes, title in ((True, "OwnCheckpoints"), (False, "Data")):
         places = [reach for reach in reached if reach.writes is writes]
         for number, source in enumerate(places):

@@ -1,4 +1,4 @@
-"""What the guardrails of a ParallelCluster have of their own: stopping its fleet, its head node, its Capacity Block."""
+"""The ParallelCluster-specific part of the guardrails: stopping the fleet, its head node, its Capacity Block."""
 
 from aws_cdk import Aws, Stack
 from aws_cdk import aws_iam as iam
@@ -12,7 +12,7 @@ from launcher.rendering.cluster import cluster_name
 
 
 def rights(plan: Plan, scope: Construct) -> Rights:
-    """What the guard may do: see the machines, write the row of a table that is the fleet's state, end what stays."""
+    """The guard's permissions: describe nodes, update the DynamoDB row of the fleet's state, end remaining nodes."""
     table = f"table/parallelcluster-{cluster_name(plan)}"
     stop = iam.PolicyStatement(
         sid="StopFleet",
@@ -36,7 +36,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
 
 
 def announce(plan: Plan, guardrails: Guardrails) -> None:
-    """What ParallelCluster and EC2 announce."""
+    """Announce the events of ParallelCluster and EC2."""
     # ParallelCluster's alarm about its head node (health, CPU, memory, disk, its daemon), which tells nobody
     pattern = {
         "source": ["aws.cloudwatch"],

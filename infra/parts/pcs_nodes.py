@@ -1,7 +1,7 @@
-"""The machines of a PCS cluster: their profile, their scripts, and node groups with launch templates.
+"""The nodes of a PCS cluster: their instance profile, their scripts, and node groups with launch templates.
 
-As in AWS's own templates (awsome-distributed-ai 95b939cd, architectures/aws-pcs/assets/add-cng*.yaml): user data of
-several parts, since PCS adds its own; `Groups` on every interface; `efa`, since PCS does not pass `efa-only` on.
+As in AWS's own templates (awsome-distributed-ai 95b939cd, architectures/aws-pcs/assets/add-cng*.yaml): multi-part user
+data, since PCS adds its own part; `Groups` on every interface; `efa`, since PCS does not pass `efa-only` on.
 """
 
 import hashlib
@@ -33,11 +33,11 @@ _REGISTERS = "AWSPCSComputeNodePolicy"
 
 
 class PcsScripts(Construct):
-    """What machines fetch at their boot: scripts whose digests the cluster pins, and what reports of a node.
+    """The files that nodes fetch at boot: scripts whose digests the cluster pins, and the script that reports metrics.
 
     Attributes:
         assets: all of them.
-        metrics: what reports of a node.
+        metrics: the script that reports a node's metrics.
     """
 
     def __init__(self, scope: Construct, id_: str) -> None:
@@ -56,7 +56,7 @@ class PcsScripts(Construct):
     def action(
         self, name: str, arguments: Sequence[str], *, every_boot: bool
     ) -> pcs.CfnComputeNodeGroup.NodeLifecycleScriptProperty:
-        """A script as a lifecycle action; a machine on which it fails is terminated."""
+        """A script as a lifecycle action; PCS terminates a node on which it fails."""
         return pcs.CfnComputeNodeGroup.NodeLifecycleScriptProperty(
             name=name,
             script_source=pcs.CfnComputeNodeGroup.ScriptSourceProperty(
@@ -70,11 +70,11 @@ class PcsScripts(Construct):
 
 
 class PcsProfile(Construct):
-    """The instance profile of all machines, below the path that PCS takes.
+    """The instance profile of all nodes, below the path that PCS requires.
 
     Attributes:
-        arn: of the profile.
-        role_arn: of its role: the plan's own, or that of one that is made.
+        arn: the ARN of the profile.
+        role_arn: the ARN of its role: the plan's own or a new one.
         resource: the profile.
     """
 
@@ -88,7 +88,7 @@ class PcsProfile(Construct):
         namespace: str,
         named_arn: str | None,
     ) -> None:
-        """`policy_arns` add to joining the cluster and reporting; `named_arn` None: a role is created."""
+        """`policy_arns` extend the permissions to join the cluster and report; `named_arn` None: a role is created."""
         super().__init__(scope, id_)
         self.role_arn = named_arn or self._role(cluster, policy_arns, namespace)
         self.resource = iam.CfnInstanceProfile(self, "Profile", path=ROLE_PATH, roles=[self._name(named_arn)])
@@ -120,7 +120,7 @@ class PcsProfile(Construct):
 
 
 class PcsGroup(Construct):
-    """A compute node group with the launch template of its machines.
+    """A compute node group with its launch template.
 
     Attributes:
         resource: the group.
@@ -142,7 +142,7 @@ class PcsGroup(Construct):
     ) -> None:
         """`image` is the id of an AMI.
 
-        `scripts` run at boot; `tags` are those of machines and volumes, which do not inherit the stack's.
+        `scripts` run at boot; `tags` are for nodes and volumes, which do not inherit the stack's tags.
         """
         super().__init__(scope, id_)
         self._context, self._group = context, group

@@ -9,7 +9,10 @@ from constructs import Construct
 
 
 def trusted_by_pods() -> iam.IPrincipal:
-    """Who takes on a pod's role; EKS tags sessions with where a pod is (EKS user guide, EKS Pod Identities)."""
+    """The principal that assumes a pod's role.
+
+    EKS tags its sessions with the pod's location (EKS user guide, EKS Pod Identities).
+    """
     return iam.SessionTagsPrincipal(
         iam.ServicePrincipal(
             "pods.eks.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}

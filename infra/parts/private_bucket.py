@@ -1,4 +1,4 @@
-"""A bucket that nobody but its owner reaches: private, encrypted, TLS only, and kept when its stack goes."""
+"""A bucket that only its owner's account can reach: private, encrypted, TLS only, and retained after its stack."""
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_kms as kms
@@ -6,7 +6,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 INCOMPLETE_DAYS = 2
-"""After which the parts of an upload that was never finished are dropped."""
+"""Days after which S3 deletes the parts of an incomplete upload."""
 
 
 def private_bucket(
@@ -17,9 +17,9 @@ def private_bucket(
     kms_key_arn: str | None = None,
     log_to: s3.IBucket | None = None,
 ) -> s3.Bucket:
-    """Make one.
+    """Create a private bucket.
 
-    `kms_key_arn` None: S3's own key. `log_to`: the bucket that gets the log of its requests.
+    `kms_key_arn` None: S3's own key. `log_to`: the bucket for the log of its requests.
     """
     key = kms.Key.from_key_arn(scope, "Key", kms_key_arn) if kms_key_arn is not None else None
     return s3.Bucket(

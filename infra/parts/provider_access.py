@@ -1,4 +1,4 @@
-"""What ParallelCluster's provider may do beyond its default, and under which permissions boundary it does it."""
+"""The permissions of ParallelCluster's provider beyond its default, and its permissions boundary."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ from infra.parts.published import published_template
 
 
 class ProviderAccess(Construct):
-    """The provider's role, as parameters of its stack; none where the default will do.
+    """The provider's role, as parameters of its stack; empty if the default role is sufficient.
 
-    The provider makes its own role. It has no way to give that role a boundary, so where the account demands one the
-    role comes from AWS's published policies (policies.yaml, made for ParallelCluster's API), which can.
+    The provider creates its own role, but cannot give it a permissions boundary. If the account requires a boundary,
+    the role comes from AWS's published policies (policies.yaml, written for ParallelCluster's API), which can.
 
     Attributes:
         parameters: for the provider's stack.
@@ -30,9 +30,9 @@ class ProviderAccess(Construct):
         key_arn: str | None,
         role_arns: Sequence[str] = (),
     ) -> None:
-        """`data_uri` (`s3://bucket/prefix`) is what a file system of the cluster imports; None: nothing.
+        """`data_uri` (`s3://bucket/prefix`) is the data that a file system of the cluster imports; None: no data.
 
-        `key_arn` None: the services' own keys. `role_arns` are roles of the account that the cluster's machines get.
+        `key_arn` None: the services' own keys. `role_arns` are existing roles that the cluster's nodes get.
         """
         super().__init__(scope, id_)
         self.parameters: dict[str, str] = {}
@@ -68,9 +68,9 @@ class ProviderAccess(Construct):
 
 
 def _data_statements(data_uri: str) -> list[iam.PolicyStatement]:
-    """Linking a file system to a bucket: the union of AWS's two lists for the call.
+    """Permissions to link a file system to a bucket: the union of AWS's two lists for the call.
 
-    They are ParallelCluster's published policies (aws/aws-parallelcluster 003dc38, parallelcluster-policies.yaml,
+    The lists are ParallelCluster's published policies (aws/aws-parallelcluster 003dc38, parallelcluster-policies.yaml,
     EnableFSxS3Access) and CloudFormation's handler (registry, AWS::FSx::DataRepositoryAssociation).
     """
     bucket, _, prefix = data_uri.removeprefix("s3://").partition("/")
@@ -91,9 +91,9 @@ def _data_statements(data_uri: str) -> list[iam.PolicyStatement]:
 
 
 def _key_statements(arn: str) -> list[iam.PolicyStatement]:
-    """Encrypting file systems (FSx for Lustre user guide, encryption at rest) and the head node's root volume.
+    """Permissions to encrypt file systems (FSx for Lustre user guide, encryption at rest) and head nodes' root volumes.
 
-    AWS's published policies, which the provider's role has, name no key.
+    AWS's published policies, which the provider's role has, include no key.
     """
     return [
         iam.PolicyStatement(
@@ -107,9 +107,9 @@ def _key_statements(arn: str) -> list[iam.PolicyStatement]:
 
 
 def _role_statements(arns: Sequence[str]) -> list[iam.PolicyStatement]:
-    """Giving machines roles that it did not make: looking them up, and putting them into instance profiles.
+    """Permissions to give nodes existing roles: to read these, and to add them to instance profiles.
 
-    AWS's published policies let it do so with those below /parallelcluster/ alone.
+    AWS's published policies allow only roles below /parallelcluster/.
     """
     return [
         iam.PolicyStatement(sid="LookAtRoles", actions=["iam:GetRole"], resources=list(arns)),
@@ -123,10 +123,10 @@ def _role_statements(arns: Sequence[str]) -> list[iam.PolicyStatement]:
 
 
 def _own_statements() -> list[iam.PolicyStatement]:
-    """What the provider gives its own role and the published one lacks: its bucket and its event rules.
+    """Permissions that the provider's own role has and the published role lacks: for its bucket and event rules.
 
-    The bucket's name is generated from the names of the stack and, in lower case and perhaps cut, of the resource
-    PclusterCustomResourceBucket in it.
+    The bucket's name is generated from the names of the stack and of its resource PclusterCustomResourceBucket; the
+    latter is in lower case and may be truncated.
     """
     bucket = f"arn:{Aws.PARTITION}:s3:::slipway-*-pclustercustom*"
     rules = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:rule/*"

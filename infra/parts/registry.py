@@ -1,4 +1,4 @@
-"""Pulling a container image from Amazon ECR, as statements of a policy."""
+"""Permissions to pull a container image from Amazon ECR, as policy statements."""
 
 import re
 
@@ -11,9 +11,9 @@ ECR = re.compile(
 
 
 def pull_statements(image: str | None) -> list[iam.PolicyStatement]:
-    """What pulling an image takes: nothing for one of another registry, or none.
+    """The permissions to pull an image; empty for another registry or without an image.
 
-    The token for the registry cannot be allowed by resource.
+    IAM cannot limit the registry's token to a resource.
     """
     match = ECR.fullmatch(image or "")
     if match is None:

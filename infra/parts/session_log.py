@@ -1,4 +1,4 @@
-"""Who went in, and what they saw: the log of Session Manager's shells on a cluster's machines, with its document."""
+"""The log of Session Manager's shells on a cluster's nodes, with its document: who opened a shell, and its output."""
 
 from aws_cdk import Aws, CfnOutput, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
@@ -12,20 +12,20 @@ from launcher.model.sizing import LOG_RETENTION_DAYS
 
 
 class SessionLog(Construct):
-    """A log group, the session document that writes to it, and the policy of machines that do.
+    """A log group, the session document that writes to it, and the policy for the nodes that write.
 
-    The agent on the machine writes with the machine's own role, while the session goes on (Systems Manager user guide,
-    "Logging session activity"). The group outlives the stack: what somebody did is no secret after `slipway down`.
+    The agent on the node writes during the session, with the node's own role (Systems Manager user guide, "Logging
+    session activity"). The group outlives the stack: the record of sessions remains after `slipway down`.
 
     Attributes:
         document: the document's name.
-        policy_arn: what the machines' roles need.
+        policy_arn: the policy that the nodes' roles need.
     """
 
     def __init__(self, scope: Construct, id_: str, *, keyed: bool, path: str) -> None:
-        """`keyed`: the group has a key of the plan's.
+        """`keyed`: the group is encrypted with the plan's key.
 
-        Only then does the agent accept `cloudWatchEncryptionEnabled`; it refuses a session where the group has none.
+        Only with a key does the agent accept `cloudWatchEncryptionEnabled`; without a key, it refuses the session.
         """
         super().__init__(scope, id_)
         log = logs.CfnLogGroup(self, "Log", retention_in_days=LOG_RETENTION_DAYS)
@@ -66,7 +66,7 @@ class SessionLog(Construct):
         ).ref
 
     def outputs(self, region: str | None = None, target: str = "INSTANCE_ID") -> None:
-        """Name the document in the stack's outputs, and with a region a shell's command on one of many machines."""
+        """Name the document in the stack's outputs; with a region, also the command of a shell on one of many nodes."""
         stack = Stack.of(self)
         CfnOutput(stack, "SessionDocument", value=self.document, description="Shells by it are logged")
         if region is not None:
@@ -79,7 +79,7 @@ class SessionLog(Construct):
 
 
 def session_log(scope: Construct, plan: Plan, path: str = OWN_PATH) -> SessionLog | None:
-    """The log of sessions of a plan's stack, where the plan keeps one; `path` is that of its policy."""
+    """The session log of a plan's stack, None if the plan retains no log; `path` is the path of its policy."""
     if not plan.request.security.session_log:
         return None
     return SessionLog(scope, "SessionLog", keyed=plan.request.storage.kms_key_arn is not None, path=path)

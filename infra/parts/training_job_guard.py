@@ -1,4 +1,4 @@
-"""What the guardrails of training jobs have of their own: stopping a job, its log, what SageMaker says of a failure."""
+"""The part of the guardrails for training jobs: stopping a job, its log group, and SageMaker's event of a failure."""
 
 from aws_cdk import Aws, Stack
 from aws_cdk import aws_iam as iam
@@ -12,9 +12,10 @@ from launcher.model.training_job import CLUSTER_TAG, LOG_GROUP
 
 
 def rights(plan: Plan, scope: Construct) -> Rights:
-    """What the guard may do: stop training jobs that carry the plan's tag, and set the retention of their log group.
+    """The guard's permissions: stop training jobs that have the plan's tag, and set the retention of their log group.
 
-    Listing knows no resource. SageMaker creates the log group, for all training jobs of the account: no stack owns it.
+    IAM cannot limit listing to a resource. No stack owns the log group: SageMaker creates it for all training jobs of
+    the account.
     """
     region = Stack.of(scope).region
     jobs = f"arn:{Aws.PARTITION}:sagemaker:{region}:{Aws.ACCOUNT_ID}:training-job/*"
@@ -37,7 +38,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
 
 
 def announce(plan: Plan, guardrails: Guardrails) -> None:
-    """A training job that fails (developer guide, events of SageMaker AI: the detail has the job's tags)."""
+    """Announce a failed training job (developer guide, events of SageMaker AI: the detail has the job's tags)."""
     detail = {"TrainingJobStatus": ["Failed"], "Tags": {CLUSTER_TAG: [plan.cluster_name]}}
     pattern = {"source": ["aws.sagemaker"], "detail-type": ["SageMaker Training Job State Change"], "detail": detail}
     guardrails.notify("State", "a training job that fails", pattern)

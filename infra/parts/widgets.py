@@ -1,4 +1,4 @@
-"""CloudWatch dashboards: their widgets, two in a row, and where a dashboard is seen."""
+"""CloudWatch dashboards: their widgets, two per row, and their URL."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,10 +17,10 @@ _WIDTH, _HEIGHT = 12, 6
 
 
 class WidgetDashboard(Construct):
-    """A CloudWatch dashboard. Dashboards belong to an account, not to a region, hence the region in the name.
+    """A CloudWatch dashboard. Dashboards are global to an account, hence the region in the name.
 
     Attributes:
-        url: where it is seen.
+        url: the dashboard's URL in the console.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class WidgetDashboard(Construct):
 
 
 def graph(title: str, region: str, metrics: list[Any], *, stat: str = "Average") -> dict[str, Any]:
-    """Metrics over time."""
+    """A graph of metrics over time."""
     properties: dict[str, Any] = {
         "title": title,
         "region": region,

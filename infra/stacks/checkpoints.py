@@ -1,4 +1,4 @@
-"""The checkpoints of a cluster, on their own and protected: no other stack's update or deletion can touch them."""
+"""The checkpoints of a cluster in a protected stack: no update or deletion of another stack can change them."""
 
 from collections.abc import Mapping
 
@@ -20,17 +20,17 @@ from launcher.model.monitoring import (
 from launcher.model.plan import Plan
 
 REPLACED = {STORE_TAG: SUPERSEDED}
-"""The tag the agent puts on checkpoints that newer ones replace. A lifecycle rule by age could delete the newest."""
+"""The tag that the agent sets on superseded checkpoints. A lifecycle rule by age could delete the newest one."""
 MANIFESTS = "*/step-*/manifest.json"
-"""What makes checkpoints whole, by the keys the agent gives them (launcher/agent/manifest.py); no other object of its
-ends so."""
+"""The manifests that make checkpoints complete, by the keys that the agent writes (launcher/agent/manifest.py). No
+other object of the agent has such a key."""
 
 
 class CheckpointStore(Construct):
     """A private, encrypted bucket.
 
-    It is not versioned: checkpoints have their own names and are never written twice, and with versions every
-    superseded one would be paid for again. Of their manifests the bucket's policy sees to it, whoever asks.
+    The bucket is not versioned: checkpoints have unique names and are never written twice. With versions, every
+    superseded checkpoint would be billed twice. For manifests, the bucket's policy denies a second write to everyone.
 
     Attributes:
         bucket: the bucket.
@@ -39,7 +39,7 @@ class CheckpointStore(Construct):
     def __init__(self, scope: Construct, id_: str, *, prefix: str, kms_key_arn: str | None, access_log: bool) -> None:
         """Jobs write below `prefix`.
 
-        `kms_key_arn` None: S3's own key. `access_log`: log every request, in a bucket of its own.
+        `kms_key_arn` None: S3's own key. `access_log`: log every request, in a separate bucket.
         """
         super().__init__(scope, id_)
         log_bucket = None
@@ -73,13 +73,13 @@ class CheckpointsStack(PlanStack):
     """The checkpoint bucket.
 
     Attributes:
-        store: the store.
+        store: the bucket's construct.
     """
 
     def __init__(
         self, scope: Construct, *, plan: Plan, prefix: str, account: str | None, tags: Mapping[str, str]
     ) -> None:
-        """Make a plan's checkpoint bucket; jobs write below `prefix`."""
+        """Create a plan's checkpoint bucket; jobs write below `prefix`."""
         super().__init__(
             scope,
             "checkpoints",

@@ -1,4 +1,4 @@
-"""What the stacks of all clusters have in common: what they are made from and laid into, and what watches them."""
+"""The common base of all cluster stacks: their inputs, their network, and their guardrails."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -19,11 +19,11 @@ from launcher.model.plan import Plan
 
 
 class ClusterStack(PlanStack):
-    """A cluster and what it needs of its own; network and checkpoints come from outside.
+    """A cluster and the resources that belong to it alone; network and checkpoints come from outside.
 
     Attributes:
-        KIND: what the console calls the cluster.
-        session_log: the log of shells on its machines; None where none is kept.
+        KIND: the cluster's name in the console.
+        session_log: the log of shells on the cluster's nodes; None if the plan retains no log.
     """
 
     KIND: ClassVar[str]
@@ -40,7 +40,7 @@ class ClusterStack(PlanStack):
         network: ClusterNetwork,
         limits: Limits,
     ) -> None:
-        """Make a plan's cluster."""
+        """Create a plan's cluster."""
         about = f"Slipway: {self.KIND} {plan.cluster_name}"
         super().__init__(scope, "training", plan=plan, account=account, tags=tags, description=about)
         self._plan, self._plan_tags, self._limits = plan, tags, limits
@@ -77,7 +77,7 @@ def add_cluster(
     tags: Mapping[str, str],
     limits: Limits,
 ) -> None:
-    """Add a plan's network, its checkpoints and its cluster, of a kind of stack, to an app."""
+    """Add a plan's network, its checkpoints and its cluster, of one kind of stack, to an app."""
     network = cluster_network(app, plan=plan, catalog=catalog, account=account, tags=tags)
     stack = kind(app, plan=plan, account=account, tags=tags, catalog=catalog, network=network, limits=limits)
     if network.stack is not None:

@@ -1,4 +1,4 @@
-"""A training cluster on EKS: control plane, node groups, what pods may do, and what watches it."""
+"""A training cluster on EKS: control plane, node groups, permissions of pods, and guardrails."""
 
 import functools
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ class EksStack(ClusterStack):
 
     Attributes:
         cluster: the control plane.
-        workers: the machines of the jobs.
+        workers: the nodes of the jobs.
     """
 
     KIND = "EKS cluster"
@@ -142,7 +142,7 @@ class EksStack(ClusterStack):
 
 
 def control_subnets(scope: Construct, plan: Plan, catalog: Catalog, network: ClusterNetwork) -> list[str]:
-    """Subnets of the control plane in two zones: small ones in a network of the cluster's own, else what exists."""
+    """Subnets of the control plane in two zones: new small ones in the cluster's own network, else existing ones."""
     network_request = plan.request.network
     if network_request.vpc_id is not None:
         return list(network_request.subnet_ids)
@@ -154,7 +154,7 @@ def control_subnets(scope: Construct, plan: Plan, catalog: Catalog, network: Clu
 
 
 def pods_policy(scope: Construct, plan: Plan, catalog: Catalog, network: ClusterNetwork) -> tuple[NodePolicy, str]:
-    """What jobs may do, and the ARN of the role that EKS grants their pods: the plan's, or one that is made."""
+    """The permissions of jobs, and the ARN of the role that EKS grants their pods: the plan's role or a new one."""
     compiles = keeps_compiled_programs(catalog.instance_types[plan.place.instance_type])
     owner = plan.name if plan.request.checkpoint.store_uri is not None else None
     policy = NodePolicy(

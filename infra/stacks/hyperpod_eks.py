@@ -1,7 +1,7 @@
-"""A training cluster on HyperPod with EKS: control plane, HyperPod's chart, nodes, operators, and what watches it.
+"""A training cluster on HyperPod with EKS: control plane, HyperPod's chart, nodes, operators, and guardrails.
 
-The order is AWS's (awslabs/awsome-distributed-ai@95b939c): the control plane with the add-ons that every node needs,
-the chart, without which HyperPod neither monitors nor replaces nodes, the nodes, and then what runs on them.
+The order follows AWS (awslabs/awsome-distributed-ai@95b939c): first the control plane with the add-ons that every
+node needs; then the chart, without which HyperPod neither monitors nor replaces nodes; then the nodes; then their pods.
 """
 
 import functools
@@ -52,18 +52,18 @@ from launcher.targets.hyperpod_slurm.render import ENTRY_POINT
 
 @dataclass(frozen=True, slots=True)
 class HyperPodEksGuard:
-    """HyperPod's, with a function in the cluster's network that counts pods, by its ARN."""
+    """HyperPod's guard, with the ARN of a function in the cluster's network that counts pods."""
 
     asks: str
 
     def rights(self, plan: Plan, scope: Construct) -> Rights:
-        """What the guard may do: delete workers, and call that function."""
+        """The guard's permissions: delete workers, and call the function that counts pods."""
         base = hyperpod_guard.rights(plan, scope)
         call, variables = count_pods(self.asks, plan)
         return Rights(look=base.look, stop=(*base.stop, call), variables=variables)
 
     def announce(self, plan: Plan, guardrails: Guardrails) -> None:
-        """What HyperPod says of its instances, whatever schedules their jobs."""
+        """Announce HyperPod's events about its instances, for Slurm and EKS alike."""
         hyperpod_guard.announce(plan, guardrails)
 
 
@@ -75,20 +75,20 @@ _WHY_UNKNOWN = (
 
 
 class TaskGovernance(Construct):
-    """The cluster's policy and the team's quota, as their rendered requests say.
+    """The cluster's policy and the team's quota, as in their rendered requests.
 
-    The add-on brings Kueue and nothing else; the policy makes the priority classes, the quota a namespace with its
-    queue. Both are written by SageMaker through the access entry that it has in the cluster.
+    The add-on installs only Kueue; the policy creates the priority classes, and the quota creates a namespace with its
+    queue. SageMaker writes both through its access entry in the cluster.
 
     Attributes:
         policy: the priorities.
-        quota: what the team has.
+        quota: the team's quota.
     """
 
     def __init__(
         self, scope: Construct, id_: str, *, requests: str, cluster: HyperPodCluster, addon: eks.CfnAddon
     ) -> None:
-        """`requests` is YAML; `addon` installs Kueue, which has to exist first."""
+        """`requests` is YAML; `addon` installs Kueue, which must exist first."""
         super().__init__(scope, id_)
         self._arn = cluster.resource.attr_cluster_arn
         sections = safe_yaml.loads(requests)
@@ -99,7 +99,7 @@ class TaskGovernance(Construct):
         self.quota.node.add_dependency(self.policy)
 
     def _resource(self, kind: str, sections: Mapping[str, Any]) -> CfnResource:
-        """One of them; aws-cdk-lib 2.275 has no construct for quotas, 2.276 has."""
+        """The policy or the quota; aws-cdk-lib 2.275 has no construct for quotas, 2.276 has one."""
         properties = {**sections[kind], "ClusterArn": self._arn}
         resource = CfnResource(self, kind, type=f"AWS::SageMaker::{kind}", properties=properties)
         Validations.of(resource).acknowledge(Acknowledgment(id=_UNKNOWN_TYPE, reason=_WHY_UNKNOWN))
@@ -110,7 +110,7 @@ _OPERATOR_POLICY = "AmazonSageMakerHyperPodTrainingOperatorAccess"
 
 
 def start_commands(region: str, name: str, nodes: int) -> list[str]:
-    """The commands that make so many workers again: a call takes some of them at most."""
+    """The commands that create `nodes` workers again, split by the API's limit of added nodes per call."""
     counts = [min(ADDED_A_CALL, nodes - done) for done in range(0, nodes, ADDED_A_CALL)]
     return [
         f"aws sagemaker batch-add-cluster-nodes --region {region} --cluster-name {name}"
@@ -167,7 +167,7 @@ class HyperPodEksStack(ClusterStack):
         self._watch(HyperPodEksGuard(chart.function.attr_arn), hyperpod_eks_widgets(plan, self.cluster.cluster_id))
 
     def _chart(self, plan: Plan, group_id: str) -> HyperPodChart:
-        """HyperPod's chart, from files that are laid into the assembly before it is deployed."""
+        """HyperPod's chart; the launcher copies its files into the assembly before the deployment."""
         pins = chart_pins()
         own = self.own_synthesizer
         return HyperPodChart(
@@ -183,7 +183,7 @@ class HyperPodEksStack(ClusterStack):
         )
 
     def _names(self, plan: Plan, group_id: str, policy_arn: str) -> tuple[ClusterNames, HyperPodLifecycle]:
-        """What the nodes refer to, as tokens; their role and their script are made on the way."""
+        """The names in the nodes' configuration, as tokens; also creates the nodes' role and script."""
         lifecycle = HyperPodLifecycle(
             self, "Lifecycle", files={ENTRY_POINT: node_script(plan)}, synthesizer=self.own_synthesizer
         )
@@ -222,9 +222,9 @@ class HyperPodEksStack(ClusterStack):
             TaskGovernance(self, "Governance", requests=governed, cluster=self.cluster, addon=addons[GOVERNANCE[0]])
 
     def _operator(self) -> eks.CfnPodIdentityAssociation:
-        """The role of HyperPod's training operator, granted by a resource of its own.
+        """The role of HyperPod's training operator, granted by a separate resource.
 
-        Inside the add-on it was refused (awslabs/awsome-distributed-ai#1075).
+        The same role inside the add-on was refused (awslabs/awsome-distributed-ai#1075).
         """
         role = iam.Role(
             self,

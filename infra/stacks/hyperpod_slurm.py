@@ -1,4 +1,4 @@
-"""A training cluster on HyperPod with Slurm: its network rules, file system, scripts, role, and what watches it."""
+"""A training cluster on HyperPod with Slurm: network rules, file system, scripts, role, and guardrails."""
 
 import functools
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ class HyperPodStack(ClusterStack):
         group_id: str,
         lustre: HyperPodLustre,
     ) -> tuple[ClusterNames, HyperPodRole, HyperPodLifecycle]:
-        """What the cluster refers to, as tokens, with its role and its scripts, which are made on the way."""
+        """The names in the cluster's configuration, as tokens, with the cluster's new role and new scripts."""
         self.own_synthesizer.bind(self)
         files = lifecycle_files(plan, instances)
         lifecycle = HyperPodLifecycle(self, "Lifecycle", files=files, synthesizer=self.own_synthesizer)

@@ -1,4 +1,4 @@
-"""The network of a cluster, or of several, on its own: taking it down ends the NAT gateway's bill."""
+"""The network of one or several clusters in a separate stack: its removal ends the cost of the NAT gateway."""
 
 from collections.abc import Mapping
 
@@ -13,10 +13,10 @@ from launcher.planning.addresses import ranges
 
 
 class NetworkStack(PlanStack):
-    """A VPC with a private subnet in the zone of the plan's capacity, or in every zone of a network that is shared.
+    """A VPC with a private subnet in the zone of the plan's capacity, or in every zone of a shared network.
 
-    The template of a shared network depends on the plan's `network` alone, so that every cluster's deployment finds it
-    unchanged. Its ids are exported by name, and CloudFormation refuses to remove one that a cluster uses.
+    The template of a shared network depends on the plan's `network` alone, so every cluster's deployment finds it
+    unchanged. The stack exports its ids by name, and CloudFormation refuses to remove an export that a cluster uses.
 
     Attributes:
         network: the network.
@@ -25,7 +25,7 @@ class NetworkStack(PlanStack):
     def __init__(
         self, scope: Construct, *, plan: Plan, account: str | None, tags: Mapping[str, str], zone: str | None
     ) -> None:
-        """Lay out a plan's network; `zone` is the availability zone id of the capacity, None for the region's first."""
+        """Create a plan's network; `zone` is the zone id of the capacity, None for the region's first zone."""
         request = plan.request.network
         super().__init__(
             scope,
@@ -79,7 +79,7 @@ class NetworkStack(PlanStack):
 
     @property
     def subnets_by_zone(self) -> dict[str, str]:
-        """The ids of a shared network's subnets by zone, for another stack; none of a cluster's own."""
+        """The ids of a shared network's subnets by zone, for another stack; empty for a cluster's own network."""
         if not self.shared:
             return {}
         zones = [subnet for subnet in self.network.private_subnets if subnet is not None]

@@ -1,4 +1,4 @@
-"""A training cluster: its security group, what its nodes may do, ParallelCluster itself, and what watches it."""
+"""A training cluster: its security group, the permissions of its nodes, ParallelCluster itself, and guardrails."""
 
 import functools
 from collections.abc import Mapping
@@ -37,14 +37,14 @@ from launcher.targets.parallelcluster.render import METRICS_FILE, agent_findings
 
 
 class ParallelCluster(Construct):
-    """The provider, a stack that AWS publishes in every region, and the cluster as its custom resource.
+    """The provider (a stack that AWS publishes in every region), and the cluster as the provider's custom resource.
 
-    The cluster is a stack of its own beside this one. An update does not stop the running nodes by itself; the
-    configuration's QueueUpdateStrategy says what happens to them.
+    The cluster is a separate stack next to this one. An update alone stops no running nodes; the configuration's
+    QueueUpdateStrategy decides what happens to them.
 
     Attributes:
-        resource: the custom resource; its attributes are those of `pcluster describe-cluster`, and a wrong one fails
-            the deployment.
+        resource: the custom resource; its attributes are those of `pcluster describe-cluster`, and an unknown attribute
+            fails the deployment.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ParallelCluster(Construct):
         configuration: Mapping[str, Any],
         provider_parameters: Mapping[str, str],
     ) -> None:
-        """`name` must differ from the stack's and can never change; `configuration` may contain tokens."""
+        """`name` must differ from the stack's name and can never change; `configuration` may contain tokens."""
         super().__init__(scope, id_)
         self.provider = CfnStack(
             self,
@@ -74,7 +74,7 @@ class ParallelCluster(Construct):
 
 
 def findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
-    """Why a plan's cluster cannot be built; empty when it can."""
+    """Every reason why a plan's cluster cannot be built; empty if it can."""
     return (*cluster_findings(plan, catalog), *agent_findings(plan))
 
 
@@ -122,7 +122,7 @@ class TrainingStack(ClusterStack):
         network: ClusterNetwork,
         group: NodeSecurityGroup,
     ) -> ClusterNames:
-        """What the cluster refers to, as tokens; what its nodes fetch and may do is made on the way."""
+        """The names in the cluster's configuration, as tokens; also creates the nodes' scripts and permissions."""
         types = [instances[type_name] for type_name in (plan.place.instance_type, *plan.request.target.fallback_types)]
         script = assets.Asset(self, "NodeScript", path=str(asset(NODE_SCRIPT)))
         metrics = self._metrics()
@@ -154,7 +154,7 @@ class TrainingStack(ClusterStack):
         return command if self.session_log is None else f"{command} --document-name {self.session_log.document}"
 
     def _metrics(self) -> assets.Asset:
-        """The script that reports of a node, in S3: made of two files, and copied into the assembly here."""
+        """The script that reports a node's metrics, as an S3 asset: two files joined, copied into the assembly."""
         with TemporaryDirectory() as folder:
             path = Path(folder) / METRICS_FILE
             path.write_text(metrics_script(), encoding="utf-8", newline="\n")

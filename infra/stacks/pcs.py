@@ -1,4 +1,4 @@
-"""A training cluster on AWS PCS: controller, login node, node groups with their queues, logs, and what watches it."""
+"""A training cluster on AWS PCS: controller, login node, node groups with their queues, logs, and guardrails."""
 
 import functools
 import shlex
@@ -34,15 +34,15 @@ from launcher.targets.pcs.render import PcsContext, cluster_context
 
 @dataclass(frozen=True, slots=True)
 class PcsGuard:
-    """PCS's, over the cluster's id and the role of its machines."""
+    """The guard of PCS, with the cluster's id and the role of its nodes."""
 
     cluster_id: str
     role_arn: str
 
     def rights(self, plan: Plan, scope: Construct) -> Rights:
-        """What the guard may do: look at instances, set node groups to zero, end nodes by their tags.
+        """The guard's permissions: describe instances, set node groups to zero, terminate nodes by their tags.
 
-        An update of a group takes what its creation does (PCS user guide, minimum permissions): all of it through PCS.
+        A group's update needs the permissions of its creation (PCS user guide, minimum permissions), all through PCS.
         """
         region = Stack.of(scope).region
         cluster = f"arn:{Aws.PARTITION}:pcs:{region}:{Aws.ACCOUNT_ID}:cluster/{self.cluster_id}"
@@ -85,7 +85,7 @@ class PcsGuard:
         return Rights(look=look, stop=statements)
 
     def announce(self, plan: Plan, guardrails: Guardrails) -> None:
-        """The end of a Capacity Block."""
+        """Announce the end of a Capacity Block."""
         announce_block(plan, guardrails)
 
 
@@ -93,7 +93,7 @@ LOG_TYPES = ("PCS_SCHEDULER_LOGS", "PCS_JOBCOMP_LOGS", "PCS_SCALING_LOGS")
 
 
 class PcsLogs(Construct):
-    """A delivery for each kind (aws-hpc-recipes 009a29a, recipes/pcs/cloudwatch; PCS user guide, "Scaling logs")."""
+    """One delivery per log type (aws-hpc-recipes 009a29a, recipes/pcs/cloudwatch; PCS user guide, "Scaling logs")."""
 
     def __init__(self, scope: Construct, id_: str, *, cluster: pcs.CfnCluster, name: str) -> None:
         super().__init__(scope, id_)
@@ -163,7 +163,7 @@ class PcsStack(ClusterStack):
         lustre: HyperPodLustre,
         scripts: PcsScripts,
     ) -> ClusterNames:
-        """What the cluster refers to, as tokens; what its nodes may do is made on the way."""
+        """The names in the cluster's configuration, as tokens; also creates the nodes' permissions."""
         types = [
             self._catalog.instance_types[type_name]
             for type_name in (plan.place.instance_type, *plan.request.target.fallback_types)
@@ -257,7 +257,7 @@ class PcsStack(ClusterStack):
         return groups
 
     def _image(self) -> str:
-        """The image as an input of the stack: an update keeps the id that the cluster was made with."""
+        """The image as a parameter of the stack: an update retains the image id that the cluster was created with."""
         return CfnParameter(
             self,
             IMAGE_INPUT,
@@ -267,7 +267,7 @@ class PcsStack(ClusterStack):
         ).value_as_string
 
     def _connect(self, plan: Plan) -> str:
-        """The command of a shell on the login node, which PCS may have replaced."""
+        """The command that opens a shell on the login node, even after PCS replaced that node."""
         region, group = plan.place.region, self.groups[LOGIN].resource.attr_id
         instance_query = (
             f"aws ec2 describe-instances --region {region} --filters Name=tag:{GROUP_TAG},Values={group}"

@@ -1,4 +1,4 @@
-"""What all stacks of a plan have in common: name, place, tags and the account's demands."""
+"""The common base of all stacks of a plan: name, region, tags, and the account's requirements."""
 
 from collections.abc import Mapping
 
@@ -10,12 +10,12 @@ from launcher.rendering.names import stack_name
 
 
 class PlanStack(Stack):
-    """A stack in the plan's region, tagged, behind the plan's permissions boundary.
+    """A stack in the plan's region, with the plan's tags and permissions boundary.
 
-    The stack's name is its construct id too, so `cdk deploy` takes what the console shows.
+    The stack's name is also its construct id, so `cdk deploy` accepts the name that the console shows.
 
     Attributes:
-        own_synthesizer: what publishes its assets, not yet bound: a stack works with a bound copy of it.
+        own_synthesizer: publishes the stack's assets; it is not bound yet, because the stack works with a bound copy.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class PlanStack(Stack):
         tags: Mapping[str, str],
         termination_protection: bool = False,
     ) -> None:
-        """`part` is the last word of the name, such as "training"; `account` is None where it is not known yet."""
+        """`part` is the last word of the name, such as "training"; `account` is None if it is not known yet."""
         name = stack_name(plan, part)
         boundary = plan.request.security.permissions_boundary_arn
         synthesizer = DefaultStackSynthesizer(qualifier=plan.request.security.qualifier)

@@ -1,4 +1,4 @@
-"""A SageMaker endpoint with its role, its alarms and its scaling, what watches it, and who may call it."""
+"""A SageMaker endpoint with its role, alarms, scaling, guardrails, and the policy of its callers."""
 
 from collections.abc import Mapping
 
@@ -31,7 +31,7 @@ from launcher.rendering.cluster import notify_findings
 
 
 def findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
-    """Why a plan's endpoint cannot be built; empty when it can. Its network is SageMaker's."""
+    """Every reason why a plan's endpoint cannot be built; empty if it can. Its network is SageMaker's."""
     served = ServingDeployment(plan=plan, catalog=catalog, images=load_images())
     problems = endpoint_findings(served, load_serving())
     return (*(finding for finding in problems if finding.level is Level.ERROR), *notify_findings(plan))
@@ -46,7 +46,7 @@ def build(
 
 
 class ServingStack(PlanStack):
-    """An endpoint, and what it needs of its own.
+    """An endpoint, and the resources that belong to it alone.
 
     Attributes:
         serving: the endpoint.
@@ -61,7 +61,7 @@ class ServingStack(PlanStack):
         tags: Mapping[str, str],
         limits: Limits,
     ) -> None:
-        """Make a plan's endpoint."""
+        """Create a plan's endpoint."""
         plan, serve, endpoint = served.plan, served.serve, served.endpoint
         super().__init__(
             scope,
@@ -104,7 +104,7 @@ class ServingStack(PlanStack):
         self._outputs(served, store)
 
     def _scale(self, endpoint: Endpoint, alarms: EndpointAlarms) -> None:
-        """A range that has any width is scaled; the alarm of one that reaches zero wakes it."""
+        """Scale the endpoint if its range has more than one value; an alarm starts an endpoint that is at zero."""
         if endpoint.most > endpoint.least or endpoint.schedule:
             scaling = EndpointScaling(self, "Scaling", endpoint=endpoint, serves=self.serving.serves)
             if scaling.wake is not None:
@@ -117,7 +117,7 @@ class ServingStack(PlanStack):
         CfnOutput(self, "WhatGuards", value="; ".join(guardrail_words(plan, limits)))
 
     def _log(self, endpoint: Endpoint) -> logs.CfnLogGroup:
-        """Where the containers write, made before they do: SageMaker's own would be kept for ever."""
+        """The log group of the containers, created before they start: SageMaker's own group would never expire."""
         kind = "InferenceComponents" if endpoint.mode is EndpointMode.COMPONENTS else "Endpoints"
         log = logs.CfnLogGroup(
             self,

@@ -1,6 +1,6 @@
-"""What training jobs need before they are created: a role, the rules of their network, and what watches them.
+"""The resources that training jobs need before their creation: a role, network rules, and guardrails.
 
-The job itself is created by an API call: CloudFormation's registry has no resource type for it.
+An API call creates the job itself: CloudFormation's registry has no resource type for training jobs.
 """
 
 import functools
@@ -29,7 +29,7 @@ class TrainingJobRole(Construct):
     """The execution role (developer guide, "CreateTrainingJob API: Execution Role Permissions").
 
     Attributes:
-        arn: of the role: the plan's own, or that of one that is made.
+        arn: the ARN of the plan's own role or of a new one.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class TrainingJobRole(Construct):
         in_vpc: bool,
         named_arn: str | None,
     ) -> None:
-        """`in_vpc`: jobs get interfaces in a VPC. `named_arn` is used unchanged; None: a role is created."""
+        """`in_vpc`: jobs get interfaces in a VPC. `named_arn` is used unchanged; None: the stack creates a role."""
         super().__init__(scope, id_)
         if named_arn is not None:
             self.arn = named_arn
@@ -60,7 +60,7 @@ class TrainingJobRole(Construct):
         self.arn = role.role_arn
 
     def _logs(self) -> Sequence[iam.PolicyStatement]:
-        """The log of every node, and the metrics that SageMaker reports of it."""
+        """The permissions for every node's log, and for the metrics that SageMaker reports about the node."""
         group = f"arn:{Aws.PARTITION}:logs:{Stack.of(self).region}:{Aws.ACCOUNT_ID}:log-group:{LOG_GROUP}"
         return (
             iam.PolicyStatement(
@@ -110,7 +110,7 @@ def _network(*, in_vpc: bool) -> Iterator[iam.PolicyStatement]:
 
 
 class TrainingJobsStack(ClusterStack):
-    """What a plan's training jobs run with."""
+    """The role, network rules and guardrails of a plan's training jobs."""
 
     KIND = "training jobs"
 
@@ -138,7 +138,7 @@ class TrainingJobsStack(ClusterStack):
         self._watch(training_job_guard, training_job_widgets(plan))
 
     def _policy(self) -> NodePolicy:
-        """What jobs may do: their part of the store, where each keeps a journal that it tidies."""
+        """The permissions of jobs: their part of the store, and deletion in their own journals."""
         plan, store = self._plan, self._network.store
         facts = self._catalog.instance_types[plan.place.instance_type]
         compiles = keeps_compiled_programs(facts)

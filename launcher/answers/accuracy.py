@@ -10,7 +10,7 @@ from launcher.records.codec import Json, named, picked, plain
 
 
 def document(runs: Sequence[RunAccuracy], unread: Sequence[tuple[str, str]]) -> Json:
-    """slipway.accuracy/1; runs of the sandbox are listed and stand in no share."""
+    """slipway.accuracy/1; sandbox runs are listed but count in no share."""
     rate, hours, usd = _accuracies(runs)
     return {
         "schema": "slipway.accuracy/1",
@@ -44,7 +44,7 @@ def _accuracies(runs: Sequence[RunAccuracy]) -> tuple[Accuracy, Accuracy, Accura
 
 
 def page(runs: Sequence[RunAccuracy], unread: Sequence[tuple[str, str]], width: int) -> list[str]:
-    """The whole page."""
+    """The complete page."""
     if not runs:
         lines = ["", "  No run of this folder has trained yet.", "", "  next: slipway launch FILE"]
     else:

@@ -1,4 +1,4 @@
-"""The part of `slipway report --billed`: what AWS billed, line by line beside the quote."""
+"""The part of `slipway report --billed`: AWS's bill, line by line next to the quote."""
 
 from decimal import Decimal
 from operator import itemgetter
@@ -11,16 +11,16 @@ from launcher.model.report import Report
 
 SMALL = Decimal("0.005")
 NARROW, NAME = 100, 28
-"""Below so many columns a line's name is cut: what the difference is made of says more than the rest of a name."""
+"""Below this width a line's name is cut: the parts of the difference are more useful than the rest of a name."""
 
 
 def head(report: Report) -> list[str]:
-    """What run it is, in a line."""
+    """The run in one line."""
     return ["", f"  {report.name}: {report.status.value}, {words.hours(report.actual_hours)} h of the job"]
 
 
 def bill_lines(billed: BilledRun, width: int) -> list[str]:
-    """The answer, what has not arrived, the lines, what is in none of them, and what to know of it."""
+    """The answer, missing bill rows, the lines, amounts outside the lines, and notes."""
     lines = ["", *(piece for text in answer(billed) for piece in wrapped(f"  {text}", width)), ""]
     if billed.usd is not None:
         lines += _table(billed, width)
@@ -29,7 +29,7 @@ def bill_lines(billed: BilledRun, width: int) -> list[str]:
 
 
 def answer(billed: BilledRun) -> list[str]:
-    """The sum in a few sentences, what is not there yet first."""
+    """The total in a few sentences, with the bill rows that have not arrived."""
     missing = [] if billed.missing is None else [f"{billed.missing[:1].upper()}{billed.missing[1:]}."]
     if billed.usd is None:
         return [f"Nothing is billed yet under {billed.tag[0]}={billed.tag[1]} by {billed.source}.", *missing]
@@ -116,7 +116,7 @@ def _row(compared: ComparedLine) -> tuple[str, ...]:
 
 
 def name_of(unquoted: Unquoted) -> str:
-    """What is in no line of the quote, by what the bill says of it."""
+    """The name of a billed amount outside the quote's lines, from the bill's own words."""
     return (
         " ".join(part for part in (unquoted.service, unquoted.usage_type, unquoted.what) if part)
         or "a row without a name"

@@ -17,7 +17,7 @@ OFFER = (
 
 
 def document(result: CapacityFound) -> Json:
-    """slipway.capacity/1; `unanswered` are questions that AWS did not answer, with the reason."""
+    """slipway.capacity/1; `unanswered` are requests that AWS did not answer, with the reason."""
     return {
         "schema": "slipway.capacity/1",
         "name": result.priced.request.name,
@@ -27,7 +27,7 @@ def document(result: CapacityFound) -> Json:
 
 
 def page(result: CapacityFound, width: int, *, everything: bool) -> list[str]:
-    """The whole page; the best few unless everything is asked for."""
+    """The complete page; the best few unless `everything` is requested."""
     shown = result.offers if everything else result.offers[:SHOWN]
     lines = ["", f"  {result.priced.request.name}: capacity offers", ""]
     if not result.offers and result.unanswered:
@@ -84,7 +84,7 @@ def _marks(result: CapacityFound, judged: JudgedOffer) -> str:
 
 
 def lead(hours: float) -> str:
-    """How long until it begins.
+    """The time until a capacity offer begins.
 
     >>> lead(0), lead(7.2), lead(72.0)
     ('now', 'in 7 h', 'in 3 days')

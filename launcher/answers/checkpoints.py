@@ -1,4 +1,4 @@
-"""The contents of a checkpoint store, and what was verified, deleted or restored: `slipway checkpoints`."""
+"""The contents of a checkpoint store, and the verified, deleted or restored checkpoints: `slipway checkpoints`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,9 +11,9 @@ from launcher.records.codec import Json, picked
 
 _UNIT = 1024.0
 _MOST_EXPIRING = 3
-"""Expiring checkpoints with a row each; more than these are counted in one line."""
+"""Expiring checkpoints with one row each; further ones are counted in one line."""
 WRITERS = {"": "", "dcp": "PyTorch (DCP)"}
-"""Who wrote a checkpoint; in the agent's own form a run did."""
+"""Writers of a checkpoint; a checkpoint in the agent's own form was written by a run."""
 
 
 def document(name: str, uri: str, stored: tuple[Checkpoint, ...]) -> Json:
@@ -24,7 +24,7 @@ def document(name: str, uri: str, stored: tuple[Checkpoint, ...]) -> Json:
 
 
 def verify_document(name: str, uri: str, read: Iterable[tuple[Checkpoint, Sequence[str]]]) -> Json:
-    """slipway.checkpoints-verify/1; `by` says what the files were held to."""
+    """slipway.checkpoints-verify/1; `by` names the check: hashes or sizes."""
     checkpoints = [
         {
             "step": checkpoint.step,
@@ -39,31 +39,31 @@ def verify_document(name: str, uri: str, read: Iterable[tuple[Checkpoint, Sequen
 
 
 def verified_lines(checkpoint: Checkpoint, wrong: Sequence[str]) -> list[str]:
-    """One checkpoint that was read, and what is wrong with it."""
+    """One verified checkpoint, and its problems."""
     hashes = "hashes" if checkpoint.form == "agent" else "sizes; PyTorch keeps no hashes"
     state = "incomplete" if wrong else f"complete, {len(checkpoint.files)} files, by {hashes}"
     return [f"  step {checkpoint.step}: {state}", *(f"    {line}" for line in wrong)]
 
 
 def prune_document(name: str, uri: str, steps: Sequence[int], sizes: Mapping[str, int], *, done: bool) -> Json:
-    """slipway.checkpoints-prune/1; `done` is false where nothing was deleted."""
+    """slipway.checkpoints-prune/1; `done` is false if nothing was deleted."""
     about = {"schema": "slipway.checkpoints-prune/1", "name": name, "uri": uri, "done": done}
     return about | {"steps": list(steps), "objects": len(sizes), "bytes": sum(sizes.values())}
 
 
 def restore_document(name: str, uri: str, step: int, folder: Path, files: Sequence[StoredFile]) -> Json:
-    """slipway.checkpoints-restore/1: where a checkpoint is now."""
+    """slipway.checkpoints-restore/1: the location of a restored checkpoint."""
     about = {"schema": "slipway.checkpoints-restore/1", "name": name, "uri": uri, "step": step}
     return about | {"folder": str(folder), "files": len(files), "bytes": sum(file.bytes for file in files)}
 
 
 def _writer(checkpoint: Checkpoint) -> str:
-    """Who wrote a checkpoint: for a run, its start and digest (the plan's name is the same in every row)."""
+    """The writer of a checkpoint: for a run, its start and digest (the plan's name is the same in every row)."""
     return WRITERS.get(checkpoint.form or "", "-".join((checkpoint.run or "").rsplit("-", 2)[-2:]))
 
 
 def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]:
-    """The steps, newest first; more than a few that expire are one line."""
+    """The steps, newest first; if more than a few expire, these are one line."""
     lines = ["", *wrapped(f"  {uri}", width), ""]
     if not checkpoints:
         return [*lines, "  no checkpoint yet"]
@@ -98,7 +98,7 @@ def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]
 
 
 def size_words(count: float) -> str:
-    """Bytes as a person says them.
+    """Bytes in a readable unit.
 
     >>> size_words(512), size_words(1536), size_words(3 * 1024**3)
     ('512 B', '1.5 KiB', '3.0 GiB')

@@ -1,4 +1,4 @@
-"""What to commit to for several plans, and the command that buys it: `slipway commit`, slipway.commit/1."""
+"""The best commitment for several plans, and the command that buys it: `slipway commit`, slipway.commit/1."""
 
 from launcher.answers import words
 from launcher.answers.lines import wrapped
@@ -13,7 +13,7 @@ OPTION = (
     "command source basis as_of"
 )
 UPFRONT = {Payment.NO_UPFRONT: "none", Payment.PARTIAL_UPFRONT: "partial", Payment.ALL_UPFRONT: "all"}
-"""How much of a commitment is paid when it is made."""
+"""The part of a commitment that is paid at purchase."""
 
 
 def document(choice: CommitmentChoice) -> Json:
@@ -35,7 +35,7 @@ def _option(option: CommitmentOption) -> Json:
 
 
 def page(choice: CommitmentChoice, width: int, *, everything: bool) -> list[str]:
-    """The whole page; the best few commitments unless everything is asked for."""
+    """The complete page; the best few commitments unless `everything` is requested."""
     lines = ["", *[piece for text in _answer(choice) for piece in wrapped(f"  {text}", width)]]
     for finding in choice.findings:
         lines += wrapped(f"  warning: {finding.message} ({finding.hint})", width)
@@ -94,7 +94,7 @@ def _table(shown: tuple[CommitmentOption, ...], width: int) -> list[str]:
 
 
 def _chosen(choice: CommitmentOption, width: int) -> list[str]:
-    """The choice's risks, what one more dollar would bring, and the commands; a command is pasted, so not broken."""
+    """The choice's risks, the effect of one more dollar, and the commands, not wrapped so that they can be pasted."""
     lines = ["", *wrapped(f"  rate: {choice.basis.value}, {choice.as_of}: {choice.source}", width)]
     lines += ["", "  what can go wrong"]
     lines += [piece for risk in choice.risks for piece in wrapped(f"    {risk}", width)]

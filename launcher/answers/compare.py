@@ -1,4 +1,4 @@
-"""The options of one job, the port to Trainium and the verdict: `slipway compare`, slipway.compare/1."""
+"""The options for one job, the port to Trainium and the verdict: `slipway compare`, slipway.compare/1."""
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -79,7 +79,7 @@ def _break_even(comparison: Comparison, port: Port) -> Json:
 
 
 def page(comparison: Comparison, width: int, *, called: bool = False) -> list[str]:
-    """The whole page; `called` says that AWS was just asked what it offers."""
+    """The complete page; `called`: Slipway just requested AWS's offers."""
     body = [*_matrix(comparison, width), *wrapped("  Dollars a run, the cheapest size and place of each.", width)]
     if comparison.port is not None:
         body += ["", *(piece for side in sides(comparison) for piece in wrapped(f"  {side}", width))]
@@ -96,7 +96,7 @@ def page(comparison: Comparison, width: int, *, called: bool = False) -> list[st
 def around(
     comparison: "Comparison | ServingComparison", heading: str, body: Iterable[str], width: int, done: str
 ) -> list[str]:
-    """The page of a comparison without its last line; `body` is what is compared, `done` what AWS was asked for it."""
+    """The page of a comparison without its last line; `body` is the comparison, `done` names the requests to AWS."""
     verdict = comparison.verdict
     lines = ["", *wrapped(f"  {heading}", width), "", *wrapped(f"  {verdict.text}", width), "", *body]
     lines += sections((("reasons", verdict.reasons), ("what would change this recommendation", verdict.flips)), width)
@@ -143,7 +143,7 @@ def _cell(cells: Mapping[str, Mapping[PurchaseOption, Candidate]], option: Purch
 
 
 def sides(comparison: Comparison) -> list[str]:
-    """The two candidates that are compared, and what would be cheaper outside of the plan."""
+    """The two compared candidates, and cheaper candidates outside the plan."""
     lines = []
     for title, family, quoted in (("GPU", NVIDIA, comparison.gpu), ("Trainium", NEURON, comparison.trainium)):
         if quoted is None or quoted.usd is None:
@@ -180,7 +180,7 @@ def _port(port: Port, width: int) -> list[str]:
 
 
 def _overlap(comparison: Comparison, port: Port, width: int) -> list[str]:
-    """That runs at the plan's pace overlap, where one takes longer than the time until the next."""
+    """The note that runs at the plan's pace overlap, if a run lasts longer than the time until the next."""
     hours = max((quote.hours.mid for quote in (comparison.gpu, comparison.trainium) if quote is not None), default=0.0)
     if port.runs == 1 or hours * port.runs_per_month <= HOURS_PER_MONTH:
         return []

@@ -9,7 +9,7 @@ from launcher.workflow.doctor.running_costs import Surveyed
 
 
 def document(costs: Surveyed) -> Json:
-    """slipway.cost/1; `unanswered` are regions that could not be asked, with the reason."""
+    """slipway.cost/1; `unanswered` are regions that could not be queried, with the reason."""
     return {
         "schema": "slipway.cost/1",
         "as_of": plain(costs.as_of),
@@ -20,7 +20,7 @@ def document(costs: Surveyed) -> Json:
 
 
 def page(costs: Surveyed, width: int) -> list[str]:
-    """The whole page."""
+    """The complete page."""
     if not costs.stacks:
         subject = "Nothing of Slipway's" if costs.cluster is None else f"No stack of {costs.cluster}"
         lines = ["", *wrapped(f"  {subject} exists in the regions that answered.", width)]

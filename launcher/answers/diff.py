@@ -11,12 +11,12 @@ from launcher.model.plan_diff import LineDiff, PlanDiff, PlansDiff
 from launcher.records.codec import Json, picked, plain
 
 MARK = "<!-- slipway diff -->"
-"""The first line of the comment, by which the next one finds it and takes its place."""
+"""The first line of the comment: the next comment finds the old one by this line and replaces it."""
 MOST_LINES = 6
 
 
 def document(difference: PlansDiff, refusal: str | None) -> Json:
-    """slipway.diff/1; `refusal` says why the change goes beyond the policy, null where it does not."""
+    """slipway.diff/1; `refusal` is why the change exceeds the policy, null if it does not."""
     head = picked(difference, "old new looked_at usd_change percent")
     return {"schema": "slipway.diff/1", **head, "refusal": refusal, "plans": plain(difference.plans)}
 
@@ -59,7 +59,7 @@ def headline(difference: PlansDiff) -> str:
 
 
 def _short(name: str) -> str:
-    """What was asked for, a commit's whole number as Git shortens it.
+    """A name as entered, with a full commit hash shortened as in Git.
 
     >>> _short("417ac03efcc53355ea6efabd05a66bf8dffc1864"), _short("main")
     ('417ac03efc', 'main')
@@ -134,7 +134,7 @@ def _details(plan: PlanDiff) -> Iterator[str]:
 
 
 def _safe(text: str) -> str:
-    r"""Text that Markdown and HTML leave as it is: a plan's own words make no markup and call nobody.
+    r"""Text escaped so that Markdown and HTML show it literally: a plan's text creates no markup and mentions no user.
 
     >>> print(_safe("a|b <i> `x`"))
     a\|b &lt;i&gt; \`x\`

@@ -1,4 +1,4 @@
-"""What an account lacks: for each check its result, the answer, and the fix: `slipway doctor`."""
+"""The requirements that an account lacks: each check with its result, the answer, and the fix: `slipway doctor`."""
 
 from collections import Counter
 
@@ -10,9 +10,9 @@ SIGNS = {Outcome.OK: "✓", Outcome.FAILED: "✗", Outcome.UNKNOWN: "?", Outcome
 WORDS = {Outcome.FAILED: "failed", Outcome.UNKNOWN: "not known", Outcome.ADVICE: "advice", Outcome.OK: "passed"}
 
 PROGRAMS = ("aws", "cdk", "pip")
-"""What a fix that is a command begins with; every other one is a sentence or a line of a plan file."""
+"""First words of a fix that is a command; every other fix is a sentence or a line of a plan file."""
 REMARK = "   ("
-"""What stands between a command and the remark on it, which ends with a bracket."""
+"""The separator between a command and the remark on it, which ends with a bracket."""
 
 
 def document(diagnosis: Diagnosis) -> Json:
@@ -21,7 +21,7 @@ def document(diagnosis: Diagnosis) -> Json:
 
 
 def page(diagnosis: Diagnosis, region: str, width: int) -> list[str]:
-    """The whole page; what has to be mended comes with its question and its fix."""
+    """The complete page; checks that need a fix show their question and the fix."""
     title = f"{diagnosis.name} in {region}" if diagnosis.name is not None else f"the account in {region}"
     lines = ["", f"  {title}", ""]
     for check in diagnosis.checks:
@@ -47,7 +47,7 @@ def _check(check: Check, width: int) -> list[str]:
 
 
 def _fix(fix: str, width: int) -> list[str]:
-    """The fix; a command that is wider than the terminal stands on a line of its own, so that it can be pasted."""
+    """The fix; a command wider than the terminal gets its own line, so that it can be pasted."""
     line = f"      fix: {fix}"
     if len(line) <= width:
         return [line]

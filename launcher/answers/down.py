@@ -1,4 +1,4 @@
-"""What is removed, what stays, and its monthly cost: `slipway down`."""
+"""The resources that are removed, those that remain, and their monthly cost: `slipway down`."""
 
 from launcher.answers import words
 from launcher.answers.lines import wrapped
@@ -7,7 +7,7 @@ from launcher.records.codec import Json, named, picked
 
 
 def document(removal: Removal) -> Json:
-    """slipway.down/1; `done` is false for one that is only shown."""
+    """slipway.down/1; `done` is false for a preview."""
     return {
         "schema": "slipway.down/1",
         **picked(removal, "cluster region done"),
@@ -19,7 +19,7 @@ def document(removal: Removal) -> Json:
 
 
 def page(removal: Removal, width: int) -> list[str]:
-    """The whole page."""
+    """The complete page."""
     what = "endpoint" if removal.endpoint else "cluster" if removal.on is None else "jobs of"
     where = f"in {removal.region}" if removal.on is None else f"on cluster {removal.on} in {removal.region}"
     lines = ["", f"  {what} {removal.cluster} {where}", "", "  gone" if removal.done else "  goes"]
@@ -52,7 +52,7 @@ def _retained(retained_item: Retained, width: int) -> list[str]:
 
 
 def size(gib: float) -> str:
-    """A size as a person reads it.
+    """A size in a readable form.
 
     >>> size(1536.0), size(312.04), size(0.0)
     ('1,536 GiB', '312.0 GiB', '0 GiB')

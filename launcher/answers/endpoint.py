@@ -1,4 +1,4 @@
-"""What `slipway endpoint` shows: an answer with its times, and the steps of a load test beside the quote."""
+"""The pages of `slipway endpoint`: a response with its times, and the steps of a load test next to the quote."""
 
 from launcher.answers.table import Column, render
 from launcher.model.endpoint_call import EndpointState, LoadSetting, LoadStep, LoadTest, Reply, ServedEndpoint
@@ -7,13 +7,13 @@ from launcher.records.load_documents import load_document, past_load_test
 
 
 def answer_page(endpoint: ServedEndpoint, state: EndpointState, reply: Reply) -> list[str]:
-    """One answer in a few lines."""
+    """One response in a few lines."""
     place = f"endpoint {endpoint.name} in {endpoint.region}"
     return [f"  {place}: {state.status}, {_instances(state.instances)}, as deployed", *reply_lines(reply)]
 
 
 def reply_lines(reply: Reply) -> list[str]:
-    """One answer: its tokens, its times, and its first words."""
+    """One response: its tokens, its times, and its first words."""
     lines = [f"  {reply.kind}: {reply.summary}"]
     if reply.first_s is not None:
         rate = f", then {reply.tokens_per_s:.1f} tokens/s" if reply.tokens_per_s is not None else ""
@@ -22,7 +22,7 @@ def reply_lines(reply: Reply) -> list[str]:
 
 
 def endpoint_lines(report: Report, endpoint: EndpointReport) -> list[str]:
-    """The endpoint of a report, and its answer where it was asked."""
+    """The endpoint of a report, and its response if one was requested."""
     simulated = ", simulated" if report.simulated else ""
     place = f"endpoint {endpoint.name} in {endpoint.region}"
     lines = ["", f"  {report.name}: {report.status.value}{simulated}", ""]
@@ -35,20 +35,20 @@ def _instances(count: int) -> str:
 
 
 def load_line(input_tokens: int, output_tokens: int, setting: LoadSetting | None) -> str:
-    """What a load test is about to send."""
+    """The requests that a load test will send."""
     answers = f"and {output_tokens} out" if output_tokens else "and an embedding out"
     whose = "as in the plan" if setting is not None else "no run in this folder is what was deployed: not for quotes"
     return f"requests of about {input_tokens} tokens in {answers}: {whose}"
 
 
 def step_line(step: LoadStep) -> str:
-    """A step as it ends."""
+    """A completed step of a load test."""
     failed = f", {step.failures} failed: {step.failure}" if step.failures else ""
     return f"{step.concurrency} concurrent: {step.requests:,} requests, {step.tokens_per_s:,.1f} tokens/s{failed}"
 
 
 def load_page(load: LoadTest, width: int) -> list[str]:
-    """Every step, then the best beside the quote."""
+    """Every step, then the best step next to the quote."""
     columns: list[Column[LoadStep]] = [
         Column("concurrent", lambda step: str(step.concurrency), "right"),
         Column("requests", lambda step: str(step.requests), "right"),

@@ -10,7 +10,7 @@ from launcher.pricing.priced import Priced
 
 
 def page(priced: Priced, rank: int, width: int) -> list[str]:
-    """The row's story, to be read from top to bottom."""
+    """The explanation of a row, to be read from top to bottom."""
     count = len(priced.candidates)
     if rank > count:
         raise UnreadableInputError(f"--explain {rank}: no such row", hint=f"ranks 1 to {count}")

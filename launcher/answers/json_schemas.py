@@ -1,4 +1,4 @@
-"""What each document of `--json` holds, and the JSON Schema of that."""
+"""The contents of each `--json` document, and its JSON Schema."""
 
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -327,14 +327,14 @@ _SHAPES: Mapping[str, Any] = {
     },
 }
 DOCUMENTS = tuple(name.partition("/")[0] for name in _SHAPES)
-"""The documents that a schema is known of."""
+"""The documents that have a schema."""
 
 
 def schema_of(name: str) -> dict[str, Any]:
     """The JSON Schema of a document, such as "plan".
 
     Raises:
-        KeyError: there is none of this name.
+        KeyError: no document has this name.
     """
     full, shape = next((f"slipway.{key}", shape) for key, shape in _SHAPES.items() if key.partition("/")[0] == name)
     return document_schema(full, _headed(full, shape), ALL_FORMS)

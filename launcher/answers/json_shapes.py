@@ -1,4 +1,4 @@
-"""The parts of the documents of `--json` that several of them have, as shapes of their JSON Schemas."""
+"""Parts that several `--json` documents share, as shapes of their JSON Schemas."""
 
 from datetime import date
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Results of the runs, and the runs or what they add up to: `slipway ledger`, slipway.ledger/1, its CSV."""
+"""Results of the runs, single or summed up: `slipway ledger`, slipway.ledger/1, its CSV."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,7 +13,7 @@ SHOWN = 40
 
 
 def document(ledger: Ledger, by: Grouping | None = None) -> Json:
-    """slipway.ledger/1; `groups` where it was asked for by something."""
+    """slipway.ledger/1; `groups` if a grouping was requested."""
     groups = {} if by is None else {"groups": [_total(ledger_total) for ledger_total in grouped(ledger.entries, by)]}
     return {
         "schema": "slipway.ledger/1",
@@ -38,7 +38,7 @@ def _total(ledger_total: LedgerTotal) -> Json:
 
 
 def rows(entries: Iterable[LedgerEntry]) -> tuple[list[str], list[list[str]]]:
-    """The columns of `ledger --csv` and its rows: as in the JSON, ranges spread, tags as key=value."""
+    """The columns of `ledger --csv` and its rows: as in the JSON, ranges in separate columns, tags as key=value."""
     first = ("name", "run", "started_at", "ended_at", "status", "simulated", "target", "instance_type", "nodes")
     columns = [*first, "region", "purchase_option", "quoted_usd_low", "quoted_usd_mid", "quoted_usd_high"]
     columns += ["usd_per_hour", "hours", "usd_at_quoted_rate", "usd_used", "billed_usd", "usd", "tokens"]
@@ -54,7 +54,7 @@ def rows(entries: Iterable[LedgerEntry]) -> tuple[list[str], list[list[str]]]:
 
 
 def page(ledger: Ledger, width: int, *, by: Grouping | None, everything: bool) -> list[str]:
-    """The whole page: the newest runs, all of them, or groups."""
+    """The complete page: the newest runs, all of them, or groups."""
     if not ledger.entries:
         lines = ["", "  No runs here.", "", "  next: slipway plan FILE"]
     else:
@@ -79,7 +79,7 @@ def page(ledger: Ledger, width: int, *, by: Grouping | None, everything: bool) -
 
 
 def answer(whole: LedgerTotal) -> list[str]:
-    """The sum in a sentence or two."""
+    """The totals in a sentence or two."""
     real = whole.runs - whole.simulated
     sandbox = f"{_count(whole.simulated, 'run')} in the sandbox, where nothing is spent."
     if not real:
@@ -105,7 +105,7 @@ def _count(number: int, what: str) -> str:
 
 
 def machines(entry: LedgerEntry) -> str:
-    """What a run had, and how it was bought."""
+    """The instances of a run, and their purchase option."""
     option = entry.option.replace("-", " ")
     return f"{entry.nodes} × {entry.instance_type} {option}" if entry.instance_type else "Bedrock"
 
@@ -125,7 +125,7 @@ def _lost(entry: LedgerEntry) -> str:
 
 
 def group_columns(by: Grouping) -> list[Column[LedgerTotal]]:
-    """The columns of groups, as text and, but for the last two, as HTML."""
+    """The columns of groups, as text and, except the last two, as HTML."""
     return [
         Column(by.value, lambda ledger_total: ledger_total.key),
         Column(
@@ -158,4 +158,4 @@ RUNS: Sequence[Column[LedgerEntry]] = (
     dollars("$/M tokens", lambda entry: entry.usd_per_million_tokens, "", 4),
     Column("lost h", _lost, "right", yields=5, value=lambda entry: entry.lost_h),
 )
-"""Of a run, as text and as HTML."""
+"""The columns of a run, as text and as HTML."""

@@ -1,4 +1,4 @@
-"""Lines of text: a finding as one, one broken to a width, a bar."""
+"""Lines of text: a finding in one line, a line wrapped to a width, a bar."""
 
 from collections.abc import Iterable, Sequence
 from textwrap import wrap
@@ -9,7 +9,7 @@ BAR = 20
 
 
 def bar(share: float) -> str:
-    """How far something has come.
+    """A progress bar for a share.
 
     >>> bar(0.25), bar(1.5)
     ('▰▰▰▰▰▱▱▱▱▱▱▱▱▱▱▱▱▱▱▱', '▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰')
@@ -27,7 +27,7 @@ def finding_line(finding: Finding) -> str:
 
 
 def wrapped(line: str, width: int, hanging: int = 0) -> list[str]:
-    """A line broken at blanks to a width, the following pieces indented by `hanging` columns more than the first.
+    """A line wrapped at blanks to a width; continuation lines are indented by `hanging` columns more than the first.
 
     >>> wrapped("  on: one, two", 12, 4)
     ['  on: one,', '      two']
@@ -45,7 +45,7 @@ def wrapped(line: str, width: int, hanging: int = 0) -> list[str]:
 
 
 def sections(titled: Iterable[tuple[str, Sequence[str]]], width: int) -> list[str]:
-    """Sentences under their titles, those of a title without any left out."""
+    """Sentences under their titles; titles without sentences are omitted."""
     return [
         line
         for title, sentences in titled

@@ -1,4 +1,4 @@
-"""The meter of a running job beside its quote: as a line, and as the key `meter` of slipway.status/1."""
+"""The meter of a running job next to its quote: as a line, and as the key `meter` of slipway.status/1."""
 
 from launcher.answers import lines, words
 from launcher.model.meter import Meter
@@ -13,7 +13,7 @@ QUOTED = "usd usd_per_hour hours tokens_per_s interruptions budget_usd"
 
 
 def document(meter: Meter | None) -> Json | None:
-    """One moment of a job beside its quote; None for a run without one."""
+    """The current state of a job next to its quote; None for a run without a quote."""
     if meter is None:
         return None
     warnings = {"warnings": list(meter.warnings.values())}
@@ -21,7 +21,7 @@ def document(meter: Meter | None) -> Json | None:
 
 
 def line(meter: Meter, *, bar: bool) -> str:
-    """The line; what is not known is left out. `bar` draws how far it has come."""
+    """The meter line, without unknown values. `bar` draws the progress."""
     parts = [*_steps(meter, bar=bar), *_rate(meter), *_end(meter), *_dollars(meter), *_losses(meter)]
     return " · ".join(parts)
 
@@ -69,7 +69,7 @@ def _dollars(meter: Meter) -> list[str]:
 
 
 def _spot(meter: Meter) -> list[str]:
-    """What spot costs now beside what was quoted, and since when; a price that is not known is a word."""
+    """The current spot price next to the quoted one, and its time; an unknown price is a word."""
     if meter.spot is None:
         return []
     if meter.spot.usd_per_hour is None:

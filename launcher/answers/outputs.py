@@ -27,6 +27,6 @@ def page(outputs: OutputManifest, width: int) -> list[str]:
 
 
 def summary(outputs: OutputManifest) -> str:
-    """How much there is, and whose."""
+    """The number and size of the outputs, and the run that wrote them."""
     size = size_words(sum(file.bytes for file in outputs.files))
     return f"{len(outputs.files):,} files, {size}, of run {outputs.run}, attempt {outputs.attempt}"

@@ -30,7 +30,7 @@ def document(priced: Priced, rows: Iterable[Quote] | None = None) -> Json:
 
 
 def candidates(priced: Priced) -> Iterator[Json]:
-    """The candidates of the same, each made when it is asked for."""
+    """The candidates of the same document, each created on request."""
     from launcher.records.documents import candidate
 
     types = priced.catalog.instance_types
@@ -48,7 +48,7 @@ def _alternative(alternative: Alternative, forms: Keys) -> Json:
 
 
 def page(priced: Priced, width: int, *, everything: bool, called: bool = False) -> list[str]:
-    """The whole page for a terminal of `width` columns; `called` says that prices were just read from AWS."""
+    """The complete page for a terminal of `width` columns; `called`: prices were just read from AWS."""
     if priced.request.workload.serve is None:
         return plan_table.page(priced, width, everything=everything, called=called)
     # Loaded for serving alone: a plan for training pays nothing for it.

@@ -1,4 +1,4 @@
-"""Rows of the page of `slipway plan`: what the table shows of a candidate, in the words that it has room for."""
+"""Rows of the page of `slipway plan`: the table's cells for a candidate, at the width that it has."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
@@ -18,16 +18,16 @@ NARROW = 100
 MANY_HOURS = 100
 INCOMPLETE = "total incomplete"
 TARGET = 6
-"""Where the target is among the cells of a row."""
+"""The index of the target among the cells of a row."""
 CODED = "kind"
-"""The title of the targets' codes, which is no wider than they are."""
+"""The title of the column of target codes, no wider than the codes."""
 
 
 class TableRow(NamedTuple):
-    """One candidate in words. Thousands of them are held at once, and of their quotes none.
+    """One candidate in words. Slipway holds thousands of rows in memory, but not their quotes.
 
-    `wide` and `narrow` are its cells. `below` is what nobody should miss of it where the table has no room for `note`;
-    `unpriced` names a row without a price, "" for one with it.
+    `wide` and `narrow` are its cells. `below` is the important note if the table has no room for `note`; `unpriced`
+    names a row without a price, "" for a row with a price.
     """
 
     rank: int
@@ -55,14 +55,14 @@ def table_row(rank: int, quoted: Quote) -> TableRow:
 
 
 def unpriced_name(quoted: Quote) -> str:
-    """What a row without a price is called."""
+    """The name of a row without a price."""
     return f"{quoted.plan.place.instance_type} {words.option(quoted.plan.place)}"
 
 
 def unpriced_reasons(rows: Iterable[tuple[str, str]], width: int) -> list[str]:
-    """Why rows without a price have none: the notes say it where there is room, and this does everywhere.
+    """Why rows have no price: the notes show it if the table has room, and this list always shows it.
 
-    `rows` are what is unpriced and its reason.
+    `rows` are pairs of an unpriced row's name and its reason.
     """
     by_reason: dict[str, dict[str, None]] = {}
     for name, reason in rows:
@@ -75,15 +75,15 @@ def unpriced_reasons(rows: Iterable[tuple[str, str]], width: int) -> list[str]:
 
 
 def notes_below(rows: Sequence[TableRow], lines: Sequence[str], width: int) -> list[str]:
-    """What the table had no room for and nobody should miss: tails of blocks, commitments, what is impossible.
+    """Important notes without room in the table: billed hours of blocks, commitments, impossible candidates.
 
-    A total without some of its lines is marked here too.
+    Incomplete totals are listed here too.
     """
     below: dict[str, list[str]] = {}
     backwards = sorted(line[::-1] for line in lines)
 
     def has_room(note: str) -> bool:
-        """Whether the table shows a note whole, at the end of a line."""
+        """Whether the table shows a note completely, at the end of a line."""
         reversed_note = note[::-1]
         at = bisect_left(backwards, reversed_note)
         return at < len(backwards) and backwards[at].startswith(reversed_note)
@@ -96,7 +96,7 @@ def notes_below(rows: Sequence[TableRow], lines: Sequence[str], width: int) -> l
 
 
 def counted_notes(rows: Sequence[TableRow], width: int) -> list[str]:
-    """How many rows have a note, where the notes would be as long as the table."""
+    """The number of rows with a note, in place of notes that would be as long as the table."""
     noted, unpriced = sum(bool(row.below) for row in rows), sum(bool(row.unpriced) for row in rows)
     text = f"{noted:,} rows have a note (commitment, billed hours, incomplete total), {unpriced:,} have no price"
     return wrapped(f"  {text}: --json has each; target in the plan file narrows the list.", width)
@@ -105,8 +105,8 @@ def counted_notes(rows: Sequence[TableRow], width: int) -> list[str]:
 def table(rows: Sequence[TableRow], width: int) -> list[str]:
     """The candidates as a table.
 
-    Below NARROW columns, and where there would be no room for dollars an hour, targets go by their codes and plans
-    without their kind. The column of targets is there where the rows have several.
+    Below NARROW columns, and if dollars per hour would not fit, targets are shown by code and plans without their kind.
+    The table has a target column only if the rows have several targets.
     """
     narrow = width < NARROW
     several = len({row.wide[TARGET] for row in rows}) > 1
@@ -174,7 +174,7 @@ def _wide(rank: int, quoted: Quote, note: str) -> tuple[str, ...]:
 
 
 def _narrow(wide: tuple[str, ...], quoted: Quote) -> tuple[str, ...]:
-    """The same cells where room is short: whole hours where they are many, codes for targets."""
+    """The same cells for little room: whole hours if they are many, codes for targets."""
     number, machines, accelerator, region, zone, _, _, rate, hours, spread, usd, between, note = wide
     place, high_h = quoted.plan.place, quoted.hours.high
     return (
@@ -195,7 +195,7 @@ def _narrow(wide: tuple[str, ...], quoted: Quote) -> tuple[str, ...]:
 
 
 def note_of(quoted: Quote) -> str:
-    """The one thing worth saying of a row."""
+    """The most important note on a row."""
     if quoted.unpriced is not None:
         listed = getattr(quoted.price, "seen", None)
         unverified = (
@@ -214,5 +214,5 @@ def note_of(quoted: Quote) -> str:
 
 
 def incomplete_note(quoted: Quote) -> str:
-    """That a total has lines without a price, and about what they come to."""
+    """The note that a total has lines without a price, with their approximate amount."""
     return f"{INCOMPLETE}, by about ${words.dollars(quoted.missing_usd)}" if quoted.missing_usd else INCOMPLETE

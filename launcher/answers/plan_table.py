@@ -1,4 +1,4 @@
-"""The page of `slipway plan` for training: the answer, the table, the age of the numbers, the next command."""
+"""The page of `slipway plan` for training: the answer, the table, the age of the prices, the next command."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,13 +20,13 @@ from launcher.workflow.quote.commands import command, next_command
 UNPRICED = "No candidate has a price: nothing can be launched. The reasons are in the table."
 MOST_PRICED, MOST_UNPRICED, MOST_OF_AN_OPTION = 10, 4, 2
 MOST_NOTED = 200
-"""Rows, beyond which the notes below the table are counted."""
+"""Number of rows above which the notes below the table are only counted."""
 MOST_TIMES = 20
-"""A commitment for a term that takes more times the cheapest total gets no row before somebody asks for it."""
+"""A term commitment above this multiple of the cheapest total gets a row only on request."""
 
 
 def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[str]:
-    """The whole page for a terminal of `width` columns."""
+    """The complete page for a terminal of `width` columns."""
     ranks, rest = ranks_shown(priced.candidates, everything=everything)
     large = [] if everything or priced.request.purchase.option else _large_commitments(priced.candidates, ranks)
     ranks = [rank for rank in ranks if rank not in large]
@@ -54,9 +54,9 @@ def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[
 
 
 def ranks_shown(candidates: Sequence[Candidate], *, everything: bool) -> tuple[list[int], list[Candidate]]:
-    """The ranks that get a row, and the candidates without a price that get none.
+    """The ranks that get a row, and the unpriced candidates that get none.
 
-    Rows are the best that are priced, a few of each way of buying, and the first that are not.
+    Rows are the best priced candidates, a few of each purchase option, and the first unpriced ones.
     """
     priced = [rank for rank, quoted in enumerate(candidates, start=1) if quoted.usd is not None]
     unpriced = [rank for rank, quoted in enumerate(candidates, start=1) if quoted.usd is None]
@@ -67,7 +67,7 @@ def ranks_shown(candidates: Sequence[Candidate], *, everything: bool) -> tuple[l
 
 
 def _large_commitments(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
-    """The ranks of commitments for a term that are far beyond what the job costs."""
+    """The ranks of term commitments that far exceed the cost of the job."""
     least = candidates[0].usd
     ranked = [(rank, candidates[rank - 1]) for rank in ranks]
     return [
@@ -87,7 +87,7 @@ def _commitments(priced: Priced, ranks: Sequence[int], width: int) -> list[str]:
 
 
 def _varied(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
-    """The best few of each way of buying, and the best of all up to the number of rows."""
+    """The best few of each purchase option, and the best of all up to the number of rows."""
     taken: Counter[PurchaseOption] = Counter()
     shown = set()
     for rank in ranks:
@@ -111,7 +111,7 @@ def _first_of_each_type(candidates: Sequence[Candidate], ranks: Sequence[int]) -
 
 
 def also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
-    """The candidates without a price that get no row: every type with its ways of buying."""
+    """The candidates without a price that get no row: every type with its purchase options."""
     options: dict[str, dict[str, None]] = {}
     for candidate in candidates:
         options.setdefault(candidate.place.instance_type, {})[candidate.place.option.value.replace("-", " ")] = None
@@ -143,12 +143,12 @@ def _not_deployed(priced: Priced, width: int) -> list[str]:
 
 
 def headline(priced: Priced) -> str:
-    """What is asked for, in one line."""
+    """The request in one line."""
     return headline_of(priced.request, priced.params_b)
 
 
 def headline_of(request: PlanRequest, params_b: float | None) -> str:
-    """The same of a request; `params_b` are the billions of parameters of its model, where they are known."""
+    """The headline of a request; `params_b` are its model's billions of parameters, if known."""
     train = request.workload.train
     if train is None:
         return f"{request.name} · a cluster without a job, priced for {cluster_hours(request):g} h"
@@ -180,7 +180,7 @@ def _run(quoted: Quote, usd: UsdRange) -> str:
 
 
 def refused_lines(priced: Priced, summary: Callable[[Quote, UsdRange], str]) -> list[str]:
-    """Why a launch of the cheapest candidate would be refused, and which one is the cheapest that would not be."""
+    """Why a launch of the cheapest candidate would be refused, and the cheapest candidate that can be launched."""
     best, rank = priced.quote(1), priced.cheapest_allowed
     if best.gate.allowed:
         return []
@@ -192,7 +192,7 @@ def refused_lines(priced: Priced, summary: Callable[[Quote, UsdRange], str]) -> 
 
 
 def missing_words(quoted: Quote) -> str:
-    """What the lines come to that have no price, for a total that does not hold them."""
+    """The estimated amount of the lines without a price, for a total that excludes them."""
     count = sum(component.unpriced is not None and component.group != "compute" for component in quoted.components)
     some, out = ("1 line has", "is") if count == 1 else (f"{count} lines have", "are")
     more = f": about ${words.dollars(quoted.missing_usd)} more at the highest prices known elsewhere"
@@ -200,7 +200,7 @@ def missing_words(quoted: Quote) -> str:
 
 
 def _compares_families(priced: Priced) -> bool:
-    """Whether a plan's amount of work can be held against other machines."""
+    """Whether a plan's amount of work allows a comparison with other instance families."""
     train = priced.request.workload.train
     return train is not None and train.tokens_b is not None and priced.cheapest_of(NVIDIA) is not None
 
@@ -226,7 +226,7 @@ def _other_family(priced: Priced) -> list[str]:
 def footer(
     priced: Priced, ranks: Sequence[int], width: int, *, everything: bool = False, called: bool = False
 ) -> list[str]:
-    """How many were looked at, how old the prices are, what was found, and what to type next."""
+    """The number of candidates, the age of the prices, the findings, and the next command."""
     numbered = [rank for rank in ranks if priced.candidates[rank - 1].usd is not None]
     gaps = numbered != list(range(1, len(numbered) + 1))
     best = f"; # is the rank among the {len(priced.candidates):,} best of each type and option"

@@ -1,4 +1,4 @@
-"""Files of policies and the commands that put them in place: `slipway policies`, slipway.policies/1."""
+"""Files of policies and the commands that create them: `slipway policies`, slipway.policies/1."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from launcher.workflow.deploy.policies import AccountPolicies
 
 
 def policies_lines(policies: AccountPolicies, folder: Path) -> list[str]:
-    """The files with what each holds, then the commands."""
+    """The files with their descriptions, then the commands."""
     width = max(len(policy.file) for policy in policies.every)
     lines = [
         f"  policies for {policies.account.id} in {folder}; IAM takes {MOST_CHARACTERS:,} characters each",
@@ -34,7 +34,7 @@ def _created(policies: AccountPolicies) -> list[RenderedPolicy]:
 
 
 def policies_next(policies: AccountPolicies) -> str:
-    """What to do beside the commands."""
+    """The steps that the user needs in addition to the commands."""
     arns = "\n    ".join(policies.account.policy_arn(policy.name) for policy in policies.person)
     person = f"\n  attach to the user who runs slipway:\n    {arns}"
     if policies.account.boundary_arn is not None:
@@ -59,7 +59,7 @@ def _whose(policies: AccountPolicies, policy: RenderedPolicy) -> str:
 
 
 def document(policies: AccountPolicies, folder: Path) -> Json:
-    """slipway.policies/1: `boundary_arn` is the one in use; `commands` are in the order they are run."""
+    """slipway.policies/1: `boundary_arn` is the one in use; `commands` are in the order of execution."""
     return {
         "schema": "slipway.policies/1",
         "account": policies.account.id,

@@ -1,4 +1,4 @@
-"""Several plans, each with its best option, one total a month, and all on one chip: `slipway portfolio`."""
+"""Several plans, each with its best option, one monthly total, and all on one chip: `slipway portfolio`."""
 
 from decimal import Decimal
 
@@ -47,7 +47,7 @@ def document(portfolio: Portfolio) -> Json:
 
 
 def page(portfolio: Portfolio, width: int) -> list[str]:
-    """The whole page."""
+    """The complete page."""
     total = portfolio.usd_per_month
     plans = "1 plan" if len(portfolio.members) == 1 else f"{len(portfolio.members)} plans"
     text = f"{plans}: {words.cost(total, 'a month')}"

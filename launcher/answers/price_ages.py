@@ -1,4 +1,4 @@
-"""How old the prices of a page are, in one line, and what newer word there is against them."""
+"""The age of a page's prices in one line, and newer information that contradicts them."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date
@@ -15,7 +15,7 @@ MOST_CONTRADICTIONS = 3
 
 
 def price_ages(candidates: Sequence[Candidate]) -> str:
-    """The oldest price of each way of buying among some candidates, and the command that mends it; "" without any."""
+    """The oldest price of each purchase option among some candidates, and the command to refresh it; "" without any."""
     oldest: dict[PurchaseOption, date] = {}
     old, today = False, None
     for candidate in candidates:
@@ -32,7 +32,7 @@ def price_ages(candidates: Sequence[Candidate]) -> str:
 
 
 def contradictions(candidates: Iterable[Candidate], width: int) -> list[str]:
-    """The newer unverified rows that speak against prices in use, the first few."""
+    """The first few newer unverified prices that contradict prices in use."""
     texts = list(dict.fromkeys(text for candidate in candidates if (text := contradiction(candidate))))
     lines = [piece for contradicted in texts[:MOST_CONTRADICTIONS] for piece in wrapped(f"  {contradicted}.", width)]
     more = len(texts) - MOST_CONTRADICTIONS
@@ -40,6 +40,6 @@ def contradictions(candidates: Iterable[Candidate], width: int) -> list[str]:
 
 
 def ages_lines(candidates: Sequence[Candidate], width: int) -> list[str]:
-    """Both, as the lines of a page."""
+    """Ages and contradictions, as the lines of a page."""
     ages = price_ages(candidates)
     return [*(wrapped(f"  {ages}", width) if ages else []), *contradictions(candidates, width)]

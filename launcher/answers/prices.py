@@ -1,4 +1,4 @@
-"""Prices and what became of them: `slipway prices show` and `prices diff`, slipway.prices/1."""
+"""Prices and their changes: `slipway prices show` and `prices diff`, slipway.prices/1."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from launcher.workflow.quote.prices import PriceFilter
 
 NARROW = 100
 MOST, MOST_UNFILTERED = 30, 10
-"""Rows of a section that are shown without --all."""
+"""Rows per section that are shown without --all."""
 TITLES = {SPOT_RANGE: "spot over a region, for context", SAGEMAKER: "SageMaker", BILL_ITEM: "rest of the bill"}
 COMMITMENTS = (PurchaseOption.RESERVED.value, PurchaseOption.SAVINGS_PLAN.value)
 SHORT = {
@@ -37,7 +37,7 @@ PLACES = {"*": "everywhere", "unstated": "not stated"}
 MARKETS = {Market.OPEN: "open", Market.FLOOR: "floor", Market.NONE: "none"}
 TOO_OLD = "*"
 HANGING = 4
-"""Columns that the further lines of a source or a note are indented from its number or letter."""
+"""Indentation in columns of continuation lines of a source or note, from its number or letter."""
 
 
 SCHEMA = "slipway.prices/1"
@@ -48,7 +48,7 @@ _DETAILS = {
     SPOT_RANGE: "statistic",
     BILL_ITEM: "tier",
 }
-"""What `PriceRow.detail` is, by kind."""
+"""The meaning of `PriceRow.detail`, by kind."""
 
 
 def show_page(
@@ -122,7 +122,7 @@ def _section(
 def _noted(
     columns: Sequence[Column[PriceRow]], rows: Sequence[PriceRow], numbers: Mapping[str, int], width: int
 ) -> list[str]:
-    """A table with sources and notes: a note in its row where all fit, below the table where not, by a letter."""
+    """A table with sources and notes: a note is in its row if all fit, else below the table with a letter."""
     source: Column[PriceRow] = Column("src", lambda row: _source(row, numbers))
     noted: Sequence[Column[PriceRow]] = [*columns, source, Column("note", lambda row: row.note, yields=0)]
     if not any(row.note for row in rows) or max(map(len, render(noted, rows, sys.maxsize))) <= width:
@@ -150,7 +150,7 @@ def _unpriced(row: PriceRow, numbers: Mapping[str, int]) -> str:
 
 
 def _price_columns(kind: str, rows: Sequence[PriceRow], *, short: bool) -> list[Column[PriceRow]]:
-    """The columns that say what a price is the price of; where there is little room, a bill item's in one."""
+    """The columns that identify a price; in a narrow table, a bill item has one column."""
     start: Column[PriceRow] = Column("from", _tier)
     if kind == BILL_ITEM and short:
         return [Column("item, unit, where", lambda row: f"  {_where(row)}"), start]
@@ -173,7 +173,7 @@ def _price_columns(kind: str, rows: Sequence[PriceRow], *, short: bool) -> list[
 
 
 def _under_items(table: Sequence[str], rows: Sequence[PriceRow], width: int) -> list[str]:
-    """A table; where there is little room, with name and unit of each bill item above its rows."""
+    """A table; in a narrow one, with name and unit of each bill item above its rows."""
     if width >= NARROW or rows[0].kind != BILL_ITEM:
         return list(table)
     title, rule, *body, end = table
@@ -200,7 +200,7 @@ def _term(row: PriceRow, *, short: bool) -> str:
 
 
 def _age(row: PriceRow) -> str:
-    """Days since the price was read, marked where a launch would refuse it."""
+    """Days since the price was read, with a mark if a launch would refuse it."""
     days = max(0, row.age_days or 0)
     allowed = ALLOWED_DAYS.get(PurchaseOption(row.kind)) if row.kind in set(PurchaseOption) else None
     return f"{days} d{TOO_OLD if allowed is not None and days > allowed else ' '}"
@@ -230,7 +230,7 @@ def _legend(rows: Sequence[PriceRow], width: int, *, history: bool) -> list[str]
 def diff_page(
     changes: Sequence[PriceChange], price_filter: PriceFilter, days: tuple[date, date], width: int, *, everything: bool
 ) -> list[str]:
-    """What changed between two days for a terminal of `width` columns: changes first, the largest on top."""
+    """The changes between two days for a terminal of `width` columns: changes first, the largest on top."""
     before, after = days
     counts = {what: sum(change.what == what for change in changes) for what in ("changed", "removed", "added")}
     counted = ", ".join(f"{number:,} {what}" for what, number in counts.items())
@@ -303,7 +303,7 @@ def show_document(*, now: datetime, prices_as_of: date | None, rows: Sequence[Pr
 
 
 def diff_document(*, now: datetime, before: date, after: date, changes: Sequence[PriceChange]) -> Json:
-    """What changed between two days."""
+    """The changes between two days."""
     return {
         "schema": SCHEMA,
         "as_of": plain(now),
@@ -314,7 +314,7 @@ def diff_document(*, now: datetime, before: date, after: date, changes: Sequence
 
 
 def price_row(row: PriceRow) -> Json:
-    """One row. A compute price is in `usd_per_hour`, one of a bill item in `usd_per_unit`; `unpriced` says why not."""
+    """One row. A compute price is in `usd_per_hour`, a bill item's in `usd_per_unit`; `unpriced` is why it has none."""
     compute = row.kind != BILL_ITEM
     return {
         **key_document(Key(*row.key)),
@@ -327,7 +327,7 @@ def price_row(row: PriceRow) -> Json:
 
 
 def key_document(key: Key) -> Json:
-    """What a price is the price of."""
+    """The item that a price is for."""
     details = dict.fromkeys(_DETAILS.values())
     if key.kind in _DETAILS:
         details[_DETAILS[key.kind]] = key.detail or None

@@ -22,15 +22,15 @@ from launcher.pricing.priced import Priced
 from launcher.workflow.quote.commands import command, command_for
 
 LEAST_SMALL, SMALL = Decimal("0.05"), tuple(map(Decimal, ("0.002", "0.01", "0.03")))
-"""Dollars, and the shares of the total, below which several lines of a group are one: the next share where the page is
-longer than MOST_LINES."""
+"""Minimum dollars, and shares of the total, below which a group's small lines become one: the next share if the page
+is longer than MOST_LINES."""
 MOST_LINES = 45
 LEAST_QUANTITY = 0.1
 GROUPS = ("compute", "storage", "network", "other")
 
 
 def page(quoted: Quote, rank: int, width: int, priced: Priced, *, explained: bool = False) -> list[str]:
-    """The quote: in MOST_LINES lines of 80 columns, or with every line and assumption and where each is from."""
+    """The quote: in MOST_LINES lines of 80 columns, or with every line and assumption and their sources."""
     if explained:
         return _page(quoted, rank, width, priced, small=None)
     lines: list[str] = []
@@ -43,7 +43,7 @@ def page(quoted: Quote, rank: int, width: int, priced: Priced, *, explained: boo
 
 
 def _page(quoted: Quote, rank: int, width: int, priced: Priced, *, small: Decimal | None) -> list[str]:
-    """The page; `small` folds lines of fewer dollars, None: it has everything."""
+    """The page; `small` combines lines of fewer dollars; None shows all lines."""
     hours, explained = quoted.hours, small is None
     lines = ["", title(quoted), ""]
     lines += [piece for line in answer_lines(quoted) for piece in wrapped(f"  {line}", width)]
@@ -95,14 +95,14 @@ def _page(quoted: Quote, rank: int, width: int, priced: Priced, *, small: Decima
 
 
 def _is_in_summary(finding: Finding, quoted: Quote) -> bool:
-    """Whether the total or the gate have said a finding already."""
+    """Whether the total or the gate already reports a finding."""
     if quoted.usd is None:
         return False
     return finding.code == "unpriced-line" or (finding.code == "old-price" and quoted.gate.exit_code == UNPRICED)
 
 
 def title(quoted: Quote) -> str:
-    """What is quoted, in a line."""
+    """The quoted candidate, in one line."""
     place = quoted.plan.place
     how = "" if place.option is PurchaseOption.BEDROCK else f", {words.option(place)}"
     return f"  {quoted.plan.name} · {words.machines(place)}{how} in {place.az_id or place.region}"
@@ -156,7 +156,7 @@ def _serving(outlook: ServingOutlook, width: int) -> list[str]:
 def _bill(quoted: Quote, width: int, *, small: Decimal) -> list[str]:
     """The lines by group, each group with its subtotal.
 
-    Where `small` is not 0, those that come to less are one, and those without a price.
+    If `small` is not 0, lines below this amount become one line, and so do the lines without a price.
     """
     columns: list[Column[tuple[str, ...]]] = [
         Column("line", itemgetter(0), wraps=True),
@@ -223,7 +223,7 @@ AVAILABLE = {
 
 
 def _available(quoted: Quote, width: int) -> list[str]:
-    """What is known about getting the machines; one that is bought already is there."""
+    """The availability of the instances; capacity that is already bought counts as available."""
     if quoted.serving is not None:
         return []
     purchase, place = quoted.plan.request.purchase, quoted.plan.place
@@ -259,7 +259,7 @@ def _spot(quoted: Quote, width: int) -> list[str]:
 
 
 def gate_lines(quoted: Quote, width: int) -> list[str]:
-    """What a launch would be told."""
+    """The gate's decision on a launch."""
     gate = quoted.gate
     if gate.allowed:
         return ["  gate: a launch is allowed"]

@@ -1,4 +1,4 @@
-"""A quote in the few lines before a question: the pick, its total, its guardrails, its warnings."""
+"""A quote in the few lines before a confirmation: the choice, its total, its guardrails, its warnings."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -17,11 +17,11 @@ from launcher.workflow.quote.commands import command_for
 
 MOST_FINDINGS = 3
 HANGING = 4
-"""Columns that the further lines of the policies are indented from their word."""
+"""Indentation in columns of the policies' continuation lines, from their heading."""
 
 
 def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
-    """A quote in at most twenty lines of eighty columns; `slipway quote` has the rest."""
+    """A quote in at most twenty lines of eighty columns; `slipway quote` shows the rest."""
     lines = [title(quoted)]
     lines += [piece for line in answer_lines(quoted) for piece in wrapped(f"  {line}", width)]
     lines += [piece for line in _facts(quoted) for piece in wrapped(f"  {line}", width)]
@@ -54,7 +54,7 @@ def _groups(components: Sequence[CostComponent]) -> Iterator[str]:
 
 
 def _findings(findings: Sequence[Finding], width: int) -> list[str]:
-    """The gravest findings, what makes the price doubtful first, each whole; and how many more there are."""
+    """The most severe findings, doubts about the price first, each complete; and the number of others."""
     order = list(Level)
     ranked = sorted(findings, key=lambda finding: (-order.index(finding.level), finding.code not in DOUBTFUL_PRICE))
     more = len(ranked) - MOST_FINDINGS

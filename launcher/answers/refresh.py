@@ -18,7 +18,7 @@ MOST, MOST_NAMES = 30, 6
 
 
 def refresh_page(report: RefreshReport, width: int) -> list[str]:
-    """What a refresh brought for a terminal of `width` columns."""
+    """The result of a refresh for a terminal of `width` columns."""
     prices = "1 price" if report.prices == 1 else f"{report.prices:,} prices"
     earlier = f" ({report.resumed} of them kept from before)" if report.resumed else ""
     answers = f"{report.answered:,} of {report.asked:,} answers{earlier}"
@@ -89,7 +89,7 @@ def _name(key: Key) -> str:
 
 
 def refresh_document(report: RefreshReport, now: datetime) -> Json:
-    """What a refresh brought: counts of questions, prices kept, and everything worth a look."""
+    """The result of a refresh: counts of requests, stored prices, and everything that needs attention."""
     return {
         "schema": SCHEMA,
         "as_of": plain(now),

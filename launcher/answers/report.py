@@ -15,7 +15,7 @@ TO_COME = "idle tail and storage are still to come"
 
 
 def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
-    """The report; with `everything` each fact that was read back."""
+    """The report; with `everything`, each verified fact."""
     if report.endpoint is not None:
         head = endpoint_lines(report, report.endpoint)
         return [
@@ -38,7 +38,7 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
 
 
 def _checked(report: Report, width: int, *, everything: bool) -> list[str]:
-    """The stacks, what was read back of them, and what could not be; folded unless everything is wanted."""
+    """The stacks, the facts that were verified in them, and those that could not be; shortened without `everything`."""
     facts, left = report.verified_resources, report.not_emulated
     lines = ["", "  stacks"]
     lines += [f"    {name}  {status}" for name, status in report.stacks] or ["    none"]
@@ -66,13 +66,13 @@ def _month(report: Report) -> list[str]:
 
 
 def stored_lines(stored: StoredCheckpoints, width: int) -> list[str]:
-    """What was stored of the checkpoints, and what the agent said of it."""
+    """The state of the stored checkpoints, and the agent's warnings about them."""
     texts = [f"  checkpoints: {stored.words}", *(f"  warning: {trouble}" for trouble in stored.troubles)]
     return [piece for text in texts for piece in wrapped(text, width)]
 
 
 def attempt_rows(attempts: Sequence[Attempt], width: int) -> list[str]:
-    """One row an attempt."""
+    """One row per attempt."""
     if not attempts:
         return ["  no attempt has started"]
     began: Column[Attempt] = Column("began (UTC)", lambda attempt: f"{attempt.started_at:%H:%M:%S}")
@@ -100,7 +100,7 @@ def _billed_line(billable: Billable) -> str:
 
 
 def used_lines(report: Report) -> list[str]:
-    """What the run cost: its job hours, what the quote has beside them, and what it left of a prepaid fee."""
+    """The cost of the run: its job hours, the quoted hours next to them, and the unused part of a prepaid fee."""
     cost, used, rate = report.cost, report.usd_used, report.usd_per_hour
     if used is None or rate is None:
         return []
@@ -120,14 +120,14 @@ def used_lines(report: Report) -> list[str]:
 
 
 def left_up_lines(report: Report, width: int) -> list[str]:
-    """The sentence of `left_up`, broken to a width."""
+    """The sentence of `left_up`, wrapped to a width."""
     return [piece for sentence in left_up(report) for piece in wrapped(f"  {sentence}", width)]
 
 
 def left_up(report: Report) -> list[str]:
-    """What the cluster or the endpoint costs an hour until somebody removes it; nothing where its stacks are gone.
+    """The cluster's or endpoint's cost per hour until its removal; empty if its stacks are gone.
 
-    Nodes that have an idle tail are billed until the guard stops them; whether it has is not known here.
+    Nodes with an idle tail are billed until the guard stops them; this function does not know whether it has.
     """
     rate = report.left_up_usd_per_hour
     standing = [name for name, status in report.stacks if status != REMOVED and not name.endswith(f"-{STORE_STACK}")]
@@ -157,4 +157,4 @@ ATTEMPTS: Sequence[Column[Attempt]] = (
     Column("from step", lambda attempt: str(attempt.resumed_from_step), "right"),
     Column("to step", lambda attempt: "" if attempt.last_step is None else str(attempt.last_step), "right"),
 )
-"""Of an attempt, as text and as HTML, behind its beginning."""
+"""Columns of an attempt, as text and as HTML, after its start."""

@@ -24,7 +24,7 @@ PAID_BACK = (
 
 
 def break_even(comparison: ServingComparison) -> Json:
-    """The key `break_even` of slipway.compare/1: where machines cost what Bedrock does, and what the port brings."""
+    """The key `break_even` of slipway.compare/1: where instances cost as much as Bedrock, and the port's effect."""
     sides, types = comparison.sides, comparison.priced.catalog.instance_types
     hosted, neuron, gpu = (
         None if quote is None else candidate(quote, 0, types) for quote in (sides.hosted, sides.neuron, sides.gpu)
@@ -57,7 +57,7 @@ def _machine(crossover: Crossover) -> Json:
 
 
 def page(comparison: ServingComparison, width: int) -> list[str]:
-    """The whole page."""
+    """The complete page."""
     body = (*table(_sides(comparison), width), *_crossovers(comparison, width))
     lines = around(comparison, headline(comparison.priced), body, width, "Nothing was called")
     return [*lines, "", f"  next: {command(comparison.priced, 'plan')}"]

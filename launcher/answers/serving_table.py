@@ -1,4 +1,4 @@
-"""The page of `slipway plan` for a serving plan: a month of every way to serve it."""
+"""The page of `slipway plan` for a serving plan: the monthly cost of every way to serve it."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -22,7 +22,7 @@ MOST_NAMED = 8
 
 
 def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[str]:
-    """The whole page for a terminal of `width` columns."""
+    """The complete page for a terminal of `width` columns."""
     ranks, rest = ranks_shown(priced.candidates, everything=everything)
     shown = [(rank, priced.quote(rank)) for rank in ranks]
     lines = ["", *wrapped(f"  {headline(priced)}", width), ""]
@@ -33,7 +33,7 @@ def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[
 
 
 def _refused(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
-    """Why priced rows cannot be deployed: the notes say it where there is room, and this does everywhere."""
+    """Why priced rows cannot be deployed: the notes show it if the table has room, and this list always shows it."""
     by_reason: dict[str, list[str]] = {}
     for rank, quoted in rows:
         failure = next((finding for finding in quoted.findings if finding.level is Level.ERROR), None)
@@ -51,7 +51,7 @@ def _reasons(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
 
 
 def _also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
-    """The candidates without a price that get no row; many of them by their number."""
+    """The candidates without a price that get no row; if they are many, only their number."""
     if len({candidate.place.instance_type for candidate in candidates}) <= MOST_NAMED:
         return also_unpriced(candidates, width)
     types: dict[str, set[str]] = {}
@@ -64,7 +64,7 @@ def _also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
 
 
 def headline(priced: Priced) -> str:
-    """What is asked for, in one line."""
+    """The request in one line."""
     serve = priced.request.workload.serve or ServingWorkload()
     model = serve.model if isinstance(serve.model, str) else "a model"
     size = f" ({priced.params_b:.4g} B)" if priced.params_b else ""
@@ -77,7 +77,7 @@ def headline(priced: Priced) -> str:
 
 
 def answer(priced: Priced) -> list[str]:
-    """The cheapest, and the cheapest of the other kind: machines, or Bedrock."""
+    """The cheapest candidate, and the cheapest of the other kind: instances, or Bedrock."""
     best = priced.quote(1)
     if best.usd is None:
         return [UNPRICED]
@@ -94,7 +94,7 @@ def answer(priced: Priced) -> list[str]:
 
 
 def _is_other(candidate: Candidate, *, hosted: bool) -> bool:
-    """Whether a candidate is of the other kind than the cheapest, possible and priced."""
+    """Whether a candidate is possible and priced, and of the other kind than the cheapest."""
     on_bedrock = candidate.place.option is PurchaseOption.BEDROCK
     return candidate.usd is not None and not candidate.refusals and on_bedrock is not hosted
 
@@ -114,7 +114,7 @@ def _month(quoted: Quote) -> str:
 
 
 def table(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
-    """The candidates as a table; below NARROW columns plans are without their kind."""
+    """The candidates as a table; below NARROW columns plans are shown without their kind."""
     answers = any(quoted.serving is not None and quoted.serving.usd_per_million_output_tokens for _, quoted in rows)
     short = width < NARROW
     columns: list[Column[tuple[int, Quote]]] = [

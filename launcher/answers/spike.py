@@ -11,7 +11,7 @@ from launcher.records.measurements import measurement_document
 
 
 def document(result: SpikeResult) -> Json:
-    """slipway.spike/1; beside each measurement what had been estimated."""
+    """slipway.spike/1; each measurement with its estimate."""
     return {
         "schema": "slipway.spike/1",
         "name": result.name,
@@ -24,7 +24,7 @@ def document(result: SpikeResult) -> Json:
 
 
 def page(result: SpikeResult, width: int) -> list[str]:
-    """The whole page: rates beside what had been estimated, then seconds."""
+    """The complete page: rates next to their estimates, then seconds."""
     lines = [""]
     if result.measured:
         lines += [*render(RATES, result.measured, width), ""]

@@ -19,7 +19,7 @@ from launcher.workflow.cluster.verify import STORE_STACK
 from launcher.workflow.run.status import NOT_SUBMITTED
 
 ENDED_EARLY = (RunStatus.FAILED.value, RunStatus.CANCELLED.value, RunStatus.INTERRUPTED.value)
-"""Without a job that was submitted: something may exist all the same."""
+"""States of runs without a submitted job: resources may exist nevertheless."""
 
 
 def document(state: RunState) -> Json:
@@ -117,7 +117,7 @@ def _standing(state: RunState) -> tuple[str, ...]:
 
 
 def _without_job(state: RunState) -> tuple[str, ...]:
-    """What a run is that has no job on a cluster that could be asked, and has left nothing."""
+    """The state of a run that has no job on a reachable cluster and has left no resources."""
     command = state.command
     if command is not None and command.state == RUNNING:
         where = ", in its own sandbox, which ends with it" if command.sandbox else ""
@@ -133,7 +133,7 @@ def _without_job(state: RunState) -> tuple[str, ...]:
 
 
 def meter_lines(reading: Meter, width: int) -> list[str]:
-    """The meter, broken to a width, and what is to be said of its forecast."""
+    """The meter, wrapped to a width, and remarks on its forecast."""
     lines = wrapped(f"  {meter.line(reading, bar=sys.stdout.isatty())}", width)
     return lines + [piece for warning in reading.warnings.values() for piece in wrapped(f"  warning: {warning}", width)]
 

@@ -14,12 +14,12 @@ from launcher.workflow.quote.sweep import words as point_words
 
 BAR_COLUMNS = 20
 AMOUNTS = ("tokens_b", "hours", "requests_per_s", "hourly_requests_per_s", "input_tokens", "output_tokens")
-"""Keys that say how much work there is: the least of it costs the least, which is no answer."""
+"""Keys for the amount of work: the smallest amount always costs least, which is no answer."""
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def document(sweep: Sweep) -> Json:
-    """slipway.sweep/1; the candidate of a point that is impossible is null, with the reason."""
+    """slipway.sweep/1; the candidate of an impossible point is null, with the reason."""
     types = next((point.priced.catalog.instance_types for point in sweep.points if point.priced is not None), {})
     return {
         "schema": "slipway.sweep/1",
@@ -38,7 +38,7 @@ def document(sweep: Sweep) -> Json:
 
 
 def page(sweep: Sweep, width: int) -> list[str]:
-    """The whole page."""
+    """The complete page."""
     known = next((point.priced for point in sweep.points if point.priced is not None), None)
     title = sweep.request.name
     if known is not None:
@@ -52,7 +52,7 @@ def page(sweep: Sweep, width: int) -> list[str]:
 
 
 def cheapest_line(sweep: Sweep) -> str:
-    """The answer: the point with the least total; points of different amounts of work are not held against another."""
+    """The answer: the point with the lowest total; points with different amounts of work are not compared."""
     best = sweep.cheapest
     if best is None or best.best is None or best.best.usd is None:
         return "No point has a total: the reasons are in the table."
@@ -87,7 +87,7 @@ def _table(sweep: Sweep, width: int) -> list[str]:
 
 
 def value_of(key: str, point: Point) -> str:
-    """What a key is at a point."""
+    """The value of a key at a point."""
     return str(point.values[key])
 
 

@@ -1,4 +1,4 @@
-"""Plain-text tables: numbers aligned on their point, columns that give way when the terminal is narrow."""
+"""Plain-text tables: numbers aligned on their decimal point, columns that are omitted if the terminal is narrow."""
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -13,15 +13,15 @@ GAPS = (2, 1)
 LEAST_TEXT = 12
 Row = TypeVar("Row")
 Align = Literal["left", "right", "point"]
-"""How the texts of a column stand: "point" puts the points of numbers under each other, at the right."""
+"""The alignment of a column's texts: "point" aligns the decimal points of numbers, at the right."""
 
 
 class Column(NamedTuple, Generic[Row]):
     """One column: its title, and the text of a row's cell in it.
 
-    `yields` says when it goes: the highest first, None never. `shrinks` lets its text be cut to what is left, `wraps`
-    lets it continue in the next line. `value` is the number that a page of HTML sorts by, where the text is not what to
-    sort by.
+    `yields` is the order of omission: the highest first, None never. `shrinks` lets the text be cut to the remaining
+    width, `wraps` lets it continue in the next line. `value` is the number by which an HTML page sorts, if the text is
+    not the sort key.
     """
 
     title: str
@@ -36,20 +36,20 @@ class Column(NamedTuple, Generic[Row]):
 def dollars(
     title: str, usd: Callable[[Row], Decimal | None], without: str = "–", yields: int | None = None
 ) -> Column[Row]:
-    """A column of dollars, with the words for none."""
+    """A column of dollars, with the given words for no amount."""
     return Column(title, lambda row: words.dollars(usd(row), without), "point", yields, value=usd)
 
 
 def hours(title: str, of: Callable[[Row], float | None]) -> Column[Row]:
-    """A column of hours, nothing for none."""
+    """A column of hours, empty for no value."""
     return Column(title, lambda row: "" if (value := of(row)) is None else words.hours(value), "right", value=of)
 
 
 def render(columns: Sequence[Column[Row]], rows: Sequence[Row], width: int, *, number: str = "") -> list[str]:
     """The lines of a table: title, rule, rows, rule; `number` is the title of a first column that counts the rows.
 
-    Columns that may yield are left out where they are empty. The others go one by one, the highest first, until the
-    rest fits; before one that yields at 0 the gap shrinks; then the text of a shrinking column is cut, or wrapped.
+    Empty columns that may yield are omitted. The others are omitted one by one, the highest first, until the rest fits;
+    before a column that yields at 0 the gap shrinks; then the text of a shrinking column is cut, or wrapped.
     """
     cells = [_cells(column, rows) for column in columns]
     if number:
@@ -82,7 +82,7 @@ def render(columns: Sequence[Column[Row]], rows: Sequence[Row], width: int, *, n
 
 
 def _wrapped_row(columns: Sequence[Column[Any]], row: Sequence[str], widths: dict[int, int]) -> list[list[str]]:
-    """The cells of each line of a row: the first, and what is left of the columns that wrap."""
+    """The cells of each line of a row: the first line, and the continuation lines of the columns that wrap."""
     lines = [list(row)]
     for index, room in widths.items():
         text = row[index]
@@ -106,7 +106,7 @@ def _width(widths: Sequence[int], shown: Sequence[int], gap: int) -> int:
 
 
 def _room(own: int, table: int, width: int) -> int:
-    """What is left for one column of its `own` width when the others of the `table` have their full width."""
+    """The room left for one column of its `own` width if the others of the `table` have their full width."""
     return width - table + own
 
 
@@ -123,7 +123,7 @@ def _line(
 
 
 def align_points(texts: Sequence[str]) -> list[str]:
-    """Numbers padded on the right so that their points are under each other; words are left as they are.
+    """Numbers padded on the right so that their decimal points align; words remain unchanged.
 
     >>> align_points(["37.60", "109", "unpriced"])
     ['37.60', '109   ', 'unpriced']

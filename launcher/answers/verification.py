@@ -1,4 +1,4 @@
-"""The part of `slipway quote --verify-with-aws`: what AWS's calculator says of each line."""
+"""The part of `slipway quote --verify-with-aws`: the result of AWS's calculator for each line."""
 
 from decimal import Decimal
 
@@ -13,7 +13,7 @@ SMALL = Decimal("0.005")
 
 
 def document(verification: Verification) -> Json:
-    """The key `verified` of slipway.quote/1: all lines, and the sums of those that were compared."""
+    """The key `verified` of slipway.quote/1: all lines, and the totals of the compared ones."""
     keys = "names quoted_usd aws_usd difference_usd"
     lines = [picked(line, keys) | {"reason": line.reason or None} for line in verification.lines]
     apart = None if verification.apart is None else float(verification.apart)

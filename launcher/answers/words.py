@@ -12,11 +12,11 @@ WHOLE_DOLLARS = 100
 CENT = Decimal("0.01")
 SHORT_HOURS = 0.05
 MOST_DIGITS = 12
-"""Of a price that somebody lists."""
+"""Maximum digits of a listed price."""
 
 
 def dollars(amount: Decimal | None, without: str = "–") -> str:
-    """Money without cents from $100 and with them below, or the words for none.
+    """Money without cents from $100, with cents below, or the words for no amount.
 
     >>> dollars(Decimal("37.604")), dollars(Decimal("1234.5")), dollars(Decimal("0.0004")), dollars(None)
     ('37.60', '1,234', '0.0004', '–')
@@ -40,7 +40,7 @@ def cents(usd: Decimal | None, without: str = "") -> str:
 
 
 def first_of(names: Sequence[str]) -> str:
-    """The first of some names, and how many more there are.
+    """The first of some names, and the number of others.
 
     >>> first_of(["a"]), first_of(["a", "b", "c"])
     ('a', 'a +2')
@@ -49,12 +49,12 @@ def first_of(names: Sequence[str]) -> str:
 
 
 def shortened(text: str, most: int | None) -> str:
-    """A text cut to so many characters; None: whole."""
+    """A text cut to `most` characters; None leaves it complete."""
     return text if most is None or len(text) <= most else f"{text[: most - 1]}…"
 
 
 def exact(usd: Decimal) -> str:
-    """A price as it is listed; a quotient, which has no end, to eight digits.
+    """A price as listed; a quotient, which may have endless digits, to eight digits.
 
     >>> exact(Decimal("0.0000166667")), exact(Decimal("63.296")), exact(Decimal(18000) / 336)
     ('0.0000166667', '63.296', '53.571429')
@@ -63,7 +63,7 @@ def exact(usd: Decimal) -> str:
 
 
 def hours(value: float) -> str:
-    """Hours to the tenth; less than three minutes is said as such.
+    """Hours to a tenth; less than three minutes is shown as "<0.1".
 
     >>> hours(1.94), hours(0.01), hours(1234.0)
     ('1.9', '<0.1', '1,234.0')
@@ -72,7 +72,7 @@ def hours(value: float) -> str:
 
 
 def between(low: str, high: str) -> str:
-    """A range, or nothing when it has no width.
+    """A range, or nothing if both ends are equal.
 
     >>> between("31", "84"), between("5", "5")
     ('31–84', '')
@@ -81,17 +81,17 @@ def between(low: str, high: str) -> str:
 
 
 def spread(usd: UsdRange | None) -> str:
-    """From the low to the high dollars of an estimate, or nothing when that has no width, or there is none."""
+    """The low and high dollars of an estimate, or nothing if they are equal or missing."""
     return "" if usd is None else between(dollars(usd.low), dollars(usd.high))
 
 
 def middle(usd: UsdRange | None, without: str = "–") -> str:
-    """The middle dollars of an estimate, or the words for none."""
+    """The middle dollars of an estimate, or the words for no amount."""
     return without if usd is None else dollars(usd.mid)
 
 
 def machines(place: Place) -> str:
-    """What a place has: instances under the name they are billed by, or Bedrock, which has none."""
+    """The instances of a place, by the name under which they are billed, or Bedrock, which has none."""
     if place.option is PurchaseOption.BEDROCK:
         return "Bedrock"
     return f"{place.nodes} × {place.billed_name}"
@@ -101,7 +101,7 @@ SHORT = {PurchaseOption.CAPACITY_BLOCK: "block", PurchaseOption.SAVINGS_PLAN: "p
 
 
 def option(place: Place, *, short: bool = False) -> str:
-    """How a place is bought."""
+    """The purchase option of a place."""
     words = place.option.value.replace("-", " ")
     if short:
         words = SHORT.get(place.option, words)
@@ -111,19 +111,19 @@ def option(place: Place, *, short: bool = False) -> str:
 
 
 def purchase(place: Place) -> str:
-    """What is bought, how and where."""
+    """What is bought, by which option and where."""
     how = "" if place.option is PurchaseOption.BEDROCK else f", {option(place)}"
     return f"{machines(place)}{how} in {place.region}"
 
 
 def cost(usd: UsdRange, unit: str = "") -> str:
-    """Dollars with their range, of a run or a month where `unit` says so."""
+    """Dollars with their range, per run or month if `unit` names it."""
     ends = spread(usd)
     return f"${dollars(usd.mid)}{unit and f' {unit}'}" + (f" ({ends})" if ends else "")
 
 
 def origin(source: str, basis: str, as_of: date | None) -> str:
-    """Where a number is from, how it was come by, and of which day.
+    """The source of a number, its basis, and its day.
 
     >>> origin("AWS Price List", "listed", date(2026, 7, 20)), origin("user", "user", date(2026, 7, 20))
     ('AWS Price List, listed, 2026-07-20', 'user, 2026-07-20')
@@ -132,7 +132,7 @@ def origin(source: str, basis: str, as_of: date | None) -> str:
 
 
 def age(as_of: date, today: date) -> str:
-    """How long ago something was read.
+    """How long ago a price was read.
 
     >>> age(date(2026, 7, 20), date(2026, 11, 20)), age(date(2026, 11, 19), date(2026, 11, 20))
     ('4 months old', '1 day old')

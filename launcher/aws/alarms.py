@@ -11,7 +11,7 @@ from launcher.aws.session import Session, translated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmState:
-    """One alarm on a metric: its limit, what it does with missing data, and the ARNs it tells."""
+    """One alarm on a metric: its threshold, its treatment of missing data, and the ARNs that it notifies."""
 
     name: str
     metric: str
@@ -22,7 +22,7 @@ class AlarmState:
 
 
 def alarms(session: Session, names: Iterable[str]) -> tuple[AlarmState, ...]:
-    """The alarms of some names; one that is not there is left out."""
+    """The alarms of the given names; missing alarms are left out."""
     call = session.client("cloudwatch").describe_alarms
     return tuple(
         AlarmState(

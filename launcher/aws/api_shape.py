@@ -1,6 +1,6 @@
 """Validates a request against the API's model in botocore, which itself checks only types and required members.
 
-Enums, patterns, and least and most lengths and numbers are checked here.
+This module checks enums, patterns, and minimum and maximum lengths and numbers.
 """
 
 import re
@@ -16,7 +16,7 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {**_NUMBERS, "double": (int, flo
 
 @lru_cache
 def _pattern(text: str) -> re.Pattern[str] | None:
-    """A pattern, Java's classes of Unicode in the nearest of Python's; None for one that Python cannot read."""
+    """A pattern, with Java's Unicode classes replaced by the nearest ones of Python; None if Python cannot parse it."""
     for java, python in (("\\p{L}", r"\w"), ("\\p{Z}", r"\s"), ("\\p{N}", r"\d")):
         text = text.replace(java, python)
     try:
@@ -32,7 +32,7 @@ def _model(service: str) -> Any:
 
 @lru_cache
 def _members(service: str, operations: tuple[str, ...]) -> dict[str, Any]:
-    """The members of the requests of several operations, the first before the others."""
+    """The members of the requests of several operations; the first operation takes precedence."""
     model, members = _model(service), {}
     for operation in reversed(operations):
         members.update(model.operation_model(operation).input_shape.members)
@@ -40,9 +40,9 @@ def _members(service: str, operations: tuple[str, ...]) -> dict[str, Any]:
 
 
 def complaints(service: str, operations: tuple[str, ...], request: Mapping[str, Any]) -> list[str]:
-    """What the service would say against a request; empty when nothing.
+    """The errors that the service would report about a request; empty if none.
 
-    Required members of the whole request are left out: CloudFormation makes up the names.
+    Missing members of the request's top level are not checked: CloudFormation generates the names.
     """
     members = _members(service, operations)
     problems = [f"extraneous key [{name}] is not permitted" for name in request if name not in members]

@@ -7,7 +7,7 @@ from launcher.model.request import DEFAULT_QUALIFIER
 
 ABSENT = frozenset(("404", "NoSuchBucket", "NotFound"))
 THEIRS = frozenset(("403", "AccessDenied", "Forbidden"))
-"""Codes of HeadBucket, whose answer has no body, for a bucket that is not there and for one of another account."""
+"""Codes of HeadBucket, whose response has no body: for a missing bucket, and for another account's bucket."""
 
 
 def version_parameter(qualifier: str | None) -> str:
@@ -20,7 +20,7 @@ def version_parameter(qualifier: str | None) -> str:
 
 
 def staging_bucket(qualifier: str | None, account: str, region: str) -> str:
-    """The bucket that assets are uploaded to before a deployment."""
+    """The bucket to which assets are uploaded before a deployment."""
     return f"cdk-{qualifier or DEFAULT_QUALIFIER}-assets-{account}-{region}"
 
 
@@ -33,10 +33,10 @@ def role_name(qualifier: str | None, part: str, account: str, region: str) -> st
 
 
 def version(session: Session, qualifier: str | None) -> int | None:
-    """The version of the bootstrap stack of the session's region; None where the region is not bootstrapped.
+    """The version of the bootstrap stack of the session's region; None if the region is not bootstrapped.
 
     Raises:
-        AwsError: it may not be read, is no number, or the call failed.
+        AwsError: the version may not be read, is no number, or the call failed.
     """
     name = version_parameter(qualifier)
     parameter = unless_absent(session.client("ssm").get_parameter, f"read {name}", {"ParameterNotFound"}, Name=name)
@@ -49,7 +49,7 @@ def version(session: Session, qualifier: str | None) -> int | None:
 
 
 def bucket_is_there(session: Session, name: str) -> bool | None:
-    """Whether a bucket is the account's: False where there is none of that name, None where it is another account's."""
+    """Whether a bucket belongs to the account: False if no bucket has that name, None if another account owns it."""
     try:
         with translated(f"look for bucket {name}"):
             session.client("s3").head_bucket(Bucket=name)

@@ -10,12 +10,12 @@ from launcher.aws.session import Session, error_code, translated
 from launcher.model.errors import AwsError
 
 _AT_ONCE = 1000
-"""Versions that one DeleteObjects takes."""
+"""Versions per DeleteObjects call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketState:
-    """What protects a bucket and what expires in it."""
+    """The protection of a bucket and its expiration rules."""
 
     name: str
     encryption: str | None
@@ -29,14 +29,14 @@ class BucketState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketContents:
-    """What is paid for in a bucket: every version of every object."""
+    """The billed content of a bucket: every version of every object."""
 
     versions: int
     bytes: int
 
     @property
     def gib(self) -> float:
-        """Its size in GiB."""
+        """The size of the content in GiB."""
         return self.bytes / 2**30
 
 
@@ -67,14 +67,14 @@ def describe(session: Session, name: str) -> BucketState:
 
 
 def policy_of(session: Session, name: str) -> dict[str, Any]:
-    """The policy of a bucket; empty where it has none."""
+    """The policy of a bucket; empty if it has none."""
     with translated(f"read the policy of bucket {name}"):
         policy = _configured(session.client("s3").get_bucket_policy, "NoSuchBucketPolicy", name)
         return dict(safe_json.loads(policy["Policy"])) if policy else {}
 
 
 def default_key(session: Session, name: str) -> str | None:
-    """The KMS key that a bucket encrypts new objects with, as the bucket names it; None where S3 keeps the key."""
+    """The KMS key with which a bucket encrypts new objects, as the bucket names it; None if S3 manages the key."""
     absent = "ServerSideEncryptionConfigurationNotFoundError"
     with translated(f"read the encryption of bucket {name}"):
         rules = _configured(session.client("s3").get_bucket_encryption, absent, name)
@@ -82,9 +82,9 @@ def default_key(session: Session, name: str) -> str | None:
 
 
 def contents(session: Session, name: str) -> BucketContents | None:
-    """What a bucket holds, older versions included; None where there is no such bucket.
+    """The content of a bucket, including older versions; None if the bucket does not exist.
 
-    Every thousand versions take a call.
+    Each 1,000 versions need one call.
     """
     count = size = 0
     try:
@@ -97,12 +97,12 @@ def contents(session: Session, name: str) -> BucketContents | None:
 
 
 def delete(session: Session, name: str, notify: Callable[[int], None]) -> None:
-    """Delete a bucket with all it holds: every version, every delete marker, every unfinished upload.
+    """Delete a bucket with its content: every version, every delete marker, every unfinished upload.
 
-    Nothing is done where there is no such bucket, so that a removal that broke off can be run again.
+    If the bucket does not exist, do nothing, so that an interrupted removal can be repeated.
 
     Raises:
-        AwsError: a call failed, or S3 would not delete an object.
+        AwsError: a call failed, or S3 did not delete an object.
     """
     client, gone = session.client("s3"), 0
     try:
@@ -133,7 +133,7 @@ def _delete_versions(client: Any, name: str, versions: list[dict[str, Any]]) -> 
 
 
 class _NoBucketError(Exception):
-    """There is no such bucket."""
+    """The bucket does not exist."""
 
 
 def _pages(call: Callable[..., Mapping[str, Any]], name: str) -> Iterator[Mapping[str, Any]]:
@@ -150,7 +150,7 @@ def _configured(call: Callable[..., Mapping[str, Any]], absent: str, bucket: str
 
 
 def _default_encryption(answer: Mapping[str, Any]) -> dict[str, str]:
-    """What new objects are encrypted with unless they say otherwise; empty where S3 says nothing."""
+    """The default encryption of new objects; empty if S3 reports none."""
     for rule in answer.get("ServerSideEncryptionConfiguration", {}).get("Rules", []):
         return dict(rule["ApplyServerSideEncryptionByDefault"])
     return {}

@@ -8,7 +8,7 @@ from launcher.aws.session import Session, translated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetState:
-    """One budget: its limit in dollars, its period, and the tags it counts, as `user:key$value`."""
+    """One budget: its limit in dollars, its period, and the tags that it counts, as `user:key$value`."""
 
     name: str
     limit_usd: Decimal

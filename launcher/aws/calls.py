@@ -14,7 +14,7 @@ from launcher.model.errors import AwsError
 _FORBIDDEN = frozenset(
     ("AccessDenied", "AccessDeniedException", "AuthorizationError", "UnauthorizedOperation", "AccessDeniedFault")
 )
-"""Codes of a call that the credentials may not make; services do not agree on one."""
+"""Codes of a call for which the credentials lack permission; services use different codes."""
 
 _TOKENS = {
     "NextContinuationToken": "ContinuationToken",
@@ -23,20 +23,20 @@ _TOKENS = {
     "NextUploadIdMarker": "UploadIdMarker",
     "NextVersionIdMarker": "VersionIdMarker",
 } | {name: name for name in ("Marker", "NextPageToken", "NextToken", "nextToken")}
-"""A page token's name in an answer, and in the question that follows (botocore's data, paginators-1.json)."""
+"""The name of a page token in a response, and in the next request (botocore's data, paginators-1.json)."""
 
 
 class RefusedPriceError(ValueError):
-    """A price that is not taken; the text shows why."""
+    """A price that Slipway does not accept; the text gives the reason."""
 
 
 def unless_absent(
     call: Callable[..., Mapping[str, Any]], what: str, absent: Collection[str], **arguments: Any
 ) -> Mapping[str, Any] | None:
-    """The answer of one call; None where the service says that there is no such thing.
+    """The response of one call; None if the service reports that the resource does not exist.
 
     Raises:
-        AwsError: the call failed for any reason but that the resource does not exist.
+        AwsError: the call failed for any other reason.
     """
     try:
         with translated(what):
@@ -50,17 +50,17 @@ def unless_absent(
 def pages(
     call: Callable[..., Mapping[str, Any]], what: str, *within: str, **arguments: Any
 ) -> Iterator[Mapping[str, Any]]:
-    """The pages of an answer, each asked for when it is wanted.
+    """The pages of a response, each requested only when the caller needs it.
 
     Args:
         call: the client's method.
-        what: what is being asked, for errors.
-        within: the lists that every page has. botocore hands over a JSON body that it cannot read as an empty answer,
-            so one without such a list counts as cut short.
-        arguments: of the call.
+        what: the subject of the request, for errors.
+        within: the lists that every page has. botocore returns a JSON body that it cannot parse as an empty response,
+            so a response without such a list counts as incomplete.
+        arguments: the arguments of the call.
 
     Raises:
-        AwsError: a page could not be read, or its token leads back to an earlier one.
+        AwsError: a page could not be read, or its token repeats an earlier one.
     """
     seen: list[Mapping[str, str]] = []
     following: Mapping[str, str] = {}
@@ -82,7 +82,7 @@ def pages(
 
 
 def items(call: Callable[..., Mapping[str, Any]], what: str, within: str, **arguments: Any) -> list[Any]:
-    """The items of all pages, whole or not at all; `within`: the list of a page that holds them.
+    """The items of all pages, complete or not at all; `within`: the list of a page that holds the items.
 
     Raises:
         AwsError: as for `pages`.
@@ -95,11 +95,11 @@ def dollars(amount: str | None, currency: str | None = "USD", *, free: bool = Fa
 
     Args:
         amount: a number as text.
-        currency: its code.
-        free: whether zero is a price.
+        currency: the currency code.
+        free: whether zero is a valid price.
 
     Raises:
-        RefusedPriceError: it is in another currency, no number, or not above zero.
+        RefusedPriceError: the amount is in another currency, no number, or not above zero.
 
     >>> dollars("55.0400000000")
     Decimal('55.0400000000')
@@ -116,7 +116,7 @@ def dollars(amount: str | None, currency: str | None = "USD", *, free: bool = Fa
 
 
 def failed_with(problem: AwsError, *, code: str, words: str) -> bool:
-    """Whether AWS answered with an error of a code and some words in its text, in any case."""
+    """Whether AWS responded with an error of this code and with these words in its text, in any case."""
     cause = problem.__cause__
     if not isinstance(cause, ClientError):
         return False
@@ -124,5 +124,5 @@ def failed_with(problem: AwsError, *, code: str, words: str) -> bool:
 
 
 def forbidden(problem: AwsError) -> bool:
-    """Whether AWS answered that the credentials may not make a call."""
+    """Whether AWS reported that the credentials lack permission for a call."""
     return error_code(problem) in _FORBIDDEN

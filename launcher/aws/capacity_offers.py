@@ -1,4 +1,4 @@
-"""Capacity that EC2 and SageMaker offer now; nothing is bought."""
+"""Current capacity offers of EC2 and SageMaker; nothing is bought."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -15,20 +15,20 @@ from launcher.model.errors import AwsError
 from launcher.model.hyperpod import ml_name
 
 DURATIONS_H = (24, 168)
-"""Lengths that are asked for, in this order: a day, and a week where no single day is to be had."""
+"""Lengths to request, in this order: a day, then a week if no single day is available."""
 AHEAD = timedelta(weeks=8)
-"""How far ahead blocks are sold (EC2 user guide, Capacity Blocks)."""
+"""How far ahead EC2 sells blocks (EC2 user guide, Capacity Blocks)."""
 PLACES = Decimal("0.000001")
 ULTRASERVER = "u-"
-"""How the names of UltraServers begin; they are sold whole."""
+"""Prefix of the names of UltraServers; EC2 sells only complete UltraServers."""
 LOCAL = "local-zone"
 
 
 def capacity_blocks(session: Session, instance_type: str, count: int, now: datetime) -> Answer:
-    """The rate of blocks of a type that start within eight weeks in the session's region; of several the dearest.
+    """The highest rate of blocks of a type that start within eight weeks in the session's region.
 
-    A local zone has a rate of its own. Rate = fee / (hours x instances). `instance_type` may be an UltraServer, whose
-    rate is for the whole of it; `count` is a size that is sold.
+    A local zone has its own rate. Rate = fee / (hours x instances). `instance_type` may be an UltraServer, whose rate
+    is for the complete UltraServer; `count` is a size that EC2 sells.
 
     Raises:
         AwsError: a call failed, or its answer is incomplete.
@@ -74,7 +74,7 @@ def _rates(offerings: list[Any], instance_type: str, region: str) -> Answer:
 
 
 def _instance_hours(offering: Mapping[str, Any], instance_type: str) -> Decimal:
-    """The instance-hours (or UltraServer-hours) that a fee pays for, segment by segment where there are some."""
+    """The instance-hours (or UltraServer-hours) that a fee pays for, segment by segment if it has segments."""
     total = sum(_parts(offering, instance_type), Decimal(0))
     if total <= 0:
         raise RefusedPriceError("the offering states no length or no size")
@@ -92,15 +92,15 @@ def _parts(offering: Mapping[str, Any], instance_type: str) -> Iterator[Decimal]
 
 
 MOST_REGIONS = 10
-"""Of one GetSpotPlacementScores (EC2 API reference)."""
+"""Limit of one GetSpotPlacementScores call (EC2 API reference)."""
 LEAST_TYPES = 3
-"""With one or two types the score is always low (EC2 API reference, GetSpotPlacementScores)."""
+"""Minimum number of types: with one or two, the score is always low (EC2 API reference, GetSpotPlacementScores)."""
 
 
 def block_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str]) -> tuple[CapacityOffer, ...]:
-    """Capacity Blocks that fulfil a wish in the session's region.
+    """Capacity Blocks in the session's region that match a wish.
 
-    The wish has a number of instances and a length that are sold; `zones` are zone ids by zone name.
+    The wish has a number of instances and a length that EC2 sells; `zones` are zone ids by zone name.
 
     Raises:
         AwsError: a call failed, or its answer is incomplete.
@@ -122,7 +122,7 @@ def block_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str])
 def _blocks(
     offerings: Sequence[Mapping[str, Any]], region: str, instance_type: str, zones: Mapping[str, str]
 ) -> Iterator[CapacityOffer]:
-    """Offers of the one type alone: one in several segments of other types is not what was asked for."""
+    """Offers of this type only: an offer with segments of other types does not match the request."""
     for offering in offerings:
         parts = offering.get("CapacityBlockOfferingSegments") or (offering,)
         if any(part.get("InstanceType", instance_type) != instance_type for part in parts):
@@ -146,7 +146,7 @@ def _blocks(
 
 
 def extension_offers(session: Session, reservation: str, hours: int) -> tuple[CapacityOffer, ...]:
-    """What makes a Capacity Block longer."""
+    """The available extensions of a Capacity Block."""
     offerings = items(
         session.client("ec2").describe_capacity_block_extension_offerings,
         f"extensions of {reservation}",
@@ -172,9 +172,9 @@ def extension_offers(session: Session, reservation: str, hours: int) -> tuple[Ca
 
 
 def plan_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str]) -> tuple[CapacityOffer, ...]:
-    """Training plans for HyperPod that fulfil a wish; none where SageMaker plans no such type in the region.
+    """Training plans for HyperPod that match a wish; empty if SageMaker has no plans for the type in the region.
 
-    The wish has a length that is sold (SageMaker matches it exactly); `zones` are zone ids by zone name.
+    The wish has a length that SageMaker sells (matched exactly); `zones` are zone ids by zone name.
     """
     try:
         offerings = items(
@@ -198,7 +198,7 @@ def plan_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str]) 
 def _plans(
     offerings: Sequence[Mapping[str, Any]], region: str, instance_type: str, zones: Mapping[str, str]
 ) -> Iterator[CapacityOffer]:
-    """A plan of several parts runs from the first begin to the last end; one in several zones is left out of a zone."""
+    """The plans as offers. One of several parts runs from first begin to last end; in several zones it has no zone."""
     for offering in offerings:
         parts = offering.get("ReservedCapacityOfferings", ())
         try:
@@ -224,9 +224,9 @@ def _plans(
 def placement_scores(
     session: Session, types: Sequence[str], vcpus: int, regions: Sequence[str]
 ) -> tuple[tuple[str, str, int], ...]:
-    """How likely spot requests are to succeed: region, zone id and score, 1 to 10; it promises nothing.
+    """The likelihood that spot requests succeed: region, zone id and score from 1 to 10; not a guarantee.
 
-    At least LEAST_TYPES types, of which any would do; at most MOST_REGIONS regions; `vcpus` in all.
+    At least LEAST_TYPES types, any of which is acceptable; at most MOST_REGIONS regions; `vcpus` is the total.
     """
     scores = items(
         session.client("ec2").get_spot_placement_scores,

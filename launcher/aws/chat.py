@@ -1,4 +1,4 @@
-"""One chat request with a bearer token over SageMaker's OpenAI-compatible path, with a streamed answer."""
+"""One chat request with a bearer token over SageMaker's OpenAI-compatible path, with a streamed response."""
 
 import json
 import time
@@ -15,7 +15,7 @@ PATH = "/chat/completions"
 END = "[DONE]"
 FIRST_ERROR = 400
 SHOWN = 200
-"""Characters of what cannot be read."""
+"""Characters to show of an unreadable response."""
 
 
 def chat(
@@ -28,22 +28,22 @@ def chat(
     whole: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Reply:
-    """Ask for a streamed answer and time its tokens.
+    """Request a streamed response and measure the times of its tokens.
 
-    The model's name is left empty: the address names the endpoint, and vLLM refuses a name that it does not know.
+    The model name is empty: the address names the endpoint, and vLLM refuses unknown names.
 
     Args:
         base_url: of OpenAI clients, up to /openai/v1.
         token: a bearer token.
-        prompt: what is asked.
-        most_tokens: of the answer.
-        stall_s: seconds without a word after which the answer is given up.
-        whole: whether the answer goes on to `most_tokens`, past its own end: `ignore_eos` of vLLM, which serves in all
-            pinned images.
-        clock: seconds.
+        prompt: the text to send.
+        most_tokens: the maximum number of tokens in the response.
+        stall_s: seconds without data after which the response is abandoned.
+        whole: whether the response continues to `most_tokens`, past its own end: `ignore_eos` of vLLM, which all
+            pinned images serve with.
+        clock: the time in seconds.
 
     Raises:
-        DeploymentFailedError: it refused, stalled, broke off, or answered without a token.
+        DeploymentFailedError: the endpoint refused, stalled, broke off, or returned no token.
     """
     parts = urlsplit(base_url)
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
@@ -106,7 +106,7 @@ def _reply(answer: HTTPResponse, begun: float, clock: Callable[[], float]) -> Re
 
 
 def _events(answer: HTTPResponse) -> Iterator[dict[str, Any] | None]:
-    """The events of a stream; None is its proper end. Lines that hold none are comments, which keep a line open."""
+    """The events of a stream; None is its regular end. Lines without an event are comments that keep it open."""
     while line := answer.readline():
         text = line.decode(errors="replace").strip()
         if not text.startswith("data:"):

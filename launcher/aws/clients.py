@@ -19,13 +19,13 @@ from launcher.aws.session import (
 
 CONNECT_S, READ_S = 10, 60
 FALLBACK_REGION = "us-east-1"
-"""Where a question that no region belongs to is asked when the environment names no region."""
+"""The region of requests that belong to no region, if the environment names none."""
 
 
 class Sessions:
     """Sessions of all regions over one boto3 session, for use from several threads.
 
-    Credentials are resolved once, so that a role is assumed or a token asked for once and not for every region.
+    Credentials are resolved once, so that Slipway assumes a role or requests a token once, not once per region.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -51,7 +51,7 @@ class Sessions:
         return str(self._boto.region_name or FALLBACK_REGION)
 
     def session(self, region: str, service: str) -> Session:
-        """The session of a region with the client of a service in it."""
+        """The session of a region, with a client of the service."""
         with self._lock:
             region_session = self._made.setdefault(region, Session(environment=self._environment, region=region))
             if service not in region_session.clients:

@@ -1,7 +1,8 @@
 """The compute fleet of a ParallelCluster: its state, and how to stop and start it.
 
-`pcluster update-compute-fleet` writes the wish into the cluster's DynamoDB table, where a daemon on the head node reads
-it (pcluster/models/compute_fleet_status_manager.py of ParallelCluster 3.16.1); so do templates/guard/guard.py and this.
+`pcluster update-compute-fleet` writes the request into the cluster's DynamoDB table; a daemon on the head node reads it
+(pcluster/models/compute_fleet_status_manager.py of ParallelCluster 3.16.1). templates/guard/guard.py and this module
+do the same.
 """
 
 from datetime import datetime
@@ -11,13 +12,13 @@ from launcher.aws.session import Session, error_code, translated
 from launcher.model.errors import AwsError
 
 STARTABLE = frozenset({"STOPPED", "STOPPING", "STOP_REQUESTED", "PROTECTED"})
-"""States in which nodes do not come. ParallelCluster itself goes into PROTECTED when nodes keep failing to start."""
+"""States in which nodes do not start. ParallelCluster itself enters PROTECTED if nodes repeatedly fail to start."""
 RUNNING, STOPPED = "RUNNING", "STOPPED"
 _KEY = {"Id": {"S": "COMPUTE_FLEET"}}
 
 
 def status(session: Session, cluster: str) -> str | None:
-    """ParallelCluster's word for the state of a cluster's fleet; None where it has no such record."""
+    """ParallelCluster's state word of a cluster's fleet; None if its table has no such record."""
     what, absent = f"read the compute fleet of {cluster}", {"ResourceNotFoundException"}
     call = session.client("dynamodb").get_item
     answer = unless_absent(call, what, absent, TableName=_table(cluster), Key=_KEY, ConsistentRead=True)
@@ -26,12 +27,12 @@ def status(session: Session, cluster: str) -> str | None:
 
 
 def request_start(session: Session, cluster: str, old_status: str, now: datetime) -> bool:
-    """Ask ParallelCluster to start a fleet; False where its state is not `old_status` any more."""
+    """Request ParallelCluster to start a fleet; False if the fleet's state is no longer `old_status`."""
     return _request(session, cluster, old_status, "START_REQUESTED", now)
 
 
 def request_stop(session: Session, cluster: str, old_status: str, now: datetime) -> bool:
-    """Ask ParallelCluster to stop a fleet and end its nodes; False where its state is not `old_status` any more."""
+    """Request ParallelCluster to stop a fleet and end its nodes; False if its state is no longer `old_status`."""
     return _request(session, cluster, old_status, "STOP_REQUESTED", now)
 
 

@@ -1,7 +1,7 @@
 """Costs by tag and day from Cost Explorer.
 
-GetCostAndUsage groups by two things at most, so it is asked twice: for usage by service and usage type, and for the
-rest (fees, discounts, credits, taxes) by what kind of record it is. Each request costs money: from memory $0.01,
+GetCostAndUsage groups by two keys at most, so Slipway calls it twice: for usage by service and usage type, and for the
+rest (fees, discounts, credits, taxes) by record type. Each request costs money: from memory $0.01,
 unconfirmed.
 """
 
@@ -20,9 +20,9 @@ ACTIVE = "Active"
 
 
 def tag_states(session: Session, keys: Sequence[str]) -> Mapping[str, str]:
-    """The state of cost allocation tags, "Active" or "Inactive", of those that billing has ever seen.
+    """The state of cost allocation tags, "Active" or "Inactive", for tags that billing knows.
 
-    The session is of us-east-1, where Cost Explorer answers.
+    The session is for us-east-1, where Cost Explorer has its endpoint.
     """
     tags = items(
         session.client("ce").list_cost_allocation_tags,
@@ -35,9 +35,9 @@ def tag_states(session: Session, keys: Sequence[str]) -> Mapping[str, str]:
 
 
 HOME = "us-east-1"
-"""Where the endpoint is, for every region of the commercial partition (AWS General Reference)."""
+"""The region of the endpoint for every region of the commercial partition (AWS General Reference)."""
 USED = ("Usage", "DiscountedUsage", "SavingsPlanCoveredUsage")
-"""Record types whose quantity is what was used; those of the others repeat it."""
+"""Record types whose quantity is usage; other record types repeat the quantity."""
 METRICS = ("UnblendedCost", "AmortizedCost", "UsageQuantity")
 NO_USAGE_TYPE = "NoUsageType"
 """From memory."""
@@ -48,13 +48,13 @@ _KINDS: Mapping[str, ChargeKind] = {
     "discount": ChargeKind.DISCOUNT,
     "negation": ChargeKind.DISCOUNT,
 }
-"""Kinds by a word of the record type's name; what has none of them is a fee."""
+"""Kinds by a word in the record type's name; a record type without any of these words is a fee."""
 
 
 def billed_rows(session: Session, tag: tuple[str, str], begin: date, end: date) -> list[BilledRow]:
-    """The rows of a tag from one day to before another.
+    """The rows of a tag from `begin` to the day before `end`.
 
-    The session is of us-east-1; `end` is the day after the last.
+    The session is for us-east-1; `end` is the day after the last.
     """
     tagged = {"Tags": {"Key": tag[0], "Values": [tag[1]], "MatchOptions": ["EQUALS"]}}
     used = {"Dimensions": {"Key": "RECORD_TYPE", "Values": list(USED)}}

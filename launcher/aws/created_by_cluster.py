@@ -1,7 +1,7 @@
-"""Resources that a Kubernetes cluster's controllers created in the account, and that stay after the cluster.
+"""Resources that a Kubernetes cluster's controllers created in the account, and that remain after the cluster.
 
-Each is known by its tags: load balancers of Services (cloud-provider-aws) and of the AWS Load Balancer Controller,
-volumes of the EBS CSI driver, free interfaces of the VPC CNI, and the security groups of load balancers.
+Slipway identifies each by its tags: load balancers of Services (cloud-provider-aws) and of the AWS Load Balancer
+Controller, volumes of the EBS CSI driver, free interfaces of the VPC CNI, and security groups of load balancers.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from launcher.model.removal import Created, RetainedKind
 INTERFACES = "cluster.k8s.amazonaws.com/name"
 """The tag of the VPC CNI, whose value is the cluster's name."""
 _OF_EKS = "eks-cluster-sg-"
-"""The group that EKS makes and deletes itself."""
+"""Prefix of the security group that EKS creates and deletes itself."""
 
 
 def created_by_cluster(session: Session, cluster: str) -> tuple[Created, ...]:
-    """Everything there is, load balancers first: the groups and the interfaces are theirs."""
+    """All existing resources, load balancers first, because they own the security groups and interfaces."""
     what = f"look for what {cluster} has made in the account"
     with translated(what):
         return (*load_balancers(session, cluster, what), *_in_ec2(session, cluster, what))

@@ -1,4 +1,4 @@
-"""Credits of an account, which pay before cash."""
+"""Credits of an account, which AWS applies before cash."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -10,23 +10,23 @@ from launcher.aws.session import Session
 from launcher.model.request import Credit
 
 HOME = "us-east-1"
-"""Where the endpoint is, for every region of the commercial partition (AWS General Reference)."""
+"""The region of the endpoint for every region of the commercial partition (AWS General Reference)."""
 YEAR = timedelta(days=364)
-"""How far back credits may be asked for: not more than a year (botocore 1.44.5, GetCredits)."""
+"""How far back credits may be requested: at most a year (botocore 1.44.5, GetCredits)."""
 
 
 class FoundCredits(NamedTuple):
-    """Credits that pay for anything, and in words those that are not counted, with why."""
+    """Credits for any usage, and descriptions of credits that are not counted, with the reason."""
 
     usable: tuple[Credit, ...]
     left_out: tuple[str, ...]
 
 
 def account_credits(session: Session, account: str, now: datetime) -> FoundCredits:
-    """The credits of an account, those of its whole family where it pays for one.
+    """The credits of an account; if it pays for an organization, the credits of the organization.
 
-    A credit for some products or purchases alone is not counted: how AWS would lay it over this bill is not known. The
-    session is of us-east-1.
+    A credit only for certain products or purchases is not counted: how AWS would apply it to this bill is unknown. The
+    session is for us-east-1.
     """
     listed = items(
         session.client("billing").get_credits,
@@ -69,7 +69,7 @@ def _unusable(credit: Mapping[str, Any], now: datetime) -> str:
 
 
 def _left(credit: Mapping[str, Any]) -> Decimal:
-    """What is left of a credit; where AWS estimates what open bills take of it, the less of the two."""
+    """The remainder of a credit; if AWS estimates the amount for open bills, the smaller of the two."""
     amounts = [credit[name] for name in ("remainingAmount", "estimatedAmount") if credit.get(name)]
     return min(dollars(amount["currencyAmount"], amount["currencyCode"], free=True) for amount in amounts)
 

@@ -6,12 +6,12 @@ from launcher.aws.calls import items
 from launcher.aws.session import Session, translated
 
 HOME = "us-east-1"
-"""Where the endpoint is, for every region of the commercial partition (AWS General Reference)."""
+"""The region of the endpoint for every region of the commercial partition (AWS General Reference)."""
 HEALTHY = "HEALTHY"
 
 
 class DataExport(NamedTuple):
-    """One export; `query` is its SQL, which names the table, `place` where its files are; the format is AWS's word."""
+    """One export; `query` is its SQL, which names the table, `place` the location of its files; the format is AWS's."""
 
     name: str
     status: str
@@ -22,12 +22,12 @@ class DataExport(NamedTuple):
 
 
 def data_exports(session: Session) -> list[DataExport]:
-    """Every export of the account that pays.
+    """Every export of the paying account.
 
-    The session is of us-east-1.
+    The session is for us-east-1.
 
     Raises:
-        AwsError: it may not be asked, or a call failed.
+        AwsError: the credentials lack permission, or a call failed.
     """
     client = session.client("bcm-data-exports")
     exports = []

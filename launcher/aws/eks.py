@@ -11,14 +11,14 @@ from launcher.aws.session import Session, translated
 
 PREFIX, HEADER = "k8s-aws-v1.", "x-k8s-aws-id"
 _SIGNED_FOR_S = 60
-"""What the signature is good for; EKS itself takes the token for fifteen minutes (aws-iam-authenticator, README)."""
+"""Lifetime of the signature; EKS itself accepts the token for fifteen minutes (aws-iam-authenticator, README)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksCluster:
     """A cluster as EKS describes it.
 
-    `authority` is its certificate in base64; `private` says that only its own network reaches it.
+    `authority` is its certificate in base64; `private`: only its own network reaches the API.
     """
 
     name: str
@@ -30,7 +30,7 @@ class EksCluster:
 
 
 def describe(session: Session, name: str) -> EksCluster | None:
-    """A cluster, None where there is none of that name."""
+    """A cluster; None if no cluster has that name."""
     what, absent = f"describe EKS cluster {name}", {"ResourceNotFoundException"}
     answer = unless_absent(session.client("eks").describe_cluster, what, absent, name=name)
     if answer is None:
@@ -47,12 +47,12 @@ def describe(session: Session, name: str) -> EksCluster | None:
 
 
 def names(session: Session) -> tuple[str, ...]:
-    """The clusters that there are."""
+    """The names of the existing clusters."""
     return tuple(map(str, items(session.client("eks").list_clusters, "list EKS clusters", "clusters")))
 
 
 def granted_roles(session: Session, cluster: str, namespace: str, account: str) -> tuple[str, ...]:
-    """The associations by which Pod Identity grants roles to the pods of a service account, by their ids."""
+    """The ids of the associations by which Pod Identity grants roles to the pods of a service account."""
     listed = items(
         session.client("eks").list_pod_identity_associations,
         f"list the roles that EKS cluster {cluster} grants to pods",
@@ -65,10 +65,10 @@ def granted_roles(session: Session, cluster: str, namespace: str, account: str) 
 
 
 def grant(session: Session, cluster: str, namespace: str, account: str, role_arn: str) -> None:
-    """Have Pod Identity grant a role to the pods of a service account, with its session tags, which are on by default.
+    """Let Pod Identity grant a role to the pods of a service account, with session tags, which are on by default.
 
     Raises:
-        AwsError: one is granted already, or the call failed.
+        AwsError: an association already exists, or the call failed.
     """
     with translated(f"grant {role_arn} to pods of {namespace}/{account} in EKS cluster {cluster}"):
         session.client("eks").create_pod_identity_association(
@@ -77,7 +77,7 @@ def grant(session: Session, cluster: str, namespace: str, account: str, role_arn
 
 
 def revoke(session: Session, cluster: str, association: str) -> None:
-    """End an association; one that is gone is left alone."""
+    """Delete an association; ignore a missing one."""
     call = session.client("eks").delete_pod_identity_association
     what, absent = f"revoke a role of pods in EKS cluster {cluster}", {"ResourceNotFoundException"}
     unless_absent(call, what, absent, clusterName=cluster, associationId=association)
@@ -91,10 +91,10 @@ def addon_version(session: Session, cluster: str, name: str) -> tuple[str, str]:
 
 
 def access_policies(session: Session, cluster: str, principal_arn: str) -> tuple[str, ...]:
-    """What the access entry of a role or a user allows, by the names of EKS's policies.
+    """The permissions of a role's or user's access entry, by the names of EKS's policies.
 
     Raises:
-        AwsError: there is no entry of it, or the call failed.
+        AwsError: the access entry does not exist, or the call failed.
     """
     policies = items(
         session.client("eks").list_associated_access_policies,
@@ -107,10 +107,10 @@ def access_policies(session: Session, cluster: str, principal_arn: str) -> tuple
 
 
 def assumed(session: Session, role_arn: str) -> Session:
-    """The same with the credentials of a role, for an hour.
+    """The session with the credentials of a role, for an hour.
 
     Raises:
-        AwsError: these credentials may not assume it.
+        AwsError: these credentials may not assume the role.
     """
     with translated(f"assume {role_arn}"):
         credentials = session.client("sts").assume_role(RoleArn=role_arn, RoleSessionName="slipway-job")["Credentials"]
@@ -123,9 +123,9 @@ def assumed(session: Session, role_arn: str) -> Session:
 
 
 def token(session: Session, cluster: str) -> str:
-    """What lets these credentials into a cluster: a signed GetCallerIdentity that names it.
+    """An access token of these credentials for a cluster: a signed GetCallerIdentity request that names the cluster.
 
-    Nothing is sent: EKS itself makes the call, and learns who has signed it.
+    Slipway sends no request: EKS itself makes the call, and thus identifies the signer.
     """
     with translated(f"sign in to EKS cluster {cluster}"):
         client = session.client("sts")

@@ -9,7 +9,7 @@ from launcher.aws.session import Session, translated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelState:
-    """A model: its image, the folder in S3 that it is loaded from, and its container's environment."""
+    """A model: its image, the S3 folder from which it is loaded, and its container's environment."""
 
     name: str
     image: str
@@ -20,11 +20,11 @@ class ModelState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigState:
-    """A configuration with one variant; `model` is None where components bring their own.
+    """A configuration with one variant; `model` is None if components have their own models.
 
-    `least` and `most` are instances that SageMaker itself keeps between, None where it does not. `queue` is how many
-    requests an instance takes from a queue at once, None without a queue; `captured` the folder that requests are
-    copied to.
+    `least` and `most` are the instance range that SageMaker itself maintains, None if it does not. `queue` is how many
+    queued requests an instance processes concurrently, None without a queue; `captured` the folder to which requests
+    are copied.
     """
 
     name: str
@@ -44,7 +44,7 @@ class ConfigState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentState:
-    """An inference component; `reason` is empty where SageMaker gives none."""
+    """An inference component; `reason` is empty if SageMaker gives none."""
 
     status: str
     reason: str
@@ -56,7 +56,7 @@ class ComponentState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingState:
-    """The range of what is scaled, the expressions of its schedule, and its policies: name, kind, target value."""
+    """The range of a scaled resource, the expressions of its schedule, and its policies: name, kind, target value."""
 
     least: int
     most: int
@@ -66,7 +66,7 @@ class ScalingState:
 
 
 def model_state(session: Session, name: str) -> ModelState:
-    """A model."""
+    """The state of a model."""
     with translated(f"describe model {name}"):
         model = session.client("sagemaker").describe_model(ModelName=name)
     container = model["PrimaryContainer"]
@@ -80,7 +80,7 @@ def model_state(session: Session, name: str) -> ModelState:
 
 
 def config_state(session: Session, name: str) -> ConfigState:
-    """A configuration."""
+    """The state of a configuration."""
     with translated(f"describe endpoint configuration {name}"):
         config = session.client("sagemaker").describe_endpoint_config(EndpointConfigName=name)
     variant, queue = config["ProductionVariants"][0], config.get("AsyncInferenceConfig")
@@ -103,7 +103,7 @@ def config_state(session: Session, name: str) -> ConfigState:
 
 
 def component_state(session: Session, name: str) -> ComponentState:
-    """An inference component."""
+    """The state of an inference component."""
     with translated(f"describe inference component {name}"):
         component = session.client("sagemaker").describe_inference_component(InferenceComponentName=name)
     needed = component["Specification"].get("ComputeResourceRequirements", {})
@@ -118,7 +118,7 @@ def component_state(session: Session, name: str) -> ComponentState:
 
 
 def rollback_alarms(session: Session, endpoint: str, component: str | None) -> tuple[str, ...]:
-    """The names of the alarms that take an update of an endpoint, or of its component, back."""
+    """The names of the alarms that roll back an update of an endpoint, or of its component."""
     client = session.client("sagemaker")
     with translated(f"describe the deployment of {endpoint}"):
         if component is None:
@@ -130,7 +130,7 @@ def rollback_alarms(session: Session, endpoint: str, component: str | None) -> t
 
 
 def scaling_state(session: Session, resource: str) -> ScalingState | None:
-    """How something of SageMaker's is scaled; None where it is not."""
+    """The scaling of a SageMaker resource; None if the resource is not scaled."""
     client = session.client("application-autoscaling")
     space = "sagemaker"
     with translated(f"describe the scaling of {resource}"):

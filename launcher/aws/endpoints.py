@@ -24,14 +24,14 @@ from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.errors import AwsError, DeploymentFailedError
 
 MOST_TOKEN_S = 43_200
-"""A token holds for 12 hours at most."""
+"""Maximum lifetime of a token: 12 hours."""
 TOKEN_HOST = "sagemaker.amazonaws.com"  # noqa: S105 - a host
 TOKEN_PREFIX = "sagemaker-api-key-"  # noqa: S105 - what every token begins with
 POLL_S = 2.0
 MISSING = "could not find endpoint"
-"""What SageMaker's ValidationException says of a name that no endpoint has."""
+"""Text in SageMaker's ValidationException for a name that no endpoint has."""
 ABSENT = ("404", "NoSuchKey", "403", "AccessDenied")
-"""Of an object that is not there yet: without the right to list, S3 answers that it is forbidden."""
+"""Codes for a missing object: without the list permission, S3 reports that access is forbidden."""
 
 
 def described(session: Session, name: str) -> EndpointState:
@@ -48,7 +48,7 @@ def described(session: Session, name: str) -> EndpointState:
 
 
 def find(session: Session, name: str) -> EndpointState | None:
-    """The state of an endpoint; None where there is none."""
+    """The state of an endpoint; None if it does not exist."""
     try:
         return described(session, name)
     except AwsError as problem:
@@ -58,7 +58,7 @@ def find(session: Session, name: str) -> EndpointState | None:
 
 
 def in_alarm(session: Session, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The descriptions of alarms among `names` that are going off."""
+    """The descriptions of the alarms among `names` that are in the ALARM state."""
     if not names:
         return ()
     call, what = session.client("cloudwatch").describe_alarms, "describe the alarms"
@@ -67,10 +67,10 @@ def in_alarm(session: Session, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def bearer_token(session: Session, seconds: int) -> str:
-    """A token with which OpenAI clients call the region's endpoints, as sagemaker-core 2.27.0 makes it.
+    """A token with which OpenAI clients call the region's endpoints, in the form of sagemaker-core 2.27.0.
 
-    It is a signed request in disguise: whoever has it may do until it ends what these credentials may. `seconds`: at
-    most MOST_TOKEN_S.
+    The token is an encoded signed request: until it expires, its holder has the permissions of these credentials.
+    `seconds`: at most MOST_TOKEN_S.
     """
     with translated("bearer token"):
         credentials = boto_session(session.environment, session.region).get_credentials()
@@ -93,7 +93,7 @@ def embed(session: Session, endpoint: ServedEndpoint, text: str, clock: Callable
     """One embedding of a text.
 
     Raises:
-        DeploymentFailedError: the answer holds no embedding.
+        DeploymentFailedError: the response holds no embedding.
     """
     where = {"InferenceComponentName": endpoint.component} if endpoint.component is not None else {}
     begun = clock()
@@ -124,10 +124,10 @@ def queue(
     clock: Callable[[], float] = time.monotonic,
     wait: Callable[[float], None] = time.sleep,
 ) -> Reply:
-    """One request of an asynchronous endpoint: put into S3, and asked for until its answer is there.
+    """Send one request to an asynchronous endpoint: put it into S3, and poll for its response.
 
     Raises:
-        DeploymentFailedError: it failed, or there was no answer in time.
+        DeploymentFailedError: the request failed, or no response came in time.
     """
     bucket, _, folder = (endpoint.requests_uri or "").removeprefix("s3://").partition("/")
     key = f"{folder}/{uuid.uuid4()}.json"

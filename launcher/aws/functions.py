@@ -44,7 +44,7 @@ def describe(session: Session, name: str) -> FunctionState:
 
 
 def retries(session: Session, name: str) -> int | None:
-    """How often Lambda repeats a failed asynchronous call; None where it is not set, which is 2."""
+    """The number of retries of a failed asynchronous call; None if it is not set: Lambda's default is 2."""
     call = session.client("lambda").get_function_event_invoke_config
     configuration = unless_absent(call, f"read how often {name} is tried again", _ABSENT, FunctionName=name)
     return None if configuration is None else int(configuration["MaximumRetryAttempts"])

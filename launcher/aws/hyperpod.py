@@ -18,7 +18,7 @@ _NO_CLUSTER = frozenset(("ResourceNotFound", "ResourceNotFoundException", "Valid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
-    """An instance group: its SageMaker type, the instances that are there and that are wanted, Slurm's part."""
+    """An instance group: its SageMaker type, the current and requested number of instances, its Slurm role."""
 
     name: str
     instance_type: str
@@ -34,9 +34,9 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodState:
-    """A cluster: its state, whether faulty instances are replaced, where it is, and its groups by name.
+    """A cluster: its state, whether SageMaker replaces faulty instances, its network, and its groups by name.
 
-    `eks_arn` is the control plane that its machines join, None with Slurm.
+    `eks_arn` is the control plane that its nodes join, None with Slurm.
     """
 
     name: str
@@ -51,7 +51,7 @@ class PodState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LustreState:
-    """A file system: capacity in GiB, throughput in MB/s per TiB, its key, and where it is."""
+    """A file system: capacity in GiB, throughput in MB/s per TiB, its key, and its network."""
 
     lifecycle: str
     capacity_gib: int
@@ -62,7 +62,7 @@ class LustreState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkState:
-    """A folder of a file system that shows a bucket, and which changes of the bucket it follows."""
+    """A folder of a file system that shows a bucket, and the kinds of bucket changes that it follows."""
 
     lifecycle: str
     file_system: str
@@ -73,7 +73,7 @@ class LinkState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPlanState:
-    """A training plan: what it is for, its window, its instances by SageMaker type and zone id, and its fee."""
+    """A training plan: its target resource, its window, its instances by SageMaker type and zone id, and its fee."""
 
     status: str
     targets: frozenset[str]
@@ -87,7 +87,7 @@ class TrainingPlanState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaState:
-    """What a team has of a cluster: its state, and instances by SageMaker type."""
+    """A team's quota of a cluster: its state, and instances by SageMaker type."""
 
     status: str
     cluster_arn: str
@@ -127,7 +127,7 @@ def describe_cluster(session: Session, name: str) -> PodState:
 
 
 def eks_cluster(session: Session, name: str) -> str | None:
-    """The EKS cluster that runs the jobs of a HyperPod cluster; None where there is no such HyperPod cluster."""
+    """The EKS cluster that runs the jobs of a HyperPod cluster; None if the HyperPod cluster does not exist."""
     what = f"describe HyperPod cluster {name}"
     description = unless_absent(session.client("sagemaker").describe_cluster, what, _NO_CLUSTER, ClusterName=name)
     arn = None if description is None else description.get("Orchestrator", {}).get("Eks", {}).get("ClusterArn")
@@ -151,15 +151,15 @@ def _group(description: Mapping[str, Any]) -> GroupState:
 
 
 def start_workers(session: Session, cluster: str, groups: Sequence[Mapping[str, Any]]) -> bool:
-    """Have instance groups be as large as asked again, after a guard has deleted their machines.
+    """Restore the requested size of instance groups after a guard has deleted their instances.
 
-    Groups are as UpdateCluster takes them, each with its `InstanceCount`.
+    Groups have the form of UpdateCluster, each with its `InstanceCount`.
 
     Returns:
-        Whether there was anything to do.
+        Whether a group had to be restored.
 
     Raises:
-        AwsError: there is no such cluster, or a call failed.
+        AwsError: the cluster does not exist, or a call failed.
     """
     current = describe_cluster(session, cluster).groups
     if all(current[group["InstanceGroupName"]].desired >= group["InstanceCount"] for group in groups):
@@ -170,10 +170,10 @@ def start_workers(session: Session, cluster: str, groups: Sequence[Mapping[str, 
 
 
 def start(session: Session, cluster: str, group: str, count: int) -> bool:
-    """Have a group make its instances again, after a guard has deleted them; whether there was anything to do.
+    """Let a group create its instances again after a guard has deleted them; return whether this was necessary.
 
     Raises:
-        AwsError: there is no such cluster or group, or a call failed.
+        AwsError: the cluster or group does not exist, or a call failed.
     """
     state = describe_cluster(session, cluster).groups.get(group)
     missing = 0 if state is None else count - state.desired
@@ -190,7 +190,7 @@ def start(session: Session, cluster: str, group: str, count: int) -> bool:
 
 
 def instances(session: Session, cluster: str, group: str) -> tuple[str, ...]:
-    """The ids of a group's instances that are there."""
+    """The ids of a group's existing instances."""
     call, what = session.client("sagemaker").list_cluster_nodes, f"list the {group} of HyperPod cluster {cluster}"
     return tuple(
         str(summary["InstanceId"])
@@ -200,7 +200,7 @@ def instances(session: Session, cluster: str, group: str) -> tuple[str, ...]:
 
 
 def machines(session: Session, cluster: str) -> Mapping[str, int]:
-    """How many instances of each SageMaker type a cluster has, whatever their state; none of one that is not there."""
+    """The number of instances of each SageMaker type in a cluster, in any state; empty if the cluster is missing."""
     call, what = session.client("sagemaker").list_cluster_nodes, f"list the instances of HyperPod cluster {cluster}"
     try:
         return Counter(str(summary["InstanceType"]) for summary in items(call, what, _NODES, ClusterName=cluster))
@@ -211,7 +211,7 @@ def machines(session: Session, cluster: str) -> Mapping[str, int]:
 
 
 def machines_of(session: Session, outputs: Mapping[str, str]) -> Mapping[str, int]:
-    """The same, by the outputs of the cluster's stack."""
+    """The same numbers, from the outputs of the cluster's stack."""
     return machines(session, outputs["ClusterName"])
 
 

@@ -8,10 +8,10 @@ from launcher.aws.calls import items
 from launcher.aws.session import Session, translated
 
 MOST_ACTIONS = 50
-"""Actions of one simulation: a page of its answer holds 100 results at most (IAM API reference)."""
+"""Actions per simulation: a page of the response holds at most 100 results (IAM API reference)."""
 _ASSUMED = "assumed-role"
 _SSO_ROLE = "AWSReservedSSO_"
-"""How the roles of IAM Identity Center begin; their sessions have the user's name."""
+"""Prefix of the roles of IAM Identity Center; their sessions have the user's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +28,13 @@ class Caller:
 
     @property
     def role(self) -> str | None:
-        """The name of the role that was assumed; None for a user or the account's root."""
+        """The name of the assumed role; None for a user or the account's root."""
         kind, _, rest = self.arn.split(":", 5)[5].partition("/")
         return rest.rpartition("/")[0].rpartition("/")[2] if kind == _ASSUMED else None
 
     @property
     def person(self) -> str | None:
-        """The name of an IAM or Identity Center user; None for the root and for roles that several people may share.
+        """The name of an IAM or Identity Center user; None for the root and for roles that several users may share.
 
         >>> Caller(account="1", arn="arn:aws:sts::1:assumed-role/AWSReservedSSO_ml_0a/ana@example.com").person
         'ana@example.com'
@@ -47,7 +47,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What IAM said of one action: allowed; or denied, with whether the answer lacks context that a real call has."""
+    """IAM's decision on one action: allowed; or denied, and whether the simulation lacks context of a real call."""
 
     action: str
     allowed: bool
@@ -64,7 +64,7 @@ def caller(session: Session) -> Caller:
 
 
 def role_arn(session: Session, name: str) -> str:
-    """The ARN of a role of the account, its path included, which the ARN of its sessions leaves out."""
+    """The ARN of an account's role with its path, which the ARN of the role's sessions omits."""
     with translated(f"look up role {name}"):
         return str(session.client("iam").get_role(RoleName=name)["Role"]["Arn"])
 
@@ -76,14 +76,14 @@ def simulated(
     resources: Sequence[str] = ("*",),
     context: Mapping[str, str] | None = None,
 ) -> tuple[Decision, ...]:
-    """What a principal may do, action by action; nothing is done.
+    """The permissions of a principal, action by action; no action is performed.
 
     Args:
-        session: AWS.
+        session: the AWS session.
         principal: the ARN of a user or a role, not of a role's session.
-        actions: of one kind of resource: a simulation of several kinds at once misleads.
-        resources: ARNs that each action is tried on.
-        context: values of condition keys, as a real call would have them.
+        actions: actions on one kind of resource: a simulation of several kinds together is misleading.
+        resources: the ARNs on which each action is simulated.
+        context: values of condition keys, as in a real call.
 
     Raises:
         AwsError: the simulation is not allowed, or failed.

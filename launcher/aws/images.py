@@ -25,7 +25,7 @@ class EcrImage:
 
 
 def ecr_image(name: str) -> EcrImage | None:
-    """An image's name taken apart; None where it is not in ECR.
+    """The parts of an image's name; None if it is not in ECR.
 
     >>> ecr_image("123456789012.dkr.ecr.us-east-2.amazonaws.com/team/train:1.4").version
     '1.4'
@@ -44,13 +44,13 @@ def ecr_image(name: str) -> EcrImage | None:
 
 
 def ami_state(session: Session, ami: str) -> str | None:
-    """The state of a machine image, such as "available"; None where the account sees none of that id."""
+    """The state of a machine image, such as "available"; None if the account sees no image with that id."""
     described = unless_absent(session.client("ec2").describe_images, f"describe image {ami}", _NO_AMI, ImageIds=[ami])
     return str(described["Images"][0].get("State", "")) if described is not None and described["Images"] else None
 
 
 def is_in_ecr(session: Session, image: EcrImage) -> bool:
-    """Whether a container image is there."""
+    """Whether a container image exists."""
     kind = "imageDigest" if image.version.startswith("sha256:") else "imageTag"
     described = unless_absent(
         session.client("ecr").describe_images,

@@ -14,7 +14,7 @@ NODE_TAG = "parallelcluster:node-type"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningInstance:
-    """One that runs or starts. `lifecycle` is "spot", "capacity-block" or empty, `reservation` an id or empty."""
+    """A starting or running instance. `lifecycle` is "spot", "capacity-block" or "", `reservation` an id or ""."""
 
     instance_type: str
     lifecycle: str
@@ -25,7 +25,7 @@ class RunningInstance:
 def of_cluster(
     session: Session, tag: str, cluster: str, more: Sequence[Mapping[str, Any]] = ()
 ) -> tuple[RunningInstance, ...]:
-    """The instances of a cluster that run or start now."""
+    """The starting and running instances of a cluster."""
     filters = [
         {"Name": f"tag:{tag}", "Values": [cluster]},
         {"Name": "instance-state-name", "Values": ["pending", "running"]},
@@ -45,14 +45,14 @@ def of_cluster(
 
 
 def counted(session: Session, tag: str, cluster: str) -> Mapping[str, int]:
-    """How many instances of each type a cluster runs or starts now, by the tag with which its service marks them."""
+    """The number of starting and running instances of each type in a cluster, by the tag of the cluster's service."""
     return Counter(instance.instance_type for instance in of_cluster(session, tag, cluster))
 
 
 def running(session: Session, cluster: str, kinds: Sequence[str] = ()) -> Mapping[str, int]:
-    """How many instances of each type a ParallelCluster runs or starts now, head and login nodes among them.
+    """The number of starting and running instances of each type in a ParallelCluster, with head and login nodes.
 
-    `kinds`: of "Compute", "HeadNode" and "LoginNode"; none: all of them.
+    `kinds`: any of "Compute", "HeadNode" and "LoginNode"; empty means all.
     """
     more = [{"Name": f"tag:{NODE_TAG}", "Values": list(kinds)}] if kinds else []
     return Counter(instance.instance_type for instance in of_cluster(session, PARALLELCLUSTER_TAG, cluster, more))

@@ -10,13 +10,13 @@ from launcher.aws.session import Session, translated
 
 ENABLED = "Enabled"
 EBS_OWN_ALIAS = "alias/aws/ebs"
-"""How EC2 names the key that AWS keeps for EBS in an account (EC2 API reference, GetEbsDefaultKmsKeyId)."""
+"""EC2's name for the key that AWS manages for EBS in an account (EC2 API reference, GetEbsDefaultKmsKeyId)."""
 _NO_KEY = frozenset(("NotFoundException", "InvalidArnException"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A key: KMS's words for its state, its use and its kind."""
+    """A key: KMS's terms for its state, its use and its kind."""
 
     arn: str
     state: str
@@ -25,15 +25,15 @@ class Key:
 
     @property
     def encrypts(self) -> bool:
-        """Whether it is symmetric: the services take no other (EBS user guide, FSx, CloudWatch Logs)."""
+        """Whether the key is symmetric: the services accept no other (EBS user guide, FSx, CloudWatch Logs)."""
         return self.usage == "ENCRYPT_DECRYPT" and self.spec == "SYMMETRIC_DEFAULT"
 
 
 def key(session: Session, arn: str) -> Key | None:
-    """A key by its ARN, asked in its own region; None where there is none.
+    """A key by its ARN, requested in its own region; None if it does not exist.
 
     Raises:
-        AwsError: it may not be looked at, or the call failed.
+        AwsError: the credentials may not read the key, or the call failed.
     """
     answer = unless_absent(session.client("kms").describe_key, f"describe key {arn}", _NO_KEY, KeyId=arn)
     if answer is None:
@@ -48,10 +48,10 @@ def key(session: Session, arn: str) -> Key | None:
 
 
 def key_policy(session: Session, arn: str) -> Mapping[str, Any]:
-    """The policy of a key: the only one there is, "default".
+    """The policy of a key: KMS has only one, "default".
 
     Raises:
-        AwsError: it may not be read, or is not JSON.
+        AwsError: the policy may not be read, or is not JSON.
     """
     with translated(f"read the policy of key {arn}"):
         text = session.client("kms").get_key_policy(KeyId=arn, PolicyName="default").get("Policy", "")
@@ -60,7 +60,7 @@ def key_policy(session: Session, arn: str) -> Mapping[str, Any]:
 
 
 def default_volume_key(session: Session) -> str | None:
-    """The account's own default key for EBS in a region; None where it is the one that AWS keeps."""
+    """The account's own default key for EBS in a region; None if AWS manages the default key."""
     with translated("ask for the default key of EBS"):
         default = str(session.client("ec2").get_ebs_default_kms_key_id().get("KmsKeyId", ""))
     return None if not default or default.endswith(EBS_OWN_ALIAS) else default

@@ -8,15 +8,15 @@ from launcher.aws.session import Session
 from launcher.model.removal import Created, RetainedKind
 
 OWNED = "kubernetes.io/cluster/{}"
-"""The tag of what is a cluster's (cloud-provider-aws, pkg/providers/v1/tags.go; aws-ebs-csi-driver, constants.go)."""
+"""The tag of a cluster's resources (cloud-provider-aws, pkg/providers/v1/tags.go; aws-ebs-csi-driver, constants.go)."""
 _CONTROLLER = "elbv2.k8s.aws/cluster"
 """The tag of the AWS Load Balancer Controller, whose value is the cluster's name."""
 _AT_ONCE = 20
-"""How many are asked for their tags in one call (both APIs' limit)."""
+"""Load balancers per call that reads tags (both APIs' limit)."""
 
 
 def load_balancers(session: Session, cluster: str, what: str) -> Iterator[Created]:
-    """Those of the controller, and those that a Service gets where nobody has installed it; `what`: for errors."""
+    """Load balancers of the controller, and of Services in clusters without the controller; `what`: for errors."""
     yield from _of_controller(session, cluster, what)
     yield from _classic(session, cluster, what)
 
@@ -34,7 +34,7 @@ def _of_controller(session: Session, cluster: str, what: str) -> Iterator[Create
 
 
 def _classic(session: Session, cluster: str, what: str) -> Iterator[Created]:
-    """What a Service of type LoadBalancer gets where nobody has installed a controller."""
+    """Classic load balancers: a Service of type LoadBalancer gets one if no controller is installed."""
     client = session.client("elb")
     listed = items(client.describe_load_balancers, what, "LoadBalancerDescriptions")
     names = [description["LoadBalancerName"] for description in listed]

@@ -9,13 +9,13 @@ from launcher.model.errors import AwsError
 
 LAST_LINES = 50
 TROUBLE = ("error", "exception", "fatal", "failed")
-"""Words of a line that says why something does not work."""
+"""Words of a line that gives the reason for a failure."""
 _MILLISECONDS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogGroupState:
-    """One log group: what it contains, and for how many days a line of it is kept (None: without expiry)."""
+    """One log group: its content, and the number of days for which a line is retained (None: without expiry)."""
 
     name: str
     stored_bytes: int
@@ -24,7 +24,7 @@ class LogGroupState:
 
 
 def log_groups(session: Session, prefix: str) -> tuple[LogGroupState, ...]:
-    """The log groups whose names begin with a text."""
+    """The log groups whose names begin with a prefix."""
     call, what = session.client("logs").describe_log_groups, f"describe the log groups {prefix}*"
     return tuple(
         LogGroupState(
@@ -49,10 +49,10 @@ def delete(session: Session, name: str) -> None:
 
 
 def trouble_line(session: Session, group: str) -> str | None:
-    """The last line of a log group that tells of trouble, else its last line; None where there is none.
+    """The last line of a log group that reports trouble, else its last line; None if the group has no line.
 
     Raises:
-        AwsError: a call failed for another reason than that there is no such group, or that it may not be read.
+        AwsError: a call failed for a reason other than a missing group or missing permission.
     """
     client = session.client("logs")
     try:

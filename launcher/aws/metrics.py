@@ -9,7 +9,7 @@ from launcher.aws.session import Session, translated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One metric, and which of its statistics is meant."""
+    """One metric and one of its statistics."""
 
     namespace: str
     name: str
@@ -18,7 +18,7 @@ class Metric:
 
 
 def latest(session: Session, metric: Metric, now: datetime, *, within: timedelta, period: timedelta) -> float | None:
-    """The newest value of a metric; None where there is none of late."""
+    """The newest value of a metric; None if no recent value exists."""
     points = samples(session, metric, now - within, now, period=period)
     return points[-1][1] if points else None
 
@@ -26,7 +26,7 @@ def latest(session: Session, metric: Metric, now: datetime, *, within: timedelta
 def samples(
     session: Session, metric: Metric, begin: datetime, end: datetime, *, period: timedelta
 ) -> list[tuple[datetime, float]]:
-    """The values of a metric from a moment to another, at most 1,440 periods later, oldest first, with their times."""
+    """The values of a metric from `begin` to `end`, at most 1,440 periods later, oldest first, with their times."""
     with translated(f"read {metric.name}"):
         answer = session.client("cloudwatch").get_metric_statistics(
             Namespace=metric.namespace,

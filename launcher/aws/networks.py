@@ -8,12 +8,12 @@ from launcher.aws.calls import unless_absent
 from launcher.aws.session import Session, translated
 
 _NO_GROUP = frozenset(("InvalidGroup.NotFound", "InvalidGroupId.Malformed"))
-"""Codes of an id that no group has (EC2 API reference, error codes)."""
+"""Error codes for an id that no security group has (EC2 API reference, error codes)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubnetState:
-    """One subnet: its zone id, its range, the addresses free in it, and whether machines in it get public ones."""
+    """One subnet: zone id, address range, free addresses, and whether its instances get public addresses."""
 
     id: str
     vpc_id: str
@@ -31,7 +31,7 @@ def vpc_cidr(session: Session, vpc_id: str) -> str:
 
 
 def subnets(session: Session, ids: tuple[str, ...]) -> tuple[SubnetState, ...]:
-    """The subnets of some ids."""
+    """The subnets with the given ids."""
     with translated("describe subnets"):
         answer = session.client("ec2").describe_subnets(SubnetIds=list(ids))
     return tuple(
@@ -49,7 +49,7 @@ def subnets(session: Session, ids: tuple[str, ...]) -> tuple[SubnetState, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
-    """One security group: its VPC, and whether all traffic passes between its members in, and out."""
+    """One security group: its VPC, and whether all inbound and all outbound traffic passes between its members."""
 
     vpc_id: str
     lets_itself_in: bool
@@ -57,7 +57,7 @@ class GroupState:
 
 
 def security_group(session: Session, group_id: str) -> GroupState | None:
-    """The state of a security group; None where there is none of that id."""
+    """The state of a security group; None if no group has that id."""
     ask = session.client("ec2").describe_security_groups
     answer = unless_absent(ask, f"describe {group_id}", _NO_GROUP, GroupIds=[group_id])
     if answer is None:
@@ -82,7 +82,7 @@ def group_vpcs(session: Session, ids: tuple[str, ...]) -> dict[str, str]:
 
 
 def default_routes(session: Session, subnet_id: str) -> tuple[str, ...]:
-    """Where a subnet's default route leads: ids of NAT gateways or internet gateways."""
+    """The targets of a subnet's default route: ids of NAT gateways or internet gateways."""
     with translated(f"describe the routes of {subnet_id}"):
         answer = session.client("ec2").describe_route_tables(
             Filters=[{"Name": "association.subnet-id", "Values": [subnet_id]}]
@@ -96,7 +96,7 @@ def default_routes(session: Session, subnet_id: str) -> tuple[str, ...]:
 
 
 def security_group_rules(session: Session, group_id: str) -> dict[str, list[Any]]:
-    """The rules of a security group, inward and outward, as EC2 gives them."""
+    """The rules of a security group, inbound and outbound, as EC2 returns them."""
     with translated(f"describe {group_id}"):
         answer = session.client("ec2").describe_security_groups(GroupIds=[group_id])
     group = answer["SecurityGroups"][0]
@@ -117,7 +117,7 @@ def lets_all_from(rules: Iterable[Mapping[str, Any]], group: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NatState:
-    """One NAT gateway: whether it is up, and the allocations of the addresses it has."""
+    """One NAT gateway: whether it is available, and the allocation ids of its addresses."""
 
     id: str
     available: bool
@@ -125,7 +125,7 @@ class NatState:
 
 
 def nat_gateways(session: Session, ids: Sequence[str]) -> tuple[NatState, ...]:
-    """The NAT gateways of some ids."""
+    """The NAT gateways with the given ids."""
     with translated("describe NAT gateways"):
         answer = session.client("ec2").describe_nat_gateways(NatGatewayIds=list(ids))
     return tuple(
@@ -159,7 +159,7 @@ def endpoint_services(session: Session, ids: Sequence[str]) -> frozenset[tuple[s
 
 
 def flow_logs(session: Session, ids: Sequence[str]) -> frozenset[tuple[str, str]]:
-    """What some flow logs watch and the traffic they take in."""
+    """The resources that flow logs monitor, and the traffic that they record."""
     with translated("describe flow logs"):
         answer = session.client("ec2").describe_flow_logs(FlowLogIds=list(ids))
     return frozenset((str(log["ResourceId"]), str(log["TrafficType"])) for log in answer["FlowLogs"])

@@ -9,7 +9,7 @@ from launcher.aws.session import Session, translated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksState:
-    """A cluster: its state, and whether its API is reached over the internet."""
+    """A cluster: its state, and whether its API is public."""
 
     name: str
     status: str
@@ -21,7 +21,7 @@ class EksState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroupState:
-    """A node group: its state, how it is bought, its image, and the least, most and wanted number of its nodes.
+    """A node group: state, purchase option, image, and the minimum, maximum and wanted number of nodes.
 
     `template` is the id and the version of its launch template, None without one.
     """
@@ -38,7 +38,7 @@ class NodeGroupState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateState:
-    """A version of a launch template: the type, the kinds of its interfaces, and what it is bought from."""
+    """A version of a launch template: the type, the kinds of its interfaces, and its capacity reservation."""
 
     instance_type: str
     interfaces: tuple[str, ...]
@@ -100,10 +100,10 @@ def describe_template(session: Session, template: tuple[str, str]) -> TemplateSt
 
 
 def start(session: Session, cluster: str, name: str) -> bool:
-    """Have a group make its nodes again, after a guard has set it to none; whether there was anything to do.
+    """Let a group create its nodes again after a guard has set it to 0; return whether this was necessary.
 
     Raises:
-        AwsError: there is no such group, or a call failed.
+        AwsError: the group does not exist, or a call failed.
     """
     state = describe_group(session, cluster, name)
     if state.desired >= state.maximum:

@@ -14,12 +14,12 @@ from launcher.aws.session import Session, translated
 from launcher.model.errors import AwsError
 
 DELETED_A_CALL = 1000
-"""DeleteObjects takes no more keys (S3 API reference, read 2026-11-20)."""
+"""Limit of keys per DeleteObjects call (S3 API reference, read 2026-11-20)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredObject:
-    """One object; `key` is relative to the place."""
+    """One object; `key` is relative to the prefix."""
 
     key: str
     bytes: int
@@ -28,7 +28,7 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objects:
-    """What lies below `s3://bucket/prefix`; keys are relative to it."""
+    """The objects below `s3://bucket/prefix`; keys are relative to the prefix."""
 
     session: Session
     bucket: str
@@ -43,11 +43,11 @@ class Objects:
 
     @property
     def uri(self) -> str:
-        """Where they lie."""
+        """The URI of the prefix."""
         return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
 
     def list_objects(self, *, below: str = "", after: str = "") -> tuple[StoredObject, ...]:
-        """All of them, by their keys."""
+        """All objects, sorted by key."""
         call, what = self._client.list_objects_v2, f"list {self.uri}"
         later = {"StartAfter": self.prefix + after} if after else {}
         return tuple(
@@ -61,13 +61,13 @@ class Objects:
         )
 
     def first(self) -> str | None:
-        """The key of one of them; None where there is none."""
+        """The key of any one object; None if the prefix is empty."""
         with translated(f"list {self.uri}"):
             answer = self._client.list_objects_v2(Bucket=self.bucket, Prefix=self.prefix, MaxKeys=1)
         return next((str(content["Key"]).removeprefix(self.prefix) for content in answer.get("Contents", ())), None)
 
     def find(self, key: str) -> StoredObject | None:
-        """One object, None where there is none."""
+        """One object; None if it does not exist."""
         what, absent = f"look for {self.uri}/{key}", {"404", "NoSuchKey", "NotFound"}
         answer = unless_absent(self._client.head_object, what, absent, Bucket=self.bucket, Key=self.prefix + key)
         if answer is None:
@@ -75,7 +75,7 @@ class Objects:
         return StoredObject(key=key, bytes=int(answer["ContentLength"]), modified=answer["LastModified"])
 
     def read(self, key: str) -> bytes:
-        """A small object's content."""
+        """The content of a small object."""
         with translated(f"read {self.uri}/{key}"), self._body(key) as body:
             return bytes(body.read())
 
@@ -83,24 +83,24 @@ class Objects:
         """Read an object block by block.
 
         Raises:
-            AwsError: it cannot be read to its end.
+            AwsError: the object cannot be read to its end.
         """
         with translated(f"read {self.uri}/{key}"), self._body(key) as body:
             for block in body.iter_chunks(size):
                 take(block)
 
     def put(self, key: str, data: bytes) -> None:
-        """Write a small object in one request: whole or not at all."""
+        """Write a small object in one request: completely or not at all."""
         with translated(f"write {self.uri}/{key}"):
             self._client.put_object(Bucket=self.bucket, Key=self.prefix + key, Body=data)
 
     def send(self, path: Path, key: str, advance: Callable[[int], None] = lambda _: None) -> None:
-        """Upload a file, in parts where it is large.
+        """Upload a file, in parts if it is large.
 
-        `advance` gets the bytes that went since the last call; a part that is sent again is counted back first.
+        `advance` receives the bytes sent since its last call; before a part is sent again, its bytes are subtracted.
 
         Raises:
-            AwsError: it is not there afterwards.
+            AwsError: the object does not exist afterwards.
         """
         with translated(f"send {path.name} to {self.uri}/{key}"):
             try:
@@ -109,10 +109,10 @@ class Objects:
                 raise AwsError(f"send {path.name} to {self.uri}/{key}: {problem}") from problem
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects, 1,000 a call.
+        """Delete objects, 1,000 per call.
 
         Raises:
-            AwsError: some are still there, with the first of them.
+            AwsError: some objects still exist; the error names the first.
         """
         ordered = sorted(keys)
         for start in range(0, len(ordered), DELETED_A_CALL):
@@ -123,7 +123,7 @@ class Objects:
                 raise AwsError(f"delete s3://{self.bucket}/{failed['Key']}: {failed['Code']}: {failed['Message']}")
 
     def _body(self, key: str) -> Any:
-        """An object's content as a stream that is held to its length: entering it by itself would give the bare one."""
+        """An object's content as a stream that checks its length; entering the stream itself bypasses this check."""
         return closing(self._client.get_object(Bucket=self.bucket, Key=self.prefix + key)["Body"])
 
     @property

@@ -13,12 +13,12 @@ from launcher.model.stages import Notify
 ACTIVE = "ACTIVE"
 _ABSENT = frozenset(("ResourceNotFoundException",))
 LOOK_S, LOOKS = 15.0, 80
-"""Between two looks at what is being removed, and how many: 20 minutes."""
+"""Interval and number of polls of a resource under deletion: 20 minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """A cluster: its state, its size, its Slurm's version and settings, accounting, and where its controller is."""
+    """A cluster: its state, size, Slurm version and settings, accounting, and its controller's network."""
 
     id: str
     status: str
@@ -32,9 +32,9 @@ class ClusterState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
-    """A compute node group: its state, type, purchase option and image, and the least and most of its instances.
+    """A compute node group: its state, type, purchase option and image, and its minimum and maximum of instances.
 
-    `template` is the id and the version of its launch template, `profile` the ARN of its machines' profile.
+    `template` is the id and the version of its launch template, `profile` the ARN of its nodes' instance profile.
     """
 
     id: str
@@ -79,7 +79,7 @@ def describe_cluster(session: Session, cluster: str) -> ClusterState:
 
 
 def groups(session: Session, cluster: str) -> tuple[GroupState, ...]:
-    """The compute node groups of a cluster; none where there is no such cluster."""
+    """The compute node groups of a cluster; empty if the cluster does not exist."""
     descriptions = (_described(session, cluster, id_) for id_ in _ids(session, cluster, "compute_node_group"))
     return tuple(_group(description) for description in descriptions if description is not None)
 
@@ -107,7 +107,7 @@ def _group(description: Mapping[str, Any]) -> GroupState:
 
 
 def queues(session: Session, cluster: str) -> tuple[QueueState, ...]:
-    """The queues of a cluster; none where there is no such cluster."""
+    """The queues of a cluster; empty if the cluster does not exist."""
     states = []
     for id_ in _ids(session, cluster, "queue"):
         with translated(f"describe queue {id_} of PCS cluster {cluster}"):
@@ -132,7 +132,7 @@ def _ids(session: Session, cluster: str, kind: str) -> tuple[str, ...]:
 
 
 def scale(session: Session, cluster: str, group: str, minimum: int, maximum: int) -> None:
-    """Have a node group keep between so many instances."""
+    """Set the minimum and maximum number of instances of a node group."""
     with translated(f"scale node group {group} of PCS cluster {cluster}"):
         session.client("pcs").update_compute_node_group(
             clusterIdentifier=cluster,
@@ -144,10 +144,10 @@ def scale(session: Session, cluster: str, group: str, minimum: int, maximum: int
 def empty(session: Session, cluster: str, notify: Notify, pause: Callable[[float], None]) -> None:
     """Remove the queues of a cluster, then its node groups, and wait until each is gone.
 
-    CloudFormation alone is refused for a while (awsome-distributed-ai, aws-pcs/docs/DEPLOY-TESTING.md).
+    PCS would refuse CloudFormation's own deletion for a while (awsome-distributed-ai, aws-pcs/docs/DEPLOY-TESTING.md).
 
     Raises:
-        DeploymentFailedError: something stays for 20 minutes.
+        DeploymentFailedError: a resource still exists after 20 minutes.
     """
     for kind, words in (("queue", "queues"), ("compute_node_group", "node groups")):
         looks = 0
@@ -173,7 +173,7 @@ def empty(session: Session, cluster: str, notify: Notify, pause: Callable[[float
 
 
 def machine(session: Session, group: str) -> str | None:
-    """The id of a running instance of a node group by the group's id; None where none runs."""
+    """The id of a running instance of a node group, by the group's id; None if no instance runs."""
     filters = [
         {"Name": f"tag:{GROUP_TAG}", "Values": [group]},
         {"Name": "instance-state-name", "Values": ["running"]},

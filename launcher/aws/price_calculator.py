@@ -1,7 +1,7 @@
 """AWS's price calculator: the cost of some usage for an account, after its discounts.
 
-A workload estimate is made, filled, read and deleted again (AWS Billing and Cost Management API reference,
-bcm-pricing-calculator, 2024-06-19). Whether it takes SageMaker's usage types is not confirmed.
+Slipway creates, fills, reads and deletes a workload estimate (AWS Billing and Cost Management API reference,
+bcm-pricing-calculator, 2024-06-19). Whether the calculator accepts SageMaker's usage types is not confirmed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,17 +13,17 @@ from launcher.aws.session import Session, translated
 from launcher.model.errors import AwsError
 
 HOME = "us-east-1"
-"""Where the endpoint is, for every region of the commercial partition (AWS General Reference)."""
+"""The region of the endpoint for every region of the commercial partition (AWS General Reference)."""
 RATE_TYPE = "AFTER_DISCOUNTS"
 A_CALL = 25
-"""Usages of one request (botocore 1.44.5, the list's maximum)."""
+"""Usages per request (botocore 1.44.5, the list's maximum)."""
 WAIT_S, MOST_WAITS = 2.0, 60
-"""Seconds between two looks at an estimate that is being worked out, and how many of them."""
+"""Interval in seconds, and number, of polls of an unfinished estimate."""
 UPDATING = "UPDATING"
 
 
 class Usage(NamedTuple):
-    """So much of one usage type, with its region's prefix; `key` is at most ten letters and digits."""
+    """An amount of one usage type, with its region's prefix; `key` is at most ten letters and digits."""
 
     key: str
     service: str
@@ -33,7 +33,7 @@ class Usage(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What AWS says of one usage: dollars, or None with the reason."""
+    """AWS's result for one usage: dollars, or None with the reason."""
 
     usd: Decimal | None
     reason: str = ""
@@ -42,12 +42,12 @@ class Answered(NamedTuple):
 def estimated(
     session: Session, account: str, name: str, usages: Sequence[Usage], wait: Callable[[float], None]
 ) -> Mapping[str, Answered]:
-    """What AWS makes of some usages, by their keys; of one that it does not take, why.
+    """AWS's costs of some usages, by their keys; for a refused usage, the reason.
 
-    The session is of us-east-1; `name` (letters, digits, hyphens) is that of the estimate while it exists.
+    The session is for us-east-1; `name` (letters, digits, hyphens) is the name of the temporary estimate.
 
     Raises:
-        AwsError: it may not be asked, a call failed, or the estimate is not worked out in two minutes.
+        AwsError: the credentials lack permission, a call failed, or the estimate is not finished in two minutes.
     """
     client = session.client("bcm-pricing-calculator")
     with translated("make an estimate in AWS's pricing calculator"):

@@ -1,6 +1,6 @@
 """The Price List: on-demand and reserved rates of EC2, and SageMaker's rates.
 
-Filters as Karpenter's price updater sets them (aws/karpenter-provider-aws, pkg/providers/pricing/pricing.go).
+Filters as in Karpenter's price updater (aws/karpenter-provider-aws, pkg/providers/pricing/pricing.go).
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -19,10 +19,10 @@ from launcher.model.enums import Payment
 from launcher.model.errors import AwsError
 
 HOME = "us-east-1"
-"""Where the Price List of all commercial and GovCloud regions is asked for; it has no endpoint in most regions."""
+"""The region of the Price List for all commercial and GovCloud regions; most regions have no endpoint for it."""
 HOURS_PER_YEAR = 8760
 PLACES = Decimal("0.000001")
-"""Effective hourly rates are kept to the millionth of a dollar, as the shipped snapshot has them."""
+"""Effective hourly rates are rounded to a millionth of a dollar, as in the shipped snapshot."""
 CLASSES = ("standard", "convertible")
 """Offering classes of Reserved Instances."""
 
@@ -33,7 +33,7 @@ EC2_FILTERS = {
     "capacitystatus": "Used",
     "marketoption": "OnDemand",
 }
-"""One Linux on-demand price; without marketoption the products of Capacity Blocks come with it."""
+"""Filters for one Linux on-demand price; without marketoption, products of Capacity Blocks match too."""
 
 COMPONENTS = {
     "hosting": "hosting",
@@ -41,8 +41,8 @@ COMPONENTS = {
     "cluster": "cluster",
     "studio-jupyterlab": "studio",
 }
-"""The catalog's components by what SageMaker's products call them, in small letters. Other products of the same type
-(spot training, reserved clusters, notebooks, free tiers) have prices of their own and are left out."""
+"""The catalog's components by their lower-case names in SageMaker's products. Other products of the same type (spot
+training, reserved clusters, notebooks, free tiers) have prices of their own and are left out."""
 
 FILTERS: Mapping[str, tuple[Mapping[str, str], ...]] = {
     "AmazonEC2": tuple(
@@ -53,7 +53,7 @@ FILTERS: Mapping[str, tuple[Mapping[str, str], ...]] = {
     "AmazonSageMaker": ({"volumeType": "General Purpose-Hosting"}, {"operation": "Invoke-Endpoint"}),
     "AWSELB": ({"productFamily": "Load Balancer-Network"},),
 }
-"""Where the bill items are among the products of a service that has many others."""
+"""Filters that find the bill items among the products of a service that has many others."""
 
 DATA_TRANSFER = "AWSDataTransfer"
 PAYMENTS = {
@@ -73,21 +73,21 @@ class Product:
     terms: Mapping[str, Mapping[str, Any]]
 
     def terms_of(self, kind: str) -> list[Mapping[str, Any]]:
-        """Its terms of one kind: OnDemand or Reserved."""
+        """The terms of one kind: OnDemand or Reserved."""
         return list(self.terms.get(kind, {}).values())
 
 
 def ec2(session: Session, instance_type: str, regions: Collection[str], now: datetime, *, reserved: bool) -> Answer:
-    """On-demand rates of a type in some regions and, where asked for, its reserved rates.
+    """On-demand rates of a type in some regions and, if requested, its reserved rates.
 
-    With one region that alone is asked for; with more, all are, and their local zones come along.
+    With one region, the request names only this region; with more, it covers all, including their local zones.
     """
     listed = machine_products(session, instance_type, regions)
     return ec2_answer(listed, {instance_type}, regions, now, reserved=reserved)
 
 
 def machine_products(session: Session, instance_type: str, regions: Collection[str]) -> Iterator[Product]:
-    """The products of a type under Linux on demand."""
+    """The Linux on-demand products of a type."""
     filters = {"instanceType": instance_type, **EC2_FILTERS}
     return _products(session, "AmazonEC2", filters, regions, f"Price List of {instance_type}")
 
@@ -95,7 +95,7 @@ def machine_products(session: Session, instance_type: str, regions: Collection[s
 def ec2_answer(
     products: Iterable[Product], names: Collection[str], regions: Collection[str], now: datetime, *, reserved: bool
 ) -> Answer:
-    """On-demand rates of some types in some regions out of products, and reserved ones where asked for."""
+    """On-demand rates, and reserved rates if requested, of some types in some regions, from products."""
     rates: list[FetchedPrice] = []
     refusals: list[Refusal] = []
     for product in products:
@@ -117,7 +117,7 @@ def sagemaker(session: Session, ml_type: str, regions: Collection[str], now: dat
 
 
 def sagemaker_answer(products: Iterable[Product], now: datetime, *, name: str = "") -> Answer:
-    """SageMaker's rates by component out of products that `is_managed` lets pass; `name` where one states none."""
+    """SageMaker's rates by component, from products that `is_managed` accepts; `name` if a product states none."""
     outcomes = []
     for product in products:
         stated = product.attributes
@@ -129,7 +129,7 @@ def sagemaker_answer(products: Iterable[Product], now: datetime, *, name: str = 
 
 
 def sagemaker_products(session: Session, ml_type: str, regions: Collection[str]) -> list[Product]:
-    """SageMaker's products of an `ml.` type that the catalog has a component for."""
+    """SageMaker's products of an `ml.` type for which the catalog has a component."""
     what = f"Price List of {ml_type}"
     return [
         product
@@ -139,21 +139,21 @@ def sagemaker_products(session: Session, ml_type: str, regions: Collection[str])
 
 
 def is_managed(attributes: Mapping[str, str], names: Collection[str], regions: Collection[str]) -> bool:
-    """Whether a product is one of SageMaker's for some `ml.` types and regions that the catalog has a component for."""
+    """Whether a product is SageMaker's, for these `ml.` types and regions, and for a component of the catalog."""
     matches = attributes.get("regionCode") in regions and attributes.get("instanceName") in names
     return matches and _component(attributes) in COMPONENTS
 
 
 def stated_attributes(product: Mapping[str, Any]) -> dict[str, str]:
-    """The attributes of a product as the list has it, with its family."""
+    """The attributes of a product as listed, with its family."""
     return {"productFamily": product.get("productFamily", ""), **product["attributes"]}
 
 
 def bill_products(session: Session, service: str, region: str, known: Collection[UsageType] = ()) -> list[Product]:
-    """The products of a service in a region that bill items can be among; of EC2 no machines.
+    """The products of a service in a region that can be bill items; of EC2 without instances.
 
-    What costs the same everywhere names no region, and is asked for by its usage type. Data transfer names the region
-    that it begins in, by another attribute than all others.
+    Products with the same price everywhere name no region: the request names their usage type. Data transfer uses
+    another attribute than other products for its region, the region in which it begins.
     """
     what = f"Price List of {service} in {region}"
     if region == EVERYWHERE:
@@ -169,7 +169,7 @@ def bill_products(session: Session, service: str, region: str, known: Collection
 
 
 def begins_in(attributes: Mapping[str, str]) -> str:
-    """The region that a product of data transfer begins in; empty where it states none."""
+    """The region in which a data transfer product begins; empty if the product states none."""
     return attributes.get("fromRegionCode") or attributes.get("regionCode", "")
 
 
@@ -199,14 +199,14 @@ def _products(
 
 
 def is_plain(attributes: Mapping[str, str]) -> bool:
-    """Whether a product is a plain machine on demand: not a Capacity Block, a reservation or another system's."""
+    """Whether a product is a plain on-demand instance: no Capacity Block, no reservation, no other operating system."""
     if any(attributes.get(name, value) != value for name, value in EC2_FILTERS.items()):
         return False
     return "BoxUsage" in attributes.get("usagetype", "BoxUsage")
 
 
 def _place(code: str, regions: Collection[str]) -> tuple[str, str] | None:
-    """The region of a product and its local zone, or "" for the region itself; None for regions not asked for.
+    """The region of a product and its local zone, or "" for the region itself; None for regions not requested.
 
     >>> _place("us-east-1-atl-1", {"us-east-1"}), _place("us-east-1", {"us-east-1"}), _place("eu-west-1", {"us-east-1"})
     (('us-east-1', 'us-east-1-atl-1'), ('us-east-1', ''), None)
@@ -217,9 +217,9 @@ def _place(code: str, regions: Collection[str]) -> tuple[str, str] | None:
 
 
 def _on_demand(product: Product, key: Key, now: datetime) -> FetchedPrice | Refusal | None:
-    """The hourly price that holds now, with words on one to come; None for a product without such terms.
+    """The current hourly price, with a note about a future one; None for a product without such terms.
 
-    Of several terms the newest that has begun holds; of several prices in it the dearest.
+    Of several terms, the newest that has begun is valid; of several prices in it, the highest.
     """
     terms = product.terms_of("OnDemand")
     if not terms:
@@ -234,10 +234,10 @@ def _on_demand(product: Product, key: Key, now: datetime) -> FetchedPrice | Refu
 
 
 def holding(terms: list[Mapping[str, Any]], now: datetime) -> list[Mapping[str, Any]]:
-    """Of the terms that have begun the newest; none of none.
+    """The newest of the terms that have begun; empty if no terms are given.
 
     Raises:
-        RefusedPriceError: no term has begun, or one does not say when it does.
+        RefusedPriceError: no term has begun, or a term states no begin.
     """
     begun = [term for term in terms if _begins(term) <= now]
     if terms and not begun:
@@ -279,7 +279,7 @@ def _stated(term: Mapping[str, Any]) -> str:
 
 
 def _reserved(product: Product, key: Key, now: datetime) -> Iterator[FetchedPrice | Refusal]:
-    """The effective hourly rates of a product's reserved terms, of each the newest that has begun."""
+    """The effective hourly rates of a product's reserved terms, each from the newest term that has begun."""
     newest: dict[Key, datetime] = {}
     outcomes: dict[Key, FetchedPrice | Refusal] = {}
     for term in product.terms_of("Reserved"):

@@ -10,15 +10,15 @@ from launcher.aws.metrics import Metric, latest
 from launcher.aws.session import Session
 
 METRIC_WINDOW = timedelta(hours=1)
-"""How far back the use of a quota is read: the service reports it every five minutes or so."""
+"""The period for which a quota's usage is read: the service reports it about every five minutes."""
 METRIC_PERIOD = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """One quota as the account has it: applied, or AWS's default where none was ever applied.
+    """One quota of the account: its applied value, or AWS's default if none was ever applied.
 
-    `metric` is where CloudWatch keeps its use, None where nobody counts it.
+    `metric` is the CloudWatch metric of its usage, None if AWS does not measure it.
     """
 
     service: str
@@ -30,7 +30,7 @@ class Quota:
 
 
 def quotas(session: Session, service: str) -> tuple[Quota, ...]:
-    """All quotas of a service in the session's region; what was applied comes before AWS's default."""
+    """All quotas of a service in the session's region; an applied value takes precedence over AWS's default."""
     client = session.client("service-quotas")
     what = f"list the quotas of {service} in {session.region}"
     applied = items(client.list_service_quotas, what, "Quotas", ServiceCode=service)
@@ -40,7 +40,7 @@ def quotas(session: Session, service: str) -> tuple[Quota, ...]:
 
 
 def used(session: Session, quota: Quota, now: datetime) -> float | None:
-    """How much of a quota is used, as CloudWatch was last told; None where it is not told."""
+    """The usage of a quota as last reported to CloudWatch; None if AWS does not report it."""
     if quota.metric is None:
         return None
     return latest(session, quota.metric, now, within=METRIC_WINDOW, period=METRIC_PERIOD)

@@ -5,13 +5,13 @@ from launcher.aws.session import Session
 
 
 def enabled(session: Session) -> frozenset[str]:
-    """The regions that the account may use; regions of another partition are never among them."""
+    """The regions that the account may use; never regions of another partition."""
     regions = items(session.client("ec2").describe_regions, "describe the regions", "Regions")
     return frozenset(str(region["RegionName"]) for region in regions)
 
 
 def zone_ids(session: Session) -> dict[str, str]:
-    """The ids of a region's zones by their names, which are another account's for other zones."""
+    """The ids of a region's zones by name; in another account, the same names refer to other zones."""
     what = f"describe the zones of {session.region}"
     zones = items(
         session.client("ec2").describe_availability_zones, what, "AvailabilityZones", AllAvailabilityZones=True
@@ -20,7 +20,7 @@ def zone_ids(session: Session) -> dict[str, str]:
 
 
 def opt_in_status(session: Session, region: str) -> str | None:
-    """opt-in-not-required, opted-in or not-opted-in; None where AWS has no such region."""
+    """opt-in-not-required, opted-in or not-opted-in; None if AWS has no such region."""
     describe = session.client("ec2").describe_regions
     regions = items(describe, "describe the regions", "Regions", AllRegions=True)
     return next((str(described["OptInStatus"]) for described in regions if described["RegionName"] == region), None)

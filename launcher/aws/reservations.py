@@ -12,7 +12,7 @@ _ABSENT = frozenset(("InvalidCapacityReservationId.NotFound", "InvalidCapacityRe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationState:
-    """One capacity reservation or Capacity Block: its type, zone id, window, state, and instances, all and unused."""
+    """One capacity reservation or Capacity Block: its type, zone id, window, state, and total and unused instances."""
 
     id: str
     instance_type: str
@@ -26,7 +26,7 @@ class ReservationState:
 
 
 def reservation(session: Session, identifier: str) -> ReservationState | None:
-    """One capacity reservation by its id; None where the session's region has none of it for this account."""
+    """One capacity reservation by its id; None if the account has none with this id in the session's region."""
     ask, what = session.client("ec2").describe_capacity_reservations, f"describe reservation {identifier}"
     answer = unless_absent(ask, what, _ABSENT, CapacityReservationIds=[identifier])
     described = [] if answer is None else answer["CapacityReservations"]
@@ -34,7 +34,7 @@ def reservation(session: Session, identifier: str) -> ReservationState | None:
 
 
 def reservations(session: Session, instance_type: str) -> tuple[ReservationState, ...]:
-    """Every reservation of a type in the session's region that is not over."""
+    """Every reservation of a type in the session's region that has not ended."""
     listed = items(
         session.client("ec2").describe_capacity_reservations,
         f"reservations of {instance_type} in {session.region}",

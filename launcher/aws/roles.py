@@ -10,7 +10,7 @@ from launcher.aws.session import Session, translated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleState:
-    """One role: its permissions boundary's ARN, and the services that may take it."""
+    """One role: its permissions boundary's ARN, and the services that may assume it."""
 
     name: str
     boundary_arn: str | None
@@ -37,10 +37,10 @@ def role(session: Session, name: str) -> RoleState:
 
 
 def rights(session: Session, name: str) -> tuple[dict[str, Any], ...]:
-    """The statements of all policies of a role, attached or its own.
+    """The statements of all policies of a role, attached or inline.
 
     Raises:
-        AwsError: there is no such role, or a call failed.
+        AwsError: the role does not exist, or a call failed.
     """
     client = session.client("iam")
     with translated(f"list policies of role {name}"):
@@ -68,6 +68,6 @@ def policy_statements(session: Session, arn: str) -> tuple[dict[str, Any], ...]:
 
 
 def _parsed(document: Any) -> dict[str, Any]:
-    """A policy document, which botocore hands over parsed or as IAM sent it."""
+    """A policy document, which botocore returns parsed or as IAM sent it."""
     with translated("read a policy document"):
         return dict(safe_json.loads(unquote(document)) if isinstance(document, str) else document)

@@ -9,7 +9,7 @@ from launcher.aws.session import Session, translated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleState:
-    """One rule: whether it is on, when or on what it acts, and the ARNs it calls."""
+    """One rule: whether it is enabled, its schedule or event pattern, and the ARNs that it calls."""
 
     arn: str
     enabled: bool

@@ -12,7 +12,7 @@ from launcher.catalog.selector import Key
 from launcher.model.enums import SavingsPlanKind
 
 HOME = "us-east-1"
-"""Where the one endpoint of the service is."""
+"""The region of the service's only endpoint."""
 KINDS = {
     "Compute": SavingsPlanKind.COMPUTE,
     "EC2Instance": SavingsPlanKind.EC2_INSTANCE,
@@ -38,10 +38,10 @@ def ec2(session: Session, instance_type: str, regions: Collection[str]) -> Answe
 
 
 def sagemaker(session: Session, prices: Session, ml_type: str, regions: Collection[str]) -> Answer:
-    """Hourly rates of an `ml.` type under SageMaker Savings Plans in some regions; the dearest of its components.
+    """Hourly rates of an `ml.` type under SageMaker Savings Plans in some regions; the highest of its components.
 
-    They are asked for by the usage types that the Price List gives the type, which name the region. `session` has a
-    client of savingsplans, `prices` one of pricing.
+    The request names the usage types that the Price List gives for the type; they name the region. `session` has a
+    client of savingsplans, `prices` a client of pricing.
     """
     places = {
         product.attributes["usagetype"]: product.attributes["regionCode"]

@@ -1,4 +1,4 @@
-"""Service-linked roles in an account, which are created once."""
+"""Service-linked roles, which an account creates once."""
 
 from launcher.aws.calls import unless_absent
 from launcher.aws.session import Session
@@ -9,12 +9,12 @@ SERVICE_ROLES = {
     SPOT: "AWSServiceRoleForEC2Spot",
     FSX: "AWSServiceRoleForAmazonFSx",
 }
-"""The role of each service that a launch fails without (EC2 user guide, service-linked role for spot requests; FSx for
-Lustre user guide, using service-linked roles)."""
+"""The role of each service without which a launch fails (EC2 user guide, service-linked role for spot requests; FSx
+for Lustre user guide, using service-linked roles)."""
 
 
 def make_command(service: str) -> str:
-    """The command that makes a service's role, once for the account.
+    """The command that creates a service's role, once per account.
 
     >>> make_command(SPOT)
     'aws iam create-service-linked-role --aws-service-name spot.amazonaws.com'

@@ -29,51 +29,51 @@ from launcher.model.errors import AwsError
 
 ATTEMPTS = 5
 MOST_SAID = 400
-"""Characters of an error's message that are shown: a proxy on the way may answer with a whole page."""
+"""Characters to show of an error's message: a proxy may respond with a complete HTML page."""
 NO_CREDENTIALS_HINT = "set AWS_PROFILE or AWS_ACCESS_KEY_ID, or run: aws configure sso"
 LOGIN_HINT = "log in again (aws sso login, aws login, or new keys) and run the same command: data already read is kept"
 CUT_SHORT = "the answer is cut short or unreadable"
 _UNUSABLE = (CredentialRetrievalError, PartialCredentialsError, ProfileNotFound)
 _LOGGED_OUT = (LoginError, SSOError, TokenRetrievalError)
-"""The profile is there; its session has ended, or has not begun."""
+"""The profile exists; its session has ended, or has not begun."""
 _EXPIRED = frozenset(("ExpiredToken", "ExpiredTokenException", "RequestExpired"))
-"""Codes of credentials that have run out: any further call would fail alike."""
+"""Codes of expired credentials: any further call would fail in the same way."""
 _DESCRIPTIONS = create_loader(os.environ.get("AWS_DATA_PATH"))
 """botocore's descriptions of services, each read and listed once for all sessions.
 
-Each session would read them anew: EC2's takes 0.2 s and tens of MB, and a client lists the 400 folders of all services.
+Otherwise each session reads them again: EC2's needs 0.2 s and tens of MB, and a client lists all services' 400 folders.
 """
 
 
 class CredentialsError(AwsError):
-    """There are no usable credentials: no further call is worth making (exit 1)."""
+    """No usable credentials exist: any further call would fail too (exit 1)."""
 
 
 class NoAccountError(CredentialsError):
-    """The environment names no credentials at all: what AWS publishes can still be read."""
+    """The environment names no credentials: Slipway can still read AWS's public data."""
 
 
 def error_code(problem: AwsError) -> str:
-    """The service's word for an error; empty where no service answered."""
+    """The service's code for an error; empty if no service responded."""
     cause = problem.__cause__
     return str(cause.response.get("Error", {}).get("Code", "")) if isinstance(cause, ClientError) else ""
 
 
 def share_descriptions() -> None:
-    """Read each description once for every botocore session of this process, also for those that moto makes."""
+    """Read each description once for every botocore session of this process, including sessions that moto creates."""
     botocore.session.create_loader = lambda _=None: _DESCRIPTIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Clients for one region. The environment is a value: a sandbox's points at its own endpoint with its own keys."""
+    """Clients for one region. The environment is a value: a sandbox's environment has its own endpoint and keys."""
 
     environment: Mapping[str, str]
     region: str
     clients: dict[str, Any] = field(default_factory=dict)
 
     def client(self, service: str) -> Any:
-        """The client of a service, made once."""
+        """The client of a service, created once."""
         if service not in self.clients:
             known = self.environment
             endpoint = own_endpoint(known, service)
@@ -91,10 +91,10 @@ class Session:
 
 
 def boto_session(environment: Mapping[str, str], region: str | None) -> boto3.Session:
-    """A session with the credentials of an environment: its keys, or its profile where it has none.
+    """A session with the credentials of an environment: its keys, or its profile if it has no keys.
 
     Raises:
-        CredentialsError: half of a key is missing.
+        CredentialsError: one half of a key pair is missing.
     """
     key, secret = environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY")
     if key and not secret:
@@ -113,7 +113,7 @@ def boto_session(environment: Mapping[str, str], region: str | None) -> boto3.Se
 
 
 def own_endpoint(environment: Mapping[str, str], service: str) -> str | None:
-    """The address that is set for a service, or for all of them (AWS SDK reference, service-specific endpoints).
+    """The address set for a service, or for all services (AWS SDK reference, service-specific endpoints).
 
     >>> own_endpoint({"AWS_ENDPOINT_URL_SERVICE_QUOTAS": "http://127.0.0.1:1"}, "service-quotas")
     'http://127.0.0.1:1'
@@ -124,11 +124,11 @@ def own_endpoint(environment: Mapping[str, str], service: str) -> str | None:
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Turn what can go wrong in a call into one of our errors, which says what was being asked.
+    """Translate the errors of a call into Slipway's errors, which name the subject of the request.
 
     Raises:
-        CredentialsError: there are no credentials, or they have run out; the hint says how to get some.
-        AwsError: the call failed, or its answer is not whole.
+        CredentialsError: the credentials are missing or expired; the hint explains how to get some.
+        AwsError: the call failed, or its response is incomplete.
     """
     try:
         yield

@@ -15,10 +15,10 @@ _QUOTED = "-_.~"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedParts:
-    """What version 4 signs of a request.
+    """The parts of a request that version 4 signs.
 
-    `path` and `query` are as they were sent, percent-encoded, the query without the signature. `headers` are those that
-    were signed, by lower-case names; `content_hash` is SHA-256 of the body in hex, or the word that stands for it.
+    `path` and `query` are as sent, percent-encoded, the query without the signature. `headers` are the signed headers
+    by lower-case name; `content_hash` is the SHA-256 of the body in hex, or the word that replaces it.
     """
 
     method: str
@@ -32,9 +32,9 @@ def version_4(parts: SignedParts, *, secret: str, moment: str, region: str, serv
     """The signature of version 4, in hex.
 
     Args:
-        parts: what is signed.
+        parts: the parts to sign.
         secret: the secret key.
-        moment: when it was signed, as X-Amz-Date has it.
+        moment: the time of the signature, in the form of X-Amz-Date.
         region: of the credential's scope.
         service: of the credential's scope.
     """
@@ -55,14 +55,14 @@ def _encoded(text: str) -> str:
 
 
 def version_2(method: str, url: str, headers: Mapping[str, str], *, secret: str, expires: str) -> str:
-    """The signature of a presigned address of S3 in version 2, which SDKs still make where a region takes it.
+    """The signature of a presigned S3 address in version 2, which SDKs still create if a region accepts it.
 
     Args:
-        method: of the request.
+        method: the method of the request.
         url: path and query; the path begins with the bucket.
         headers: content-md5, content-type and those that begin with x-amz-, from the request's headers or its query.
         secret: the secret key.
-        expires: when it ends, seconds since 1970, as the query has it.
+        expires: the expiry time, seconds since 1970, as in the query.
     """
     signer = HmacV1QueryAuth(Credentials("", secret))
     signer._get_date = lambda: expires  # noqa: SLF001  it takes seconds from now

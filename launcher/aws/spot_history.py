@@ -17,11 +17,11 @@ PRODUCT = "Linux/UNIX"
 def spot(session: Session, instance_types: Collection[str], now: datetime) -> Answer:
     """The spot price of some types in each zone of the session's region.
 
-    With a start of now the history is the price in effect, one entry a type and zone (EC2 API reference,
-    DescribeSpotPriceHistory); of several entries the newest counts.
+    With the current time as start, the history is the price in effect, one entry per type and zone (EC2 API reference,
+    DescribeSpotPriceHistory); of several entries the newest is valid.
 
     Raises:
-        AwsError: a call failed, an answer is not whole, or a zone has no id.
+        AwsError: a call failed, a response is incomplete, or a zone has no id.
     """
     region = session.region
     entries = items(

@@ -10,12 +10,12 @@ from launcher.model.errors import AwsError
 
 DOCUMENT = "AWS-RunShellScript"
 DELIVERY_S = 120
-"""How long a command may wait for the machine's agent; the API takes 30 s at least."""
+"""How long a command may wait for the instance's agent; the API's minimum is 30 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """A command's outcome on one machine; `out` and `err` are cut at 24,000 and 8,000 characters by the service."""
+    """A command's result on one instance; the service cuts `out` at 24,000 and `err` at 8,000 characters."""
 
     status: str
     details: str
@@ -39,13 +39,13 @@ def parameter(session: Session, name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineCommands:
-    """Run Command for one machine."""
+    """Run Command for one instance."""
 
     session: Session
     instance: str
 
     def send(self, lines: list[str], timeout_s: int) -> str:
-        """Send a shell script, which root runs; the command's id.
+        """Send a shell script, which root runs; return the command's id.
 
         `timeout_s` counts from the start of the script.
         """
@@ -66,7 +66,7 @@ class MachineCommands:
         return str(answer["Command"]["CommandId"])
 
     def outcome(self, command: str) -> Invocation | None:
-        """The state of a command; None in the first moments, when the machine's record does not show it yet."""
+        """The state of a command; None in the first moments, before its record for the instance is visible."""
         call, absent = self.session.client("ssm").get_command_invocation, {"InvocationDoesNotExist"}
         answer = unless_absent(call, f"read command {command}", absent, CommandId=command, InstanceId=self.instance)
         if answer is None:

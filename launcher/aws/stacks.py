@@ -14,7 +14,7 @@ from launcher.model.errors import AwsError, DeploymentFailedError
 
 POLL_S = 5.0
 IDLE_LOOKS = 12
-"""Looks at a stack that exists and is not being removed, after which that is said: a minute."""
+"""Polls of a stack that exists and is not being removed, before Slipway reports this: a minute."""
 REMOVED, NOT_REMOVED = "DELETE_COMPLETE", "DELETE_FAILED"
 BEING_REMOVED = "DELETE_IN_PROGRESS"
 _CHANGED = ("UPDATE_COMPLETE", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
@@ -22,10 +22,10 @@ _CHANGED = ("UPDATE_COMPLETE", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackState:
-    """One stack as CloudFormation describes it; `id` still names it when it is gone.
+    """One stack as CloudFormation describes it; `id` still identifies a deleted stack.
 
-    `made_at` is when it was made, `deployed_at` when a change of it was last begun; None where nobody asked. `inputs`
-    are its parameters.
+    `made_at` is its creation time, `deployed_at` the start of its last change; None if not requested. `inputs` are its
+    parameters.
     """
 
     id: str
@@ -52,7 +52,7 @@ class StackResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackEvent:
-    """One thing that happened to a resource of a stack; `reason` is empty where CloudFormation gives none."""
+    """One event of a stack's resource; `reason` is empty if CloudFormation gives none."""
 
     logical_id: str
     type: str
@@ -61,7 +61,7 @@ class StackEvent:
 
 
 def wait(seconds: float) -> None:
-    """Let some seconds pass."""
+    """Wait for some seconds."""
     time.sleep(seconds)
 
 
@@ -72,7 +72,7 @@ def describe(session: Session, name: str) -> StackState:
 
 
 def find(session: Session, name: str) -> StackState | None:
-    """The state of a stack, or None where there is none of that name or it is gone."""
+    """The state of a stack; None if no stack has that name, or if it is deleted."""
     try:
         state = describe(session, name)
     except AwsError as problem:
@@ -83,9 +83,9 @@ def find(session: Session, name: str) -> StackState | None:
 
 
 def changed_at(session: Session, stack: StackState) -> datetime | None:
-    """When a stack was made or last changed: a change that was rolled back, or is under way, is none.
+    """When a stack was created or last changed; a change that is rolled back or in progress does not count.
 
-    The guard counts from the same moment (`deployed_at` in templates/guard/guard.py).
+    The guard counts from the same time (`deployed_at` in templates/guard/guard.py).
     """
     if stack.deployed_at == stack.made_at or stack.status in _CHANGED:
         return stack.deployed_at
@@ -100,7 +100,7 @@ def changed_at(session: Session, stack: StackState) -> datetime | None:
 
 
 def tagged(session: Session, key: str) -> tuple[StackState, ...]:
-    """The stacks of the region that have a tag, but for the parts of others."""
+    """The region's stacks that have a tag, without nested stacks."""
     own = [stack for stack in _all(session) if "ParentId" not in stack]
     return tuple(state for state in map(_state, own) if key in state.tags and state.status != REMOVED)
 
@@ -130,10 +130,10 @@ def resources(session: Session, name: str) -> tuple[StackResource, ...]:
 
 
 def template(session: Session, name: str) -> dict[str, Any]:
-    """The template that a stack was last deployed from, as it was handed in.
+    """The template of a stack's last deployment, as submitted.
 
     Raises:
-        AwsError: there is no such stack, its template is no JSON object, or the call failed.
+        AwsError: the stack does not exist, its template is no JSON object, or the call failed.
     """
     with translated(f"read the template of stack {name}"):
         answer = session.client("cloudformation").get_template(StackName=name, TemplateStage="Original")
@@ -144,7 +144,7 @@ def template(session: Session, name: str) -> dict[str, Any]:
 
 
 def exports(session: Session) -> dict[str, str]:
-    """The id of the stack behind each export of the region."""
+    """The id of the exporting stack for each export of the region."""
     listed = items(session.client("cloudformation").list_exports, "list the exports", "Exports")
     return {str(export["Name"]): str(export["ExportingStackId"]) for export in listed}
 
@@ -161,7 +161,7 @@ def importers(session: Session, export: str) -> frozenset[str]:
 
 
 def unprotect(session: Session, stack: StackState) -> None:
-    """Turn the termination protection of a stack off."""
+    """Disable the termination protection of a stack."""
     with translated(f"turn off the termination protection of {stack.name}"):
         session.client("cloudformation").update_termination_protection(
             EnableTerminationProtection=False, StackName=stack.name
@@ -174,12 +174,12 @@ def remove(
     on_event: Callable[[StackEvent], None],
     pause: Callable[[float], None],
 ) -> None:
-    """Remove a stack, or follow a removal that goes on, to its end.
+    """Remove a stack, or follow a removal in progress, until it ends.
 
-    `on_event` gets each event once, oldest first.
+    `on_event` receives each event once, oldest first.
 
     Raises:
-        DeploymentFailedError: CloudFormation could not remove it, with the reasons it gives.
+        DeploymentFailedError: CloudFormation could not remove the stack, with its reasons.
     """
     last_seen = _last_event_id(session, stack)
     if stack.status != BEING_REMOVED:
@@ -246,7 +246,7 @@ def _events(session: Session, stack: StackState) -> Iterator[dict[str, Any]]:
 
 
 def _failure(session: Session, stack: StackState, failed: list[dict[str, Any]]) -> DeploymentFailedError:
-    """Why a stack is still there: every resource that would not go, or what CloudFormation says of the stack."""
+    """Why a stack still exists: every resource that was not deleted, or CloudFormation's reason for the stack."""
     resources = [event for event in failed if not _is_of(stack, event)] or failed
     text = "\n".join(
         f"  {event.logical_id} ({event.type}): {event.reason or 'no reason given'}" for event in map(_event, resources)

@@ -10,7 +10,7 @@ from launcher.aws.session import Session, translated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicState:
-    """One topic: what it is called, its policy's statements, and who is subscribed as (protocol, endpoint)."""
+    """One topic: its display name, its policy's statements, and its subscriptions as (protocol, endpoint)."""
 
     arn: str
     display_name: str

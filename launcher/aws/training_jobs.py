@@ -13,15 +13,15 @@ from launcher.model.training_job import CLUSTER_TAG, LOG_GROUP, RUN_TAG
 
 NAME_TAKEN, OVER_QUOTA = "ResourceInUse", "ResourceLimitExceeded"
 _ABSENT = frozenset(("ResourceNotFound", "ValidationException"))
-"""DescribeTrainingJob answers a name that no job has with a ValidationException, its model lists ResourceNotFound."""
+"""DescribeTrainingJob returns a ValidationException for a name that no job has; its model lists ResourceNotFound."""
 _NOT_STOPPABLE = frozenset(("ResourceNotFound", "ValidationException"))
-"""StopTrainingJob, of a job that is over."""
+"""Errors of StopTrainingJob for a job that has ended."""
 _NO_GROUP = "ResourceNotFoundException"
 _MILLISECONDS = 1000
 
 
 def request_complaints(request: Mapping[str, Any]) -> list[str]:
-    """What the API's model has against a request of CreateTrainingJob: botocore checks no enum, pattern or maximum."""
+    """The violations of the API's model in a CreateTrainingJob request: botocore checks no enum, pattern or maximum."""
     return complaints("sagemaker", ("CreateTrainingJob",), request)
 
 
@@ -29,26 +29,26 @@ def create(session: Session, request: Mapping[str, Any]) -> None:
     """Create a training job.
 
     Raises:
-        AwsError: it is refused; `error_code` shows why.
+        AwsError: SageMaker refuses the job; `error_code` gives the reason.
     """
     with translated(f"create training job {request['TrainingJobName']}"):
         session.client("sagemaker").create_training_job(**request)
 
 
 def describe(session: Session, name: str) -> Mapping[str, Any] | None:
-    """A training job as SageMaker describes it; None where there is none of that name."""
+    """A training job as SageMaker describes it; None if no job has that name."""
     call = session.client("sagemaker").describe_training_job
     return unless_absent(call, f"describe training job {name}", _ABSENT, TrainingJobName=name)
 
 
 def run_of(session: Session, arn: str) -> str | None:
-    """The submission that a training job is of, by its tag; None for one that is not Slipway's."""
+    """The submission of a training job, from its tag; None if the job is not Slipway's."""
     tags = items(session.client("sagemaker").list_tags, f"tags of {arn}", "Tags", ResourceArn=arn)
     return next((str(tag["Value"]) for tag in tags if tag["Key"] == RUN_TAG), None)
 
 
 def running(session: Session, cluster: str) -> tuple[Mapping[str, Any], ...]:
-    """The training jobs of a plan's cluster name that are not over, by their tag."""
+    """The training jobs of a plan's cluster name that have not ended, by their tag."""
     client, jobs = session.client("sagemaker"), []
     for status in ("InProgress", "Stopping"):
         listed = items(client.list_training_jobs, "list training jobs", "TrainingJobSummaries", StatusEquals=status)
@@ -61,7 +61,7 @@ def running(session: Session, cluster: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def stop(session: Session, name: str) -> bool:
-    """Stop a training job: SIGTERM, and SIGKILL 120 seconds later. False where it is over already."""
+    """Stop a training job: SIGTERM, and SIGKILL 120 seconds later. False if the job has already ended."""
     try:
         with translated(f"stop training job {name}"):
             session.client("sagemaker").stop_training_job(TrainingJobName=name)
@@ -74,10 +74,10 @@ def stop(session: Session, name: str) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class NodeLogs:
-    """What the nodes of a training job print, merged by time, from its beginning on.
+    """The output of a training job's nodes from its start, merged by time.
 
-    The lines of every node but the first begin with its name. CloudWatch takes events late: what is younger than
-    `settle_s` is left for the next look.
+    The lines of every node but the first begin with the node's name. CloudWatch receives events late: events younger
+    than `settle_s` are left for the next poll.
     """
 
     session: Session
@@ -87,7 +87,7 @@ class NodeLogs:
     upto: int = field(default=0)
 
     def read(self, begun: datetime, *, whole: bool) -> bytes:
-        """All that is known by now."""
+        """The output known so far; with `whole`, including the newest events."""
         settled = datetime.now(UTC) - timedelta(seconds=0 if whole else self.settle_s)
         start = self.upto or int(begun.timestamp() * _MILLISECONDS) - _MILLISECONDS
         end = int(settled.timestamp() * _MILLISECONDS) + (_MILLISECONDS if whole else 0)
@@ -116,7 +116,7 @@ class NodeLogs:
 
 
 def _prefix(stream: str) -> str:
-    """How a line of a stream begins: `<job>/algo-<n>-<epoch>`.
+    """The prefix of a stream's lines, from the stream name `<job>/algo-<n>-<epoch>`.
 
     >>> _prefix("small-0a1b2c3d/algo-12-1700000000"), _prefix("small-0a1b2c3d/algo-1-1700000000")
     ('[algo-12] ', '')

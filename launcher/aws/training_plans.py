@@ -13,14 +13,14 @@ from launcher.model.errors import AwsError
 
 DURATION_H = 24
 TARGET = "hyperpod-cluster"
-"""What the plans are for: a plan serves one kind of resource, and Slipway's clusters are HyperPod's."""
+"""The target of the plans: a plan serves one kind of resource, and Slipway's clusters are HyperPod clusters."""
 PLACES = Decimal("0.000001")
 
 
 def training_plans(session: Session, instance_type: str, count: int, now: datetime) -> Answer:
-    """The rate of training plans of an EC2 type in the session's region; of several the dearest.
+    """The highest rate of training plans of an EC2 type in the session's region.
 
-    Rate = fee / (hours x instances). SageMaker refuses a type that it does not plan in a region: then there is none.
+    Rate = fee / (hours x instances). SageMaker refuses a type that has no plans in a region: the result is then empty.
     """
     region = session.region
     try:
@@ -50,7 +50,7 @@ def training_plans(session: Session, instance_type: str, count: int, now: dateti
 
 
 def _instance_hours(offering: Mapping[str, Any]) -> Decimal:
-    """The instance-hours that a fee pays for: each part's own length where it states one, else the plan's."""
+    """The instance-hours that a fee pays for: each part's own length if it states one, else the plan's length."""
     total = Decimal(0)
     for part in offering.get("ReservedCapacityOfferings", ()):
         stated = part if "DurationHours" in part else offering

@@ -1,4 +1,4 @@
-"""The CDK CLI by hand: the user's arguments, with Slipway's app and folders."""
+"""The CDK CLI called by the user: the user's arguments, with Slipway's app and folders."""
 
 import os
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ _APP, _OUTPUT = ("-a", "--app"), ("-o", "--output")
 
 
 def completed(words: Sequence[str], folder: Path) -> list[str]:
-    """The words for the CLI, which runs where cdk.json is: app and output named, paths of plan and output absolute.
+    """The words for the CLI, run in the folder of cdk.json: with app and output, and absolute paths of plan and output.
 
     Raises:
-        UnreadableInputError: the command synthesises, and nothing names a plan.
+        UnreadableInputError: the command synthesises, but names no plan.
 
     >>> completed(["diff", "-c", "plan=job.yaml", "--app", "x"], Path("/home/ada"))
     ['diff', '-c', 'plan=/home/ada/job.yaml', '--app', 'x', '--output', '/home/ada/cdk.out']
@@ -49,7 +49,7 @@ def completed(words: Sequence[str], folder: Path) -> list[str]:
 
 
 def _value(before: str, word: str, names: Sequence[str]) -> str:
-    """What a word gives for an option, alone or behind its name; nothing where it is no word of that option."""
+    """The value that a word gives for an option, alone or after the option's name; empty for any other word."""
     option, _, value = word.partition("=")
     return word if before in names else value if option in names else ""
 
@@ -59,12 +59,12 @@ def _has(words: Sequence[str], names: Sequence[str]) -> bool:
 
 
 def become(words: Sequence[str], folder: Path) -> NoReturn:
-    """Replace this process by the CLI, so that signals and its exit code are its own.
+    """Replace this process by the CLI, so that the CLI receives signals directly and sets the exit code.
 
     Raises:
-        UnreadableInputError: nothing names a plan.
-        ImpossibleError: there is no Node, or the CLI cannot be started.
-        SlipwayError: the CLI could not be fetched.
+        UnreadableInputError: the command names no plan.
+        ImpossibleError: Node is missing, or the CLI cannot be started.
+        SlipwayError: the CLI could not be downloaded.
     """
     whole = [*toolchain.cdk_command(), *completed(words, folder)]
     environment = {**os.environ, **toolchain.variables(os.environ)}

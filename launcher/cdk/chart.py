@@ -1,7 +1,7 @@
-"""HyperPod's chart and the layer with helm, beside the templates that name them by digest.
+"""HyperPod's chart and the layer with helm, next to the templates that name them by digest.
 
-A synthesis needs neither: its manifest names two files that are not there yet. They are made of the pinned files, held
-against the pinned digests, and laid into the assembly before it is deployed; the CDK uploads them as assets.
+A synthesis needs neither: its manifest names two files that do not exist yet. Slipway creates them from the pinned
+files, compares them with the pinned digests, and adds them to the assembly before deployment. The CDK uploads them.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ _BLOCKS = re.compile(r"(?m)^(?=  - name: )")
 _NAME = re.compile(r"  - name: (\S+)")
 _DEPENDENCIES = "dependencies:\n"
 _STAMP = (1980, 1, 1, 0, 0, 0)
-"""Of every file: what is packed twice is the same twice."""
+"""Timestamp of every file: packing the same content twice gives the same bytes."""
 
 
 def packed_chart(pins: ChartPins, content: Mapping[str, bytes]) -> bytes:
-    """The chart with its subcharts as one archive, the same bytes whenever and wherever it is packed.
+    """The chart with its subcharts as one archive, with the same bytes at any time and on any computer.
 
     Raises:
-        ImpossibleError: a file is not what is pinned.
+        ImpossibleError: a file differs from the pinned one.
     """
     for pinned_file in pins.of(SUBCHART):
         refuse_other(pinned_file.name, content[pinned_file.name], pinned_file.sha256)
@@ -45,7 +45,7 @@ def unpacked_layer(pins: ChartPins, content: Mapping[str, bytes]) -> bytes:
     """The layer with helm.
 
     Raises:
-        ImpossibleError: a file is not what is pinned.
+        ImpossibleError: a file differs from the pinned one.
     """
     (file,) = pins.of(LAYER)
     refuse_other(file.name, content[file.name], file.sha256)
@@ -59,10 +59,10 @@ def unpacked_layer(pins: ChartPins, content: Mapping[str, bytes]) -> bytes:
 
 
 def refuse_other(what: str, content: bytes, pinned: str | None) -> None:
-    """Go on only with what is pinned.
+    """Accept only the pinned content.
 
     Raises:
-        ImpossibleError: it is something else.
+        ImpossibleError: the content differs from the pinned one.
     """
     actual = hashlib.sha256(content).hexdigest()
     if pinned is not None and actual != pinned:
@@ -93,14 +93,14 @@ def _is_taken(path: str, pins: ChartPins) -> bool:
 
 
 def _with_dependencies(text: str, names: tuple[str, ...]) -> str:
-    """Chart.yaml with the dependencies that are there: helm refuses one that it does not find, needed or not."""
+    """Chart.yaml with only the existing dependencies: helm refuses a missing one, needed or not."""
     head, _, rest = text.partition(_DEPENDENCIES)
     blocks = [block for block in _BLOCKS.split(rest) if (name := _NAME.match(block)) and name[1] in names]
     return head + _DEPENDENCIES + "".join(blocks)
 
 
 def _zipped(files: Mapping[str, bytes]) -> bytes:
-    """An archive of files that are not compressed: compressors differ, and the digest would with them."""
+    """An archive of uncompressed files: compressors differ, and so would the digest."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, content in sorted(files.items()):

@@ -28,7 +28,7 @@ from launcher.model.quote import Quote
 
 SHOWN_LINES = 25
 PLAN_DIGEST = "PlanDigest"
-"""The output by which a stack says what plan it was made of (infra/stacks)."""
+"""The stack output that names the plan of the stack (infra/stacks)."""
 _REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
 
 Listener = Callable[[str], None]
@@ -36,10 +36,10 @@ Listener = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
-    """A cloud assembly as it was when it was synthesised.
+    """A cloud assembly in its state at synthesis.
 
-    `digests` are those of the plans that its own templates name, `seal` is the hash of all its files: both were read
-    from the folder, so that what is changed in it afterwards shows. A dry run's assembly has neither.
+    `digests` are those of the plans that its own templates name, `seal` is the hash of all its files. Slipway read both
+    from the folder, so that a later change of the folder is detected. A dry run's assembly has neither.
     """
 
     folder: Path
@@ -55,10 +55,10 @@ class Assembly:
         return cls(folder=folder, digests=named, seal=seal(folder))
 
     def refuse_if_changed(self) -> None:
-        """Go on only with the very files that were synthesised.
+        """Accept only the unchanged files of the synthesis.
 
         Raises:
-            QuoteMismatchError: one was changed, added or taken away.
+            QuoteMismatchError: a file was changed, added or removed.
         """
         if self.seal and seal(self.folder) != self.seal:
             raise QuoteMismatchError(
@@ -67,10 +67,10 @@ class Assembly:
             )
 
     def copied(self, folder: Path) -> "Assembly":
-        """The same in another folder that nobody else knows: the CLI reads its files until the last stack is deployed.
+        """The assembly in another, private folder: the CLI reads its files until the last stack is deployed.
 
         Raises:
-            QuoteMismatchError: it was changed since it was synthesised.
+            QuoteMismatchError: the assembly was changed after its synthesis.
         """
         if not self.seal:
             return self
@@ -82,7 +82,7 @@ class Assembly:
 
     @property
     def names_chart(self) -> bool:
-        """Whether its stacks install HyperPod's chart, which a synthesis does not make."""
+        """Whether its stacks install HyperPod's chart, which a synthesis does not create."""
         return chart_pins().chart_name in "".join(path.read_text(encoding="utf-8") for path in self._assets)
 
     @property
@@ -90,10 +90,10 @@ class Assembly:
         return sorted(self.folder.glob("*.assets.json"))
 
     def completed(self, files: Mapping[str, bytes]) -> "Assembly":
-        """The same with files that it names by their digests and that are there from now on.
+        """The assembly with files that it names by their digests and that did not exist before.
 
         Raises:
-            QuoteMismatchError: it was changed since it was synthesised.
+            QuoteMismatchError: the assembly was changed after its synthesis.
         """
         self.refuse_if_changed()
         for name, content in files.items():
@@ -102,7 +102,7 @@ class Assembly:
 
     @property
     def stacks(self) -> tuple[str, ...]:
-        """The names of its stacks."""
+        """The names of the assembly's stacks."""
         return tuple(self.templates)
 
     @property
@@ -118,7 +118,7 @@ class Assembly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cdk:
-    """The CDK CLI with a runner and the environment it gets (credentials, endpoint, region)."""
+    """The CDK CLI with a runner and the environment of its process (credentials, endpoint, region)."""
 
     runner: Runner
     environment: Mapping[str, str]
@@ -128,14 +128,14 @@ class Cdk:
 
         Args:
             plan: the run folder's plan file.
-            digest: what was quoted: the stacks have to be of that plan.
-            folder: where the assembly goes.
-            amounts: dollars that the guard counts with (`Quote.amounts`): without a rate there is no alarm on
+            digest: the quoted plan's digest: the stacks must belong to that plan.
+            folder: the folder for the assembly.
+            amounts: dollar amounts for the guard (`Quote.amounts`): without a rate the stack has no alarm on
                 spending, without a lower limit only the plan's.
 
         Raises:
-            ImpossibleError: the app refused the plan, or validation of the templates found something.
-            QuoteMismatchError: the stacks are of another plan than the one that was quoted.
+            ImpossibleError: the app refused the plan, or validation of the templates found a problem.
+            QuoteMismatchError: the stacks belong to another plan than the quoted one.
         """
         given = [word for name, usd in (amounts or {}).items() for word in ("-c", f"{name}={usd:f}")]
         done = self._run(
@@ -165,10 +165,10 @@ class Cdk:
         return assembly
 
     def bootstrap(self, assembly: Assembly, account: str, region: str, qualifier: str | None) -> None:
-        """Make the bucket and roles the CDK deploys with, where they are not there.
+        """Create the bucket and roles with which the CDK deploys, if they are missing.
 
         Raises:
-            DeploymentFailedError: it failed.
+            DeploymentFailedError: the bootstrap failed.
         """
         more = ("--qualifier", qualifier, "--toolkit-stack-name", toolkit_stack(qualifier)) if qualifier else ()
         done = self._run("bootstrap", f"aws://{account}/{region}", "--app", str(assembly.folder), *more)
@@ -182,7 +182,7 @@ class Cdk:
         on_line: Listener | None = None,
         inputs: Mapping[str, str] | None = None,
     ) -> Completed:
-        """Deploy an assembly; `deploy` is the way here."""
+        """Deploy an assembly; callers use `deploy`, which checks it first."""
         given = [word for name, value in (inputs or {}).items() for word in ("--parameters", f"{name}={value}")]
         return self._run(
             "deploy",
@@ -200,21 +200,21 @@ class Cdk:
         )
 
     def _run(self, *words: str, on_line: Listener | None = None) -> Completed:
-        """Run the CLI where cdk.json is, so that its feature flags hold."""
+        """Run the CLI in the folder of cdk.json, so that its feature flags apply."""
         argv = (*toolchain.cdk_command(self.environment), *words)
         command = Command(argv=argv, cwd=root(), environment=toolchain.environment(self.environment))
         return self.runner.run(command, on_line)
 
 
 def toolkit_stack(qualifier: str | None) -> str:
-    """The name of the stack that the CDK's bootstrap makes."""
+    """The name of the stack that the CDK's bootstrap creates."""
     return "CDKToolkit" if qualifier is None else f"CDKToolkit-{qualifier}"
 
 
 def seal(folder: Path) -> str:
-    """The hash of every file of a folder, of its name and its content; a link counts as what it says.
+    """The hash of the name and content of every file in a folder; a link counts as its target path.
 
-    The CDK CLI's own locks come and go while it reads.
+    The hash excludes the CDK CLI's own locks, which come and go while it reads.
     """
     whole = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
@@ -236,7 +236,7 @@ def _short(digests: Collection[str]) -> str:
 
 
 def validation_problems(folder: Path) -> list[str]:
-    """What the validation report of an assembly complains of; templates are written even when it fails."""
+    """The problems in an assembly's validation report; the CDK writes templates even if validation fails."""
     path = folder / "validation-report.json"
     if not path.is_file():
         return []
@@ -260,13 +260,13 @@ def deploy(
     on_line: Listener | None = None,
     inputs: Mapping[str, str] | None = None,
 ) -> dict[str, dict[str, str]]:
-    """Deploy what was quoted, rendered and synthesised; the outputs of every stack.
+    """Deploy the quoted, rendered and synthesised plan; return the outputs of every stack.
 
     `inputs` are parameters of its stacks, by stack and name: "stack:name".
 
     Raises:
-        QuoteMismatchError: quote, files and assembly are not of one plan, or the assembly is not what was shown.
-        QuoteExpiredError: the prices have grown too old since the quote was made.
+        QuoteMismatchError: quote, files and assembly are not of one plan, or the assembly differs from the one shown.
+        QuoteExpiredError: the quote's prices are now too old.
         OverBudgetError, UnpricedError, ImpossibleError: the gate refuses the quote.
         DeploymentFailedError: CloudFormation failed.
     """
@@ -294,6 +294,6 @@ def deploy(
 
 
 def failure_lines(lines: tuple[str, ...]) -> list[str]:
-    """The lines that say why a deployment failed, or the last ones."""
+    """The lines that give the reason for a failed deployment, or the last lines."""
     failed = [line.strip() for line in lines if "_FAILED" in line or "failed:" in line]
     return failed[:SHOWN_LINES] or [line for line in lines if line.strip()][-SHOWN_LINES:]

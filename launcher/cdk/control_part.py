@@ -15,13 +15,13 @@ _SUBSTITUTED = re.compile(r"\$\{([A-Za-z0-9]+)")
 
 
 def control_part(assembly: Assembly, folder: Path) -> Assembly:
-    """An assembly whose control plane comes without machines, in a new folder.
+    """An assembly with the control plane but without nodes, in a new folder.
 
-    Of a stack with an EKS cluster the cluster stays, who may ask it, and what these refer to; other stacks are whole.
-    The template is named by its own content: the CDK CLI uploads no file twice under one name.
+    Of a stack with an EKS cluster, only the cluster, its access entries and the resources that these refer to remain;
+    other stacks stay complete. The template's name is its own hash: the CDK CLI uploads no file twice under one name.
 
     Raises:
-        QuoteMismatchError: the assembly was changed since it was synthesised.
+        QuoteMismatchError: the assembly was changed after its synthesis.
     """
     copy = assembly.copied(folder)
     for path in copy.templates.values():
@@ -39,7 +39,7 @@ def control_part(assembly: Assembly, folder: Path) -> Assembly:
 
 
 def _without_machines(template: dict[str, Any]) -> dict[str, Any]:
-    """The control plane's resources of a template, with the outputs that refer to nothing else."""
+    """The control plane's resources of a template, with the outputs that refer only to them."""
     resources = template["Resources"]
     reached: set[str] = set()
     level = {name for name, resource in resources.items() if resource["Type"] in CONTROL}

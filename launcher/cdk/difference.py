@@ -1,8 +1,8 @@
 """The changes of a deployment: the templates of an assembly compared with the deployed ones.
 
-Nothing is asked here. A replacement goes on to what refers to the replaced resource, as in CloudFormation: its id is
-another one afterwards. What CloudFormation cannot do at all, changing or dropping an export that another stack imports,
-is found too, and so is that a resource of a fixed name is never replaced.
+This module makes no AWS call. A replacement extends to resources that refer to the replaced one, as in CloudFormation,
+because its id changes. The module also finds changes that CloudFormation cannot make: changing or removing an export
+that another stack imports, and replacing a resource with a fixed name.
 """
 
 import re
@@ -16,22 +16,22 @@ from launcher.model.update import KeyChange, Needs, Properties
 
 Template: TypeAlias = Mapping[str, Any]
 Comparisons: TypeAlias = Mapping[str, Callable[[Properties, Properties], Iterator[KeyChange]]]
-"""What tells the changed keys of a resource, by its type (launcher/targets/<kind>/updates.py)."""
+"""Functions that find the changed keys of a resource, by its type (launcher/targets/<kind>/updates.py)."""
 
 METADATA = "AWS::CDK::Metadata"
 JOB_TAGS = frozenset(("slipway:plan", "slipway:digest"))
-"""Tags that say which plan a cluster was deployed with (launcher/targets/parallelcluster/render.py)."""
+"""Tags that name the plan a cluster was deployed with (launcher/targets/parallelcluster/render.py)."""
 JOB_KEYS = frozenset(("PlanDigest", "USD_PER_NODE_HOUR"))
-"""The output of the plan's digest, and the guard's rate, which moves with every quote of a spot price."""
+"""The output of the plan's digest, and the guard's rate, which changes with every quote of a spot price."""
 KEPT = frozenset(("Retain", "RetainExceptOnCreate", "Snapshot"))
-"""Deletion policies under which something stays."""
+"""Deletion policies that retain a resource."""
 SUBNET = "AWS::EC2::Subnet"
 _IN_TEXT = re.compile(r"\$\{([A-Za-z0-9]+)(?:\.[^}]*)?\}")
 """A reference within Fn::Sub."""
 
 
 class Change(StrEnum):
-    """What happens to a resource."""
+    """The change of a resource."""
 
     NEW = "new"
     CHANGED = "changed"
@@ -46,10 +46,10 @@ REPLACING = frozenset((Change.REPLACED, Change.MAYBE_REPLACED))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceChange:
-    """One resource that changes; `because` are the properties that differ, those that replace it first.
+    """One changed resource; `because` are the differing properties, those that cause a replacement first.
 
-    `keys` are the changed keys of a cluster's own resource, each with what it needs; of a resource that cannot be
-    replaced, the one that is in the way.
+    `keys` are the changed keys of a cluster's own resource, each with its requirement. For a resource that cannot be
+    replaced, `keys` has the key that prevents the replacement.
     """
 
     stack: str
@@ -62,7 +62,7 @@ class ResourceChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackChange:
-    """One stack: whether it is new, whether its template is the same but for the job, and what changes in it."""
+    """One stack: whether it is new, whether its template differs only in the job, and its resource changes."""
 
     name: str
     new: bool
@@ -70,12 +70,12 @@ class StackChange:
     resources: tuple[ResourceChange, ...]
 
     def count(self, change: Change) -> int:
-        """How many resources have one fate."""
+        """The number of resources with one kind of change."""
         return sum(resource.change is change for resource in self.resources)
 
 
 def without_job(part: Any) -> Any:
-    """A template without what says which job its cluster was deployed with.
+    """A template without the values that identify the job with which its cluster was deployed.
 
     >>> tags = [{"Key": "slipway:digest", "Value": "4f"}, {"Key": "slipway:cluster", "Value": "a"}]
     >>> without_job({"Tags": tags, "Outputs": {"PlanDigest": {"Value": "4f"}}})
@@ -94,7 +94,7 @@ def without_job(part: Any) -> Any:
 def stack_change(
     name: str, old: Template | None, new: Template, replacing: Replacing, comparisons: Comparisons | None = None
 ) -> StackChange:
-    """What changes in one stack, but for what only says which job it was deployed with.
+    """The changes of one stack, except values that only identify the job with which it was deployed.
 
     `old` is None for a new stack; `comparisons` find the changed keys of a cluster's resource.
     """
@@ -128,7 +128,7 @@ def stack_change(
 
 
 def broken_exports(old: Template, new: Template, change: StackChange) -> dict[str, str]:
-    """Exports that go or change their value, each with the reason: CloudFormation refuses this while one is used."""
+    """Removed or changed exports, each with the reason: CloudFormation refuses this while a stack imports them."""
     replaced = {resource.logical_id for resource in change.resources if resource.change is Change.REPLACED}
     exports, broken = _exports(new), {}
     for name, value in _exports(old).items():
@@ -142,7 +142,7 @@ def broken_exports(old: Template, new: Template, change: StackChange) -> dict[st
 
 
 def imports(part: Any) -> Iterator[str]:
-    """The names of the exports that a template imports, those that are plain words."""
+    """The names of the exports that a template imports, if they are plain text."""
     if isinstance(part, Mapping):
         name = part.get("Fn::ImportValue")
         if isinstance(name, str):
@@ -155,7 +155,7 @@ def imports(part: Any) -> Iterator[str]:
 
 
 def references(part: Any) -> Iterator[str]:
-    """The logical ids that a part of a template refers to; pseudo parameters with them.
+    """The logical ids to which a part of a template refers, including pseudo parameters.
 
     >>> list(references({"Fn::Sub": "${Topic.Arn}/x", "A": [{"Ref": "Vpc"}, {"Fn::GetAtt": ["Role", "Arn"]}]}))
     ['Topic', 'Vpc', 'Role']
@@ -181,7 +181,7 @@ def _resources(template: Template) -> dict[str, Mapping[str, Any]]:
 
 
 def _exports(template: Template) -> dict[str, Any]:
-    """What each export of a template says, by its name; names that are worked out are left out."""
+    """The value of each export of a template, by its name; computed names are left out."""
     outputs = template.get("Outputs", {}).values()
     return {
         output["Export"]["Name"]: output["Value"]
@@ -193,7 +193,7 @@ def _exports(template: Template) -> dict[str, Any]:
 def _fate(
     old: Mapping[str, Any], new: Mapping[str, Any], replacing: Replacing
 ) -> tuple[Change | None, tuple[str, ...]]:
-    """What happens to a resource that stays in the template; None where it stays as it is."""
+    """The change of a resource that remains in the template; None if it is unchanged."""
     if old["Type"] != new["Type"]:
         return Change.REPLACED, ("Type",)
     was, becomes = old.get("Properties", {}), new.get("Properties", {})
@@ -210,7 +210,7 @@ def _fate(
 
 
 def fixed_name(resource_type: str, properties: Mapping[str, Any]) -> str | None:
-    """The property that names a resource for good, None where CloudFormation makes up the name.
+    """The property that fixes a resource's name; None if CloudFormation generates the name.
 
     "You can't perform updates that require replacement of this resource" (CloudFormation user guide, name type).
     """
@@ -243,7 +243,7 @@ def _keys(
 
 
 def _fixed(resource_type: str, properties: Mapping[str, Any], moved: frozenset[str]) -> str | None:
-    """The property of which there cannot be two: CloudFormation makes the new resource before it removes the old."""
+    """The property that must be unique: CloudFormation creates the new resource before it removes the old one."""
     if resource_type == SUBNET:
         # EC2 refuses two subnets with one range in a VPC.
         return None if moved & set(references(properties.get("VpcId"))) else "CidrBlock"
@@ -261,7 +261,7 @@ def _renewed(part: Any, moved: frozenset[str]) -> Any:
 
 
 def at_path(properties: Any, path: str) -> Any:
-    """What is at a path; of a list, what is there in each of its items."""
+    """The value at a path; for a list, the values in each of its items."""
     head, _, rest = path.partition("/")
     if isinstance(properties, list):
         return [at_path(item, path) for item in properties]
@@ -275,7 +275,7 @@ def _spread(
     reasons: dict[str, tuple[str, ...]],
     replacing: Replacing,
 ) -> None:
-    """Take along what refers to a replaced resource: replaced where that property cannot be changed, else changed."""
+    """Extend a replacement to resources that refer to it: replaced if that property cannot change, else changed."""
     waiting = [key for key, fate in fates.items() if fate is Change.REPLACED]
     while waiting:
         moved = waiting.pop()

@@ -20,7 +20,7 @@ _SCRATCH, _LOCK = "slipway-cdk-", ".lock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One program to run: its arguments, its folder, and its whole environment."""
+    """One program to run: its arguments, its folder, and its complete environment."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -28,32 +28,32 @@ class Command:
 
     @property
     def text(self) -> str:
-        """The command as a person would type it."""
+        """The command as a user would type it."""
         return " ".join(self.argv)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """A program that has ended: its exit code and all it printed, both streams in order."""
+    """A program that has ended: its exit code and its complete output, both streams in order."""
 
     code: int
     lines: tuple[str, ...]
 
 
 class Runner(Protocol):
-    """Something that runs commands; `carries_out` says whether it really does."""
+    """An object that runs commands; `carries_out` tells whether it really runs them."""
 
     carries_out: bool
 
     def run(self, command: Command, on_line: Callable[[str], None] | None = None) -> Completed:
-        """Run a command to its end; `on_line` is told each line as it comes."""
+        """Run a command to its end; `on_line` receives each line as it comes."""
         ...
 
 
 class SubprocessRunner:
-    """Runs commands as child processes of their own group, which go with us when we are interrupted.
+    """Runs commands as child processes in their own group, which end with the launcher if the user interrupts it.
 
-    Each has a folder for temporary files, which goes with it: jsii and the CDK CLI leave theirs when they are killed.
+    Each has a folder for temporary files, deleted with it: jsii and the CDK CLI leave theirs if they are killed.
     """
 
     carries_out = True
@@ -100,9 +100,9 @@ def _followed(child: subprocess.Popen[str], on_line: Callable[[str], None] | Non
 
 @contextmanager
 def _scratch(parent: Path) -> Iterator[tuple[Path, int]]:
-    """A folder for a child's temporary files, and its lock, which the child holds as well.
+    """A folder for a child's temporary files, and its lock, which the child holds too.
 
-    Folders whose lock nobody holds go first: they are of commands that were killed together with their launcher.
+    Folders whose lock no process holds are deleted first: their commands were killed together with their launcher.
     """
     for old in parent.glob(f"{_SCRATCH}*"):
         if old.lstat().st_uid != os.getuid():
@@ -120,7 +120,7 @@ def _scratch(parent: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _end(child: subprocess.Popen[str]) -> None:
-    """End a child and its group, first asked and then made to."""
+    """End a child and its group, first by request and then by force."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(child.pid, number)
@@ -135,13 +135,13 @@ def _end(child: subprocess.Popen[str]) -> None:
 
 @dataclass(slots=True)
 class RecordingRunner:
-    """Runs nothing and remembers what was asked: the runner of `--dry-run` and of tests."""
+    """Runs nothing and records the commands: the runner of `--dry-run` and of tests."""
 
     commands: list[Command] = field(default_factory=list)
     carries_out: bool = False
 
     def run(self, command: Command, on_line: Callable[[str], None] | None = None) -> Completed:
-        """Remember a command."""
+        """Record a command."""
         self.commands.append(command)
         if on_line is not None:
             on_line(f"would run: {command.text}")

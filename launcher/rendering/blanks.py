@@ -1,7 +1,7 @@
-"""Blanks in rendered files: the names of a cluster, and the archive of the job's folder.
+"""Blanks in rendered files: placeholders for the names of a cluster and for the archive of the job's folder.
 
-A blank is a word with the plan's own digest in it, so that nothing a plan says is one by chance. It is filled in as the
-file's language quotes: the text is what the templates would have made of the value.
+A blank is a word that contains the plan's own digest, so that no text of a plan matches it by chance. Slipway replaces
+it with the quoting of the file's language: the result is the text that the templates would have rendered.
 """
 
 import json
@@ -18,11 +18,11 @@ from launcher.rendering.engine import yaml_scalar
 from launcher.rendering.names import ClusterNames, symbolic_names
 
 _AFTER = r"[\w@%+=:,./-]*"
-"""What may follow a blank within one word of a shell: the characters that `shlex.quote` leaves as they are."""
+"""Characters that may follow a blank within one shell word: those that `shlex.quote` leaves unquoted."""
 
 
 def blank_names(plan: Plan) -> ClusterNames:
-    """The names of a plan's cluster, left open; of one that exists it is open whether a guard stops and hears jobs."""
+    """Blanks for the names of a plan's cluster; on an existing cluster also for the guard's stop and message URIs."""
     shown = symbolic_names(plan)
     names = {field.name for field in fields(shown) if getattr(shown, field.name) is not None}
     names |= {"stop_uri", "word_uri"} if is_joined(plan.request) else set()
@@ -30,23 +30,23 @@ def blank_names(plan: Plan) -> ClusterNames:
 
 
 def blank_archive(plan: Plan) -> JobArchive:
-    """The archive of a plan's job folder, left open."""
+    """Blanks for the archive of a plan's job folder."""
     return JobArchive(**{field.name: _blank(plan.digest, field.name) for field in fields(JobArchive)})
 
 
 def with_names(bundle: Bundle, names: ClusterNames) -> Bundle:
-    """The files, with the names of the cluster that they refer to; what it has not is null."""
+    """The files with the names of the cluster in place of blanks; a missing name becomes null."""
     values = {field.name: getattr(names, field.name) for field in fields(names)}
     return _filled(bundle, {**values, "store_uri": names.store_uri.rstrip("/")})
 
 
 def with_archive(bundle: Bundle, archive: JobArchive) -> Bundle:
-    """The files, with the archive of the job's folder."""
+    """The files with the archive of the job's folder in place of blanks."""
     return _filled(bundle, {field.name: getattr(archive, field.name) for field in fields(archive)})
 
 
 def _blank(digest: str, name: str) -> str:
-    """The word for a value that is open, in the strictest form that any has to have: that of a place in S3."""
+    """The blank for a value, in the strictest form that any value needs: an S3 URI."""
     return f"s3://blank-{digest[:24]}/{name.replace('_', '-')}"
 
 

@@ -14,10 +14,10 @@ from launcher.rendering.targets import writer_of
 def render(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings) -> Bundle:
     """The files of a plan; nothing is executed.
 
-    A plan for a cluster that exists has no cluster configuration, one without a workload no job.
+    A plan for an existing cluster has no cluster configuration; a plan without a workload has no job.
 
     Raises:
-        ImpossibleError: the plan cannot be written as files, with all reasons.
+        ImpossibleError: Slipway cannot write the plan as files, with all reasons.
     """
     writer = writer_of(plan.place.target)
     problems = (*writer.findings(plan, instances), *writer.job_findings(plan))

@@ -1,4 +1,4 @@
-"""What the files and stacks of all clusters share: names, tags, recipients of notifications."""
+"""Shared parts of the files and stacks of all clusters: names, tags, recipients of notifications."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,27 +12,27 @@ from launcher.model.target import target_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
-    """A tag of the cluster and everything it starts."""
+    """A tag of the cluster and of everything that it starts."""
 
     key: str
     value: str
 
 
 CLUSTER_FILE = "cluster.yaml"
-"""What a cluster's configuration is called among the rendered files, whatever makes the cluster."""
+"""The file name of a cluster's configuration among the rendered files, for every target."""
 PLAN_TAG, DIGEST_TAG = "slipway:plan", "slipway:digest"
 """Tags that change with every plan."""
 _OWNER_TAGS = ("owner", "Owner")
-"""Tags that plans name people by (`tags` of the plan file): Slipway has none of its own."""
+"""Tags by which plans name an owner (`tags` of the plan file): Slipway has none of its own."""
 
 
 def cluster_name(plan: Plan) -> str:
-    """The cluster's name in ParallelCluster and of the stack it makes: at most 48 of the 60 characters allowed."""
+    """The cluster's name in ParallelCluster and of its stack: at most 48 of the 60 characters allowed."""
     return f"slipway-{plan.cluster_name}"
 
 
 def queue_name(instance_type: str) -> str:
-    """The Slurm partition of an instance type; ParallelCluster takes 25 of a-z, 0-9 and "-".
+    """The Slurm partition of an instance type; ParallelCluster allows 25 characters from a-z, 0-9 and "-".
 
     >>> queue_name("p6-b200.48xlarge")
     'p6-b200-48xlarge'
@@ -41,7 +41,7 @@ def queue_name(instance_type: str) -> str:
 
 
 def notify_findings(plan: Plan) -> Iterator[Finding]:
-    """Addresses that nothing can be sent to."""
+    """Notification addresses to which nothing can be sent."""
     for address in plan.request.guardrails.notify:
         if address.startswith("arn:") and address.split(":")[2:3] not in (["sns"], ["sqs"], ["lambda"]):
             message = f"nothing can be sent to {address}"
@@ -50,7 +50,7 @@ def notify_findings(plan: Plan) -> Iterator[Finding]:
 
 
 def unknown_types(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Instance types of a plan, its fallback types among them, that the catalog does not have."""
+    """Instance types of a plan, including its fallback types, that the catalog lacks."""
     types = (plan.place.instance_type, *plan.request.target.fallback_types)
     return tuple(
         error("unknown-instance-type", "target", f"the catalog has no instance type {name}")
@@ -60,7 +60,7 @@ def unknown_types(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Fi
 
 
 def unnamed_capacity(plan: Plan) -> Iterator[Finding]:
-    """Capacity that a target uses only if it was bought before, and that the plan does not name."""
+    """Capacity that a target uses only if the user bought it before, and that the plan does not name."""
     option, purchase = plan.place.option, plan.request.purchase
     if option not in target_of(plan.place.target).trains:
         return
@@ -73,7 +73,7 @@ def unnamed_capacity(plan: Plan) -> Iterator[Finding]:
 
 
 def repeated_types(plan: Plan) -> Iterator[Finding]:
-    """An instance type that is given twice: each type has one queue."""
+    """Instance types that the plan names twice: each type has one queue."""
     types = (plan.place.instance_type, *plan.request.target.fallback_types)
     if len(set(types)) < len(types):
         message = "an instance type is listed twice"
@@ -81,7 +81,7 @@ def repeated_types(plan: Plan) -> Iterator[Finding]:
 
 
 def owner_in(tags: Mapping[str, str]) -> str | None:
-    """Whom tags name as the owner; None where they name nobody."""
+    """The owner that the tags name; None if they name no owner."""
     return next((tags[key] for key in _OWNER_TAGS if key in tags), None)
 
 

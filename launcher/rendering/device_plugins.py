@@ -16,15 +16,15 @@ PLUGINS_FILE = "kubernetes/plugins.yaml"
 NEURON_FILE = "kubernetes/device-plugin.yaml"
 NVIDIA_PLUGIN = "nvcr.io/nvidia/k8s-device-plugin:v0.17.0"
 EFA_PLUGIN = "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.20"
-"""What the charts of NVIDIA/k8s-device-plugin and aws/eks-charts install, in 2026; EKS's registry answers nodes of all
-regions."""
+"""The versions that the charts of NVIDIA/k8s-device-plugin and aws/eks-charts install, in 2026; EKS's registry serves
+nodes of all regions."""
 
 
 def plugin_files(facts: InstanceType) -> list[RenderedFile]:
-    """What shows a type's chips and interfaces to Kubernetes; nothing for a type without either.
+    """The device plugins that show a type's chips and interfaces to Kubernetes; empty for a type without either.
 
     Raises:
-        ImpossibleError: as the template is written, nodes would not show their EFA interfaces.
+        ImpossibleError: with the current template, nodes would not show their EFA interfaces.
     """
     files = []
     shown = plugins_manifest((facts.name,), nvidia=is_nvidia(facts), efa=facts.efa_interfaces > 0)
@@ -41,7 +41,7 @@ def plugin_files(facts: InstanceType) -> list[RenderedFile]:
 
 
 def plugins_manifest(types: Sequence[str], *, nvidia: bool, efa: bool) -> str | None:
-    """What shows NVIDIA's chips and EFA interfaces on nodes of these types; None where neither is asked for."""
+    """The manifest of device plugins for NVIDIA chips and EFA on nodes of these types; None if neither is needed."""
     if not (nvidia or efa):
         return None
     return rendered(
@@ -53,11 +53,11 @@ def plugins_manifest(types: Sequence[str], *, nvidia: bool, efa: bool) -> str | 
 
 
 def neuron_manifest(plugin: str, types: Sequence[str]) -> str:
-    """What shows Neuron's chips on nodes of these types, by the image of the device plugin."""
+    """The manifest of Neuron's device plugin for nodes of these types, by the image of the plugin."""
     return rendered("kubernetes/device-plugin.yaml.j2", resource=NEURON, device_plugin=plugin, neuron_types=types)
 
 
 def neuron_plugin() -> str | None:
-    """Neuron's device plugin, which is one for all of its chips; None where none is known."""
+    """The image of Neuron's device plugin, the same for all Neuron chips; None if none is known."""
     image_names = (f"{image.repository}:{image.tag}" for image in load_images().images if image.role == "device-plugin")
     return next(image_names, None)

@@ -1,9 +1,9 @@
 """Five mistakes that disable EFA, each a rule: without EFA, a job of several nodes silently runs over slow TCP.
 
-On rendered documents: pods that ask for fewer interfaces than their node has, and nodes whose plugin, by its own
+On rendered documents: pods that request fewer interfaces than their node has, and nodes whose plugin, by its own
 document or by the values of HyperPod's chart, does not show them. On templates of stacks: launch templates that attach
-fewer (HyperPod attaches its own), security groups that do not let their members speak with each other (EFA is not IP: a
-rule to 0.0.0.0/0 does not cover it), and groups of nodes in several zones, between which there is none (EC2 user guide,
+fewer (HyperPod attaches its own), security groups whose members may not communicate with each other (EFA is not IP: a
+rule to 0.0.0.0/0 does not cover it), and node groups in several zones, since EFA ends at a zone (EC2 user guide,
 Elastic Fabric Adapter, "EFA limitations").
 """
 
@@ -24,14 +24,14 @@ _HYPERPOD = "AWS::SageMaker::Cluster"
 
 
 def document_findings(documents: Iterable[Document], interfaces: int, *, where: str) -> Iterator[Finding]:
-    """What of their nodes' EFA the pods among some documents do not ask for."""
+    """The EFA resources of their nodes that the pods in some documents do not request."""
     for document in documents if interfaces else ():
         for pod in pod_templates(document):
             yield from _pod_findings(pod, interfaces, where)
 
 
 def pod_templates(document: Document) -> list[Document]:
-    """The pod templates of a job's object, of whatever kind."""
+    """The pod templates of a job's object of any kind."""
     spec = document.get("spec") or {}
     if "pytorchReplicaSpecs" in spec:
         return [replica_spec["template"] for replica_spec in spec["pytorchReplicaSpecs"].values()]
@@ -55,7 +55,7 @@ def _pod_findings(pod: Document, interfaces: int, where: str) -> Iterator[Findin
 
 
 def plugin_findings(documents: Iterable[Document], facts: InstanceType, *, where: str) -> Iterator[Finding]:
-    """Whether EFA's device plugin runs on the nodes of a type, where a cluster gets its plugins from some documents."""
+    """Whether EFA's device plugin runs on the nodes of a type, if some documents define the cluster's plugins."""
     if not facts.efa_interfaces:
         return
     sets = [document for document in documents if document.get("kind") == "DaemonSet"]
@@ -64,7 +64,7 @@ def plugin_findings(documents: Iterable[Document], facts: InstanceType, *, where
 
 
 def chart_findings(values: Document, facts: InstanceType, *, where: str) -> Iterator[Finding]:
-    """Whether EFA's device plugin runs on the nodes of a type, where HyperPod's chart brings it and is told so."""
+    """Whether EFA's device plugin runs on the nodes of a type, if HyperPod's chart installs it by these values."""
     plugin_values, name = values.get(PLUGIN) or {}, ml_name(facts.name)
     switched_on = (plugin_values.get("devicePlugin") or {}).get("enabled")
     types = (plugin_values.get("supportedInstanceLabels") or {}).get("values") or ()
@@ -78,7 +78,7 @@ def _not_shown(name: str, where: str, hint: str) -> Finding:
 
 
 def _runs_on(daemon_set: Document, instance_type: str) -> bool:
-    """Whether a DaemonSet's affinity lets it run on a type; one without any runs everywhere."""
+    """Whether a DaemonSet's affinity lets it run on a type; without an affinity it runs on all types."""
     affinity = daemon_set["spec"]["template"]["spec"].get("affinity", {}).get("nodeAffinity", {})
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", ())
     types = [
@@ -91,7 +91,7 @@ def _runs_on(daemon_set: Document, instance_type: str) -> bool:
 
 
 def stack_findings(template: Document, facts: InstanceType) -> Iterator[Finding]:
-    """What of a type's EFA the machines of a stack would not have."""
+    """The EFA features of a type that the nodes of a stack would lack."""
     if not facts.efa_interfaces:
         return
     resources = template.get("Resources", {})
@@ -125,7 +125,7 @@ def _isolated(name: str, whose: str) -> Finding:
 
 
 def _interface_findings(name: str, data: Document, facts: InstanceType, speaking: frozenset[str]) -> Iterator[Finding]:
-    """What a launch template lacks: interfaces, and a group on each that lets members speak."""
+    """The faults of a launch template: missing EFA interfaces, or no security group that lets members communicate."""
     interfaces = [
         interface for interface in data.get("NetworkInterfaces", ()) if interface.get("InterfaceType") in _KINDS
     ]

@@ -61,7 +61,7 @@ def shell_word(value: object) -> str:
 
 
 def indented(text: str, width: int) -> str:
-    r"""A text with every line that is not empty moved to the right, for a part that stands deeper in another file.
+    r"""A text with every non-empty line indented, for inclusion in a nested block of another file.
 
     >>> indented("a:\n  b\n\nc", 2)
     '  a:\n    b\n\n  c'
@@ -71,7 +71,7 @@ def indented(text: str, width: int) -> str:
 
 @cache
 def _environment(folder: Path) -> Environment:
-    """The engine over a folder of templates; nothing is escaped unless a template says for which language."""
+    """The engine for a folder of templates; it escapes nothing unless a template names the language."""
     engine = Environment(
         loader=FileSystemLoader(folder),
         undefined=StrictUndefined,
@@ -86,12 +86,12 @@ def _environment(folder: Path) -> Environment:
 
 
 def rendered(template: str, view: Any = None, /, **values: Any) -> str:
-    """The text of a template; its first line names the values that it reads.
+    """The text of a template; the template's first line names the values that it reads.
 
     `template` is a path below templates/; the fields of the dataclass instance `view` are values too.
 
     Raises:
-        jinja2.UndefinedError: the template names what is not among them.
+        jinja2.UndefinedError: the template uses a value that is not given.
     """
     own = {} if view is None else {field.name: getattr(view, field.name) for field in fields(view)}
     return _environment(asset("templates")).get_template(template).render({**own, **values})

@@ -10,10 +10,10 @@ from launcher.rendering.engine import rendered
 from launcher.rendering.node import NODE_SCRIPT, node_packages, script_text
 
 PARALLELCLUSTER_VERSION = "3.16.1"
-"""The release whose provider is deployed and whose schema the configuration is written for."""
+"""The release of the deployed provider and of the schema for the configuration."""
 
 BUILD_MACHINE = "m6i.2xlarge"
-"""Drivers are built there and loaded elsewhere, so it needs no accelerator: this project's choice."""
+"""The build instance: drivers are compiled there and loaded elsewhere, so it needs no accelerator. Slipway's choice."""
 PARENTS = {
     OperatingSystem.UBUNTU2404: "ubuntu-server-24-lts-x86",
     OperatingSystem.UBUNTU2204: "ubuntu-server-22-lts-x86",
@@ -21,17 +21,17 @@ PARENTS = {
     OperatingSystem.RHEL8: "red-hat-enterprise-linux-8-x86",
     OperatingSystem.RHEL9: "red-hat-enterprise-linux-9-x86",
 }
-"""Images that EC2 Image Builder manages (its user guide, 2026; the one of Ubuntu 24.04 by the rule of the others, not
-confirmed). It has none of Rocky Linux."""
+"""Images that EC2 Image Builder manages (its user guide, 2026; the one of Ubuntu 24.04 follows the others' pattern, not
+confirmed). Image Builder has none of Rocky Linux."""
 _INDENT = 14 * " "
-"""Of the script in the component."""
+"""The indentation of the script in the component."""
 
 
 def image_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[str, str]:
     """The text of the image's configuration and of its component, by file name.
 
-    Nothing where the nodes need no packages or have a baked image already, where two types of the cluster need
-    different packages, and where Image Builder has no image of the operating system.
+    Empty if the nodes need no packages or already have a baked image, if two types of the cluster need different
+    packages, or if Image Builder has no image of the operating system.
     """
     target = plan.request.target
     types = [instances[type_name] for type_name in (plan.place.instance_type, *target.fallback_types)]
@@ -57,6 +57,6 @@ def image_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[str, 
 
 
 def _compiles_in_process(facts: InstanceType) -> bool:
-    """Whether a type is trained with PyTorch's own backend for its chip."""
+    """Whether the type's training uses PyTorch's native backend for its chip."""
     stack = facts.chip.training_stack if facts.chip is not None else None
     return stack is not None and stack.compiles_in_process

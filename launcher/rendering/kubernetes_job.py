@@ -33,21 +33,21 @@ FETCH_SCRIPT, START_SCRIPT = "templates/kubernetes/fetch_job.py", "templates/kub
 IN_A_POD = NodeView(
     folder="${SLIPWAY_ROOT}/job", scratch="${SLIPWAY_ROOT}/scratch", contained=True, slurm=False, imds=False
 )
-"""What a pod gives the agent. Only pods on the host's network reach the metadata service: notice is a signal."""
+"""The view of a job in a pod. Only pods on the host network reach the metadata service: the notice is a signal."""
 LOG_PATTERN = r'"step": ?\d+|step[= ]\d+'
-"""A line of progress: the JSON line of SLIPWAY_METRICS, where a trainer prints it too, or `step=N`."""
+"""A line of progress: the JSON line of SLIPWAY_METRICS, if a trainer prints that too, or `step=N`."""
 INTERRUPTIONS = 100
-"""Times that a job may begin again because it was interrupted, where the operator counts that as a failure too."""
+"""The number of restarts after interruptions, if the operator counts interruptions as failures."""
 _IMAGE = re.compile(
     r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?"
 )
-"""What Docker's grammar of references allows (distribution/reference, regexp.go), with a tag, a digest, or both."""
+"""The references that Docker's grammar allows (distribution/reference, regexp.go), with a tag, a digest, or both."""
 _NAME_LENGTH, _TOKEN_LENGTH = 40, 8
-"""Of a job's name in all: Kubernetes allows its pods 63 characters, of which `-worker-` and a number are theirs."""
+"""Limits of a job's name: Kubernetes allows a pod's name 63 characters, including `-worker-` and a number."""
 
 
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """What a plan asks of its job that pods of this version do not do."""
+    """The job settings of a plan that pods of this version do not support."""
     run, facts = plan.request.run, instances[plan.place.instance_type]
     return (
         *_name_findings(plan),
@@ -58,7 +58,7 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
 
 
 def no_findings(_plan: Plan) -> tuple[Finding, ...]:
-    """What is wrong with a job is said with its cluster: it depends on the cluster's machines."""
+    """Empty: the findings about the cluster include those about the job, which depend on the cluster's nodes."""
     return ()
 
 
@@ -84,7 +84,7 @@ def _image_findings(plan: Plan, facts: InstanceType) -> Iterator[Finding]:
 
 
 def _efa_findings(plan: Plan, facts: InstanceType) -> Iterator[Finding]:
-    """Several nodes of a type whose interfaces nobody knows: the pods would speak TCP, and nothing would say so."""
+    """Several nodes of a type whose EFA interfaces are unknown: the pods would silently use TCP."""
     if plan.place.nodes > 1 and "efa_interfaces" in facts.unknown:
         message = f"how many EFA interfaces {facts.name} has is not known, and pods get those that they ask for"
         yield error(
@@ -93,7 +93,7 @@ def _efa_findings(plan: Plan, facts: InstanceType) -> Iterator[Finding]:
 
 
 def operator_of(plan: Plan) -> Operator:
-    """The operator that a plan names, or what its own cluster has: Kubeflow's comes with HyperPod's chart."""
+    """The operator that a plan names, else the operator of its own cluster: HyperPod's chart has Kubeflow's."""
     requested = plan.request.run.operator
     if requested is not None:
         return requested
@@ -101,10 +101,10 @@ def operator_of(plan: Plan) -> Operator:
 
 
 def namespace_of(plan: Plan) -> str:
-    """The namespace of a plan's jobs: that of its queue, or Slipway's own.
+    """The namespace of a plan's jobs: the namespace of its queue, or Slipway's own.
 
-    Task governance has a queue for each namespace, whose name holds the namespace's. HyperPod starts jobs again by
-    itself in namespaces of its own alone (sagemaker-hyperpod-cli@011ca92, job-auto-restart).
+    Task governance has one queue per namespace, whose name contains the namespace. HyperPod restarts jobs automatically
+    only in its own namespaces (sagemaker-hyperpod-cli@011ca92, job-auto-restart).
     """
     space, _, queue = (plan.request.target.queue or "").rpartition("/")
     governed = team_queue(queue)
@@ -114,19 +114,19 @@ def namespace_of(plan: Plan) -> str:
 
 
 def service_account(plan: Plan, *, own: bool) -> str:
-    """Whose rights the pods of a plan's jobs have."""
+    """The service account whose rights the pods of a plan's jobs have."""
     return plan.name if own else SERVICE_ACCOUNT
 
 
 def job_name(plan: Plan, run: str) -> str:
-    """What a submission's objects are called: the plan's name, cut where it is long, and a token of the run's own."""
+    """The name of a submission's objects: the plan's name, shortened if long, and a token unique to the run."""
     token = hashlib.sha256(run.encode()).hexdigest()[:_TOKEN_LENGTH]
     plain = re.sub("[^a-z0-9-]", "-", plan.name)[: _NAME_LENGTH - _TOKEN_LENGTH - 1].strip("-")
     return f"{plain or 'job'}-{token}" if (plain or "j")[0].isalpha() else f"j{plain[1:]}-{token}"
 
 
 class JobManifests(NamedTuple):
-    """A submission's objects as YAML: what the job stands in, and the job with its service."""
+    """A submission's objects as YAML: the job's namespace and service account, and the job with its service."""
 
     namespace: str
     job: str
@@ -143,10 +143,10 @@ def job_manifests(
 ) -> JobManifests:
     """The objects of a job.
 
-    `operator` and `account`: those of the inspected cluster; None: the plan's.
+    `operator` and `account`: those of the inspected cluster; None: those of the plan.
 
     Raises:
-        ImpossibleError: as the template is written, the job would run without EFA.
+        ImpossibleError: with the current template, the job would run without EFA.
         ValueError: no image is known.
     """
     facts, run = instances[plan.place.instance_type], plan.request.run
@@ -202,7 +202,7 @@ def _image(plan: Plan, facts: InstanceType) -> str:
 def job_files(
     plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings
 ) -> list[RenderedFile]:
-    """The files of a plan's job; none of a cluster alone."""
+    """The files of a plan's job; empty if the plan has only a cluster."""
     if plan.request.workload.train is None:
         return []
     manifests = job_manifests(plan, instances=instances, names=names, job=job)
@@ -215,10 +215,10 @@ def job_files(
 
 
 def pod_spec(plan: Plan, *, names: ClusterNames, job: JobSettings) -> JobSpec:
-    """What the agents of a job's pods are told: they share the store alone, and SIGTERM is the end of their pod.
+    """The job description for the agents of a job's pods: pods share only the store, and SIGTERM ends the pod.
 
     Raises:
-        ImpossibleError: the agent would not take it, with all reasons.
+        ImpossibleError: the agent would not accept the description, with all reasons.
     """
     specification = job_spec(plan, names=names, job=job, view=IN_A_POD)
     journal = journal_uri(checkpoint_uri(plan, names), job.run)

@@ -16,44 +16,44 @@ from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.rendering.node import is_nvidia
 
 ROOT = "/slipway"
-"""The pod's own folder, gone with it: the job folder, checkpoints on their way, what is restored."""
+"""The pod's own folder, deleted with it: the job folder, checkpoints before upload, restored files."""
 HOST_SHARE = 0.75
-"""Of a node's processors and memory that a pod asks for; the rest is for the kubelet, the plugins, huge pages."""
+"""Of a node's processors and memory that a pod requests; the kubelet, plugins and huge pages get the rest."""
 SHM_SHARE = 0.25
-"""Of a node's memory that /dev/shm may grow to: data loaders and NCCL live there, and Docker's 64 MiB are too few."""
+"""Of a node's memory, the limit of /dev/shm: data loaders and NCCL use it, and Docker's 64 MiB are too few."""
 HUGE_PAGES_MIB = 5120
-"""Of 2 MiB each: libfabric's; EKS's accelerated images set 5,128 pages aside (EKS user guide, machine learning with
+"""MiB of 2 MiB pages for libfabric; EKS's accelerated images reserve 5,128 pages (EKS user guide, machine learning with
 EFA)."""
 _HANDED_ON = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
 ELASTIC_AGENT_ENVIRONMENT = {"TORCHELASTIC_SIGNALS_TO_HANDLE": _HANDED_ON}
-"""hyperpodrun has no option for it, and a SIGUSR1 that it does not handle ends it before its trainers hear of it
+"""hyperpodrun has no option for these signals, and an unhandled SIGUSR1 ends it before its trainers receive it
 (hyperpod-elastic-agent 1.1.3, driven over HTTP by tests/sandbox/kubernetes/test_elastic_agent.py)."""
 TO_THE_STORE_S = 30
-"""Beside the grace time and the time that a checkpoint takes to be stored: the agent's last words."""
+"""Seconds for the agent's final work, in addition to the grace time and the time to store a checkpoint."""
 NEAREST = "topology.k8s.aws/network-node-layer-3"
-"""The lowest level of EC2's network that EKS labels nodes with: machines that share it are nearest to each other."""
+"""The lowest EC2 network level that EKS uses as a node label: nodes with the same value are nearest to each other."""
 NEURON = "aws.amazon.com/neuron"
-"""What Neuron's device plugin calls its chips."""
+"""The resource name of chips in Neuron's device plugin."""
 NO_HUGE_PAGES = "FI_EFA_USE_HUGE_PAGE"
-"""The variable that, with 0, keeps libfabric from huge pages."""
+"""The variable whose value 0 stops libfabric from using huge pages."""
 HEALTHY = Tag(key="sagemaker.amazonaws.com/node-health-status", value="Schedulable")
-"""HyperPod's word for a node that its health checks have passed (sagemaker-hyperpod-cli@011ca92, its job templates)."""
+"""HyperPod's label for a node that passed its health checks (sagemaker-hyperpod-cli@011ca92, its job templates)."""
 
 
 def resource_name(facts: InstanceType) -> str | None:
-    """What the device plugin of a type's nodes calls its chips; None without any."""
+    """The device plugin's resource name for the chips of a type's nodes; None if the type has none."""
     if facts.neuron:
         return NEURON
     return "nvidia.com/gpu" if is_nvidia(facts) else None
 
 
 def image_of(plan: Plan, facts: InstanceType) -> str | None:
-    """The plan's image, or AWS's for the chip and its software; None where none is known."""
+    """The plan's image, or AWS's image for the chip and its software; None if none is known."""
     return plan.request.run.image or training_image(facts, plan.place.region)
 
 
 def cpus_of(facts: InstanceType) -> int:
-    """Processors that a pod asks for.
+    """Processors that a pod requests.
 
     >>> from launcher.catalog.load import load
     >>> cpus_of(load().instance_types["p5.48xlarge"])
@@ -63,32 +63,32 @@ def cpus_of(facts: InstanceType) -> int:
 
 
 def memory_gib_of(facts: InstanceType) -> int:
-    """GiB of memory that a pod asks for, huge pages left to themselves."""
+    """GiB of memory that a pod requests, excluding huge pages."""
     pages = HUGE_PAGES_MIB / 1024 if facts.efa_interfaces else 0.0
     return max(1, int((facts.memory_gib - pages) * HOST_SHARE))
 
 
 def huge_pages_mib(facts: InstanceType) -> int:
-    """MiB of huge pages that a pod asks for: none where libfabric is told to use none."""
+    """MiB of huge pages that a pod requests: 0 if libfabric is configured to use none."""
     return HUGE_PAGES_MIB if facts.efa_interfaces and not is_nvidia(facts) else 0
 
 
 def shared_memory_gib_of(facts: InstanceType) -> int:
-    """GiB that /dev/shm may grow to."""
+    """The limit of /dev/shm in GiB."""
     return max(1, int(facts.memory_gib * SHM_SHARE))
 
 
 def grace_s(plan: Plan, job: JobSettings) -> int:
-    """Seconds from a pod's SIGTERM until it is killed: the plan's grace time, and the way of a checkpoint to the store.
+    """Seconds from a pod's SIGTERM until it is killed: the plan's grace time, and the time to store a checkpoint.
 
-    Spot gives two minutes and no more: what takes longer then is lost with the node, and the last whole checkpoint is
-    resumed from.
+    Spot gives only a two-minute notice: a checkpoint that needs longer is lost with the node, and the job resumes from
+    the last complete one.
     """
     return math.ceil(plan.request.checkpoint.grace_seconds + job.checkpoint_write_s) + TO_THE_STORE_S
 
 
 def selector(plan: Plan, facts: InstanceType) -> tuple[Tag, ...]:
-    """The labels of the nodes that a job runs on; HyperPod's carry the name that SageMaker bills."""
+    """The labels of the nodes on which a job runs; HyperPod nodes have the type name that SageMaker bills."""
     tags = [Tag(key="node.kubernetes.io/instance-type", value=plan.place.billed_name)]
     if plan.place.az_id is not None:
         tags.append(Tag(key="topology.k8s.aws/zone-id", value=plan.place.az_id))
@@ -98,14 +98,14 @@ def selector(plan: Plan, facts: InstanceType) -> tuple[Tag, ...]:
 
 
 def tolerated(facts: InstanceType) -> tuple[str, ...]:
-    """Taints that a pod passes: nodes with chips, or with EFA, may be kept for pods that ask for them."""
+    """Taints that a pod tolerates: nodes with chips or EFA may be reserved for pods that request them."""
     resource = resource_name(facts)
     resources = () if resource is None else (resource,)
     return (*resources, "vpc.amazonaws.com/efa") if facts.efa_interfaces else resources
 
 
 def topology(plan: Plan, facts: InstanceType) -> str | None:
-    """The level of the network on which pods of several nodes keep together; None where there is nothing to keep."""
+    """The network level that pods of several nodes should share; None for a single node or without EFA."""
     return NEAREST if plan.place.nodes > 1 and facts.efa_interfaces else None
 
 
@@ -116,12 +116,12 @@ def claims(plan: Plan) -> list[tuple[str, str, str]]:
 
 
 def volume_variable(number: int) -> str:
-    """The variable that says in a pod where a volume is: a sandbox has another folder in its place."""
+    """The variable with the path of a volume in a pod: a sandbox uses another folder instead."""
     return f"SLIPWAY_VOLUME_{number}"
 
 
 def by_volume(plan: Plan, path: str) -> str:
-    """A path with the variable of the volume that it lies on; as it is where it lies on none."""
+    """A path with the variable of its volume; unchanged if it is on no volume."""
     for number, volume in enumerate(plan.request.run.volumes):
         if f"{path}/".startswith(f"{volume.path}/"):
             return f"${{{volume_variable(number)}}}{path[len(volume.path) :]}"
@@ -131,9 +131,9 @@ def by_volume(plan: Plan, path: str) -> str:
 def environment(
     plan: Plan, facts: InstanceType, names: ClusterNames, *, job: JobSettings, operator: str, meeting: str
 ) -> dict[str, str]:
-    """Everything that the first process of a pod, and with it the command, is told.
+    """The environment of a pod's first process, and thus of the command.
 
-    `operator`: a word of `run.operator`; `meeting`: host name of the first pod of a Job.
+    `operator`: a value of `run.operator`; `meeting`: host name of the first pod of a Job.
     """
     variables = {
         "AWS_REGION": plan.place.region,
@@ -156,7 +156,7 @@ def environment(
 
 
 def _rendezvous(plan: Plan, facts: InstanceType) -> Iterator[tuple[str, str]]:
-    """What torchrun is not told on its command line it takes from here."""
+    """The settings of torchrun that its command line does not give."""
     yield "PET_NNODES", str(plan.place.nodes)
     if workers_per_node(facts):
         yield "PET_NPROC_PER_NODE", str(workers_per_node(facts))
@@ -168,7 +168,7 @@ def _rendezvous(plan: Plan, facts: InstanceType) -> Iterator[tuple[str, str]]:
 
 
 def _of_chips(facts: InstanceType, names: ClusterNames) -> Iterator[tuple[str, str]]:
-    """What collectives over EFA need (aws-ofi-nccl, doc/efa-env-var.md; Neuron documentation, multi-node set-up)."""
+    """The variables of EFA collectives (aws-ofi-nccl, doc/efa-env-var.md; Neuron documentation, multi-node set-up)."""
     if is_nvidia(facts):
         yield "SLIPWAY_CHIPS", "nvidia"
         # Huge pages make data loaders that fork run out of memory.

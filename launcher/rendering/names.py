@@ -11,17 +11,17 @@ from launcher.planning.networks import subnet_id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterNames:
-    """The ids a cluster configuration and a job refer to.
+    """The ids that a cluster configuration and a job refer to.
 
-    In infra they are CDK tokens, after a deployment the stack's outputs, before one the words of `symbolic_names`.
-    `store_uri` is the folder in S3 that the cluster's nodes may write to, `s3://bucket/prefix`; `node_setup_uri` the
-    nodes' set-up script and `node_metrics_uri` what it makes report of the accelerators, None where nodes need neither;
-    `entered_policy_arn` lets a ParallelCluster's machines be entered by Systems Manager, `session_log_policy_arn` lets
-    machines that people enter write the log of their sessions, None where none is kept.
-    `stop_uri` is where its guard tells a job that the budget is used up, None where it does not, `word_uri` where a job
-    tells the guard what people must hear of. `role_arn` is the role of SageMaker's machines. HyperPod alone has
-    `lifecycle_uri`, the folder of their scripts in S3, the two names of its file
-    system, and `eks_arn`, the control plane that its nodes join.
+    In infra they are CDK tokens, after a deployment the stack's outputs, before it the words of `symbolic_names`.
+    `store_uri` is the S3 folder that the cluster's nodes may write to, `s3://bucket/prefix`; `node_setup_uri` the
+    nodes' set-up script and `node_metrics_uri` the script that reports accelerator use, None if nodes need neither.
+    `entered_policy_arn` permits Systems Manager sessions on ParallelCluster nodes; `session_log_policy_arn` lets nodes
+    to which users log in write the log of their sessions, None if no log is retained.
+    `stop_uri` is the URI at which the guard notifies a job that the budget is used up, None if it does not; `word_uri`
+    is the URI of a job's messages to the guard for users. `role_arn` is the role of SageMaker's instances. Only
+    HyperPod has `lifecycle_uri`, the S3 folder of its nodes' scripts, the two names of its file system, and `eks_arn`,
+    the control plane that its nodes join.
     """
 
     subnet_id: str
@@ -42,7 +42,7 @@ class ClusterNames:
 
 
 FRESH_FOLDER = ".fresh"
-"""Below a plan's first checkpoints: those of each launch that began anew, by its key."""
+"""Below a plan's first checkpoints: the checkpoints of each launch that started from scratch, by its key."""
 
 OUTPUTS: Mapping[str, str] = {
     "subnet_id": "PrivateSubnetId",
@@ -64,11 +64,11 @@ HYPERPOD_OUTPUTS: Mapping[str, str] = {
     "lustre_mount_name": "LustreMountName",
     "eks_arn": "EksArn",
 }
-"""Its output for each name that only HyperPod has."""
+"""The training stack's output for each name that only HyperPod uses."""
 
 
 def stack_name(plan: Plan, part: str) -> str:
-    """The name of a stack of a plan: `slipway-<cluster>-<part>`, of a shared network `slipway-<name>-shared-network`.
+    """The name of a stack of a plan: `slipway-<cluster>-<part>`; for a shared network `slipway-<name>-shared-network`.
 
     Args:
         plan: the plan.
@@ -81,9 +81,9 @@ def stack_name(plan: Plan, part: str) -> str:
 
 
 def symbolic_names(plan: Plan) -> ClusterNames:
-    """Names that say what they stand for and have the form of the real ones, for files that are only shown.
+    """Descriptive names in the form of the real ones, for files of a preview.
 
-    What the plan itself names is taken from it.
+    Names that the plan gives remain unchanged.
     """
     cluster = f"slipway-{plan.cluster_name}"
     policy = plan.request.checkpoint
@@ -114,7 +114,7 @@ def symbolic_names(plan: Plan) -> ClusterNames:
 
 
 def deployed_names(outputs: Mapping[str, str]) -> ClusterNames:
-    """The names that the outputs of a training stack give.
+    """The names in the outputs of a training stack.
 
     Raises:
         KeyError: an output that every training stack has is missing.
@@ -136,13 +136,13 @@ def deployed_names(outputs: Mapping[str, str]) -> ClusterNames:
 
 
 def checkpoint_uri(plan: Plan, names: ClusterNames) -> str:
-    """Where a plan's checkpoints go: the place the plan names, or its own folder of the cluster's store."""
+    """The URI of a plan's checkpoints: the URI that the plan names, or its own folder of the cluster's store."""
     named = plan.request.checkpoint.store_uri
     return named.rstrip("/") if named is not None else f"{names.store_uri}/{plan.name}"
 
 
 def journal_uri(checkpoints: str, run: str) -> str:
-    """What happens to a run whose nodes share no folder, among its plan's checkpoints: its pods may write there alone.
+    """The journal of a run whose nodes share no folder, within its plan's checkpoints: pods may write only there.
 
     >>> journal_uri("s3://bucket/jobs/small", "small-20261120t120000z-0a1b2c3d")
     's3://bucket/jobs/small/.runs/small-20261120t120000z-0a1b2c3d'

@@ -7,7 +7,7 @@ from launcher.rendering.node import PYTHONS
 
 
 def environment_script(facts: InstanceType, os: OperatingSystem) -> str | None:
-    """The script that makes a type's Python environment; None where the user brings it."""
+    """The script that creates a type's Python environment; None if the user provides the environment."""
     stack = facts.chip.training_stack if facts.chip is not None else None
     if stack is None:
         return None
@@ -15,6 +15,6 @@ def environment_script(facts: InstanceType, os: OperatingSystem) -> str | None:
 
 
 def keeps_compiled_programs(facts: InstanceType) -> bool:
-    """Whether a type's programs are compiled ahead and kept in the store, in a cache that jobs share."""
+    """Whether a type's programs are compiled ahead and stored in a cache that jobs share."""
     stack = facts.chip.training_stack if facts.chip is not None else None
     return stack is not None and not stack.compiles_in_process

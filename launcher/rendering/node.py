@@ -1,4 +1,4 @@
-"""What a compute node with ParallelCluster's own AMI lacks: Python for the agent, Neuron's driver, a reporter."""
+"""The additions to a compute node with ParallelCluster's own AMI: Python for the agent, Neuron's driver, a reporter."""
 
 from pathlib import Path
 
@@ -25,13 +25,13 @@ OLD_KERNELS = frozenset({OperatingSystem.RHEL8, OperatingSystem.RHEL9, Operating
 NODE_SCRIPT = "templates/parallelcluster/node.sh"
 EFA_CHECK = "templates/slurm/check_efa.sh"
 METRICS_SCRIPT = "templates/parallelcluster/metrics.py"
-"""Assets: what sets up a node, and what reports its accelerators and its jobs to CloudWatch."""
+"""Assets: the script that sets up a node, and the one that reports its accelerators and jobs to CloudWatch."""
 _STILLNESS = Path(__file__).resolve().parents[1] / "agent" / "node" / "stillness.py"
 _OWN_IMPORT = "from launcher.agent.node.stillness import Stillness\n"
 
 
 def is_nvidia(facts: InstanceType) -> bool:
-    """Whether a type carries NVIDIA chips: every family with an accelerator that is not Neuron's."""
+    """Whether a type has NVIDIA chips: every family with an accelerator other than Neuron's."""
     return is_measured(facts) and not facts.neuron
 
 
@@ -41,9 +41,9 @@ def is_measured(facts: InstanceType) -> bool:
 
 
 def node_packages(facts: InstanceType, os: OperatingSystem) -> tuple[str, ...]:
-    """Packages, with versions, that a type's nodes lack with ParallelCluster's own image; empty when none.
+    """Packages, with versions, that a type's nodes lack with ParallelCluster's own image; empty if none.
 
-    ParallelCluster's images carry NVIDIA's driver and EFA, and nothing of Neuron.
+    ParallelCluster's images include NVIDIA's driver and EFA, but nothing of Neuron.
     """
     packages = [] if PYTHONS[os] == "python3" else [PYTHONS[os]]
     stack = facts.chip.training_stack if facts.chip is not None else None
@@ -53,9 +53,9 @@ def node_packages(facts: InstanceType, os: OperatingSystem) -> tuple[str, ...]:
 def node_arguments(
     facts: InstanceType, os: OperatingSystem, *, baked: bool, cluster: str, metrics_uri: str | None
 ) -> tuple[str, ...]:
-    """The arguments of templates/parallelcluster/node.sh for a type; empty when its nodes need nothing.
+    """The arguments of templates/parallelcluster/node.sh for a type; empty if its nodes need nothing.
 
-    `baked`: whether the image has the packages already; `metrics_uri`: where METRICS_SCRIPT lies in S3, None to report
+    `baked`: whether the image already has the packages; `metrics_uri`: the S3 URI of METRICS_SCRIPT, None to report
     nothing.
     """
     reporting: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ def node_arguments(
 
 
 def reporting_arguments(facts: InstanceType, *, cluster: str, python: str) -> tuple[str, ...]:
-    """Those of them that say what a type's nodes report to CloudWatch."""
+    """The arguments of that script for reports of a type's nodes to CloudWatch."""
     chips = (f"--chips={'nvidia' if is_nvidia(facts) else 'neuron'}",) if is_measured(facts) else ()
     return (f"--cluster={cluster}", *chips, f"--python={python}")
 
@@ -76,7 +76,7 @@ def script_text(name: str) -> str:
 
 
 def metrics_script() -> str:
-    """The text of METRICS_SCRIPT, one file with what it judges stillness by: the agent's own module."""
+    """The text of METRICS_SCRIPT, joined in one file with the agent's module that it detects idle nodes with."""
     before, separator, after = script_text(METRICS_SCRIPT).partition(_OWN_IMPORT)
     if not separator:
         message = f"{METRICS_SCRIPT} has no line {_OWN_IMPORT!r}"

@@ -12,9 +12,9 @@ from launcher.model.enums import TargetKind
 from launcher.model.target import TARGETS
 
 MOST_CHARACTERS = 6144
-"""Of a managed policy, white space not counted (IAM user guide, IAM and STS quotas)."""
+"""Limit of a managed policy, white space not counted (IAM user guide, IAM and STS quotas)."""
 MOST_POLICIES = 10
-"""Managed policies that a role can have before a quota is raised (the same)."""
+"""Managed policies per role before a quota is raised (the same source)."""
 _TITLES = {
     "eks": "EKS",
     "hyperpod": "HyperPod",
@@ -25,20 +25,20 @@ _TITLES = {
 }
 PERSON, DOCTOR, STORE, BOUNDARY = "person", "doctor", "store", "boundary"
 _OF_BUCKETS = {"buckets": "", "contents": "/*"}
-"""What stands for the data buckets and for all that is in them."""
+"""The placeholders for the data buckets and for their objects."""
 _LIST = re.compile(r"\{([a-z]+)\}")
 COMMON = ("base", "guards")
 TARGET_POLICIES = {kind: (*COMMON, *target.policies) for kind, target in TARGETS.items() if target.deployed}
-"""What CloudFormation needs for the stacks of each target."""
+"""The policies that CloudFormation needs for the stacks of each target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """Where the policies are for.
+    """The account of the policies.
 
-    `qualifier` is the CDK bootstrap's, `boundary_arn` the permissions boundary that every role must have, None where
-    there is none; `data_buckets` are those that file systems are linked to. `lists` are ARNs by what stands for them in
-    a policy's file: those of the roles that plans name, and what such a role has to reach.
+    `qualifier` is the CDK bootstrap's; `boundary_arn` the permissions boundary that every role must have, None if the
+    account has none; `data_buckets` are those that file systems are linked to. `lists` are ARNs by their placeholder in
+    a policy's file: the ARNs of roles that plans name, and of the resources that such roles must reach.
     """
 
     id: str
@@ -49,7 +49,7 @@ class Account:
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def resources(self, facts: StatementFacts) -> list[str]:
-        """What a statement is about: its resources filled in, and each list by what it has."""
+        """The resources of a statement as ARNs: placeholders filled in, and each list replaced by its ARNs."""
         arns: list[str] = []
         for resource in facts.resources:
             named = _LIST.fullmatch(resource)
@@ -62,13 +62,13 @@ class Account:
         return arns
 
     def policy_arn(self, name: str) -> str:
-        """The ARN that a policy of ours has in the account."""
+        """The ARN of one of Slipway's policies in the account."""
         return f"arn:{self.partition}:iam::{self.id}:policy/{policy_name(name)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderedPolicy:
-    """One policy as the JSON that IAM takes, what it holds in words, and its length as IAM counts it."""
+    """One policy as the JSON that IAM accepts, a description of it, and its length as IAM counts it."""
 
     name: str
     holds: str
@@ -88,7 +88,7 @@ class RenderedPolicy:
 def policy_name(name: str) -> str:
     """The name of a policy in an account.
 
-    It does not begin as the names of what stacks make: CloudFormation must not be able to rewrite its own policies.
+    The name has another prefix than stacks' resources: CloudFormation must not be able to change its own policies.
 
     >>> policy_name("base")
     'SlipwayBase'
@@ -103,9 +103,9 @@ def execution_policies(targets: Iterable[TargetKind] | None = None) -> tuple[str
 
 
 def render_policy(permissions: Permissions, name: str, account: Account) -> RenderedPolicy:
-    """A policy for an account.
+    """A policy rendered for an account.
 
-    A boundary that the account does not have yet is the policy's own.
+    If the account has no boundary yet, the policy itself contains it.
     """
     facts = permissions.policy(name)
     statements = [
@@ -117,7 +117,7 @@ def render_policy(permissions: Permissions, name: str, account: Account) -> Rend
 
 
 def rendered_policy(name: str, holds: str, statements: Iterable[Mapping[str, Any]]) -> RenderedPolicy:
-    """A policy of some statements."""
+    """A rendered policy from some statements."""
     document = {"Version": "2012-10-17", "Statement": list(statements)}
     return RenderedPolicy(name=name, holds=holds, text=json.dumps(document, indent=2) + "\n")
 
@@ -125,7 +125,7 @@ def rendered_policy(name: str, holds: str, statements: Iterable[Mapping[str, Any
 def allowed_actions(
     permissions: Permissions, name: str, account: Account
 ) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
-    """What a policy allows: the actions of each statement, with the resources that they are allowed on."""
+    """The permissions of a policy: the actions of each statement, with the resources that the statement allows."""
     facts = permissions.policy(name)
     by_statement = (
         (tuple(actions), tuple(account.resources(statement)))
@@ -135,10 +135,10 @@ def allowed_actions(
 
 
 def sorted_actions(permissions: Permissions, facts: PolicyFacts) -> list[tuple[StatementFacts, list[str]]]:
-    """Every statement with its actions: each action of the types' handlers is in the first that takes it.
+    """Every statement with its actions: each action of the types' handlers belongs to the first statement that matches.
 
     Raises:
-        ValueError: no statement takes an action.
+        ValueError: no statement matches an action.
     """
     by_sid = {statement.sid: set(statement.given) for statement in facts.statements}
     for action in {action for resource_type in facts.types for action in permissions.actions(resource_type)}:
@@ -151,7 +151,7 @@ def sorted_actions(permissions: Permissions, facts: PolicyFacts) -> list[tuple[S
 
 
 def policy_statement(facts: StatementFacts, actions: list[str], account: Account, policy: str) -> dict[str, Any]:
-    """One statement, filled in."""
+    """One statement, with its placeholders filled in."""
     conditions: dict[str, dict[str, Any]] = {
         operator: {key: [_filled(value, account) for value in values] for key, values in keys.items()}
         for operator, keys in facts.conditions.items()
@@ -173,7 +173,7 @@ def _filled(text: str, account: Account) -> str:
 
 
 def create_command(name: str, file: str) -> str:
-    """The command that makes a policy of a file.
+    """The command that creates a policy from a file.
 
     >>> create_command("base", "policies/SlipwayBase.json")
     'aws iam create-policy --policy-name SlipwayBase --policy-document file://policies/SlipwayBase.json'
@@ -182,13 +182,13 @@ def create_command(name: str, file: str) -> str:
 
 
 def bootstrap_command(account: Account, region: str, names: Iterable[str], *, qualified: bool) -> str:
-    """The command that makes the CDK's bucket and roles, with CloudFormation limited to these policies.
+    """The command that creates the CDK's bucket and roles, with CloudFormation limited to these policies.
 
     Args:
-        account: whose.
-        region: where.
-        names: of the policies that CloudFormation gets; without any the CDK gives it AdministratorAccess.
-        qualified: whether the qualifier is one of the account's own, which takes a stack name of its own too.
+        account: the account to bootstrap.
+        region: the region to bootstrap.
+        names: the policies that CloudFormation gets; if empty, the CDK gives it AdministratorAccess.
+        qualified: whether the account has its own qualifier, which needs its own stack name too.
     """
     arns = ",".join(account.policy_arn(name) for name in names)
     words = ["cdk", "bootstrap", f"aws://{account.id}/{region}", "--cloudformation-execution-policies", arns]

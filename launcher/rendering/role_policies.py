@@ -22,11 +22,11 @@ from launcher.rendering.policies import (
 )
 
 _SECRETS = {"secrets": "secretsmanager", "parameters": "ssm"}
-"""Services that keep the values which jobs fetch, by the list of their ARNs."""
+"""Services that store the values that jobs fetch, by the name of the list of their ARNs."""
 
 
 def needs(request: PlanRequest, role: NamedRole) -> tuple[str, ...]:
-    """The parts of permissions/roles.toml that a role of a plan has to allow."""
+    """The parts of permissions/roles.toml that a role of a plan must allow."""
     use, image = role.use, request.run.image or ""
     sessions = ("sessions",) if use.entered and request.security.session_log else ()
     images = ("images",) if use.pulls and ECR.match(image) else ()
@@ -34,12 +34,12 @@ def needs(request: PlanRequest, role: NamedRole) -> tuple[str, ...]:
 
 
 def account_of(request: PlanRequest, account: Account) -> Account:
-    """The account with what the roles of a plan have to reach."""
+    """The account with the resources that a plan's roles must reach."""
     return replace(account, lists={**account.lists, **_lists(request, account)})
 
 
 def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ...]]:
-    """ARNs by the word that stands for them; of a bucket that stacks will make, all that it may be called."""
+    """ARNs by their placeholder; a bucket that a stack will create is an ARN pattern."""
     uri, serve, key = request.checkpoint.store_uri, request.workload.serve, request.storage.kms_key_arn
     store, objects = _places(account, uri or "s3://slipway-*")
     models = (
@@ -66,7 +66,7 @@ def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ..
 
 
 def _reached(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ...]]:
-    """The trainer's own place and what nodes fetch: buckets, objects and keys of each."""
+    """Buckets, objects and keys of the trainer's own places and of the data that nodes fetch."""
     values = {}
     for word, writes in (("own", True), ("data", False)):
         places = [reach for reach in reached(request) if reach.writes is writes]
@@ -78,7 +78,7 @@ def _reached(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, 
 
 
 def _pods(objects: str, *, named: bool) -> Mapping[str, tuple[str, ...]]:
-    """What pods change: all below a place that the plan names, else the folder that is called as their account."""
+    """The objects that pods change: all below a URI that the plan names, else the folder of their service account."""
     folder = objects.removesuffix("/*") if named else f"{objects.removesuffix('/*')}/{JOBS_PREFIX}"
     own = f"{folder}/${{{ACCOUNT_KEY}}}"
     journals = [folder, own] if named else [own]
@@ -99,14 +99,14 @@ def _places(account: Account, uri: str) -> tuple[tuple[str, ...], tuple[str, ...
 def needed_actions(
     permissions: Permissions, request: PlanRequest, role: NamedRole, account: Account
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """The actions that a role has to allow, statement by statement, with the resources."""
+    """The actions that a role must allow, statement by statement, with their resources."""
     whole = account_of(request, account)
     for part in needs(request, role):
         yield from allowed_actions(permissions, part, whole)
 
 
 def render_role(permissions: Permissions, request: PlanRequest, role: NamedRole, account: Account) -> RenderedPolicy:
-    """The policy of a role, to be attached to it by whoever keeps it."""
+    """The policy of a role, for the role's owner to attach."""
     whole = account_of(request, account)
     statements = [
         policy_statement(statement, actions, whole, facts.name)
@@ -118,7 +118,7 @@ def render_role(permissions: Permissions, request: PlanRequest, role: NamedRole,
 
 
 def render_store(permissions: Permissions, request: PlanRequest, account: Account) -> RenderedPolicy | None:
-    """What whoever runs slipway needs on the bucket and the key that a plan names; None where it names neither."""
+    """The policy of Slipway's users for the bucket and key that a plan names; None if it names neither."""
     if request.checkpoint.store_uri is None and request.storage.kms_key_arn is None:
         return None
     lists = _lists(request, account)

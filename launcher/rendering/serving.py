@@ -17,17 +17,17 @@ from launcher.rendering.kubernetes_pod import NEURON
 
 SERVICE_FILE = "kubernetes/service.yaml"
 PORT = 8080
-"""Of the Neuron image, which takes no other (docker/vllm/Dockerfile); the GPU image is told to."""
+"""The only port that the Neuron image supports (docker/vllm/Dockerfile); Slipway sets it for the GPU image."""
 START_UP_S, PROBE_EVERY_S = 3600, 10
 DRAIN_S, GRACE_S = 90, 120
-"""How long a pod finishes its answers, and has in all before it is ended: the two minutes of spot's notice."""
+"""Seconds for a pod to finish its responses, and its total before it is killed: spot's two-minute notice."""
 SHARED_MEMORY_GIB = 8
-"""NCCL's and vLLM's own; Docker's 64 MiB are too few (vLLM documentation, deployment on Kubernetes)."""
+"""For NCCL and vLLM; Docker's 64 MiB are too few (vLLM documentation, deployment on Kubernetes)."""
 PREFIX = "SM_VLLM_"
 NEIGHBOURS = "my-scheduler"
-"""The second scheduler that Neuron's Helm chart brings for its extension (Neuron documentation, multiple schedulers;
-aws-neuron/neuron-helm-charts). Chips of a pod must be neighbours, or the runtime fails (aws/containers-roadmap#1735):
-Kubernetes' own scheduler does not know of that, and EKS's cannot be taught."""
+"""The second scheduler that Neuron's Helm chart installs for its extension (Neuron documentation, multiple schedulers;
+aws-neuron/neuron-helm-charts). Chips of a pod must be neighbours, or the runtime fails (aws/containers-roadmap#1735).
+Kubernetes' own scheduler does not know of this, and EKS's cannot be extended."""
 
 
 def kubernetes_files(served: ServingDeployment) -> dict[str, str]:
@@ -85,9 +85,9 @@ def kubernetes_files(served: ServingDeployment) -> dict[str, str]:
 
 
 def _zone_skew(nodes: int, zones: int, copies: int) -> int:
-    """By how many pods zones may differ: by those of one node where they cannot have as many nodes.
+    """The allowed difference in pods between zones: one node's pods if the zones cannot have equally many nodes.
 
-    A smaller skew would leave pods pending for ever.
+    A smaller skew would leave pods pending indefinitely.
 
     >>> _zone_skew(nodes=3, zones=2, copies=3), _zone_skew(nodes=4, zones=2, copies=3)
     (3, 1)
@@ -102,13 +102,13 @@ def _neuron_types(catalog: Catalog) -> tuple[str, ...]:
 
 
 def _mount_options(region: str, prefix: str) -> tuple[str, ...]:
-    """What Mountpoint for Amazon S3 is told: one folder, to read."""
+    """The mount options for Mountpoint for Amazon S3: one folder, read-only."""
     options = ("read-only", "allow-other", f"region {region}")
     return (*options, f"prefix {prefix}/") if prefix else options
 
 
 def _arguments(variables: Mapping[str, str]) -> tuple[str, ...]:
-    """The options of `vllm serve`, which the image for EC2 does not make of its variables; empty on Neuron."""
+    """The options of `vllm serve`, which the image for EC2 does not derive from its variables; empty on Neuron."""
     arguments: list[str] = []
     for name, value in variables.items():
         if name == f"{PREFIX}MODEL":
@@ -122,16 +122,16 @@ ENDPOINT_FILE = "endpoint.json"
 COMPILE_FILE = "compile.sh"
 TASKS = {ServingTask.CHAT: "text-generation", ServingTask.EMBEDDING: "feature-extraction"}
 WORK_GIB = 40
-"""Beside the weights: the image and the compiler's own files. Assumed."""
+"""GiB in addition to the weights: the image and the compiler's own files. Assumed."""
 TIMES_STORED = 3
-"""Weights on the disk while they are compiled: as fetched, as sharded, and what the compiler holds. Assumed."""
+"""Copies of the weights on disk during compilation: downloaded, sharded, and the compiler's data. Assumed."""
 
 
 def render_serving(served: ServingDeployment, facts: ServingFacts) -> Bundle:
-    """The files of a serving plan whose layout is decided; nothing is executed.
+    """The files of a serving plan with a decided layout; nothing is executed.
 
     Raises:
-        ImpossibleError: it cannot be deployed, with all reasons.
+        ImpossibleError: Slipway cannot deploy the plan, with all reasons.
     """
     problems = deployment_findings(served, facts)
     errors = [finding for finding in problems if finding.level is Level.ERROR]
@@ -151,9 +151,9 @@ def render_serving(served: ServingDeployment, facts: ServingFacts) -> Bundle:
 
 
 def compile_script(served: ServingDeployment) -> str | None:
-    """The job that compiles a plan's model for its shape; None where the chip needs none, or the model has no source.
+    """The script that compiles a plan's model for its shape; None if the chip needs none, or the model has no source.
 
-    It stores the model where the plan looks for it, or beside the weights under a name that tells the shape.
+    The script stores the model where the plan expects it, or next to the weights under a name that contains the shape.
     """
     plan, serve, image = served.plan, served.serve, served.image
     source = serve.model_uri or served.hub_id
@@ -181,6 +181,6 @@ def compile_script(served: ServingDeployment) -> str | None:
 
 
 def shape(served: ServingPlan) -> str:
-    """A name for what is compiled: chip, tensor parallelism, batch and length, such as inf2-tp8-b32-s2048."""
+    """A name for a compiled model: chip, tensor parallelism, batch and length, such as inf2-tp8-b32-s2048."""
     serve, target = served.serve, served.chip.compiler_target or "gpu"
     return f"{target}-tp{serve.tensor_parallel}-b{serve.batch_size}-s{serve.sequence_length}"

@@ -13,14 +13,14 @@ from launcher.rendering.neuron import environment_script
 from launcher.rendering.node import efa_check, script_text
 
 COLLECTIVE = "templates/slurm/preflight.py"
-"""What the job runs on GPUs; Neuron's tools bring their own."""
+"""The collective test on GPUs; Neuron's tools include their own."""
 LINE_RATE_SHARE = 0.25
-"""Of the line rate, below which a collective across nodes has not used EFA: this project's choice. Without EFA the one
-ENA interface carries a few per cent of it, and published all-reduces with EFA reach half and more."""
+"""Of the line rate; a slower collective across nodes did not use EFA: this project's choice. Without EFA the single
+ENA interface carries a few per cent of it, and published all-reduces with EFA reach at least half."""
 
 
 def preflight_script(plan: Plan, instances: Mapping[str, InstanceType]) -> str | None:
-    """The batch script of a plan's preflight; None where nothing is known to measure its type with."""
+    """The batch script of a plan's preflight; None if no test is known for its type."""
     facts = instances[plan.place.instance_type]
     workers = workers_per_node(facts)
     if workers == 0:
@@ -49,7 +49,7 @@ JOB_FILE = "job.json"
 def job_files(
     plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings
 ) -> list[RenderedFile]:
-    """The preflight, and the job of a plan that has one."""
+    """The preflight, and the job if the plan has one."""
     files = _preflight_files(plan, instances)
     if plan.request.workload.train is not None:
         script = batch_script(plan, facts=instances[plan.place.instance_type], names=names, job=job)
@@ -59,7 +59,7 @@ def job_files(
 
 
 def _preflight_files(plan: Plan, instances: Mapping[str, InstanceType]) -> list[RenderedFile]:
-    """What people run before the job: the Python environment of Neuron, and a collective over all chips."""
+    """The files to run before the job: Neuron's Python environment, and a collective test over all chips."""
     facts = instances[plan.place.instance_type]
     files = []
     environment = environment_script(facts, plan.request.target.os)

@@ -19,10 +19,10 @@ Instances = Mapping[str, InstanceType]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:
-    """What writes a target's files.
+    """The functions that write a target's files.
 
-    `findings` is why no cluster can be written for a plan, `cluster_files` its configuration and what its nodes are set
-    up with; `job_findings` and `job_files` are the same of the job, which Slurm takes unless the target says otherwise.
+    `findings` is why no cluster can be written for a plan. `cluster_files` is its configuration and the set-up of its
+    nodes. `job_findings` and `job_files` are the same for the job, a Slurm job unless the target defines another.
     """
 
     findings: Callable[[Plan, Instances], tuple[Finding, ...]]
@@ -33,5 +33,5 @@ class Writer:
 
 @cache
 def writer_of(kind: TargetKind) -> Writer:
-    """The writer of a target that trains."""
+    """The writer of a training target."""
     return part(kind, "render", Writer)

@@ -10,81 +10,81 @@ from launcher.model.job import JobFacts, Submitted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A piece of a file from an offset on; `size` is the whole file's."""
+    """A piece of a file from an offset; `size` is the size of the complete file."""
 
     data: bytes
     size: int
 
 
 class JobSource(Protocol):
-    """What is asked for jobs: Slurm on a head node, or a Kubernetes API."""
+    """The source of facts about jobs: Slurm on a head node, or a Kubernetes API."""
 
     def facts(self, job: Submitted) -> JobFacts | None:
-        """How a job is doing; None where it is forgotten."""
+        """The state of a job; None if the scheduler no longer knows the job."""
 
     def find(self, key: str, folder: str) -> Submitted | None:
-        """The job that an earlier submission has made; None where there is none.
+        """The job that an earlier submission created; None if no such job exists.
 
         Raises:
-            SchedulerError: it cannot be found out.
+            SchedulerError: the scheduler cannot report whether the job exists.
         """
 
     def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
-        """What the files of a job hold from an offset on; None for one that is not there."""
+        """The contents of a job's files, each from its offset; None for a missing file."""
 
     def log_name(self, job: Submitted) -> str:
-        """The name of the file that holds what the job prints."""
+        """The name of the file that holds the job's output."""
 
     def release(self, job: Submitted) -> None:
-        """Let a job that was put back begin again at once, where that is for somebody to say."""
+        """Let a requeued job start immediately, if the scheduler permits callers to request that."""
 
     def nodes(self, job: Submitted) -> "Nodes":
-        """The nodes of a job that runs, for a person.
+        """The nodes of a running job, for access by the user.
 
         Raises:
-            ImpossibleError: it does not run.
-            SchedulerError: they cannot be asked for.
+            ImpossibleError: the job does not run.
+            SchedulerError: the scheduler cannot report the nodes.
         """
 
     def cancel(self, job: Submitted, *, only_pending: bool = False) -> bool:
-        """End a job for good; where it is said, only if it does not run. False where there was surely nothing to end.
+        """Cancel a job, or only a pending job if `only_pending`. False if the job certainly had nothing to cancel.
 
         Raises:
-            SchedulerError: it cannot be asked, or refuses.
+            SchedulerError: the scheduler does not answer, or refuses.
         """
 
 
 class Nodes(Protocol):
-    """The nodes of a job that runs, by their names, the first node of the job first."""
+    """The nodes of a running job, by name; the job's first node comes first."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What they are called."""
+        """The names of the nodes."""
 
     def shell(self, node: str) -> int:
-        """Open a shell on a node, on this terminal; its exit code."""
+        """Open a shell on a node, on this terminal; return the shell's exit code."""
 
     def run(self, node: str, words: Sequence[str]) -> int:
-        """Run a command on a node, with its output on this process's; its exit code."""
+        """Run a command on a node, with its output on this process's output; return the command's exit code."""
 
     def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:
-        """Lead a port of this machine to a port of a node until the user interrupts it.
+        """Forward a local port to a port of a node until the user interrupts the tunnel.
 
         Raises:
-            ImpossibleError: the port of this machine is taken.
+            ImpossibleError: the local port is in use.
         """
 
 
 class SchedulerError(SlipwayError):
-    """A job that cannot be taken, or a scheduler that does not answer."""
+    """The scheduler does not accept a job, or does not answer."""
 
 
 class UnreachableError(SchedulerError):
-    """No whole answer came from the head node: whether anything was done there is not known."""
+    """The head node sent no complete answer: Slipway does not know whether the head node did anything."""
 
 
 class CutOffError(UnreachableError):
-    """An answer ended before it was whole: what only reads can be asked again at once."""
+    """An answer was cut off: a request that only reads can be repeated immediately."""
 
 
 class GoneError(SchedulerError):
@@ -92,4 +92,4 @@ class GoneError(SchedulerError):
 
 
 class NoPartitionError(SchedulerError):
-    """A cluster has no nodes of the type that a job wants."""
+    """A cluster has no nodes of the type that a job needs."""

@@ -1,4 +1,4 @@
-"""Access to the nodes of a job: a shell, a command, a port. It opens a port on this computer only."""
+"""Access to the nodes of a job: a shell, a command, a port. Slipway opens a port on this computer only."""
 
 import contextlib
 import shlex
@@ -17,15 +17,15 @@ from launcher.submit.jobs import SchedulerError
 from launcher.submit.shell import Shell
 
 EXEC_S = 3600.0
-"""What a command gets where its output comes as one answer (Systems Manager)."""
+"""Timeout of a command whose output comes as one answer (Systems Manager)."""
 _PIECE = 65536
 
 
 def running_on(facts: JobFacts | None, job: str) -> tuple[str, ...]:
-    """The nodes that a job runs on.
+    """The nodes on which a job runs.
 
     Raises:
-        ImpossibleError: it does not run.
+        ImpossibleError: the job does not run.
     """
     if facts is None or facts.state is not JobState.RUNNING or not facts.nodes:
         word = "gone" if facts is None else facts.word
@@ -38,7 +38,7 @@ def running_on(facts: JobFacts | None, job: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmNodes:
-    """The nodes of a Slurm job: `srun --overlap` starts a step beside the trainer's, from the head node."""
+    """The nodes of a Slurm job: from the head node, `srun --overlap` starts a step next to the trainer's step."""
 
     head: Shell
     job: str
@@ -46,12 +46,12 @@ class SlurmNodes:
     names: tuple[str, ...]
 
     def shell(self, node: str) -> int:
-        """Open a shell on a node, on this terminal or for piped commands; its exit code."""
+        """Open a shell on a node, on this terminal or for piped commands; return its exit code."""
         options = ["--pty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
         return attended(self.head.terminal(self._step(node, ["bash", "-l"], *options)), self.head.environment)
 
     def run(self, node: str, words: Sequence[str]) -> int:
-        """Run a command on a node; over Systems Manager its output comes when it has ended."""
+        """Run a command on a node; over Systems Manager its output comes when the command has ended."""
         script = self._step(node, words)
         direct = self.head.direct(script)
         if direct is not None:
@@ -62,7 +62,7 @@ class SlurmNodes:
         return answer.code
 
     def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:
-        """Lead a port of this machine to a port of a node."""
+        """Forward a local port to a port of a node."""
         words = self.head.forwarding(node, port, local_port)
         if words is None and local_port == port:
             ready()  # the node is this machine: its port is here already, and a connection to it would come back
@@ -82,10 +82,10 @@ class SlurmNodes:
 
 
 def attended(words: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a program on this terminal; Ctrl-C is the program's own.
+    """Run a program on this terminal; the program itself handles Ctrl-C.
 
     Raises:
-        SchedulerError: it is not installed.
+        SchedulerError: the program is not installed.
     """
     program = shutil.which(words[0], path=environment.get("PATH"))
     if program is None:
@@ -100,10 +100,10 @@ def attended(words: Sequence[str], environment: Mapping[str, str]) -> int:
 
 @contextlib.contextmanager
 def free_port(local_port: int) -> Iterator[socket.socket]:
-    """A listening port of this machine's loopback address.
+    """A socket that listens on a port of the local loopback address.
 
     Raises:
-        ImpossibleError: it is taken, or not to be had.
+        ImpossibleError: the port is in use or not available.
     """
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -117,16 +117,16 @@ def free_port(local_port: int) -> Iterator[socket.socket]:
 
 
 Dialled = tuple[socket.socket, Callable[[], str]]
-"""A connection to a node's port, and what the other side says of it when it is over: nothing where all is well."""
+"""A connection to a node's port, and a function that returns the remote error when it is over (empty if none)."""
 
 
 def forwarded(local_port: int, dial: Callable[[], Dialled], ready: Callable[[], None]) -> int:
-    """Lead each connection to a port of this machine on to what `dial` opens, until it is interrupted.
+    """Forward each connection to a local port to the connection that `dial` opens, until the user interrupts it.
 
-    A connection that leads nowhere is closed with a line that says why, and the next one tries again.
+    Slipway closes a connection that fails and prints the reason; the next connection tries again.
 
     Raises:
-        ImpossibleError: the port of this machine is taken.
+        ImpossibleError: the local port is in use.
     """
     with free_port(local_port) as listener:
         ready()

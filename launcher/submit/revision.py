@@ -11,7 +11,7 @@ from launcher.model.errors import UnreadableInputError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """One commit, looked at from a folder of its repository: names are relative to that folder."""
+    """One commit, seen from a folder of its repository: names are relative to that folder."""
 
     name: str
     commit: str
@@ -37,7 +37,7 @@ class Revision:
 
 
 def find_revision(name: str, folder: Path, environment: Mapping[str, str]) -> Revision | None:
-    """The commit that a name means in the repository around a folder; None where there is neither.
+    """The commit that a name refers to in the repository around a folder; None if the commit or repository is missing.
 
     >>> find_revision("--upload-pack=x", Path("."), {}) is None
     True

@@ -1,7 +1,7 @@
 """A HyperPod controller over a Systems Manager session, because Run Command does not reach HyperPod's instances.
 
-The AWS CLI opens the session and its plug-in carries it. Commands arrive as root and are run as the user whose jobs
-they are, with the folder that all machines share for a home.
+The AWS CLI opens the session and its plug-in carries the data. Commands arrive as root. Slipway runs them as the user
+who owns the jobs, with the folder that all nodes share as home.
 """
 
 import base64
@@ -27,16 +27,16 @@ DOCUMENT = "AWS-StartNonInteractiveCommand"
 """The session document that runs one command and ends (Systems Manager user guide, session types)."""
 INTERACTIVE = "AWS-StartInteractiveCommand"
 FORWARDING = "AWS-StartPortForwardingSessionToRemoteHost"
-"""For a person: one with a terminal, and one that leads a port of this machine on (the same guide)."""
+"""Documents for the user's sessions: one with a terminal, one that forwards a local port (the same guide)."""
 PLUGIN = "session-manager-plugin"
 _LEAVING_S = 5.0
-"""What a session is given to end by itself once the answer is there."""
+"""The time for a session to end after its answer arrived."""
 _CHUNK = 65536
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 
 
 def connect_command(target: str, region: str) -> str:
-    """The command by which a person opens a shell there.
+    """The command by which a user opens a shell on an instance.
 
     >>> connect_command("sagemaker-cluster:abc_controller-i-1", "us-east-2")
     'aws ssm start-session --region us-east-2 --target sagemaker-cluster:abc_controller-i-1'
@@ -45,7 +45,7 @@ def connect_command(target: str, region: str) -> str:
 
 
 def session_words(target: str, region: str, document: str, parameters: Mapping[str, str]) -> list[str]:
-    """The AWS CLI's command that opens a session with a document of Systems Manager's."""
+    """The AWS CLI's command that opens a session with a Systems Manager document."""
     values = json.dumps({name: [value] for name, value in parameters.items()})
     words = ["aws", "ssm", "start-session", "--region", region, "--target", target]
     return [*words, "--document-name", document, "--parameters", values]
@@ -53,25 +53,25 @@ def session_words(target: str, region: str, document: str, parameters: Mapping[s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """How a person's own session gets onto a machine: what Systems Manager calls it, and who may open sessions."""
+    """The data for a user's own session: the instance's Systems Manager target, and the environment of the AWS CLI."""
 
     target: str
     region: str
     environment: Mapping[str, str]
 
     def terminal(self, line: str) -> list[str]:
-        """The session that runs a line there on this terminal.
+        """The session that runs a command line on the instance, on this terminal.
 
         Raises:
-            SchedulerError: the AWS CLI or its plug-in is not on this machine.
+            SchedulerError: the AWS CLI or its plug-in is not installed on this computer.
         """
         return self._words(INTERACTIVE, {"command": line})
 
     def forwarding(self, node: str, port: int, local_port: int) -> list[str]:
-        """The session that leads a port of this machine to that of a host which the machine reaches.
+        """The session that forwards a local port to a port of a host that the instance reaches.
 
         Raises:
-            SchedulerError: the AWS CLI or its plug-in is not on this machine.
+            SchedulerError: the AWS CLI or its plug-in is not installed on this computer.
         """
         return self._words(FORWARDING, {"host": node, "portNumber": str(port), "localPortNumber": str(local_port)})
 
@@ -81,10 +81,10 @@ class Person:
 
 
 def refuse_without_programs(target: str, region: str, environment: Mapping[str, str]) -> None:
-    """Go on where the AWS CLI and its plug-in are on this machine.
+    """Require the AWS CLI and its plug-in on this computer.
 
     Raises:
-        SchedulerError: one is not; the hint has the command for a shell of one's own.
+        SchedulerError: one of the two is missing; the hint has the command that opens a shell by hand.
     """
     lacking = missing_program(environment)
     if lacking is not None:
@@ -93,17 +93,17 @@ def refuse_without_programs(target: str, region: str, environment: Mapping[str, 
 
 
 def missing_program(environment: Mapping[str, str]) -> str | None:
-    """What a session lacks on this machine: the AWS CLI or its plug-in; None where both are there."""
+    """The program that a session lacks on this computer: the AWS CLI or its plug-in; None if both are installed."""
     path = environment.get("PATH")
     return next((program for program in ("aws", PLUGIN) if shutil.which(program, path=path) is None), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionShell:
-    """A machine that a session reaches.
+    """A node that a session reaches.
 
-    `target` is what Systems Manager calls it; `home` the folder that stands for the user's home; `stage` puts a file
-    where the machine can fetch it and returns its `s3://` URI.
+    `target` is its Systems Manager target; `home` replaces the user's home folder; `stage` puts a file where the node
+    can download it and returns its `s3://` URI.
     """
 
     name: str
@@ -118,7 +118,7 @@ class SessionShell:
     look_s = 10.0
 
     def __post_init__(self) -> None:
-        """Refuse what would not be one word of a command, and a machine without the programs."""
+        """Refuse an invalid user name, and a computer without the AWS CLI and its plug-in."""
         if not _USER.fullmatch(self.user):
             raise SchedulerError(f"not a valid Linux user name: {self.user!r}")
         refuse_without_programs(self.target, self.region, self.environment)
@@ -134,22 +134,22 @@ class SessionShell:
         return frame.answer(text(out).replace("\r\n", "\n"), text(err), self.name)
 
     def put(self, archive: Path, folder: str) -> str:
-        """Unpack an archive into a new folder below the shared home, by way of S3."""
+        """Unpack an archive into a new folder below the shared home, by way of S3; return its absolute path."""
         return placed(
             self.run(unpacking_from(self.stage(archive), folder, archive), timeout_s=PUT_S), folder, self.name
         )
 
     def terminal(self, script: str) -> list[str]:
-        """A person's session, as the user whose jobs they are."""
+        """A session on this terminal, as the user who owns the jobs."""
         return self._person().terminal(self._as_user(f"bash -l -c {shlex.quote(script)}"))
 
     def direct(self, script: str) -> list[str] | None:
-        """A session passes no exit code on."""
+        """None: a session does not return the exit code."""
         del script
         return None
 
     def forwarding(self, node: str, port: int, local_port: int) -> list[str] | None:
-        """A person's session, by way of this machine."""
+        """A session that forwards a local port through this node."""
         return self._person().forwarding(node, port, local_port)
 
     def _person(self) -> Person:
@@ -160,16 +160,16 @@ class SessionShell:
         return f"runuser -l {self.user} -c {shlex.quote(inner)}"
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the shell keeps no connection."""
 
 
 def _run_session(
     words: list[str], environment: Mapping[str, str], where: str, timeout_s: float, frame: Frame
 ) -> tuple[bytes, bytes]:
-    """What a session prints on its two outputs, with its input held open until the answer is whole.
+    """Run a session, keep its input open until the answer is complete, and return both outputs.
 
-    The plug-in ends the session, whatever still runs, as soon as its input is at its end (session-manager-plugin,
-    shellsession_unix.go, handleKeyboardInput). It is a child of the AWS CLI: both are a process group of their own.
+    The plug-in ends the session as soon as its input ends, even if a command still runs (session-manager-plugin,
+    shellsession_unix.go, handleKeyboardInput). The plug-in is a child of the AWS CLI: both form one process group.
     """
     try:
         session = subprocess.Popen(
@@ -198,7 +198,7 @@ def _run_session(
 
 
 def _read_until(session: subprocess.Popen[bytes], deadline: float, frame: Frame) -> tuple[bytes, bytes] | None:
-    """What both outputs gave until the answer was whole or they ended; None where that was not before the deadline."""
+    """Both outputs up to the complete answer or the end of the session; None if the deadline came earlier."""
     assert session.stdout is not None  # noqa: S101 - both are pipes
     assert session.stderr is not None  # noqa: S101
     heard: dict[IO[bytes], bytearray] = {session.stdout: bytearray(), session.stderr: bytearray()}

@@ -1,8 +1,8 @@
 """A head node, as far as a submission needs it: it runs short scripts and receives a folder.
 
-An answer counts only when it is whole. Every script is framed by two marks of its own, so that what a login prints is
-told from the answer, and an answer that was cut off, by a lost connection or by a limit on its length, is recognised.
-The frame is one compound command: a shell that gets only a part of it runs nothing.
+Slipway accepts only complete answers. Two unique marks enclose the output of every script. The marks separate the
+answer from the output of the login, and reveal an answer that a lost connection or a length limit cut off.
+The frame is one compound command: a shell that receives only a part of it runs nothing.
 """
 
 import hashlib
@@ -18,14 +18,14 @@ from typing import Protocol
 from launcher.submit.jobs import CutOffError, SchedulerError, UnreachableError
 
 RUN_S = 120.0
-"""What a script is given; Slurm's commands give up on their controller after less."""
+"""Timeout of a script; Slurm's commands stop waiting for their controller earlier."""
 PUT_S = 1800.0
 _URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/.+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a script left: its exit code and what it printed."""
+    """The result of a script: its exit code and its output."""
 
     code: int
     out: str
@@ -33,57 +33,57 @@ class Answer:
 
 
 class Shell(Protocol):
-    """Runs scripts on a head node, as the user whose jobs they are."""
+    """Runs scripts on a head node, as the user who owns the jobs."""
 
     @property
     def name(self) -> str:
-        """Where it leads, for messages: "ssh gpu1"."""
+        """The name of the connection, for messages: "ssh gpu1"."""
 
     @property
     def chunk_bytes(self) -> int:
-        """How much of a file one answer can carry."""
+        """The number of bytes of a file that one answer can carry."""
 
     @property
     def look_s(self) -> float:
-        """How long to leave between two looks at a job."""
+        """The interval between two polls of a job."""
 
     def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
         """Run a bash script.
 
         Raises:
-            UnreachableError: no whole answer came; whether the script ran is not known.
-            SchedulerError: it certainly did not run.
+            UnreachableError: no complete answer came; Slipway does not know whether the script ran.
+            SchedulerError: the script certainly did not run.
         """
 
     def put(self, archive: Path, folder: str) -> str:
-        """Unpack a tar.gz archive into a new folder below the user's home; the folder's absolute path.
+        """Unpack a tar.gz archive into a new folder below the user's home; return the folder's absolute path.
 
-        A folder that is there already was put by an earlier try and stays.
+        If the folder already exists, an earlier try created it, and it remains unchanged.
 
         Raises:
-            UnreachableError: no whole answer came; it may be tried again.
-            SchedulerError: it could not be unpacked.
+            UnreachableError: no complete answer came; the caller may try again.
+            SchedulerError: the archive could not be unpacked.
         """
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Of the programs that lead there."""
+        """The environment of the programs that connect to the head node."""
 
     def terminal(self, script: str) -> list[str]:
-        """The program that runs a script there on this terminal.
+        """The program that runs a script on the head node, on this terminal.
 
         Raises:
-            SchedulerError: it is not on this machine.
+            SchedulerError: the program is not installed on this computer.
         """
 
     def direct(self, script: str) -> list[str] | None:
-        """The program that runs one with its output and exit code passed on as they are; None where there is none."""
+        """The program that runs a script and passes its output and exit code on unchanged; None if none can."""
 
     def forwarding(self, node: str, port: int, local_port: int) -> list[str] | None:
-        """The program that leads a port of this machine to a node's; None where that node is this machine."""
+        """The program that forwards a local port to a node's port; None if the node is this computer."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +94,11 @@ class Frame:
 
     @classmethod
     def fresh(cls) -> "Frame":
-        """One that no output holds by accident."""
+        """Return a frame whose mark no output contains by accident."""
         return cls(mark=f"slipway-{secrets.token_hex(8)}")
 
     def around(self, script: str) -> str:
-        """The script between its marks; ParallelCluster's commands are found even without its profile."""
+        """The script between its marks; it finds the commands of ParallelCluster's Slurm even without a profile."""
         return (
             '{ PATH="$PATH:/opt/slurm/bin"\n'
             f"printf '\\n%s begin\\n' {self.mark}\n"
@@ -107,14 +107,14 @@ class Frame:
         )
 
     def is_whole(self, tail: bytes) -> bool:
-        """Whether what was heard last holds the mark of the end."""
+        """Whether the last part of an output contains the end mark."""
         return re.search(rb"\n%b end \d+\r?\n" % self.mark.encode(), tail) is not None
 
     def answer(self, out: str, err: str, where: str) -> Answer:
-        """The answer between the marks.
+        """Return the answer between the marks.
 
         Raises:
-            CutOffError: it is not whole.
+            CutOffError: the answer is not complete.
         """
         match = re.search(rf"(?s)\n{self.mark} begin\n(.*)\n{self.mark} end (\d+)\n", out)
         if match is None:
@@ -126,10 +126,10 @@ class Frame:
 
 
 def unpacking(folder: str, source: str, archive: Path) -> str:
-    """The script that unpacks what `source` prints, a copy of `archive`, into a new folder below the home folder.
+    """The script that unpacks the output of `source`, a copy of `archive`, into a new folder below the home folder.
 
-    Nothing is unpacked before the whole of it has the archive's hash. It is unpacked beside its place and renamed: a
-    folder that is there is whole.
+    The script unpacks only after the hash of the complete copy matches that of the archive. It unpacks into a temporary
+    folder next to the target and renames this folder: if the target exists, it is complete.
     """
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     return f"""set -eu -o pipefail
@@ -154,10 +154,10 @@ cd "$target" && pwd -P"""
 
 
 def unpacking_from(uri: str, folder: str, archive: Path) -> str:
-    """The same from an object in S3.
+    """The same script for an object in S3.
 
     Raises:
-        SchedulerError: the address is none of S3.
+        SchedulerError: the address is not an S3 address.
     """
     if not _URI.fullmatch(uri):
         raise SchedulerError(f"not an S3 location: {uri!r}")
@@ -165,10 +165,10 @@ def unpacking_from(uri: str, folder: str, archive: Path) -> str:
 
 
 def placed(answer: Answer, folder: str, where: str) -> str:
-    """The path that `unpacking` printed.
+    """The path that the script of `unpacking` printed.
 
     Raises:
-        SchedulerError: it failed.
+        SchedulerError: the script failed.
     """
     lines = answer.out.strip().splitlines()
     if answer.code != 0 or not lines:
@@ -178,7 +178,7 @@ def placed(answer: Answer, folder: str, where: str) -> str:
 
 
 class LocalShell:
-    """The head node is this machine."""
+    """A shell if the head node is this computer."""
 
     chunk_bytes = 4_000_000
     look_s = 1.0
@@ -194,32 +194,32 @@ class LocalShell:
         return frame.answer(text(done.stdout), text(done.stderr), self.name)
 
     def put(self, archive: Path, folder: str) -> str:
-        """Unpack an archive into a new folder below the user's home."""
+        """Unpack an archive into a new folder below the user's home; return the folder's absolute path."""
         script = unpacking(folder, f"cat {shlex.quote(str(archive.resolve()))}", archive)
         return placed(self.run(script, timeout_s=PUT_S), folder, self.name)
 
     def terminal(self, script: str) -> list[str]:
-        """A shell of this machine."""
+        """A bash command on this computer."""
         return ["bash", "-c", script]
 
     direct = terminal
 
     def forwarding(self, node: str, port: int, local_port: int) -> list[str] | None:
-        """Its nodes are this machine."""
+        """None: the nodes are this computer."""
         del node, port, local_port
         return None
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the shell keeps no connection."""
 
 
 def started(
     words: list[str], environment: Mapping[str, str], where: str, timeout_s: float, sent: bytes
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a program with something on its standard input.
+    """Run a program with `sent` on its standard input.
 
     Raises:
-        UnreachableError: it took too long.
+        UnreachableError: the program exceeded its timeout.
     """
     try:
         return subprocess.run(
@@ -232,10 +232,10 @@ def started(
 
 
 def program_missing(program: str, error: OSError) -> SchedulerError:
-    """What a program that cannot be started is told as."""
+    """The error for a program that cannot be started."""
     return SchedulerError(f"{program}: {error.strerror}", hint=f"install {program}")
 
 
 def text(data: bytes) -> str:
-    """What a program printed."""
+    """The output of a program as text."""
     return data.decode("utf-8", errors="replace")

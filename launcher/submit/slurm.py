@@ -1,8 +1,8 @@
-"""Slurm on a head node: submit once, poll, read on, cancel.
+"""Slurm on a head node: submit once, poll, read output, cancel.
 
-A submission is named by a key that nothing else has. The key is the job's name in Slurm, and the job folder keeps the
-job's id, so that whoever is unsure asks again and gets the same job: after a timeout, after a lost connection, after
-the launcher itself has died. Nothing counts as submitted before Slurm has given an id.
+A unique key names each submission. The key is the job's name in Slurm, and the job folder stores the job's id. Thus a
+caller can repeat a request and gets the same job: after a timeout, after a lost connection, after a crash of the
+launcher. A job counts as submitted only after Slurm has returned an id.
 """
 
 import base64
@@ -20,7 +20,7 @@ from launcher.submit.nodes import SlurmNodes, running_on
 from launcher.submit.shell import Answer, Shell
 
 TRIES = 5
-"""How often a submission is asked for before its outcome counts as unknown."""
+"""The number of tries of a submission before Slipway reports its outcome as unknown."""
 _FIRST_PAUSE_S, _SLOWER = 2.0, 2.0
 _KEY = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
 _JOB = re.compile(r"\d{1,12}")
@@ -87,13 +87,13 @@ chunk() {{
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slurm:
-    """The Slurm that a shell reaches."""
+    """The Slurm controller that a shell reaches."""
 
     shell: Shell
     sleep: Callable[[float], None] = time.sleep
 
     def partition(self, name: str, instance_type: str) -> str:
-        """The partition for a job: of that name, or of nodes of that type.
+        """The partition for a job: the partition of that name, else a partition with nodes of that instance type.
 
         Raises:
             SchedulerError: Slurm does not answer.
@@ -110,13 +110,13 @@ class Slurm:
         return match
 
     def submit(self, key: str, folder: str, script: str, *, partition: str | None = None) -> Submitted:
-        """Have a job run, once: where the outcome of a try is not known, look for the job before the next.
+        """Submit a job once: if the outcome of a try is unknown, search for the job before the next try.
 
-        `key` names this submission and no other; `folder` is absolute, on the head node; `partition` replaces that of
+        `key` names only this submission; `folder` is absolute, on the head node; `partition` replaces the partition of
         the script.
 
         Raises:
-            UnreachableError: the last try ended like the first; the job may have been taken.
+            UnreachableError: every try failed without a definite outcome; Slurm may have accepted the job.
         """
         submitted = self._submission(key, folder, script, partition=partition, only_look=False)
         if submitted is None:
@@ -124,18 +124,18 @@ class Slurm:
         return submitted
 
     def find(self, key: str, folder: str) -> Submitted | None:
-        """The job that an earlier submission of a key has made; None where there is none, and none is made.
+        """The job that an earlier submission with this key created; None if none exists. Never creates a job.
 
         Raises:
             SchedulerError: the job's folder does not exist.
-            UnreachableError: it cannot be found out.
+            UnreachableError: Slipway cannot determine whether the job exists.
         """
         return self._submission(key, folder, "none", partition=None, only_look=True)
 
     def _submission(
         self, key: str, folder: str, script: str, *, partition: str | None, only_look: bool
     ) -> Submitted | None:
-        """Look for a job and, where that is wanted, have it made; tried until the outcome is known."""
+        """Search for a job and, unless `only_look`, submit it; retry until the outcome is known."""
         command = _SUBMIT.format(
             folder=shlex.quote(folder),
             key=_check(_KEY, key, "a key"),
@@ -171,7 +171,7 @@ class Slurm:
         ) from problem
 
     def facts(self, job: Submitted) -> JobFacts | None:
-        """The state of a job; None where Slurm has forgotten it."""
+        """The state of a job; None if Slurm no longer knows the job."""
         source, _, printed = self._query(_SHOW.format(**self._words(job)), f"job {job.job}").out.partition("\n")
         if source == "queue":
             return slurm_output.described(printed)
@@ -179,7 +179,7 @@ class Slurm:
         return None if accounting is None else accounting[0]
 
     def attempts(self, job: Submitted) -> tuple[Attempt, ...]:
-        """The attempts that Slurm knows of: all with accounting, else the last alone."""
+        """The attempts that Slurm knows: all attempts with accounting, else only the last."""
         command = _ACCOUNTING.format(**self._words(job))
         accounting = slurm_output.accounted(self._query(command, f"job {job.job}").out)
         if accounting is not None:
@@ -188,31 +188,31 @@ class Slurm:
         return () if facts is None or facts.attempt is None else (facts.attempt,)
 
     def log_name(self, job: Submitted) -> str:
-        """What the batch script's `--output` comes to."""
+        """The file name that the batch script's `--output` results in."""
         return log_name(job)
 
     def nodes(self, job: Submitted) -> SlurmNodes:
-        """The nodes of a job that runs, reached by steps beside its own."""
+        """The nodes of a running job, reached by steps next to the job's own step."""
         names = running_on(self.facts(job), job.job)
         return SlurmNodes(head=self.shell, job=job.job, folder=job.folder, names=names)
 
     def release(self, job: Submitted) -> None:
-        """Let a job that was put back into the queue start a second from now; Slurm would have it wait two minutes.
+        """Let a requeued job start one second from now; Slurm's default delay is two minutes.
 
-        A refusal is no failure: the job may have started by itself.
+        A refusal is no failure: the job may already have started.
 
         Raises:
-            UnreachableError: no whole answer came.
+            UnreachableError: no complete answer came.
         """
         self.shell.run(f"scontrol update jobid={self._words(job)['job']} StartTime=now+1")
 
     def cancel(self, job: Submitted, *, only_pending: bool = False) -> bool:
-        """End a job for good; one that has ended already is left alone. By id and name: an id alone is used again.
+        """Cancel a job by id and name, because Slurm reuses ids. A job that has already ended remains unchanged.
 
         `only_pending` leaves a running job alone.
 
         Returns:
-            True: Slurm does not say whether there was something to end.
+            True: Slurm does not report whether the job still existed.
 
         Raises:
             SchedulerError: Slurm does not answer, or refuses.
@@ -225,14 +225,14 @@ class Slurm:
         return True
 
     def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
-        """What the files of a job folder hold from an offset on, as much as one answer carries.
+        """Read the files of a job folder from their offsets, as much as one answer carries.
 
         Args:
             job: the job.
-            offsets: a file's name in the job folder, and from where it is read.
+            offsets: the offset to read from, by the file's name in the job folder.
 
         Returns:
-            A chunk for each file; None for one that is not there.
+            A chunk for each file; None for a missing file.
         """
         calls = "\n".join(f"chunk {shlex.quote(name)} {int(offset)}" for name, offset in offsets.items())
         share = max(1, self.shell.chunk_bytes // max(1, len(offsets)))
@@ -252,9 +252,9 @@ class Slurm:
         }
 
     def _query(self, script: str, what: str) -> Answer:
-        """The answer of a script that must not fail and only reads.
+        """The answer of a script that only reads and must not fail.
 
-        Where it was cut off it is asked once more: a session of HyperPod's ends at times without a word (awslabs/
+        If the answer was cut off, Slipway repeats the request once: a HyperPod session can end silently (awslabs/
         awsome-distributed-ai@95b939c, hyperpod-mental-model.md).
         """
         try:
@@ -269,7 +269,7 @@ class Slurm:
 
 
 def log_name(job: Submitted) -> str:
-    """What the batch script's `--output` comes to."""
+    """The file name that the batch script's `--output` results in."""
     return f"slurm-{job.job}.out"
 
 

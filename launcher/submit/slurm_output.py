@@ -23,10 +23,10 @@ STATES = {
     "PREEMPTED": JobState.FAILED,
     "TIMEOUT": JobState.FAILED,
 }
-"""Slurm's states (man squeue, job state codes). Every other lies between two of these and is called running: only what
-Slurm itself calls an end is final."""
+"""Slurm's states (man squeue, job state codes). Every other state lies between two of these and counts as running: only
+states that Slurm itself defines as final are final."""
 TIME_FORMAT = "%s"
-"""SLURM_TIME_FORMAT for every command that is read here: seconds since 1970, so that no time zone is guessed."""
+"""SLURM_TIME_FORMAT for every command whose output Slipway reads: seconds since 1970, independent of time zones."""
 ACCOUNTED = ("State", "Start", "End", "ExitCode", "NodeList", "JobName")
 """The columns of `sacct --parsable2` that `accounted` reads."""
 
@@ -35,11 +35,11 @@ _SUBMITTED = re.compile(r"(\d+)(?:;\S+)?\s*\Z")
 LAST_S = 253_402_300_800
 """The end of the year 9999."""
 MOST_HOSTS = 65_536
-"""Of one expression: Slurm itself expands no longer one (MAX_SLURM_NODES in slurm.h.in of Slurm 24.05)."""
+"""Of one expression: Slurm itself expands no more (MAX_SLURM_NODES in slurm.h.in of Slurm 24.05)."""
 
 
 def state_of(word: str) -> JobState:
-    """The state that Slurm's word stands for; sacct adds who cancelled.
+    """The state for Slurm's state word; sacct appends the user who cancelled the job.
 
     >>> state_of("CANCELLED by 1000").value, state_of("COMPLETING").value
     ('cancelled', 'running')
@@ -51,7 +51,7 @@ def submitted(printed: str) -> str:
     r"""The job id that `sbatch --parsable` printed.
 
     Raises:
-        SchedulerError: it printed none.
+        SchedulerError: sbatch printed no job id.
 
     >>> submitted("31\n"), submitted("31;cluster\n")
     ('31', '31')
@@ -63,7 +63,7 @@ def submitted(printed: str) -> str:
 
 
 def field(printed: str, name: str) -> str | None:
-    """One field of `scontrol --oneliner show job`, None where it is not there.
+    """One field of `scontrol --oneliner show job`; None if the field is missing.
 
     >>> field("JobId=7 JobState=RUNNING Reason=None", "JobState")
     'RUNNING'
@@ -76,7 +76,7 @@ def described(printed: str) -> JobFacts:
     """The job that `scontrol --oneliner show job` printed, with times in `TIME_FORMAT`.
 
     Raises:
-        SchedulerError: it printed no job.
+        SchedulerError: the output contains no job.
     """
     word = field(printed, "JobState")
     if word is None:
@@ -105,7 +105,7 @@ def described(printed: str) -> JobFacts:
 
 
 def accounted(printed: str) -> tuple[JobFacts, tuple[Attempt, ...]] | None:
-    """A job from `sacct --duplicates --parsable2 --noheader`, one line an attempt; None where there is no line.
+    """A job from `sacct --duplicates --parsable2 --noheader`, one line per attempt; None if it printed no line.
 
     The columns are `ACCOUNTED`, times in `TIME_FORMAT`.
     """
@@ -140,7 +140,7 @@ def accounted(printed: str) -> tuple[JobFacts, tuple[Attempt, ...]] | None:
 
 
 def _attempt(*, number: int, began: str, ended: str, code: str, nodes: tuple[str, ...], word: str) -> Attempt | None:
-    """An attempt from Slurm's texts; None for one that never began."""
+    """An attempt from Slurm's texts; None for an attempt that never began."""
     started_at, ended_at = _moment(began), _moment(ended)
     if started_at is None:
         return None
@@ -163,7 +163,7 @@ def _number(text: str) -> int | None:
 
 
 def _moment(text: str) -> datetime | None:
-    """Seconds since 1970 as a moment; None for anything else, and beyond what a calendar holds."""
+    """Seconds since 1970 as a datetime; None for any other text, and for seconds beyond the year 9999."""
     seconds = _number(text)
     return datetime.fromtimestamp(seconds, UTC) if seconds is not None and seconds < LAST_S else None
 
@@ -172,9 +172,9 @@ def partition_of(printed: str, default: str, feature: str) -> str | None:
     r"""The partition for a job, from the lines of `sinfo --noheader --format="%R %f"`.
 
     Args:
-        printed: a partition and the features of some of its nodes, one line each.
-        default: the partition of that name is taken where there is one.
-        feature: else the first whose nodes have this feature; ParallelCluster gives every node its instance type.
+        printed: one line for each partition and set of node features.
+        default: the preferred partition, if one has this name.
+        feature: else the first partition whose nodes have this feature; ParallelCluster sets each node's instance type.
 
     >>> partition_of("gpu dynamic,p5.48xlarge\ncpu (null)\n", "p5-48xlarge", "p5.48xlarge")
     'gpu'
@@ -186,7 +186,7 @@ def partition_of(printed: str, default: str, feature: str) -> str | None:
 
 
 def hosts(expression: str) -> tuple[str, ...]:
-    """The names in Slurm's short form of several.
+    """The host names of a Slurm host list expression.
 
     >>> hosts("p5-dy-x-[1-3,7]")
     ('p5-dy-x-1', 'p5-dy-x-2', 'p5-dy-x-3', 'p5-dy-x-7')
@@ -194,7 +194,7 @@ def hosts(expression: str) -> tuple[str, ...]:
     (('a-1', 'b-2'), (), ())
 
     Raises:
-        SchedulerError: it names no hosts, or more than any cluster has.
+        SchedulerError: the expression names no hosts, or more than any cluster has.
     """
     if expression in ("(null)", "None assigned", "None"):
         return ()

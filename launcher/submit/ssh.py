@@ -1,7 +1,7 @@
 """A head node over ssh: the OpenSSH client with the user's keys, hosts and jump hosts.
 
-Nobody is asked anything: no password, and a host whose key is not known is refused. One connection is made and shared
-by all that follows (ControlMaster), so that a look at a job costs no handshake.
+ssh never prompts: it uses no password and refuses a host whose key is unknown. All later commands share one connection
+(ControlMaster), so that polling a job needs no new handshake.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, placed, started, text, unpacking
 
 CONFIG_VARIABLE = "SLIPWAY_SSH_CONFIG"
-"""Names an ssh configuration file to use in the place of ~/.ssh/config."""
+"""Names an ssh configuration file to use in place of ~/.ssh/config."""
 _OPTIONS = {
     "BatchMode": "yes",
     "StrictHostKeyChecking": "yes",
@@ -28,27 +28,27 @@ _OPTIONS = {
     "ControlMaster": "auto",
     "ControlPersist": "60",
 }
-"""They are on the command line, where the person's configuration cannot loosen them."""
+"""Options on the command line, where the user's configuration cannot loosen them."""
 _CLOSE_S = 10.0
 _REFUSALS = {
     "Host key verification failed": "check the host's key and accept it once: ssh {host}",
     "Permission denied": "load a key that the host accepts into ssh-agent (ssh-add), or set it in ~/.ssh/config",
     "Could not resolve hostname": "target.ssh_host is a host name, an address, or a Host of ~/.ssh/config",
 }
-"""What ssh says when it certainly ran nothing, and the way out."""
+"""The errors of ssh that prove that it ran nothing, each with its remedy."""
 
 
 class SshShell:
-    """A head node that ssh reaches; entering is not needed, `close` is."""
+    """A head node that ssh reaches. The caller need not enter the shell as a context, but must call `close`."""
 
     chunk_bytes = 4_000_000
     look_s = 2.0
 
     def __init__(self, host: str, environment: Mapping[str, str]) -> None:
-        """Keep where it leads; nothing is connected yet.
+        """Store the host and its options; connect later.
 
         Args:
-            host: as `ssh HOST` has it.
+            host: as in `ssh HOST`.
             environment: of the ssh client (PATH, HOME, SSH_AUTH_SOCK); `SLIPWAY_SSH_CONFIG` names a configuration.
         """
         program = shutil.which("ssh", path=environment.get("PATH"))
@@ -65,12 +65,12 @@ class SshShell:
         self._words += [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
 
     def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
-        """Run a bash script in a login shell, which knows where Slurm is."""
+        """Run a bash script in a login shell, which finds Slurm's commands."""
         frame = Frame.fresh()
         return self._answer(frame, "exec bash -l -s", frame.around(script).encode(), timeout_s)
 
     def put(self, archive: Path, folder: str) -> str:
-        """Unpack an archive into a new folder below the user's home."""
+        """Unpack an archive into a new folder below the user's home; return the folder's absolute path."""
         frame = Frame.fresh()
         # The archive is on standard input, which the frame keeps from the script.
         script = frame.around(unpacking(folder, "cat <&3", archive))
@@ -82,11 +82,11 @@ class SshShell:
         return [*self._words, "-t", "--", self._host, f"exec bash -l -c {shlex.quote(script)}"]
 
     def direct(self, script: str) -> list[str] | None:
-        """The ssh client without one."""
+        """The ssh client without a terminal."""
         return [*self._words, "--", self._host, f"exec bash -l -c {shlex.quote(script)}"]
 
     def forwarding(self, node: str, port: int, local_port: int) -> list[str] | None:
-        """The ssh client, which leads to the node by way of the head node."""
+        """The ssh client, which forwards the port to the node through the head node."""
         way = ["-N", "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{local_port}:{node}:{port}"]
         return [*self._words, *way, "--", self._host]
 

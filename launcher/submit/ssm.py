@@ -1,7 +1,7 @@
-"""A head node over Systems Manager: no key, no open port. It sends commands and polls their results.
+"""A head node over Systems Manager: no key, no open port. Slipway sends commands and polls their results.
 
-Systems Manager hands back the first 24,000 characters of what a command printed. Answers here are far shorter: a file
-is read in chunks, and an answer whose end mark is missing is refused (launcher/submit/shell.py).
+Systems Manager returns only the first 24,000 characters of a command's output. Slipway's answers are far shorter: it
+reads a file in chunks, and refuses an answer without its end mark (launcher/submit/shell.py).
 """
 
 import base64
@@ -26,7 +26,7 @@ _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 
 
 class Invocation(Protocol):
-    """A command's outcome on one machine, as GetCommandInvocation has it."""
+    """A command's result on one node, as GetCommandInvocation returns it."""
 
     @property
     def status(self) -> str:
@@ -46,21 +46,21 @@ class Invocation(Protocol):
 
 
 class Commands(Protocol):
-    """Systems Manager's Run Command for one machine (launcher/aws/ssm.py)."""
+    """Systems Manager's Run Command for one node (launcher/aws/ssm.py)."""
 
     def send(self, lines: list[str], timeout_s: int) -> str:
-        """Send a shell script, run by root; the command's id."""
+        """Send a shell script, which root runs; return the command's id."""
 
     def outcome(self, command: str) -> Invocation | None:
-        """Its state; None where the command is not known to the machine's record yet."""
+        """The result of a command; None if Systems Manager has no record of the command on the node yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SsmShell:
     """A head node that Systems Manager reaches.
 
-    `user` is whose jobs they are; commands arrive as root. `stage` puts a file where the head node can fetch it and
-    returns its `s3://` URI: a command carries no file.
+    `user` owns the jobs; commands arrive as root. `stage` puts a file where the head node can download it and returns
+    its `s3://` URI: a command carries no file.
     """
 
     name: str
@@ -72,16 +72,16 @@ class SsmShell:
     clock: Callable[[], float] = time.monotonic
 
     chunk_bytes = 15_000
-    """In base64 20,000 characters."""
+    """20,000 characters in base64."""
     look_s = 10.0
 
     def __post_init__(self) -> None:
-        """Refuse a user name that a command line would not take for one."""
+        """Refuse an invalid Linux user name."""
         if not _USER.fullmatch(self.user):
             raise SchedulerError(f"not a valid Linux user name: {self.user!r}")
 
     def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
-        """Run a bash script in the user's login shell, and wait for its outcome with growing pauses."""
+        """Run a bash script in the user's login shell, and poll for its result with growing pauses."""
         frame = Frame.fresh()
         packed = base64.b64encode(frame.around(script).encode()).decode()
         line = f"printf %s {packed} | base64 -d | runuser -l {self.user} -c 'exec bash -l -s'"
@@ -98,32 +98,32 @@ class SsmShell:
             pause = min(pause * _SLOWER, _LONGEST_S)
 
     def put(self, archive: Path, folder: str) -> str:
-        """Unpack an archive into a new folder below the user's home, by way of S3."""
+        """Unpack an archive into a new folder below the user's home, by way of S3; return its absolute path."""
         return placed(
             self.run(unpacking_from(self.stage(archive), folder, archive), timeout_s=PUT_S), folder, self.name
         )
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Of the AWS CLI."""
+        """The environment of the AWS CLI."""
         return self.person.environment
 
     def terminal(self, script: str) -> list[str]:
-        """A person's session, whose user is another than root."""
+        """A session on this terminal, which changes from root to the user who owns the jobs."""
         inner = f"exec bash -l -c {shlex.quote(script)}"
         return self.person.terminal(f"sudo runuser -l {self.user} -c {shlex.quote(inner)}")
 
     def direct(self, script: str) -> list[str] | None:
-        """A session passes no exit code on."""
+        """None: a session does not return the exit code."""
         del script
         return None
 
     def forwarding(self, node: str, port: int, local_port: int) -> list[str] | None:
-        """A person's session, by way of the head node."""
+        """A session that forwards a local port through the head node."""
         return self.person.forwarding(node, port, local_port)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the shell keeps no connection."""
 
     def _answer(self, frame: Frame, invocation: Invocation) -> Answer:
         if invocation.details in _NEVER_RAN:

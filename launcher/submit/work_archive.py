@@ -1,8 +1,8 @@
-"""The user's folder as one archive: the same bytes for the same files, whoever owns them and whenever it is packed.
+"""The user's folder as one archive: the same files always give the same bytes, regardless of owner and time.
 
-In a git tree it holds what git would show: tracked files as they are, and new ones that are not ignored. Elsewhere it
-holds everything but what is plainly made. What is private stays here in both (launcher/submit/work_archive.py), and
-is named. Links stay links as long as they stay inside.
+In a git tree the archive holds tracked files in their current state, and new files that are not ignored. Elsewhere it
+holds all files except obviously generated ones. In both cases private files are left out and listed
+(launcher/submit/work_archive.py). Links remain links if their targets are inside the folder.
 """
 
 import gzip
@@ -36,7 +36,7 @@ MADE = frozenset(
         *(".svn", ".tox", ".venv", "__pycache__", "cdk.out", "node_modules"),
     )
 )
-"""Names that are left out wherever they are, unless git tracks them. A folder with a pyvenv.cfg is left out too."""
+"""Names that are left out in every folder, unless git tracks them. A folder with a pyvenv.cfg is left out too."""
 PRIVATE = (
     *(".aws", ".azure", ".docker", ".env*", ".git-credentials", ".gnupg", ".huggingface", ".kube", ".netrc", ".npmrc"),
     *(".pgpass", ".pypirc", ".ssh", "_netrc", "id_dsa*", "id_ecdsa*", "id_ed25519*", "id_rsa*"),
@@ -44,20 +44,20 @@ PRIVATE = (
     *("application_default_credentials.json", "client_secret*.json", "credentials.json", "kubeconfig", "rclone.conf"),
     *("terraform.tfstate*", "*.tfstate", "*.tfstate.backup"),
 )
-"""Names, in any case, that hold credentials as a rule; left out and named wherever they are, tracked or not."""
+"""Names, in any case, that usually hold credentials; left out and listed in every folder, tracked or not."""
 PRIVATE_WITHIN = {"huggingface": ("token", "stored_tokens")}
-"""Names that hold credentials in a folder of another name: the token cache of huggingface_hub, `.cache/huggingface`."""
+"""Names that hold credentials in a folder of a given name: the token cache of huggingface_hub, `.cache/huggingface`."""
 _PRIVATE_NAME = re.compile("|".join(translate(pattern) for pattern in PRIVATE), re.IGNORECASE)
 _PRIVATE_KEY = re.compile(
     rb"""(?m)^-----BEGIN[ ][A-Z0-9 ]*PRIVATE[ ]KEY([ ]BLOCK)?-----\s*$|"private_key"\s*:\s*"-----BEGIN[ ]""", re.VERBOSE
 )
 LOOKED_AT = 1 << 18
-"""Bytes at the beginning of a file that are searched for a private key: it is alone, or near the top."""
+"""Bytes at the start of a file that Slipway searches for a private key: a key is alone, or near the top."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One line of a `.slipwayignore`: what it matches, whether it readmits, whether it speaks of folders alone."""
+    """One line of a `.slipwayignore`: its pattern, whether it readmits files, whether it matches folders only."""
 
     pattern: re.Pattern[str]
     readmits: bool
@@ -66,7 +66,7 @@ class Rule:
 
 @dataclass(slots=True, kw_only=True)
 class ShippingRules:
-    """The rules of one folder. `readmits` says whether any line brings something back."""
+    """The rules of one folder. `readmits` is true if any rule readmits a file."""
 
     rules: tuple[Rule, ...] = ()
     _folders: dict[str, bool | None] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class ShippingRules:
         return any(rule.readmits for rule in self.rules)
 
     def explicit_verdict(self, name: str) -> bool | None:
-        """What the user's own rules say of a file: True it goes, False it stays, None nothing."""
+        """The verdict of the user's own rules on a file: True to ship it, False to leave it out, None if none match."""
         index, verdict = -1, None
         parts = PurePosixPath(name).parts
         for depth in range(1, len(parts) + 1):
@@ -88,7 +88,7 @@ class ShippingRules:
         return verdict
 
     def is_private(self, name: str) -> str | None:
-        """The shortest part of a path that is private by its name; None where none is, or the user readmits it."""
+        """The shortest part of a path with a private name; None if no part has one, or if the user readmits it."""
         if self.explicit_verdict(name) is True:
             return None
         parts = PurePosixPath(name).parts
@@ -99,7 +99,7 @@ class ShippingRules:
         return None
 
     def ships(self, name: str, *, tracked: bool) -> bool:
-        """Whether a file goes as far as names tell, private ones aside (see `is_private`)."""
+        """Whether a file ships according to its name; private files are decided separately (see `is_private`)."""
         verdict = self.explicit_verdict(name)
         if verdict is not None:
             return verdict
@@ -113,10 +113,10 @@ def holds_private_key(path: Path) -> bool:
 
 
 def rules_of(folder: Path) -> ShippingRules:
-    """The rules of a folder, with its `.slipwayignore` where it has one.
+    """The rules of a folder, from its `.slipwayignore` if that file exists.
 
     Raises:
-        ImpossibleError: that file cannot be read, or is not text.
+        ImpossibleError: the file cannot be read, or is not text.
     """
     path = folder / IGNORE_FILE
     if not path.exists():
@@ -148,7 +148,7 @@ def parsed(text: str) -> Iterator[Rule]:
 
 
 def _expression(pattern: str) -> str:
-    r"""A pattern of gitignore(5) as a regular expression over a whole path.
+    r"""A pattern of gitignore(5) as a regular expression over a complete path.
 
     >>> bool(re.fullmatch(_expression("*.bin"), "a/b.bin")), bool(re.fullmatch(_expression("/*.bin"), "a/b.bin"))
     (True, False)
@@ -190,7 +190,7 @@ def _segment(segment: str) -> str:
 
 
 MAX_BYTES = 512 * 1024 * 1024
-"""Of all files together, before packing: code, not data."""
+"""Limit for all files together, before packing: for code, not data."""
 MAX_FILES = 50_000
 _SHOWN = 5
 _MIB = 1024 * 1024
@@ -198,7 +198,7 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitState:
-    """Which revision a folder is at; `dirty`: it holds changes or new files that no commit has."""
+    """The git revision of a folder; `dirty`: the folder holds changes or new files that are in no commit."""
 
     revision: str | None
     dirty: bool
@@ -206,7 +206,7 @@ class GitState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkFiles:
-    """The files of a folder that would be shipped, by their names below `root`; see `WorkArchive` for the rest."""
+    """The files of a folder to ship, by their names below `root`; see `WorkArchive` for the other fields."""
 
     root: Path
     names: tuple[str, ...]
@@ -216,9 +216,9 @@ class WorkFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkArchive:
-    """An archive that was packed; `bytes` is its own size, `files` how many it holds. `git` is None outside git.
+    """A packed archive; `bytes` is the size of the archive, `files` its number of files. `git` is None outside git.
 
-    `left_out` names what is private and stayed: files, or folders with all that is in them.
+    `left_out` names the private items that were not packed: files, or folders with all their content.
     """
 
     path: Path
@@ -230,10 +230,10 @@ class WorkArchive:
 
 
 def work_files(folder: Path, environment: Mapping[str, str]) -> WorkFiles:
-    """What of a folder would be shipped, looked at whole.
+    """The files of a folder to ship, after an inspection of the complete folder.
 
     Raises:
-        ImpossibleError: there is no such folder, it is too large, or it holds what cannot be shipped.
+        ImpossibleError: the folder does not exist, is too large, or holds a file that cannot be shipped.
     """
     if not folder.is_dir():
         what = f"{folder} is a file" if folder.exists() else f"no folder {folder}"
@@ -258,7 +258,7 @@ def pack(folder: Path, target: Path, environment: Mapping[str, str]) -> WorkArch
     `target` must not be inside the folder.
 
     Raises:
-        ImpossibleError: there is no such folder, it is too large, or it holds what cannot be shipped.
+        ImpossibleError: the folder does not exist, is too large, or holds a file that cannot be shipped.
     """
     work = work_files(folder, environment)
     with target.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
@@ -278,7 +278,7 @@ def pack(folder: Path, target: Path, environment: Mapping[str, str]) -> WorkArch
 
 
 def _without_private(root: Path, names: Iterable[str], rules: ShippingRules) -> tuple[list[str], tuple[str, ...]]:
-    """The files that may go, and what of the others is private: by its name, or because it holds a private key."""
+    """The files to ship, and the private files left out: private by name, or because they hold a private key."""
     shipped, left_out = [], []
     for name in names:
         private = rules.is_private(name)
@@ -292,7 +292,7 @@ def _without_private(root: Path, names: Iterable[str], rules: ShippingRules) -> 
 
 
 def _holds_key(path: Path) -> bool:
-    """Whether a file holds a private key; what cannot be read is refused later, with its reason."""
+    """Whether a file holds a private key; Slipway refuses an unreadable file later, with the reason."""
     try:
         return stat.S_ISREG(path.lstat().st_mode) and holds_private_key(path)
     except (OSError, ValueError):
@@ -300,10 +300,10 @@ def _holds_key(path: Path) -> bool:
 
 
 def git_state(folder: Path, environment: Mapping[str, str]) -> GitState | None:
-    """The revision of a folder; None where it is in no git tree, is ignored by one, or git is not installed.
+    """The revision of a folder; None if it is in no git tree, if git ignores it, or if git is not installed.
 
     Raises:
-        ImpossibleError: git refuses to look at it.
+        ImpossibleError: git refuses to inspect the folder.
     """
     inside = _git(folder, environment, "rev-parse", "--is-inside-work-tree")
     if inside is None or (inside.returncode != 0 and b"not a git repository" in inside.stderr):
@@ -324,7 +324,7 @@ def git_state(folder: Path, environment: Mapping[str, str]) -> GitState | None:
 
 
 def _git(folder: Path, environment: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[bytes] | None:
-    """Run git in a folder; None where there is no git. Variables that point it at another tree are left out."""
+    """Run git in a folder; None if git is not installed. Omits variables that would point git at another tree."""
     own = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
     try:
         return subprocess.run(
@@ -335,7 +335,7 @@ def _git(folder: Path, environment: Mapping[str, str], *words: str) -> subproces
 
 
 def _listed(folder: Path, environment: Mapping[str, str], rules: ShippingRules) -> Iterator[str]:
-    """What git shows of a folder, with the files of submodules, and what the rules bring back of what it ignores."""
+    """The files that git lists in a folder, including submodules, and the ignored files that the rules readmit."""
     yield from (name for name, tracked in _shown(folder, environment) if rules.ships(name, tracked=tracked))
     if rules.readmits:
         ignored = _lines(_git(folder, environment, "ls-files", "-z", "--others", "--ignored", "--exclude-standard"))
@@ -383,7 +383,7 @@ def _files_below(folder: Path, rules: ShippingRules) -> Iterator[str]:
 
 
 def _refuse_what_cannot_go(root: Path, names: Iterable[str]) -> None:
-    """Look at every file before the first is packed."""
+    """Inspect every file before the first is packed; refuse files that cannot ship."""
     problems: list[Finding] = []
     sizes: dict[str, int] = {}
     for name in names:
@@ -435,7 +435,7 @@ def _printable(name: str) -> str:
 
 
 def _write(root: Path, names: Iterable[str], packed: gzip.GzipFile) -> None:
-    """Write the files in order, with nothing of whose they are or when they were made."""
+    """Write the files in order, without owners and modification times."""
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in names:
             path = root / name

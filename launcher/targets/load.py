@@ -1,9 +1,9 @@
-"""The parts of a target, found by its kind and loaded when they are needed.
+"""The parts of a target, found by its kind and loaded on demand.
 
-The folder of a kind bears its name, with "_" for "-", and has one module for each part: `facts` (what everything asks),
-`rules` (what planning refuses and remarks), `render` (its files), `updates` (how its cluster can be changed), `deploy`
-(its cluster, once it is there) and `readback` (what it is held against). Each module holds one value, named like the
-module in capitals.
+The folder of a kind has its name, with "_" for "-", and one module per part: `facts` (used by all other modules),
+`rules` (refusals and remarks of planning), `render` (its files), `updates` (permitted changes of its cluster),
+`deploy` (its deployed cluster) and `readback` (comparison of the deployed cluster with the plan). Each module holds
+one value, named like the module in capitals.
 """
 
 from importlib import import_module

@@ -1,9 +1,9 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
-"""Installs a chart into an EKS cluster: what CloudFormation calls for Custom::HyperPodChart, and later its guard.
+"""Installs a chart into an EKS cluster: CloudFormation calls it for Custom::HyperPodChart, and later the guard does.
 
-The chart lies in S3, pinned by its digest, and helm in the function's layer: nothing is fetched from anywhere else.
-Nodes need not be there yet, so that nothing is waited for. What was installed goes with its cluster. Standard library
-and boto3 alone; infra/parts/hyperpod_chart.py makes function and resource.
+The chart is in S3, pinned by its digest, and helm is in the function's layer: nothing else is downloaded. The nodes may
+not exist yet, so the function waits for no pod. The installation is deleted with its cluster. Uses only the standard
+library and boto3; infra/parts/hyperpod_chart.py creates function and resource.
 """
 
 import base64
@@ -27,10 +27,10 @@ from botocore.signers import RequestSigner
 
 HELM = os.environ.get("HELM_PROGRAM", "/opt/helm/helm")
 TRIES, PAUSE_S = 12, 10.0
-"""An access entry is known to the cluster some seconds after it was made."""
+"""A new access entry becomes effective in the cluster only after some seconds."""
 NOT_YET = ("Unauthorized", "the server has asked for the client to provide credentials", "forbidden")
 REASON = 3000
-"""Characters of a reason: CloudFormation takes an answer of 4,096 bytes."""
+"""Characters of a reason: CloudFormation accepts a response of 4,096 bytes."""
 
 
 class ChartError(Exception):
@@ -38,9 +38,9 @@ class ChartError(Exception):
 
 
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any] | None:
-    """What Lambda calls: for CloudFormation, or for the guard, which asks how many pods need the cluster's machines.
+    """The Lambda handler: for CloudFormation, or for the guard, which requests the number of pods that need nodes.
 
-    Whatever happens is answered: CloudFormation waits an hour for those that say nothing.
+    Every outcome gets a response: without one, CloudFormation waits for an hour.
     """
     if "RequestType" not in event:
         api = pods.api(token_for(os.environ["CLUSTER_NAME"], boto3.client))
@@ -56,7 +56,7 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any] | None
 
 
 def answer(event: Mapping[str, Any], status: str, reason: str) -> None:
-    """Tell CloudFormation what came of it, at the address that it gave."""
+    """Report the outcome to CloudFormation, at the URL in its event."""
     properties = event["ResourceProperties"]
     body = {
         "Status": status,
@@ -74,10 +74,10 @@ def answer(event: Mapping[str, Any], status: str, reason: str) -> None:
 
 
 def install(properties: Mapping[str, str], client: Callable[..., Any], pause: Callable[[float], None]) -> None:
-    """Install or change the release.
+    """Install or update the release.
 
     Raises:
-        ChartError: the chart is not the one that was pinned, or helm fails.
+        ChartError: the chart's digest differs from the pinned one, or helm fails.
     """
     content = client("s3").get_object(Bucket=properties["Bucket"], Key=properties["Key"])["Body"].read()
     actual = hashlib.sha256(content).hexdigest()
@@ -109,14 +109,14 @@ def install(properties: Mapping[str, str], client: Callable[..., Any], pause: Ca
 
 
 def run(command: list[str], environment: Mapping[str, str]) -> str | None:
-    """Run helm; None, or what it says of a failure."""
+    """Run helm; None on success, else its error output."""
     done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, check=False)
     print(done.stdout, done.stderr)  # noqa: T201 - the log
     return None if done.returncode == 0 else done.stderr.strip()[-REASON:]
 
 
 def token_for(cluster: str, client: Callable[..., Any]) -> str:
-    """A token of this function's role: a signed GetCallerIdentity that names the cluster. Nothing is sent."""
+    """A token for this function's role: a signed GetCallerIdentity request that names the cluster, and is not sent."""
     sts = client("sts", region_name=os.environ["AWS_REGION"])
     signer = RequestSigner(
         sts.meta.service_model.service_id,

@@ -1,9 +1,9 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
-"""Counts the pods that use a cluster's machines, or wait for them: the guard asks before it ends machines as idle.
+"""Counts the pods that use a cluster's nodes or wait for them, for the guard before it ends idle nodes.
 
-A pod that can never start uses none, and is named with its reason. The guard itself runs outside the cluster's network,
-where a private API does not answer; the function that installs the chart runs inside, and is let in. Standard library
-alone.
+A pod that can never start is not counted, but listed with its reason. The guard itself runs outside the cluster's
+network and cannot reach a private API; the function that installs the chart runs inside and has access. Uses only the
+standard library.
 """
 
 import base64
@@ -17,12 +17,13 @@ from datetime import datetime
 from typing import Any
 
 CHIPS = ("nvidia.com/", "aws.amazon.com/neuron")
-"""What resources of chips begin with, whoever asks for them: also jobs that Slipway knows nothing of."""
+"""Prefixes of accelerator resources, for any pod that requests them, including jobs unknown to Slipway."""
 JOB_LABEL, RETRIES = "slipway/job", "slipway/retries"
 LIVING = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 ENDED = {"fieldSelector": "status.phase=Succeeded", "labelSelector": JOB_LABEL}
 GAVE_UP = "slipway gave up: "
-"""The last word of a pod that failed for good and could not record it in the store (launcher/agent/exits.py)."""
+"""Prefix of the termination message of a pod that failed for good without a record in the store
+(launcher/agent/exits.py)."""
 PAGE = "500"
 CANNOT_START = {
     *("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"),
@@ -30,27 +31,28 @@ CANNOT_START = {
 }
 """Reasons of a waiting container (kubernetes v1.34, pkg/kubelet/images/types.go and kuberuntime_container.go)."""
 RESTARTS = 5
-"""Of a pod that does not say how often it may fail: kubelet waits the longest between two tries from here on."""
+"""Allowed restarts of a pod without a retries annotation: kubelet's back-off is longest from then on."""
 SETTLED_S = 600.0
-"""A container that ran for so long has begun: kubelet forgets its failures then (pkg/kubelet/kubelet.go)."""
+"""A container that ran this long has started: kubelet then resets its back-off (pkg/kubelet/kubelet.go)."""
 INTERRUPTED = 75
 MOST, LONGEST = 20, 300
-"""Stuck pods that are named, and characters of each."""
+"""Maximum number of stuck pods in the list, and of characters for each."""
 Ask = Callable[[str], Mapping[str, Any]]
-"""Answers a path of the API."""
+"""Returns the API's response for a path."""
 
 
 def counted(ask: Ask, event: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """How many pods that have not ended use machines, or are of Slipway's jobs; and those that cannot start, in words.
+    """Count unfinished pods that use nodes or belong to Slipway's jobs, and list the pods that cannot start.
 
-    `others` are those of them that are of no job of Slipway's.
+    `others` counts the pods among them that belong to no job of Slipway.
 
     Args:
         ask: the cluster's API.
-        event: the guard's question: after how many `hung_minutes` a pod that cannot start counts no more (0: never),
-            whether the workers are `whole`: all are there, so that a pod without a place waits in vain, and the
-            addresses of the machines (`hosts`) on which every pod counts but the cluster's own.
-        now: the moment.
+        event: the guard's request. `hung_minutes`: minutes after which a pod that cannot start no longer counts (0:
+        never).
+            `whole`: all workers exist, so an unscheduled pod would wait in vain. `hosts`: the addresses of the nodes
+            on which every pod counts except the cluster's own.
+        now: the current time.
     """
     hosts = frozenset(event.get("hosts", ()))
     pods = [pod for pod in listed(ask, LIVING) if works(pod) or is_on(pod, hosts)]
@@ -70,18 +72,18 @@ def counted(ask: Ask, event: Mapping[str, Any], now: datetime) -> dict[str, Any]
 
 
 def name_of(pod: Mapping[str, Any]) -> str:
-    """Its namespace and name."""
+    """The pod's namespace and name."""
     return f"{pod['metadata'].get('namespace', 'default')}/{pod['metadata']['name']}"
 
 
 def job_of(pod: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The job of Slipway's that a pod belongs to."""
+    """The job of Slipway that a pod belongs to; None for any other pod."""
     label = (pod["metadata"].get("labels") or {}).get(JOB_LABEL)
     return None if label is None else (pod["metadata"].get("namespace", "default"), label)
 
 
 def stuck(pod: Mapping[str, Any], now: datetime, hung_s: float, *, whole: bool) -> str:
-    """Why a pod cannot start, and could not for so long; "" where it may."""
+    """Why a pod cannot start, and could not for `hung_s` seconds; "" if it may still start."""
     status = pod.get("status", {})
     scheduled: Mapping[str, Any] = next(
         (condition for condition in status.get("conditions", ()) if condition["type"] == "PodScheduled"), {}
@@ -106,7 +108,7 @@ def stuck(pod: Mapping[str, Any], now: datetime, hung_s: float, *, whole: bool) 
 
 
 def loops(status: Mapping[str, Any], now: datetime) -> bool:
-    """Whether a container fails soon after each start; one that was interrupted did not fail."""
+    """Whether a container fails soon after each start; an interruption is no failure."""
     last, running = status.get("lastState", {}).get("terminated") or {}, status.get("state", {}).get("running")
     if last.get("exitCode", 0) in (0, INTERRUPTED) or not (last.get("startedAt") and last.get("finishedAt")):
         return False
@@ -116,7 +118,7 @@ def loops(status: Mapping[str, Any], now: datetime) -> bool:
 
 
 def last_word(pod: Mapping[str, Any]) -> str:
-    """Why a pod has ended for good by its own decision; "" where it has not."""
+    """Why a pod ended for good on its own decision; "" if it did not."""
     for status in pod.get("status", {}).get("containerStatuses", ()):
         message = (status.get("state", {}).get("terminated") or {}).get("message", "")
         if message.startswith(GAVE_UP):
@@ -125,7 +127,7 @@ def last_word(pod: Mapping[str, Any]) -> str:
 
 
 def listed(ask: Ask, selectors: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
-    """Every pod of the cluster that the selectors name, page by page."""
+    """Every pod of the cluster that matches the selectors, page by page."""
     query = {**selectors, "limit": PAGE}
     while True:
         page = ask(f"/api/v1/pods?{urllib.parse.urlencode(query)}")
@@ -137,7 +139,7 @@ def listed(ask: Ask, selectors: Mapping[str, str]) -> Iterator[Mapping[str, Any]
 
 
 def works(pod: Mapping[str, Any]) -> bool:
-    """Whether a pod is there for its machine's chips."""
+    """Whether a pod belongs to a job of Slipway or uses its node's accelerators."""
     if JOB_LABEL in (pod["metadata"].get("labels") or {}):
         return True
     spec = pod["spec"]
@@ -150,9 +152,9 @@ def works(pod: Mapping[str, Any]) -> bool:
 
 
 def is_on(pod: Mapping[str, Any], hosts: frozenset[str]) -> bool:
-    """Whether a pod runs on such a machine, and is no daemon, no static pod and none of the system's.
+    """Whether a pod runs on one of these nodes, and is neither daemon nor static pod nor system pod.
 
-    Names that begin with "kube-" are Kubernetes' own (user guide, Namespaces).
+    Namespaces that begin with "kube-" are Kubernetes' own (user guide, Namespaces).
     """
     if pod.get("status", {}).get("hostIP") not in hosts or pod["metadata"].get("namespace", "").startswith("kube-"):
         return False
@@ -161,7 +163,7 @@ def is_on(pod: Mapping[str, Any], hosts: frozenset[str]) -> bool:
 
 
 def api(token: str) -> Ask:
-    """The API of the cluster that the environment names, as whoever the token is of."""
+    """The API of the cluster in the environment, with the permissions of the token's owner."""
     endpoint, authority = os.environ["CLUSTER_ENDPOINT"], base64.b64decode(os.environ["CLUSTER_AUTHORITY"]).decode()
     trusted = ssl.create_default_context(cadata=authority) if endpoint.startswith("https:") else None
 

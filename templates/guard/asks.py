@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
-"""What a guard asks of the function in its cluster's network, which counts pods (templates/chart/pods.py)."""
+"""The guard's request to the function in its cluster's network that counts pods (templates/chart/pods.py)."""
 
 import json
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def pods_of(guard: "Guard", function: str, **question: Any) -> Mapping[str, Any]:
-    """The counts of a cluster's pods. People are told of those that cannot start, which count for nothing.
+    """The counts of a cluster's pods. Users are notified of pods that cannot start, which do not count.
 
     Raises:
-        ClientError: the function may not be called.
-        RefusedError: it failed.
+        ClientError: the call of the function is denied.
+        RefusedError: the function failed.
     """
     question_sent = {"hung_minutes": guard.settings.hung / timedelta(minutes=1), **question}
     answer = guard.client("lambda").invoke(FunctionName=function, Payload=json.dumps(question_sent).encode())
@@ -31,7 +31,7 @@ def pods_of(guard: "Guard", function: str, **question: Any) -> Mapping[str, Any]
 
 
 def notify_of_stuck(guard: "Guard", stuck: list[str]) -> None:
-    """Tell people, once a day each, of pods that cannot start."""
+    """Notify users of pods that cannot start, once a day for each pod."""
     cluster = guard.settings.cluster
     new = [pod for pod in stuck if first_within(guard.cloudwatch, cluster, pod.partition(": ")[0], guard.now)]
     if new:

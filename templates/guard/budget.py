@@ -1,9 +1,9 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
-"""The sum at which a guard ends a job: what it counts, when it acts, and how the job hears of it.
+"""The spending limit at which a guard ends a job: how spend is counted, when the guard acts, how the job is notified.
 
-What was spent is a CloudWatch metric added up since the stack was made: the running nodes at the quoted rate, and what
-costs by the hour beside them. A new deployment, at another rate or with a higher sum, goes on counting. The word to the
-job is an object in the store that its agent looks for; its key holds the sum, so that a higher one finds none.
+The spend is a CloudWatch metric, summed since the stack's creation: the running nodes at the quoted rate, plus the
+other hourly costs. A new deployment, at another rate or with a higher limit, continues the sum. The stop object for the
+job is in the store, where the job's agent polls it. Its key contains the limit, so a higher limit finds no stop object.
 """
 
 import json
@@ -16,19 +16,20 @@ from botocore.exceptions import ClientError
 from trouble import THERE
 
 DOLLARS = "DollarsPerLook"
-"""What the cluster has cost since the last look, at the quoted rates."""
+"""The cluster's cost since the last check, at the quoted rates."""
 DOLLARS_BEFORE = "Dollars"
-"""The metric of guards before 0.2, whose values were added up: a running job's sum goes on from its average."""
+"""The metric of guards before 0.2, whose values were sums: the spend of a running job continues from its average."""
 GO_ON = "To continue: raise budget.stop_at_usd in the plan file and launch it again"
 
 
 @dataclass(frozen=True)
 class Sum:
-    """A sum and how it is kept to (infra/parts/budget_stop.py).
+    """A spending limit and its settings (infra/parts/budget_stop.py).
 
-    `usd` is the sum as the plan has it, in words that are exact; `uri` where the job looks for the word, None where no
-    job runs. `settle` is the time that a job gets to save, `reserve` what is kept back of the sum as a time of `nodes`
-    nodes; `beside` dollars an hour of everything else. `to_zero` has an endpoint that may be at none go there.
+    `usd` is the limit in the plan's exact notation; `uri` is the stop object that the job polls, None without a job.
+    `settle` is the job's time to save. `reserve` is the part of the limit that is kept back, as a time of `nodes`
+    nodes. `beside` is dollars per hour of everything else. `to_zero`: an endpoint whose range allows zero is scaled to
+    zero.
     """
 
     usd: str
@@ -42,7 +43,7 @@ class Sum:
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> "Sum | None":
-        """The sum of a mapping of environment variables; None where there is none."""
+        """The limit in a mapping of environment variables; None without one."""
         if "STOP_AT_USD" not in variables:
             return None
         settle, reserve, ending = (
@@ -60,22 +61,22 @@ class Sum:
         )
 
     def reached(self, spent: float, usd_per_node_hour: float, count: int, *, late: bool = False) -> bool:
-        """Whether what is left is no more than it takes to end in good order; `late`, than to end at all."""
+        """Whether the rest of the limit only suffices to end in good order; with `late`, only to end at all."""
         hours = (self.ending if late else self.reserve) / timedelta(hours=1)
         # Nodes that are not there yet may come before the next look.
         an_hour = max(count, self.nodes) * usd_per_node_hour + self.beside
         return spent + hours * an_hour >= float(self.usd)
 
     def words(self, spent: float) -> str:
-        """How it stands."""
+        """The spend and the limit, as text."""
         return f"${spent:,.2f} of the ${self.usd} of budget.stop_at_usd are spent at the quoted rates"
 
 
 def said_at(s3: Any, limit: Sum, spent: float, now: datetime) -> tuple[datetime, bool]:
-    """Tell the job, once; when that was, and whether it was now.
+    """Write the stop object once; return when it was written, and whether this call wrote it.
 
     Raises:
-        ClientError: the store does not take it.
+        ClientError: the store rejects the object.
     """
     bucket, _, key = str(limit.uri).removeprefix("s3://").partition("/")
     document = {
@@ -101,7 +102,7 @@ def said_at(s3: Any, limit: Sum, spent: float, now: datetime) -> tuple[datetime,
 
 
 def moment_of(body: bytes, otherwise: datetime) -> datetime:
-    """When the word was given; `otherwise` where the object is not the guard's own."""
+    """When the stop object was written; `otherwise` if the object is not the guard's own."""
     try:
         moment = datetime.fromisoformat(json.loads(body)["at"])
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -1,8 +1,8 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
-"""The guard of an EKS cluster: its jobs' machines are one managed node group, and stopping it is setting it to none.
+"""The guard of an EKS cluster: its jobs' nodes are one managed node group, and a stop sets that group to zero nodes.
 
-Whether they are idle is read from EC2's own metrics, as of a ParallelCluster's. Before idle machines end, a function in
-the cluster's network counts the pods that they are there for (asks.py): those keep them, until they stand still too.
+EC2's own metrics show whether nodes are idle, as for ParallelCluster. Before the guard ends idle nodes, a function in
+the cluster's network counts the pods that need them (asks.py). These pods keep the nodes until they hang too.
 """
 
 import os
@@ -17,22 +17,22 @@ from looks import HOUR
 from trouble import Beat
 
 WORKERS = "workers"
-"""The node group that runs jobs; the system's own machine stays."""
+"""The node group that runs jobs; the system node is never stopped."""
 DELETING = "DELETING"
-"""The one status (botocore 1.43, eks, NodegroupStatus) in which a group's machines go by themselves. One that is
-DEGRADED or CREATE_FAILED keeps those that did come, and is scaled like any other (aws/containers-roadmap#2326); one
-that is UPDATING refuses, which is told, and is asked again at the next look."""
+"""The only status (botocore 1.43, eks, NodegroupStatus) in which EKS itself ends a group's nodes. A group that is
+DEGRADED or CREATE_FAILED keeps the nodes that started and is scaled like any other (aws/containers-roadmap#2326). A
+group that is UPDATING refuses the call; the guard sends a notification and retries at the next check."""
 
 
 def handler(event: Mapping[str, Any], _context: object) -> None:
-    """What Lambda calls."""
+    """The Lambda handler."""
     settings = Settings.of(os.environ)
     asks, workers = os.environ["PODS_FUNCTION"], int(os.environ["WORKERS"])
     respond(EksGuard(settings, aws, datetime.now(UTC), asks=asks, workers=workers), event)
 
 
 class EksGuard(Guard):
-    """One call of the guard of an EKS cluster, at the moment `now`."""
+    """One call of the guard of an EKS cluster, at the time `now`."""
 
     slurm = False
     others = "in pods"
@@ -46,19 +46,19 @@ class EksGuard(Guard):
         asks: str | None = None,
         workers: int = 0,
     ) -> None:
-        """The same; `asks` is the function that counts pods, None where nobody does, `workers` the plan's nodes."""
+        """As in `Guard`; `asks` is the function that counts pods, or None; `workers` is the plan's number of nodes."""
         super().__init__(settings, client, now)
         self.eks = client("eks")
         self.asks = asks
         self.wanted = workers
 
     def with_others(self, nodes: list[Node], beats: list[Beat]) -> list[Beat]:
-        """The same, and those of pods: at work, or still where EC2's metrics show nothing for `hung_minutes`.
+        """As in `Guard`, plus heartbeats of pods: working, or hung if EC2's metrics show nothing for `hung_minutes`.
 
-        The pods are counted where machines might end by it.
+        The guard counts pods only if nodes might end because of the count.
 
         Raises:
-            ClientError: CloudWatch does not answer, or the function may not be called.
+            ClientError: CloudWatch does not respond, or the call of the function is denied.
             RefusedError: the function failed.
         """
         settings, at_work = self.settings, Beat("", 0.0)
@@ -77,12 +77,12 @@ class EksGuard(Guard):
         return [Beat("", hung.total_seconds()) if hung and self.quiet(nodes, hung) else at_work]
 
     def pods(self, nodes: list[Node]) -> Mapping[str, Any]:
-        """The counts of pods that the machines are there for."""
+        """The counts of pods that need the nodes."""
         hosts = [node["PrivateIpAddress"] for node in nodes if "PrivateIpAddress" in node]
         return pods_of(self, self.asks or "", whole=len(nodes) >= self.wanted, hosts=hosts)
 
     def nodes(self) -> list[Node]:
-        """The machines of the jobs, as EC2 describes them; EKS tags them with cluster and group."""
+        """The nodes of the jobs, as EC2 describes them; EKS tags them with cluster and group."""
         filters = [
             {"Name": "tag:eks:cluster-name", "Values": [self.settings.name]},
             {"Name": "tag:eks:nodegroup-name", "Values": [WORKERS]},
@@ -92,18 +92,18 @@ class EksGuard(Guard):
         return [node for page in pages for group in page["Reservations"] for node in group["Instances"]]
 
     def is_own(self, tags: Mapping[str, str]) -> bool:
-        """Whether an instance with these tags is the cluster's."""
+        """Whether an instance with these tags belongs to the cluster."""
         return tags.get("eks:cluster-name") == self.settings.name
 
     def watch_time(self, began: datetime, count: int | None) -> None:
-        """The same; of a Capacity Block that EC2 has taken back no node is wanted: the group would ask for ever."""
+        """As in `Guard`, and stop the group after its Capacity Block: it would otherwise request nodes without end."""
         super().watch_time(began, count)
         reserved = self.settings.reserved
         if self.settings.prepaid and reserved is not None and reserved.ends and self.now >= reserved.ends + SETTLED:
             self.end("its Capacity Block is over", count)
 
     def stop(self, reason: str, count: int | None) -> None:
-        """Set the group to no nodes, once; pods on them are told, and wait as Pending for new ones.
+        """Set the group to zero nodes, once; its pods are notified, and wait as Pending for new nodes.
 
         Raises:
             ClientError: EKS refuses.
@@ -130,7 +130,7 @@ class EksGuard(Guard):
         )
 
     def notify_of_kept_nodes(self, group: Mapping[str, Any]) -> None:
-        """Tell every hour of machines that a group of none has still: EKS ends them, and says why it cannot."""
+        """Notify every hour of nodes that a group set to zero still has: EKS ends nodes and reports why it cannot."""
         left = [node["InstanceId"] for node in self.nodes()]
         if not left or self.now - group.get("modifiedAt", self.now) < SETTLED:
             return

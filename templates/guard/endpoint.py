@@ -1,9 +1,9 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
-"""The guard of a SageMaker endpoint: what differs from a cluster's.
+"""The guard of a SageMaker endpoint: its differences from a cluster's guard.
 
-An endpoint follows its traffic by itself, and has an alarm for the time in which nobody asks: the guard deletes it when
-its time is over, and never because it is idle. Where the sum of its budget is used up, one that may be at no instance
-goes there and stays, any other is deleted. SageMaker counts its instances; those that are starting cost already.
+SageMaker scales an endpoint with its traffic, and an alarm reports a time without requests. The guard deletes the
+endpoint after its time to live, and never because it is idle. At the spending limit, an endpoint whose range allows
+zero is scaled to zero and stays there; any other is deleted. SageMaker counts instances; starting ones are billed too.
 """
 
 import os
@@ -14,21 +14,21 @@ from typing import Any
 from guard import Guard, Node, Settings, aws, its, respond
 
 MISSING = "ValidationException"
-"""What SageMaker answers to the name of an endpoint that does not exist."""
+"""SageMaker's error code for the name of an endpoint that does not exist."""
 VARIANT = "main"
-"""Its one variant (infra/parts/endpoint.py)."""
+"""The endpoint's only variant (infra/parts/endpoint.py)."""
 SUSPENDED = ("DynamicScalingOutSuspended", "ScheduledScalingSuspended")
-"""What would bring instances back: the alarm that wakes it, and the clock, which sets ranges of its own."""
+"""The activities that would bring instances back: the alarm that starts one, and the schedule, which sets ranges."""
 
 
 def handler(event: Mapping[str, Any], _context: object) -> None:
-    """What Lambda calls."""
+    """The Lambda handler."""
     settings = Settings.of({**os.environ, "HYPERPOD": os.environ["ENDPOINT"]})
     respond(EndpointGuard(settings, aws, datetime.now(UTC)), event)
 
 
 class EndpointGuard(Guard):
-    """One call of the guard of an endpoint, at the moment `now`."""
+    """One call of the guard of an endpoint, at the time `now`."""
 
     slurm = False
 
@@ -38,13 +38,13 @@ class EndpointGuard(Guard):
         self.sagemaker = client("sagemaker")
 
     def nodes(self) -> list[Node]:
-        """One for each instance of the endpoint; none where it does not exist."""
+        """One entry for each instance of the endpoint; empty if the endpoint does not exist."""
         described = self.described()
         variants = described.get("ProductionVariants", [])
         return [{} for variant in variants for _ in range(variant.get("CurrentInstanceCount", 0))]
 
     def described(self) -> Mapping[str, Any]:
-        """The endpoint as SageMaker describes it; nothing where it does not exist."""
+        """The endpoint as SageMaker describes it; empty if it does not exist."""
         try:
             description: Mapping[str, Any] = self.sagemaker.describe_endpoint(EndpointName=self.settings.name)
         except self.sagemaker.exceptions.ClientError as refusal:
@@ -58,7 +58,7 @@ class EndpointGuard(Guard):
         return False
 
     def end_service(self, reason: str, count: int | None) -> None:
-        """To no instance, where the plan lets it be at none: its range ends there, so that no request wakes it."""
+        """Scale to zero if the plan allows zero, and limit the range to zero, so that no request starts an instance."""
         limit = self.settings.sum
         if limit is None or not limit.to_zero:
             self.end(reason, count)
@@ -85,12 +85,12 @@ class EndpointGuard(Guard):
             )
 
     def scaled(self) -> list[str]:
-        """What may be scaled: the copies of its component, or the instances of its variant."""
+        """The scalable resources: the copies of the endpoint's component, or the instances of its variant."""
         name = self.settings.name
         return [f"inference-component/{name}", f"endpoint/{name}/variant/{VARIANT}"]
 
     def stop(self, reason: str, count: int | None) -> None:
-        """Delete the endpoint, its component first: the next call deletes what this one had to leave.
+        """Delete the endpoint, its component first; the next call deletes the rest.
 
         Raises:
             ClientError: SageMaker refuses.

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
-"""What a look could not do, in words for people: the call, what AWS answered, and the right that is missing."""
+"""The failures of a check, as text for users: the call, AWS's error, and the missing permission."""
 
 import re
 from datetime import datetime, timedelta
@@ -9,36 +9,36 @@ from botocore.exceptions import BotoCoreError, ClientError
 from looks import EVERY, NAMESPACE
 
 TOLD = "FailedCalls"
-"""The metric that remembers what was told: one value for each message, under the cluster and the call."""
+"""The metric that records sent notifications: one value per notification, by cluster and call."""
 AGAIN = timedelta(days=1)
 RIGHT = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z0-9]+)")
-"""How AWS's services name the action in a refusal."""
+"""The pattern with which AWS's services name the action in a refusal."""
 LONGEST = 600
 MOST_CHARACTERS = 200
-"""Of a call as a dimension; CloudWatch takes 1,024."""
+"""Maximum characters of a call as a dimension; CloudWatch accepts 1,024."""
 
 
 class GuardError(Exception):
-    """A look that could not do all that it was to do: Lambda counts it among the function's errors."""
+    """An incomplete check: Lambda counts it as an error of the function."""
 
 
 class RefusedError(Exception):
-    """A service took a call and refused a part of it."""
+    """A service accepted a call and refused a part of it."""
 
 
 class Failure(NamedTuple):
-    """One thing that a look could not do: `call` is what it is told once a day for, `words` is for people."""
+    """One failure of a check: users are notified of each `call` once a day; `words` is the text for them."""
 
     call: str
     words: str
 
 
 def failure_of(what: str, problem: Exception) -> Failure:
-    """A failure in words.
+    """A failure as text.
 
     Args:
-        what: what was tried, as "stop its nodes".
-        problem: what came of it.
+        what: the failed step, such as "stop its nodes".
+        problem: the error.
 
     >>> failure_of("count its nodes", ValueError("no number"))
     Failure(call='count its nodes: ValueError', words='could not count its nodes: no number')
@@ -53,9 +53,9 @@ def failure_of(what: str, problem: Exception) -> Failure:
 
 
 def first_within(cloudwatch: Any, cluster: str, call: str, now: datetime, again: timedelta = AGAIN) -> bool:
-    """Whether something is to be told now: nothing was told of that call for so long.
+    """Whether to notify now: no notification about that call was sent within `again`.
 
-    Where CloudWatch cannot remember it, once an hour.
+    If CloudWatch cannot record notifications, once an hour.
     """
     dimensions = [{"Name": "Cluster", "Value": cluster}, {"Name": "Call", "Value": plain(call)}]
     try:
@@ -79,7 +79,7 @@ def first_within(cloudwatch: Any, cluster: str, call: str, now: datetime, again:
 
 
 def plain(call: str) -> str:
-    """A call as CloudWatch takes it as a dimension: printable ASCII, not blank.
+    """A call as a valid CloudWatch dimension: printable ASCII, not blank.
 
     >>> plain("UpdateItem: 5 µs")
     'UpdateItem: 5 ?s'

@@ -1,14 +1,14 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
-"""The guard of one cluster: counts its nodes, adds up what they cost, stops them in time, and says so.
+"""The guard of one cluster: counts its nodes, adds up their cost, stops them in time, and reports.
 
-`Guard` is that of a ParallelCluster; hyperpod.py holds what HyperPod does in another way.
+`Guard` is the guard of a ParallelCluster; hyperpod.py has HyperPod's differences.
 
-A Lambda function, called every five minutes, for every interruption notice of the account, and for the events of this
-cluster that people are told of. It works without anybody being there, and it keeps nothing: the number of running nodes
-is a CloudWatch metric, and node-hours are its looks added up since the last deployment of the stack (looks.py).
-budget.py holds the sum at which it ends a job. It stops before it reports, each step on its own; what a step could not
-do is told once a day (failures.py) and fails the call. Standard library and boto3 alone; infra/parts/guardrails.py sets
-the environment variables that `Settings` reads.
+A Lambda function, called every five minutes, for every interruption notice of the account, and for the cluster's
+events that users are notified of. It needs no user and stores no state: the number of running nodes is a CloudWatch
+metric, and node-hours are its values summed since the last deployment of the stack (looks.py). budget.py has the
+spending limit at which it ends a job. It stops nodes before it reports, each step on its own; a failed step causes one
+notification a day (failures.py) and fails the call. Uses only the standard library and boto3;
+infra/parts/guardrails.py sets the environment variables that `Settings` reads.
 """
 
 import json
@@ -29,25 +29,25 @@ from trouble import FRESH, Beat, Folder
 
 T = TypeVar("T")
 CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 3})
-"""A service that does not answer leaves time for the others: Lambda ends a call after two minutes."""
+"""A service that does not respond leaves time for the others: Lambda ends a call after two minutes."""
 WARNING = timedelta(minutes=30)
-"""How long before the end of a cluster's time people are told."""
+"""How long before the end of a cluster's time to live users are notified."""
 AFTER_SLURM = timedelta(minutes=15)
-"""ParallelCluster stops nodes without a job after the plan's idle time; only what it leaves is for the guard."""
+"""ParallelCluster stops nodes without a job after the plan's idle time; the guard only stops the remaining ones."""
 NODES_A_CALL = 150
-"""GetMetricData takes 500 queries; a node needs three."""
+"""GetMetricData accepts 500 queries; a node needs three."""
 STOPPED = {"STOPPED", "STOPPING", "STOP_REQUESTED"}
 SETTLED = timedelta(minutes=15)
-"""After a stop the machines are gone by then: ParallelCluster's own daemons end them in a minute or two, and the nodes
-themselves where the head node is silent for ten (computemgtd)."""
+"""After a stop the nodes are gone by then: ParallelCluster's own daemons end them in a minute or two, and the nodes
+end themselves if the head node is silent for ten minutes (computemgtd)."""
 DEPLOYED = {"UPDATE_COMPLETE", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS"}
 BEGAN, WENT_WELL = {"CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"}, {"CREATE_COMPLETE", "UPDATE_COMPLETE"}
-"""Of the events of a stack (CloudFormation API reference, StackEvent)."""
+"""States in the events of a stack (CloudFormation API reference, StackEvent)."""
 INSTANCES_A_CALL = 500
 JOB_STILL = "JobStillMinutes"
-"""For how long a node with a job of Slurm's shows no CPU and no network (templates/parallelcluster/metrics.py)."""
+"""How long a node with a job of Slurm shows no CPU and no network (templates/parallelcluster/metrics.py)."""
 SERVICES = ("HYPERPOD", "HYPERPOD_EKS", "EKS", "PARALLELCLUSTER", "PCS")
-"""What names the cluster in the service that runs it."""
+"""The variables, one of which has the cluster's name in its service."""
 NOTICES = {
     "EC2 Spot Instance Interruption Warning": "AWS reclaims {instance} in 2 minutes",
     "EC2 Instance Rebalance Recommendation": "{instance} has a higher risk of interruption",
@@ -71,18 +71,18 @@ ANNOUNCED = {
     "SageMaker Training Job State Change": ("training job failed", "{TrainingJobName} failed: {FailureReason}"),
     "SageMaker Endpoint State Change": ("endpoint in trouble", "SageMaker says {EndpointStatus}"),
 }
-"""Subject and words of each kind of event, with what is filled in from its detail; infra/parts/guardrails.py has the
-rules, which let only this cluster's through."""
+"""Subject and text for each kind of event, with fields filled in from its detail; the rules in
+infra/parts/guardrails.py match only this cluster's events."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the guard is told: names, limits (None: no limit), and the quoted rate in dollars per node-hour.
+    """The guard's settings: names, limits (None: no limit), and the quoted rate in dollars per node-hour.
 
-    `idle` and `hung` are how long nodes, and a job on them, may do nothing (0: for any time).
+    `idle` and `hung` are the allowed times without activity of nodes and of a job on them (0: unlimited).
 
-    `name` is the cluster's in its service; `ends` the moment at which the service takes the instances back; `folder`
-    where jobs leave word for people, None where there are none.
+    `name` is the cluster's name in its service; `ends` is when the service reclaims the instances; `folder` is where
+    jobs leave messages for users, None without jobs.
     """
 
     cluster: str
@@ -102,7 +102,7 @@ class Settings:
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> "Settings":
-        """The settings of a mapping of environment variables."""
+        """The settings in a mapping of environment variables."""
         ttl, rate = variables.get("TTL_HOURS"), variables.get("USD_PER_NODE_HOUR")
         ends = variables.get("ENDS_AT")
         return cls(
@@ -124,17 +124,17 @@ class Settings:
 
 
 def handler(event: Mapping[str, Any], _context: object) -> None:
-    """What Lambda calls."""
+    """The Lambda handler."""
     respond(Guard(Settings.of(os.environ), aws, datetime.now(UTC)), event)
 
 
 def aws(service: str) -> Any:
-    """A client that does not wait for long."""
+    """A client with short timeouts."""
     return boto3.client(service, config=CONFIG)
 
 
 def respond(guard: "Guard", event: Mapping[str, Any]) -> None:
-    """Do what a call is for: pass a notice on, tell of an event, or look after the nodes."""
+    """Handle a call: forward an interruption notice, announce an event, or check the nodes."""
     kind = event.get("detail-type")
     if kind in NOTICES:
         guard.pass_on(event)
@@ -146,16 +146,16 @@ def respond(guard: "Guard", event: Mapping[str, Any]) -> None:
 
 
 class Guard:
-    """One call of the guard of a ParallelCluster, at the moment `now`."""
+    """One call of the guard of a ParallelCluster, at the time `now`."""
 
     prepaid = "the nodes of a Capacity Block are left"
     slurm = True
-    """Whether its nodes report the jobs that Slurm runs on them."""
+    """Whether the cluster's nodes report the jobs that Slurm runs on them."""
     others = "in Slurm"
-    """What jobs are called that have no agent of Slipway's."""
+    """The name in messages for jobs without an agent of Slipway."""
 
     def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
-        """Use `client(service)` to reach AWS; `look` is when this look was due, if that is not now."""
+        """Use `client(service)` to reach AWS; `look` is the scheduled time of this check, if it differs from `now`."""
         self.settings = settings
         self.now = self.look = now
         self.client = client
@@ -170,10 +170,10 @@ class Guard:
         )
 
     def watch(self) -> None:
-        """Stop the nodes when their time or their money is over, or nothing happens on them; then tell and report.
+        """Stop the nodes if their time or budget is used up or they are idle; then notify and report.
 
         Raises:
-            GuardError: something could not be done; the rest was.
+            GuardError: a step failed; the other steps were done.
         """
         nodes = self.attempt("count its nodes", self.nodes)
         began = self.attempt("read when it was deployed", self.deployed_at)
@@ -196,11 +196,11 @@ class Guard:
             raise GuardError("; ".join(failure.words for failure in self.failures))
 
     def attempt(self, what: str, act: Callable[[], T]) -> T | None:
-        """Do one step of a look; None where it fails, which is kept for people and keeps no other step from its turn.
+        """Do one step of a check; None if it fails. A failure is recorded for users, and the other steps still run.
 
         Args:
-            what: the step, as "count its nodes".
-            act: does it.
+            what: the step, such as "count its nodes".
+            act: does the step.
         """
         try:
             return act()
@@ -210,7 +210,7 @@ class Guard:
             return None
 
     def notify_of_failures(self) -> None:
-        """Tell people what this look could not do: each call once a day, since it is tried again at every look."""
+        """Notify users of this check's failures: each call once a day, because every check tries it again."""
         fresh = [failure for failure in self.failures if failure.call not in self.told]
         self.told |= {failure.call for failure in fresh}
         words = [
@@ -226,19 +226,19 @@ class Guard:
 
     @property
     def by_hand(self) -> str:
-        """What people can do where the guard cannot."""
+        """The user's options if the guard cannot act."""
         rate, cluster = self.settings.usd_per_node_hour, self.settings.cluster
         costs = "" if rate is None else f" at ${rate:,.2f} an hour for each node"
         return f"Until then, nothing else may stop the nodes{costs}. By hand: slipway down {cluster}"
 
     def end(self, reason: str, count: int | None) -> None:
-        """Stop the nodes, once a look: a refusal is told, and the next look tries again."""
+        """Stop the nodes, once per check: a refusal causes a notification, and the next check tries again."""
         if not self.ended:
             self.ended = True
             self.attempt("stop its nodes", lambda: self.stop(reason, count))
 
     def watch_idle(self, nodes: list[Node], began: datetime | None, folder: Folder | None) -> None:
-        """Stop idle nodes; of those that are paid for all the same people are told."""
+        """Stop idle nodes; if they are billed anyway, notify users instead."""
         reserved, beats = self.settings.reserved, [] if folder is None else folder.beats(self.now)
         if nodes:
             beats = self.with_others(nodes, beats)
@@ -257,7 +257,7 @@ class Guard:
                 self.notify_of_idle(folder, unused, reserved.nodes)
 
     def watch_job(self, beats: list[Beat], count: int, folder: Folder | None) -> None:
-        """Leave the nodes of a job that is at work; one that stands still on all of them is told of and stopped."""
+        """Keep the nodes of a working job; if it hangs on all of them, stop the nodes or notify users."""
         hung = self.settings.hung
         if not hung or any(beat.still_s < hung.total_seconds() for beat in beats):
             return
@@ -269,14 +269,14 @@ class Guard:
             self.notify_of_idle(folder, words, count)
 
     def with_others(self, nodes: list[Node], beats: list[Beat]) -> list[Beat]:  # noqa: ARG002 - other guards do
-        """Signs of life of Slipway's jobs, and of whatever else runs on the nodes."""
+        """Heartbeats of Slipway's jobs, and of all other work on the nodes."""
         return beats + self.slurm_beats() if self.slurm else beats
 
     def slurm_beats(self) -> list[Beat]:
-        """What nodes have said of late of the jobs that Slurm runs on them, whoever submitted those: the least still.
+        """The recent reports of nodes about Slurm's jobs on them, of any user: the shortest time without activity.
 
         Raises:
-            ClientError: CloudWatch does not answer.
+            ClientError: CloudWatch does not respond.
         """
         answer = self.cloudwatch.get_metric_statistics(
             Namespace=NAMESPACE,
@@ -290,7 +290,7 @@ class Guard:
         return [Beat("", timedelta(minutes=datapoint["Minimum"]).total_seconds()) for datapoint in answer["Datapoints"]]
 
     def notify_of_idle(self, folder: Folder, idle: str, count: int) -> None:
-        """Tell people of machines that are paid for and do nothing, with what they cost an hour, once a day."""
+        """Notify users of nodes that are billed but idle, with their cost per hour, once a day."""
         rate = self.settings.usd_per_node_hour
         folder.notify_of_idle(
             self.now, self.notify, idle, None if rate is None else rate * count, self.settings.cluster
@@ -307,9 +307,9 @@ class Guard:
         return [node for page in pages for group in page["Reservations"] for node in group["Instances"]]
 
     def deployed_at(self) -> datetime:
-        """When the stack was last changed: time, and the money of the estimate, are counted from there.
+        """When the stack was last changed: the time to live and the estimated spend count from there.
 
-        A change that was rolled back, or is still under way, is none.
+        A change that was rolled back or is still in progress does not count.
         """
         stack = self.stack()
         began: datetime = stack.get("LastUpdatedTime", stack["CreationTime"])
@@ -326,7 +326,7 @@ class Guard:
         return self.made_at()
 
     def made_at(self) -> datetime:
-        """When the stack was made: the sum is counted from there."""
+        """When the stack was created: the spending limit counts from there."""
         created: datetime = self.stack()["CreationTime"]
         return created
 
@@ -337,9 +337,9 @@ class Guard:
         return description
 
     def figures(self, nodes: list[Node] | None, began: datetime | None) -> dict[str, float]:
-        """Node-hours so far and, where the rate is known, what they have cost by it; this look is in them.
+        """Node-hours so far and, if the rate is known, their cost at that rate, including this check.
 
-        Nodes that cannot be counted cost, up to the sum that ends them, what all nodes of the plan do.
+        If nodes cannot be counted, the spend towards the limit counts all nodes of the plan.
         """
         limit, values = self.settings.sum, {}
         if limit is not None:
@@ -353,7 +353,7 @@ class Guard:
         return values
 
     def report(self, values: Mapping[str, float]) -> None:
-        """Record what this look counted, under the time at which it was due: the guard's sign of life."""
+        """Record this check's values under its scheduled time, as the guard's heartbeat."""
         dimensions = [{"Name": "Cluster", "Value": self.settings.cluster}]
         data = [
             {"MetricName": name, "Dimensions": dimensions, "Timestamp": self.look, "Value": value}
@@ -364,23 +364,23 @@ class Guard:
         print(json.dumps({"cluster": self.settings.cluster, **values}))  # noqa: T201 - the function's log
 
     def node_hours(self, began: datetime) -> float:
-        """Node-hours of the looks since the deployment."""
+        """Node-hours of the checks since the deployment."""
         periods = counted(self.cloudwatch, self.settings.cluster, "RunningNodes", began, self.look)
         self.ran_until = max((period.end for period in periods if period.average > 0), default=None)
         return sum(period.total for period in periods) * (EVERY / HOUR)
 
     def total(self, metric: str, began: datetime) -> float:
-        """A metric of the cluster's, its looks added up since a moment."""
+        """A metric of the cluster, summed over the checks since a moment."""
         return sum(count.total for count in counted(self.cloudwatch, self.settings.cluster, metric, began, self.look))
 
     def dollars_a_look(self, count: int) -> float:
-        """What the cluster costs between two looks at the quoted rates."""
+        """The cluster's cost between two checks at the quoted rates."""
         limit = self.settings.sum
         an_hour = count * (self.settings.usd_per_node_hour or 0.0) + (limit.beside if limit is not None else 0.0)
         return an_hour * (EVERY / HOUR)
 
     def watch_sum(self, count: int | None) -> None:
-        """Have the job save and leave while the sum still pays for that, and end its nodes when it had the time."""
+        """Notify the job to save and exit while the limit still pays for that, and end its nodes after that time."""
         limit = self.settings.sum
         if limit is None:
             return
@@ -410,11 +410,11 @@ class Guard:
             self.end(reason, count)
 
     def end_service(self, reason: str, count: int | None) -> None:
-        """End what serves requests, where that is what is watched."""
+        """End the service that handles requests, for targets that have one."""
         self.end(reason, count)
 
     def watch_time(self, began: datetime, count: int | None) -> None:
-        """Warn before the end of the cluster's time, and stop it from then on, however often it is started."""
+        """Warn before the end of the cluster's time to live, and stop it from then on after every new start."""
         if self.settings.ttl is None:
             return
         end = began + self.settings.ttl
@@ -426,20 +426,20 @@ class Guard:
             self.end(f"its {hours} hours have ended", count)
 
     def all_idle(self, nodes: list[Node]) -> bool:
-        """Whether every node has done nothing for the idle time, where there is one; a young node says nothing."""
+        """Whether every node was inactive for the idle time, if one is set; False while a node is too new to judge."""
         if not self.settings.idle:
             return False
         return self.quiet(nodes, self.settings.idle + AFTER_SLURM)
 
     def quiet(self, nodes: list[Node], window: timedelta) -> bool:
-        """Whether EC2's metrics show nothing on any node for so long."""
+        """Whether EC2's metrics show no activity on any node for that window."""
         if not nodes or any(self.now - node["LaunchTime"] < window for node in nodes):
             return False
         since, values = self.now - window, self.values(nodes)
         return all(is_idle(node, values.get(node["InstanceId"], {}), since, self.now) for node in nodes)
 
     def values(self, nodes: list[Node]) -> Values:
-        """EC2's metrics of each node over the longest time that is asked for, read once a look: each one is billed."""
+        """EC2's metrics of each node over the longest window in use, read once per check because each one is billed."""
         if self.samples is None:
             since = self.now - max(self.settings.idle + AFTER_SLURM, self.settings.hung)
             chunks = (nodes[start : start + NODES_A_CALL] for start in range(0, len(nodes), NODES_A_CALL))
@@ -447,7 +447,7 @@ class Guard:
         return self.samples
 
     def chunk(self, nodes: list[Node], since: datetime) -> Values:
-        """The same of as many nodes as one call takes."""
+        """EC2's metrics of as many nodes as one call accepts."""
         queries = [
             query(f"m{index}_{metric}", metric, statistic, node["InstanceId"])
             for index, node in enumerate(nodes)
@@ -465,7 +465,7 @@ class Guard:
         return values
 
     def stop(self, reason: str, count: int | None) -> None:
-        """Ask ParallelCluster to stop the compute fleet, as `pcluster update-compute-fleet` does; once."""
+        """Request a stop of the compute fleet from ParallelCluster, as `pcluster update-compute-fleet` does; once."""
         table = f"parallelcluster-{self.settings.name}"
         key = {"Id": {"S": "COMPUTE_FLEET"}}
         try:
@@ -501,7 +501,7 @@ class Guard:
         )
 
     def end_what_stays(self, status: str, since: datetime | None) -> None:
-        """End the machines of a fleet that is stopped and has them still, by their tags, and tell it every hour."""
+        """Terminate the remaining nodes of a stopped fleet by their tags, and notify every hour."""
         if since is not None and self.now - since < SETTLED:
             return
         left = [node["InstanceId"] for node in self.nodes()]
@@ -519,7 +519,7 @@ class Guard:
             )
 
     def pass_on(self, event: Mapping[str, Any]) -> None:
-        """Tell people of a notice for one of this cluster's nodes; notices come for every instance of the account."""
+        """Notify users of a notice for one of this cluster's nodes; notices come for every instance of the account."""
         instance = event["detail"]["instance-id"]
         answer = self.ec2.describe_instances(Filters=[{"Name": "instance-id", "Values": [instance]}])
         nodes = [node for group in answer["Reservations"] for node in group["Instances"]]
@@ -528,11 +528,11 @@ class Guard:
             self.notify("interruption notice", NOTICES[event["detail-type"]].format(instance=instance))
 
     def is_own(self, tags: Mapping[str, str]) -> bool:
-        """Whether an instance with these tags is the cluster's."""
+        """Whether an instance with these tags belongs to the cluster."""
         return tags.get("parallelcluster:cluster-name") == self.settings.name
 
     def announce(self, event: Mapping[str, Any]) -> None:
-        """Tell people of an event; what it lacks is told as unknown."""
+        """Notify users of an event; its missing fields are shown as unknown."""
         subject, words = ANNOUNCED[event["detail-type"]]
         self.notify(subject, FIELD.sub(lambda field: found_at(event["detail"], field[1]), words))
 
@@ -546,7 +546,7 @@ class Guard:
 
 
 def moment_of(text: str | None) -> datetime | None:
-    """A moment as ParallelCluster writes it; None of another text.
+    """A timestamp in ParallelCluster's format; None for any other text.
 
     >>> moment_of("2026-11-20 12:02:00+00:00").hour, moment_of("before"), moment_of(None)
     (12, None, None)
@@ -559,7 +559,7 @@ def moment_of(text: str | None) -> datetime | None:
 
 
 def its(count: int | None, what: str) -> str:
-    """So many of a cluster's, in words.
+    """A count of a cluster's resources, as text.
 
     >>> its(2, "nodes"), its(None, "nodes")
     ('its 2 nodes', 'its nodes')
@@ -568,7 +568,7 @@ def its(count: int | None, what: str) -> str:
 
 
 def found_at(detail: Mapping[str, Any], path: str) -> str:
-    """What an event's detail has at a path of keys."""
+    """The value at a path of keys in an event's detail."""
     value: Any = detail
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None

@@ -1,8 +1,8 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
-"""The guard of a HyperPod cluster with Slurm: what differs from a ParallelCluster's.
+"""The guard of a HyperPod cluster with Slurm: its differences from a ParallelCluster's guard.
 
-Its instances run in SageMaker's own account: EC2 shows neither them nor their metrics, and Slurm has no way to stop
-one. They are idle when the controller reports an empty queue (on_create.sh), and stopping is deleting them.
+Its instances run in SageMaker's own account: EC2 shows neither the instances nor their metrics, and Slurm cannot stop
+them. They are idle if the controller reports an empty queue (on_create.sh), and a stop deletes them.
 """
 
 import os
@@ -17,32 +17,32 @@ from looks import EVERY, NAMESPACE
 from quiet import SAMPLE
 
 WORKERS = "workers"
-"""The instance group that runs jobs; controller and login nodes stay."""
+"""The instance group that runs jobs; controller and login nodes are never stopped."""
 BILLED = {"Running", "SystemUpdating", "DeepHealthCheckInProgress"}
-"""States of an instance that is there."""
+"""States of an instance that is billed."""
 GOING = {"ShuttingDown", "NotFound"}
-"""States (botocore 1.43, sagemaker, ClusterInstanceStatus) of one that needs no stop."""
+"""States (botocore 1.43, sagemaker, ClusterInstanceStatus) of an instance that needs no stop."""
 QUEUED = "QueuedJobs"
 """Jobs in Slurm's queue, running and waiting, as the controller reports them every minute."""
 SILENT = timedelta(hours=1)
-"""After which people hear that nothing reports what there is to do: idle workers are not stopped then."""
+"""After this time without a report of the queue, users are notified: the guard then stops no idle workers."""
 NODES_A_CALL = 50
-"""Of one BatchDeleteClusterNodes: the least of the numbers in AWS's pages (50, 99, 3,000), on 2026-11-20."""
+"""Nodes per BatchDeleteClusterNodes: the lowest of the limits in AWS's pages (50, 99, 3,000), on 2026-11-20."""
 
 
 def handler(event: Mapping[str, Any], _context: object) -> None:
-    """What Lambda calls."""
+    """The Lambda handler."""
     respond(HyperPodGuard(Settings.of(os.environ), aws, datetime.now(UTC)), event)
 
 
 class HyperPodGuard(Guard):
-    """One call of the guard of a HyperPod cluster, at the moment `now`."""
+    """One call of the guard of a HyperPod cluster, at the time `now`."""
 
     prepaid = "the nodes of a training plan are left"
     waits = "jobs return to the queue and wait"
     costs_on = "Controller, file system and network"
     queued = QUEUED
-    """The metric that says how much there is to do."""
+    """The metric for the number of jobs in the queue."""
 
     def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
         """Use `client(service)` to reach AWS."""
@@ -50,11 +50,11 @@ class HyperPodGuard(Guard):
         self.sagemaker = client("sagemaker")
 
     def nodes(self) -> list[Node]:
-        """The workers that are there."""
+        """The workers that are billed."""
         return [node for node in self.workers() if node["InstanceStatus"]["Status"] in BILLED]
 
     def workers(self) -> list[Node]:
-        """All workers, as SageMaker lists them; none of a cluster that is not made yet, or no longer."""
+        """All workers, as SageMaker lists them; empty if the cluster does not exist yet, or no longer."""
         pages = self.sagemaker.get_paginator("list_cluster_nodes").paginate(
             ClusterName=self.settings.name, InstanceGroupNameContains=WORKERS
         )
@@ -65,20 +65,20 @@ class HyperPodGuard(Guard):
         return [node for node in listed if node["InstanceGroupName"] == WORKERS]
 
     def watch_time(self, began: datetime, count: int | None) -> None:
-        """The same, and a word before a training plan's instances are taken back."""
+        """As in `Guard`, and notify before SageMaker reclaims a training plan's instances."""
         super().watch_time(began, count)
         ends = self.settings.ends
         if ends is not None and ends - WARNING <= self.now < ends - WARNING + EVERY:
             self.notify("training plan ends", f"HyperPod reclaims its instances from {ends:%Y-%m-%d %H:%M} UTC")
 
     def all_idle(self, nodes: list[Node]) -> bool:
-        """Whether no job has been in the queue for the idle time, where there is one.
+        """Whether no job was in the queue for the idle time, if one is set.
 
-        A silent controller and a young node say nothing.
+        False while the controller is silent or a node is too new to judge.
 
         Raises:
-            ClientError: CloudWatch does not answer.
-            RefusedError: the controller has been silent for long.
+            ClientError: CloudWatch does not respond.
+            RefusedError: the controller has been silent for an hour.
         """
         if not self.settings.idle:
             return False
@@ -104,11 +104,11 @@ class HyperPodGuard(Guard):
         return len(late) >= window // SAMPLE - 2 and max(late) == 0
 
     def stop(self, reason: str, count: int | None) -> None:  # noqa: ARG002 - it lists them itself
-        """Delete the workers, which is the only stop there is; new ones come when the group is enlarged again.
+        """Delete the workers, the only possible stop; new ones start when the group is enlarged again.
 
         Raises:
-            ClientError: SageMaker does not list them, or refuses them all.
-            RefusedError: it refuses some.
+            ClientError: SageMaker does not list the workers, or refuses all deletions.
+            RefusedError: SageMaker refuses some deletions.
         """
         running = [node["InstanceId"] for node in self.workers() if node["InstanceStatus"]["Status"] not in GOING]
         if not running:

@@ -1,9 +1,9 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
-"""The guard of a HyperPod cluster with EKS: that of one with Slurm, but for what tells it of idleness.
+"""The guard of a HyperPod cluster with EKS: as with Slurm, except how it detects idleness.
 
-Its instances run in SageMaker's own account, and no controller reports a queue. At each look it has a function inside
-the cluster's network count the pods that need machines (templates/chart/pods.py), and keeps the count as a metric.
-People hear of pods that cannot start, which count for nothing.
+Its instances run in SageMaker's own account, and no controller reports a queue. At each check, a function inside the
+cluster's network counts the pods that need nodes (templates/chart/pods.py); the guard records the count as a metric.
+Users are notified of pods that cannot start, which do not count.
 """
 
 import os
@@ -18,7 +18,7 @@ from looks import NAMESPACE
 
 
 def handler(event: Mapping[str, Any], _context: object) -> None:
-    """What Lambda calls."""
+    """The Lambda handler."""
     settings = Settings.of(os.environ)
     own = HyperPodEksGuard(
         settings, aws, datetime.now(UTC), asks=os.environ["PODS_FUNCTION"], workers=int(os.environ["WORKERS"])
@@ -43,15 +43,15 @@ class HyperPodEksGuard(HyperPodGuard):
         asks: str | None = None,
         workers: int = 0,
     ) -> None:
-        """The same; `asks` is the function that counts pods, None where nobody does, `workers` the plan's nodes."""
+        """As in `Guard`; `asks` is the function that counts pods, or None; `workers` is the plan's number of nodes."""
         super().__init__(settings, client, now)
         self.asks = asks
         self.wanted = workers
 
     def all_idle(self, nodes: list[Node]) -> bool:
-        """Whether no pod has needed a machine for the idle time, where there is one.
+        """Whether no pod needed a node for the idle time, if one is set.
 
-        A cluster that does not answer says nothing, and a count that is missing is no zero.
+        False if the cluster does not respond: a missing count is not zero.
         """
         if not self.settings.idle or not nodes:
             return False
@@ -64,11 +64,11 @@ class HyperPodEksGuard(HyperPodGuard):
         return count == 0 and super().all_idle(nodes)
 
     def pods(self, nodes: list[Node]) -> int | None:
-        """How many pods need machines; None where nobody can say.
+        """The number of pods that need nodes; None if it is unknown.
 
         Raises:
-            ClientError: the function may not be called.
-            RefusedError: it failed.
+            ClientError: the call of the function is denied.
+            RefusedError: the function failed.
         """
         if self.asks is None:
             return None

@@ -1,8 +1,8 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
-"""What the guard has counted so far: its own metrics, in which each look counts once.
+"""The guard's counts so far: its own metrics, in which each check counts once.
 
-A look is recorded under its scheduled time. Lambda may deliver one event twice, and CloudWatch keeps both values; so a
-period counts as the average of its values, times the looks that fit into it, and never as their sum.
+A check is recorded under its scheduled time. Lambda may deliver one event twice, and CloudWatch then stores both
+values. A period therefore counts as the average of its values times the possible number of checks, never as their sum.
 """
 
 import math
@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 NAMESPACE = "Slipway"
 EVERY = timedelta(minutes=5)
-"""Time between two looks: the schedule of infra/parts/guardrails.py."""
+"""Time between two checks: the schedule in infra/parts/guardrails.py."""
 JITTER = timedelta(seconds=30)
-"""By which EventBridge's scheduled times may be off the five minutes."""
+"""Maximum deviation of EventBridge's scheduled times from the five minutes."""
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 MOST_DAYS_OF_HOURS = 50
-"""An answer of GetMetricStatistics holds 1,440 values: 60 days of hours."""
+"""A response of GetMetricStatistics has at most 1,440 values: 60 days of hourly values."""
 
 
 class Period(NamedTuple):
-    """The looks of an hour or a day: its end, how many there were, and the average of what they counted."""
+    """The checks of an hour or a day: the end of the period, their number, and the average of their values."""
 
     end: datetime
     looks: int
@@ -29,12 +29,12 @@ class Period(NamedTuple):
 
     @property
     def total(self) -> float:
-        """What the looks counted, added up."""
+        """The sum of the checks' values."""
         return self.looks * self.average
 
 
 def scheduled_at(event: Mapping[str, Any], now: datetime) -> datetime:
-    """When a look was due: the `time` of EventBridge's event, which a second delivery repeats; else the moment.
+    """When a check was due: the `time` of EventBridge's event, which a second delivery repeats; else `now`.
 
     >>> from datetime import UTC
     >>> scheduled_at({"time": "2026-11-20T12:02:00Z"}, datetime(2026, 11, 20, 12, 3, tzinfo=UTC)).minute
@@ -48,10 +48,10 @@ def scheduled_at(event: Mapping[str, Any], now: datetime) -> datetime:
 
 
 def counted(cloudwatch: Any, cluster: str, metric: str, began: datetime, look: datetime) -> list[Period]:
-    """A metric of a cluster by the hour (by the day of an old one), from a moment up to a look, which is not in it.
+    """A cluster's metric by the hour (by the day since an old start), from a moment up to a check, which is excluded.
 
     Raises:
-        ClientError: CloudWatch does not answer.
+        ClientError: CloudWatch does not respond.
     """
     length = HOUR if look - began < MOST_DAYS_OF_HOURS * DAY else DAY
     answer = cloudwatch.get_metric_statistics(
@@ -78,7 +78,7 @@ def counted(cloudwatch: Any, cluster: str, metric: str, began: datetime, look: d
 
 
 def most_looks(begin: datetime, end: datetime, look: datetime) -> int:
-    """How many looks there can have been in a period, before the one that is made now.
+    """The maximum number of checks in a period, before the current check.
 
     >>> noon = datetime(2026, 11, 20, 12)
     >>> most_looks(noon, noon + HOUR, noon + timedelta(minutes=22)), most_looks(noon, noon + HOUR, noon + DAY)

@@ -1,7 +1,7 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
-"""The guard of a PCS cluster: stopping it is setting its node groups to none; the login node stays.
+"""The guard of a PCS cluster: a stop sets its node groups to zero; the login node is never stopped.
 
-Whether nodes are idle is read from EC2's own metrics, as of a ParallelCluster's. PCS's Slurm ends idle nodes first.
+EC2's own metrics show whether nodes are idle, as for ParallelCluster. PCS's Slurm ends idle nodes first.
 """
 
 import os
@@ -14,19 +14,19 @@ from guard import INSTANCES_A_CALL, SETTLED, Guard, Node, Settings, aws, its, re
 from looks import HOUR
 
 LOGIN = "login"
-"""The node group that is in no queue."""
+"""The node group without a queue."""
 GOING = {"DELETING", "DELETED"}
-"""States (botocore 1.44, pcs, ComputeNodeGroupStatus) in which a group's instances go by themselves. One that is
-UPDATING refuses, which is told, and is asked again at the next look."""
+"""States (botocore 1.44, pcs, ComputeNodeGroupStatus) in which PCS itself ends a group's instances. A group that is
+UPDATING refuses the call; the guard sends a notification and retries at the next check."""
 
 
 def handler(event: Mapping[str, Any], _context: object) -> None:
-    """What Lambda calls."""
+    """The Lambda handler."""
     respond(PcsGuard(Settings.of(os.environ), aws, datetime.now(UTC)), event)
 
 
 class PcsGuard(Guard):
-    """One call of the guard of a PCS cluster, at the moment `now`."""
+    """One call of the guard of a PCS cluster, at the time `now`."""
 
     def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
         """Use `client(service)` to reach AWS."""
@@ -48,7 +48,7 @@ class PcsGuard(Guard):
         return tags.get("slipway:cluster") == self.settings.cluster and tags.get("slipway:machine") == "node"
 
     def groups(self) -> list[Mapping[str, Any]]:
-        """The node groups of jobs; none of a cluster that is not made yet, or no longer."""
+        """The node groups of jobs; empty if the cluster does not exist yet, or no longer."""
         name = self.settings.name
         try:
             pages = self.pcs.get_paginator("list_compute_node_groups").paginate(clusterIdentifier=name)
@@ -61,7 +61,7 @@ class PcsGuard(Guard):
         return [group["computeNodeGroup"] for group in answers]
 
     def stop(self, reason: str, count: int | None) -> None:
-        """Set the groups to no instances, once; what stays after that is ended by its tags.
+        """Set the groups to zero instances, once; the guard later terminates remaining instances by their tags.
 
         Raises:
             ClientError: PCS refuses.
@@ -89,7 +89,7 @@ class PcsGuard(Guard):
         )
 
     def end_what_stays(self, status: str, since: datetime | None) -> None:
-        """End the nodes of groups that are to have none, by their tags, and tell it every hour."""
+        """Terminate the remaining nodes of groups that are set to zero, by their tags, and notify every hour."""
         if since is not None and self.now - since < SETTLED:
             return
         left = [node["InstanceId"] for node in self.nodes()]

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
-"""Machines that do nothing: what EC2's own metrics say of one, and reserved ones of which none is there."""
+"""Inactive nodes: a node's activity in EC2's own metrics, and reserved nodes of which none runs."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -9,19 +9,19 @@ Node = Mapping[str, Any]
 """An instance as EC2 describes it."""
 Sample = tuple[datetime, float]
 Values = dict[str, dict[str, list[Sample]]]
-"""Values of metrics with their times, by instance and metric."""
+"""Values of metrics with their timestamps, by instance and metric."""
 STATISTICS = {"CPUUtilization": "Average", "NetworkIn": "Sum", "NetworkOut": "Sum"}
-"""The metrics of EC2 that say whether a machine does something, by how they are added up."""
+"""The EC2 metrics that show a node's activity, with their statistics."""
 IDLE_VCPUS = 1.0
 IDLE_BYTES_PER_S = 1e6
-"""A node is idle that keeps less than one vCPU busy and moves less than 1 MB/s: ranks that compute, or wait in a
-collective, keep one vCPU busy each, and a download moves more."""
+"""A node is idle if it keeps less than one vCPU busy and transfers less than 1 MB/s: ranks that compute, or wait in a
+collective, keep one vCPU busy each, and a download transfers more."""
 SAMPLE = timedelta(minutes=5)
-"""Between two values of EC2's own metrics, which cost nothing."""
+"""Time between two values of EC2's own metrics, which are free."""
 
 
 class Reserved(NamedTuple):
-    """Machines that are paid for whether or not they run: how many, and their window where the plan says it."""
+    """Nodes that are billed whether or not they run: their number, and their time window if the plan has one."""
 
     nodes: int
     begins: datetime | None
@@ -29,7 +29,7 @@ class Reserved(NamedTuple):
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> "Reserved | None":
-        """Those of a mapping of environment variables; None where there are none."""
+        """The reservation in a mapping of environment variables; None without one."""
         if "RESERVED_NODES" not in variables:
             return None
         window = (variables.get(f"RESERVED_{name}") for name in ("FROM", "UNTIL"))
@@ -37,12 +37,12 @@ class Reserved(NamedTuple):
         return cls(int(variables["RESERVED_NODES"]), begins, ends)
 
     def unused(self, ran_until: datetime, now: datetime, window: timedelta) -> str:
-        """In words that none of them has run for a time, since when the window was open; "" where that is not so.
+        """A text that none of them has run for `window` while their own window was open; "" if that is not the case.
 
         Args:
-            ran_until: when one ran last, or the stack was deployed.
-            now: the moment, at which none runs.
-            window: for how long at least.
+            ran_until: when the last one ran, or when the stack was deployed.
+            now: the current time, at which none runs.
+            window: the minimum time.
         """
         since = ran_until if self.begins is None else max(ran_until, self.begins)
         if now - since < window or (self.ends is not None and now >= self.ends):
@@ -51,7 +51,7 @@ class Reserved(NamedTuple):
 
 
 def query(id_: str, name: str, statistic: str, instance: str) -> dict[str, Any]:
-    """One metric of one instance, as GetMetricData takes it."""
+    """One metric of one instance, as a query for GetMetricData."""
     metric = {
         "Namespace": "AWS/EC2",
         "MetricName": name,
@@ -61,7 +61,7 @@ def query(id_: str, name: str, statistic: str, instance: str) -> dict[str, Any]:
 
 
 def is_idle(node: Node, values: Mapping[str, list[Sample]], since: datetime, now: datetime) -> bool:
-    """Whether a node's metrics show nothing but the operating system; False where too many of them are missing."""
+    """Whether a node's metrics show nothing but the operating system; False if too many values are missing."""
     window = now - since
     cpu, received, sent = ([value for at, value in values.get(metric, ()) if at >= since] for metric in STATISTICS)
     # The newest values come late.

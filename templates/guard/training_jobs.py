@@ -1,9 +1,9 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
-"""The guard of SageMaker training jobs: what differs from a cluster's.
+"""The guard of SageMaker training jobs: its differences from a cluster's guard.
 
-Their machines come with a job and go with it, so that nothing is ever idle: the guard stops jobs when their time or
-their money is over. SageMaker bills from Downloading on; a job that waits for capacity has no nodes.
-The guard also sets the retention of the log group that all training jobs of the account write to.
+Their nodes start and end with a job, so nothing is ever idle: the guard stops jobs if their time or budget is used up.
+SageMaker bills from Downloading on; a job that waits for capacity has no nodes. The guard also sets the retention of
+the log group that all training jobs of the account write to.
 """
 
 import os
@@ -15,12 +15,12 @@ from guard import Guard, Node, Settings, aws, its, respond
 
 TAG = "slipway:cluster"
 UNBILLED = {"Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack", "Interrupted"}
-"""Secondary states (botocore 1.44.5, SecondaryStatus) in which a job has no instances yet, or none any more."""
+"""Secondary states (botocore 1.44.5, SecondaryStatus) in which a job has no instances yet, or no longer."""
 RUNNING = "InProgress"
 
 
 def handler(event: Mapping[str, Any], _context: object) -> None:
-    """What Lambda calls."""
+    """The Lambda handler."""
     settings = Settings.of({**os.environ, "HYPERPOD": os.environ["TRAINING_JOBS"]})
     respond(TrainingJobGuard(settings, aws, datetime.now(UTC)), event)
 
@@ -37,18 +37,18 @@ class TrainingJobGuard(Guard):
         self.sagemaker, self.logs = client("sagemaker"), client("logs")
 
     def watch(self) -> None:
-        """Set the retention of the log group, then look after the jobs.
+        """Set the retention of the log group, then check the jobs.
 
         Raises:
-            GuardError: something could not be done; the rest was.
+            GuardError: a step failed; the other steps were done.
         """
         self.attempt("set the retention of its log group", self.set_retention)
         super().watch()
 
     def set_retention(self) -> None:
-        """Set a retention where the group has none, and only while no event in it is older than that.
+        """Set a retention if the log group has none, and only while no event in it is older than that retention.
 
-        Other teams write to the same group: a retention that somebody has set stays, and no event is deleted at once.
+        Other teams write to the same group: an existing retention is not changed, and no event is deleted immediately.
 
         Raises:
             ClientError: CloudWatch Logs refuses.
@@ -62,7 +62,7 @@ class TrainingJobGuard(Guard):
                 self.logs.put_retention_policy(logGroupName=name, retentionInDays=days)
 
     def jobs(self) -> list[Mapping[str, Any]]:
-        """The jobs of the plan that are not over, by their tag."""
+        """The plan's running jobs, by their tag."""
         pages = self.sagemaker.get_paginator("list_training_jobs").paginate(StatusEquals=RUNNING)
         jobs = []
         for summary in (listed for page in pages for listed in page["TrainingJobSummaries"]):
@@ -72,12 +72,12 @@ class TrainingJobGuard(Guard):
         return jobs
 
     def nodes(self) -> list[Node]:
-        """One for each instance that is billed."""
+        """One entry for each billed instance."""
         billed = [job for job in self.jobs() if job["SecondaryStatus"] not in UNBILLED]
         return [{} for job in billed for _ in range(job["ResourceConfig"]["InstanceCount"])]
 
     def all_idle(self, _nodes: list[Node]) -> bool:
-        """Never: the machines go with their job."""
+        """Never: the nodes end with their job."""
         return False
 
     def stop(self, reason: str, count: int | None) -> None:

@@ -1,10 +1,10 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
-"""A guard's own folder in the store: what jobs want people to hear, which nodes run one, what was told already.
+"""A guard's own folder in the store: messages of jobs for users, nodes that run a job, and sent notifications.
 
-Nodes have no right to publish. Below `trouble/` they leave one object for each thing that people must hear of
-(launcher/agent/store/guard_messages.py); the guard tells it and removes it. Below `trouble/running/` each node of a job
-writes a heartbeat every five minutes (launcher/agent/store/heartbeat.py). Below `told/` the guard leaves a mark of what
-it must not tell twice, written under the condition that there is none, so that two calls at once tell it once.
+Nodes may not publish to the topic. Below `trouble/` they leave one object for each message to users
+(launcher/agent/store/guard_messages.py), which the guard sends and removes. Below `trouble/running/` each node of a job
+writes a heartbeat every five minutes (launcher/agent/store/heartbeat.py). Below `told/` the guard marks every
+notification that it must not repeat; the mark is a conditional write, so two concurrent calls send it only once.
 """
 
 import json
@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 from botocore.exceptions import ClientError
 
 THERE = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409"}
-"""What S3 answers to a condition that does not hold."""
+"""S3's error codes for a failed condition."""
 MOST = 20
-"""Of what jobs say, told at one look; the rest waits for the next."""
+"""Maximum messages of jobs sent per check; the rest waits for the next check."""
 LONGEST = 4096
-"""Bytes of one object: nodes may write anything."""
+"""Maximum bytes read from one object: nodes may write anything."""
 WORDS = 300
 RUNNING = "running/"
 FRESH = timedelta(minutes=15)
-"""A node of a job writes every five minutes: one that has not for so long runs none."""
+"""A node of a job writes every five minutes: after this time without a heartbeat, it runs no job."""
 SUBJECTS = {
     "checkpoint-dropped": ("checkpoint dropped", "checkpoints are not in the store"),
     "checkpoint-removed": ("files removed", "files were removed from a node with a full disk"),
@@ -38,7 +38,7 @@ OTHERWISE = ("report of a job", "a job reports a problem")
 
 
 class Said(NamedTuple):
-    """One thing that a job wants people to hear."""
+    """One message of a job for users."""
 
     key: str
     event: str
@@ -46,7 +46,7 @@ class Said(NamedTuple):
 
 
 class Beat(NamedTuple):
-    """What a node that runs a job says of itself: whose it is, and for how many seconds it has done nothing."""
+    """A node's heartbeat for its job: the job's name, and the number of seconds without activity."""
 
     job: str
     still_s: float
@@ -56,26 +56,26 @@ class Folder:
     """The folder of one guard, `s3://bucket/prefix`."""
 
     def __init__(self, s3: Any, uri: str) -> None:
-        """Nothing is asked yet."""
+        """Set up the folder; no request is sent yet."""
         self.s3 = s3
         self.bucket, _, self.prefix = uri.removeprefix("s3://").partition("/")
         self.listed: list[dict[str, Any]] | None = None
 
     def pass_on(self, now: datetime, notify: Callable[[str, str], None]) -> None:
-        """Tell people what jobs have left for them.
+        """Send the messages of jobs to users.
 
         Raises:
-            ClientError: the store does not answer, or nobody could be told.
+            ClientError: the store does not respond, or no notification could be sent.
         """
         words = self.said()
         for event in sorted({word.event for word in words}):
             self.notify_all([word for word in words if word.event == event], now, notify)
 
     def notify_all(self, words: list[Said], now: datetime, notify: Callable[[str, str], None]) -> None:
-        """Tell things of one kind in one message, and remove them.
+        """Send messages of one kind in one notification, and remove them.
 
         Raises:
-            ClientError: the store does not answer, or nobody could be told.
+            ClientError: the store does not respond, or no notification could be sent.
         """
         subject, begin = SUBJECTS.get(words[0].event, OTHERWISE)
         text = "\n".join((f"{begin}:", *(word.words for word in words)))
@@ -105,27 +105,27 @@ class Folder:
         self.once(f"idle-{now:%Y-%m-%d}", now, lambda: notify("reserved nodes idle", text))
 
     def said(self) -> list[Said]:
-        """What jobs have left, oldest first.
+        """The messages of jobs, oldest first.
 
         Raises:
-            ClientError: the store does not answer.
+            ClientError: the store does not respond.
         """
         listed = (entry for entry in self.left() if not self.is_beat(entry["Key"]))
         oldest = sorted(listed, key=lambda entry: entry["LastModified"])[:MOST]
         return [Said(entry["Key"], *parsed(self.text(entry["Key"]))) for entry in oldest]
 
     def beats(self, now: datetime) -> list[Beat]:
-        """What the nodes that run a job say of themselves; one that cannot be read is at work.
+        """The heartbeats of the nodes that run a job; an unreadable heartbeat counts as working.
 
         Raises:
-            ClientError: the store does not answer.
+            ClientError: the store does not respond.
         """
         fresh = (entry for entry in self.left() if self.is_beat(entry["Key"]) and now - entry["LastModified"] < FRESH)
         beats = (beat_of(self.text(entry["Key"])) for entry in fresh)
         return [beat for beat in beats if beat is not None]
 
     def left(self) -> list[dict[str, Any]]:
-        """All that nodes have left, listed once a look."""
+        """All objects of nodes, listed once per check."""
         if self.listed is None:
             pages = self.s3.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=f"{self.prefix}/trouble/"
@@ -134,19 +134,19 @@ class Folder:
         return self.listed
 
     def is_beat(self, key: str) -> bool:
-        """Whether an object is a sign of life."""
+        """Whether an object is a heartbeat."""
         return key.startswith(f"{self.prefix}/trouble/{RUNNING}")
 
     def text(self, key: str) -> str:
-        """The beginning of an object."""
+        """The beginning of an object, as text."""
         body = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"]
         return str(body.read(LONGEST).decode(errors="replace"))
 
     def once(self, name: str, now: datetime, notify: Callable[[], None]) -> bool:
-        """Tell what was not told under this name; whether it was told now. What could not be told is not marked.
+        """Send a notification unless this name is marked; return whether it was sent now. A failed one is not marked.
 
         Raises:
-            ClientError: the store takes no mark, and nothing was told; or what `tell` raises.
+            ClientError: the store rejects the mark, and nothing was sent; or the error of `notify`.
         """
         key = f"{self.prefix}/told/{name}.json"
         body = json.dumps({"schema": "slipway.told/1", "at": now.isoformat()}).encode()
@@ -165,7 +165,7 @@ class Folder:
 
 
 def parsed(text: str) -> tuple[str, str]:
-    """The event of an object, and what it says in a line.
+    """The event of an object, and its message in one line.
 
     >>> parsed('{"event": "forecast", "job": "tiny", "attempt": 2, "what": null, "reason": "too dear", "at": "noon"}')
     ('forecast', 'job tiny, attempt 2: too dear (noon)')
@@ -180,7 +180,7 @@ def parsed(text: str) -> tuple[str, str]:
 
 
 def beat_of(text: str) -> Beat | None:
-    """What a node says of itself; None where its job is over.
+    """A node's heartbeat; None if its job has ended.
 
     >>> beat_of('{"job": "tiny", "still_s": 60, "over": false}'), beat_of('{"job": "tiny", "still_s": 0, "over": true}')
     (Beat(job='tiny', still_s=60.0), None)
@@ -195,7 +195,7 @@ def beat_of(text: str) -> Beat | None:
 
 
 def plain(value: Any) -> str:
-    """A value without what could break a line of mail, and not too long."""
+    """A value without characters that could break a line of an email, and of limited length."""
     return "".join(_printable(str(value)))[:WORDS]
 
 

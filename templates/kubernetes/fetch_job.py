@@ -1,10 +1,10 @@
 # ruff: noqa: INP001, S310, T201, UP017 - it is written into the pod, whose init container runs it, on Python 3.9
-"""Fetches the job folder from S3 into the pod, holds it to its hash, and has it fetch the command's own folder.
+"""Fetches the job folder from S3 into the pod, verifies its hash, and lets it fetch the command's own folder.
 
-What fails is tried as often as run.retries says, here and not by the operator: some start an init container again and
-again, and where the store takes no record nobody counts. Then the pod ends for good, and its last word says why.
-Standard library alone: nothing is known of the image but a Python. Credentials are those that EKS gives the pod (Pod
-Identity, or a web identity of the service account), or the environment's.
+run.retries limits the attempts here and not in the operator: some operators restart an init container without end, and
+if the store accepts no record, nothing counts the attempts. The pod then ends for good with the reason as its last
+word. Uses only the standard library: the image only needs a Python. Credentials come from EKS (Pod Identity, or a web
+identity of the service account), or from the environment.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ REGION = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or
 SUFFIX = "amazonaws.com.cn" if REGION.startswith("cn-") else "amazonaws.com"
 TRIES, SERVERS_FAULT, BAD_JOB = 6, 500, 78
 PAUSE_S, LONGEST_PAUSE_S = (0.2, 0.2) if os.environ.get("SLIPWAY_SANDBOX") == "1" else (10.0, 300.0)
-"""Between two tries, doubled each time: the kubelet's own between two starts of a container."""
+"""Pause between two attempts, doubled each time: the same as kubelet's between two starts of a container."""
 START = """import os, sys
 from pathlib import Path
 reason = {reason!r}
@@ -38,15 +38,15 @@ print("slipway:", reason)
 Path(os.environ["SLIPWAY_LAST_WORD"]).write_text("slipway gave up: " + reason[:2000], encoding="utf-8")
 sys.exit({code})
 """
-"""The pod's first process in place of the job's own: it says why the job has failed, in the log and to Kubernetes."""
+"""Replaces the job's own start script: it writes why the job failed to the log and to Kubernetes."""
 
 
 class UnfetchedError(Exception):
-    """What the job needs is not in the pod, and that the job has failed is not in the store."""
+    """The job's files are not in the pod, and its failure is not recorded in the store."""
 
 
 def answer(request: urllib.request.Request) -> bytes:
-    """The bytes of an answer; what may pass is tried again."""
+    """The bytes of a response; a temporary error is retried."""
     for attempt in range(TRIES):
         try:
             with urllib.request.urlopen(request, timeout=60) as stream:
@@ -59,7 +59,7 @@ def answer(request: urllib.request.Request) -> bytes:
 
 
 def credentials() -> tuple[str, str, str]:
-    """Key id, secret and session token (or nothing)."""
+    """Key id, secret and session token (may be empty)."""
     own = os.environ
     if own.get("AWS_ACCESS_KEY_ID"):
         return own["AWS_ACCESS_KEY_ID"], own["AWS_SECRET_ACCESS_KEY"], own.get("AWS_SESSION_TOKEN", "")
@@ -91,7 +91,7 @@ def credentials() -> tuple[str, str, str]:
 
 
 def signed(bucket: str, key: str, region: str, data: "bytes | None" = None) -> urllib.request.Request:
-    """A request that reads an object, or with `data` writes it, signed (AWS Signature Version 4)."""
+    """A signed request that reads an object, or with `data` writes it (AWS Signature Version 4)."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     base = endpoint or f"https://s3.{region}.{SUFFIX}"
     path = urllib.parse.quote(f"/{bucket}/{key}")
@@ -117,10 +117,10 @@ def signed(bucket: str, key: str, region: str, data: "bytes | None" = None) -> u
 
 
 def end_run(reason: str) -> NoReturn:
-    """End the run for a fault that another try would not mend.
+    """End the run for an error that a retry cannot fix.
 
     Raises:
-        UnfetchedError: the store takes no record of it.
+        UnfetchedError: the store does not accept the record.
     """
     try:
         record(reason)
@@ -130,7 +130,7 @@ def end_run(reason: str) -> NoReturn:
 
 
 def record(reason: str) -> None:
-    """Write into the run's place in the store that it has failed, and why."""
+    """Record in the run's part of the store that the run failed, and why."""
     bucket, _, place = os.environ["SLIPWAY_JOURNAL"].removeprefix("s3://").partition("/")
     life = json.dumps({"life": 1, "completed": True, "failed": BAD_JOB})
     answer(signed(bucket, f"{place}/life.json", REGION, f"{life}\n".encode()))
@@ -141,7 +141,7 @@ def record(reason: str) -> None:
 
 
 def end_pod(reason: str) -> NoReturn:
-    """Let this pod end at once, and for good."""
+    """Let this pod end immediately and for good."""
     start = FOLDER / "kubernetes" / "start.py"
     start.parent.mkdir(parents=True, exist_ok=True)
     # A Job fails at this code; the other operators start again whatever fails.
@@ -151,7 +151,7 @@ def end_pod(reason: str) -> NoReturn:
 
 
 def fetched(uri: str) -> bytes:
-    """The bytes of an object; a bucket of another region says which."""
+    """The bytes of an object; a bucket of another region is read in the region that its error names."""
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     try:
         return answer(signed(bucket, key, REGION))
@@ -165,7 +165,7 @@ def fetched(uri: str) -> bytes:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack files and folders; anything else, and what would lie outside, is refused."""
+    """Unpack files and folders; refuse any other member, and paths outside the folder."""
     with tarfile.open(archive, "r:gz") as packed:
         for member in packed.getmembers():
             parts = Path(member.name).parts
@@ -182,11 +182,11 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def fetch() -> None:
-    """Bring the job folder into the pod, once, and the command's own.
+    """Fetch the job folder into the pod, once, and the command's own folder.
 
     Raises:
-        OSError: S3 does not answer.
-        UnfetchedError: it refuses, or the command's folder is not had.
+        OSError: S3 does not respond.
+        UnfetchedError: S3 refuses, or the command's folder could not be fetched.
     """
     uri, wanted, size = (os.environ[f"SLIPWAY_JOB_{name}"] for name in ("URI", "SHA256", "BYTES"))
     if not FOLDER.is_dir():

@@ -1,8 +1,9 @@
 # ruff: noqa: INP001, T201 - one file that is shipped as it is and is a pod's first process; what it prints is the job's log
-"""Starts the agent in a pod: says which pod this is, fetches secrets, looks at driver and EFA, and becomes the agent.
+"""Starts the agent in a pod: sets the pod's number, fetches secrets, checks driver and EFA, and becomes the agent.
 
 It reads SLIPWAY_ROOT, SLIPWAY_OPERATOR, SLIPWAY_PARTS, SLIPWAY_MEETING (the first pod of a Job), SLIPWAY_EFA and
-SLIPWAY_SECRETS, which the manifest sets, and what the operator adds. Standard library and the agent's own boto3.
+SLIPWAY_SECRETS, which the manifest sets, and the operator's variables. Uses only the standard library and the agent's
+own boto3.
 """
 
 import json
@@ -20,13 +21,13 @@ AGENT = Path(os.environ.get("SLIPWAY_AGENT", FOLDER / "slipway-agent.pyz"))
 JOB = Path(os.environ.get("SLIPWAY_JOB", FOLDER / "job.json"))
 PORT = 29500
 PAUSE_S, LONGEST_PAUSE_S = (0.2, 0.2) if os.environ.get("SLIPWAY_SANDBOX") == "1" else (10.0, 300.0)
-"""Between two tries to read the secrets, doubled each time: the kubelet's own between two starts of a container."""
+"""Pause between two attempts to read the secrets, doubled each time: as kubelet's between two container starts."""
 DRIVER, COMPAT = Path("/proc/driver/nvidia/version"), Path("/usr/local/cuda/compat")
 DEVICES = Path(os.environ.get("SLIPWAY_DEVICES", "/dev/infiniband"))
 
 
 def place(environment: Mapping[str, str]) -> tuple[int, str | None]:
-    """This pod's number, from 0, and where the pods meet; None where the operator's own agent arranges that."""
+    """This pod's number, from 0, and the rendezvous address; None if the operator's own agent arranges it."""
     operator = environment["SLIPWAY_OPERATOR"]
     if operator == "job":
         return int(environment["JOB_COMPLETION_INDEX"]), f"{environment['SLIPWAY_MEETING']}:{PORT}"
@@ -37,7 +38,7 @@ def place(environment: Mapping[str, str]) -> tuple[int, str | None]:
 
 
 def rendezvous(environment: MutableMapping[str, str]) -> None:
-    """Tell torchrun where to meet, unless the plan's own environment does; `torchrun train.py` is then enough."""
+    """Set torchrun's rendezvous, unless the plan's environment does; `torchrun train.py` is then sufficient."""
     number, meeting = place(environment)
     environment.setdefault("SLIPWAY_PART", str(number))
     if meeting is None:
@@ -55,7 +56,7 @@ def rendezvous(environment: MutableMapping[str, str]) -> None:
 
 
 def efa_problem(wanted: int, found: int) -> str:
-    """Why a pod with so many EFA interfaces does not start; "" where it has them."""
+    """Why a pod with so few EFA interfaces does not start; "" if it has enough."""
     if found >= wanted:
         return ""
     return (
@@ -65,9 +66,9 @@ def efa_problem(wanted: int, found: int) -> str:
 
 
 def compat_libraries(driver: Path, compat: Path) -> str:
-    """The folder of the image's CUDA libraries for a node whose driver is older than they are; "" where it is not.
+    """The folder of the image's CUDA libraries if the node's driver is older than these; "" otherwise.
 
-    As the entrypoint of AWS's deep learning containers does it, which a pod's own command replaces
+    As in the entrypoint of AWS's deep learning containers, which a pod's own command replaces
     (aws/deep-learning-containers, start_cuda_compat.sh).
     """
     try:
@@ -82,7 +83,7 @@ def compat_libraries(driver: Path, compat: Path) -> str:
 
 
 def session() -> Any:
-    """The agent's own boto3: an image need not have one."""
+    """The agent's own boto3: an image need not contain boto3."""
     bootstrap: dict[str, Any] = {"__name__": "bootstrap"}
     exec(zipimport.zipimporter(str(AGENT)).get_code("__main__"), bootstrap)  # noqa: S102 - the agent's own start
     sys.path.insert(0, str(bootstrap["unpacked"](AGENT, bootstrap["file_hash"](AGENT))))
@@ -92,7 +93,7 @@ def session() -> Any:
 
 
 def secrets_problem(own: MutableMapping[str, str], wanted: Mapping[str, str], boto3: Any) -> str:
-    """Set the variables of secrets; "", or why they cannot be read in as many tries as run.retries allows."""
+    """Set the variables of secrets; "", or why they could not be read in the attempts that run.retries allows."""
     pause_s, tries = PAUSE_S, 1 + int(own["SLIPWAY_RETRIES"])
     for number in range(1, tries + 1):
         try:
@@ -109,7 +110,7 @@ def secrets_problem(own: MutableMapping[str, str], wanted: Mapping[str, str], bo
 
 
 def secrets(wanted: Mapping[str, str], boto3: Any) -> dict[str, str]:
-    """The values of secrets and parameters, by variable; they are written nowhere."""
+    """The values of secrets and parameters, by variable; they are never written to disk."""
     found = {}
     for variable, arn in wanted.items():
         _, _, service, region, *_ = arn.split(":")

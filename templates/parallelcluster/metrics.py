@@ -1,14 +1,14 @@
 # ruff: noqa: INP001 - one file that nodes fetch
-"""Reports a node of Slurm to CloudWatch: its accelerators, or for how long a job on it has done nothing.
+"""Reports a node of Slurm to CloudWatch: its accelerators, or how long a job on it has shown no activity.
 
     metrics.py --cluster NAME --chips nvidia|neuron [--once]
     metrics.py --cluster NAME --jobs [--once]
 
-Accelerators: utilisation, memory in use and uncorrectable memory errors, every minute; three custom metrics a node,
-whatever the number of its chips. NVIDIA's chips are read with DCGM, which the images of ParallelCluster have, and with
-nvidia-smi where it does not answer; Neuron's with neuron-monitor. Jobs: one custom metric of the cluster, every five
-minutes while Slurm runs a job on the node, whoever submitted it; the guard goes by it (templates/guard/guard.py).
-node.sh makes a service of each. Standard library alone; Python 3.10 or later; the AWS CLI does the sending.
+Accelerators: utilisation, memory in use and uncorrectable memory errors, every minute; three custom metrics per node,
+for any number of chips. NVIDIA's chips are read with DCGM, which ParallelCluster's images contain, or with nvidia-smi
+if DCGM does not respond; Neuron's with neuron-monitor. Jobs: one custom metric of the cluster, every five minutes while
+Slurm runs a job of any user on the node; the guard uses it (templates/guard/guard.py). node.sh creates a service for
+each. Uses only the standard library; Python 3.10 or later; the AWS CLI sends the metrics.
 """
 
 import argparse
@@ -35,14 +35,14 @@ SMI_FIELDS = "utilization.gpu,memory.used,ecc.errors.uncorrected.volatile.total"
 METADATA = "http://169.254.169.254"
 JOBS_PERIOD_S = 300
 SLURM = "slurm*/bin"
-"""Below /opt, where the images of ParallelCluster and HyperPod have Slurm's programs."""
+"""Below /opt, the location of Slurm's programs in the images of ParallelCluster and HyperPod."""
 HOLDING = "CONFIGURING,RUNNING,COMPLETING"
-"""States of a job that holds its nodes (squeue, job state codes)."""
+"""States of a job that occupies its nodes (squeue, job state codes)."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A node's chips together: percent of their time in use, bytes, and errors since boot."""
+    """All chips of a node together: percent of their time in use, bytes, and errors since boot."""
 
     utilization: float
     memory_bytes: float
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def report_jobs(cluster: str, region: str, *, once: bool) -> None:
-    """Report, while Slurm runs a job here, for how many minutes it has shown no CPU and no network."""
+    """Report how many minutes Slurm's jobs on this node have shown no CPU and no network, while any job runs."""
     began = due = time.monotonic()
     stillness, jobs = Stillness(began), frozenset[str]()
     while True:
@@ -95,7 +95,7 @@ def report_jobs(cluster: str, region: str, *, once: bool) -> None:
 
 
 def running_jobs(last: frozenset[str]) -> frozenset[str]:
-    """The ids of the jobs that Slurm runs on this node; where it does not answer, those that it ran before."""
+    """The ids of the jobs that Slurm runs on this node; the last known ids if Slurm does not respond."""
     path = os.pathsep.join((*map(str, Path("/opt").glob(SLURM)), os.environ.get("PATH", os.defpath)))
     squeue = shutil.which("squeue", path=path) or "squeue"
     words = ("--noheader", f"--states={HOLDING}", f"--nodelist={socket.gethostname().partition('.')[0]}")
@@ -107,7 +107,7 @@ def running_jobs(last: frozenset[str]) -> frozenset[str]:
 
 
 def nvidia_samples() -> Iterator[Sample]:
-    """One sample a minute."""
+    """One sample per minute."""
     while True:
         try:
             yield of_dcgm(said("dcgmi", "dmon", "-e", DCGM_FIELDS, "-c", "1"))
@@ -117,7 +117,7 @@ def nvidia_samples() -> Iterator[Sample]:
 
 
 def neuron_samples() -> Iterator[Sample]:
-    """One sample a line of neuron-monitor, which writes one a minute; ends when it ends."""
+    """One sample per line of neuron-monitor, which writes one per minute; ends when neuron-monitor ends."""
     groups = {
         "period": f"{PERIOD_S}s",
         "neuron_runtimes": [
@@ -139,17 +139,17 @@ def neuron_samples() -> Iterator[Sample]:
 
 
 def said(*words: str) -> str:
-    """What a program writes; an error where it fails."""
+    """The output of a program; an error if the program fails."""
     return subprocess.run(words, capture_output=True, text=True, check=True, timeout=PERIOD_S).stdout
 
 
 def of_dcgm(text: str) -> Sample:
-    """The sample of a table of `dcgmi dmon`: one line a GPU, "GPU 0  98  70123  0", N/A where a field has no value."""
+    """The sample of a table of `dcgmi dmon`: a line per GPU, "GPU 0  98  70123  0", N/A for a field without value."""
     return of_rows([line.split()[2:] for line in text.splitlines() if line.startswith("GPU")])
 
 
 def of_smi(text: str) -> Sample:
-    """The sample of nvidia-smi's values: one line a GPU, "98, 70123, 0"."""
+    """The sample of nvidia-smi's values: one line per GPU, "98, 70123, 0"."""
     return of_rows([line.split(",") for line in text.splitlines() if line.strip()])
 
 
@@ -157,7 +157,7 @@ def of_rows(rows: list[list[str]]) -> Sample:
     """The sample of the three values of each GPU.
 
     Raises:
-        ValueError: there is no GPU, or none of them has a utilisation.
+        ValueError: the node has no GPU, or none with a utilisation.
     """
     values = [[number(each) for each in row] for row in rows]
     busy = [row[0] for row in values if row[0] is not None]
@@ -180,7 +180,7 @@ def number(text: str) -> float | None:
 
 
 def of_neuron(line: str) -> Sample:
-    """The sample of one report of neuron-monitor; cores that nothing runs on are not listed in it and count as idle."""
+    """The sample of one report of neuron-monitor; the report omits unused cores, which count as idle."""
     report = json.loads(line)
     hardware = report["neuron_hardware_info"]
     cores = hardware["neuron_device_count"] * hardware["neuroncore_per_device_count"]
@@ -210,7 +210,7 @@ def metadata(path: str) -> str:
 
 
 def send(sample: Sample, *, cluster: str, instance: str, region: str) -> None:
-    """Hand a sample to CloudWatch."""
+    """Send a sample to CloudWatch."""
     values = (
         ("AcceleratorUtilization", sample.utilization, "Percent"),
         ("AcceleratorMemoryUsed", sample.memory_bytes, "Bytes"),
@@ -220,7 +220,7 @@ def send(sample: Sample, *, cluster: str, instance: str, region: str) -> None:
 
 
 def put(dimensions: dict[str, str], values: tuple[tuple[str, float, str], ...], *, region: str) -> None:
-    """Hand values to CloudWatch, each with its name and its unit."""
+    """Send values to CloudWatch, each with its name and its unit."""
     named = [{"Name": name, "Value": value} for name, value in dimensions.items()]
     data = [{"MetricName": name, "Dimensions": named, "Value": value, "Unit": unit} for name, value, unit in values]
     words = ["aws", "cloudwatch", "put-metric-data", "--region", region, "--namespace", NAMESPACE]

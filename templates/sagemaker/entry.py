@@ -1,10 +1,10 @@
 # ruff: noqa: INP001 - one file that is shipped as it is and is a container's first process; what it prints is the log
-"""Starts the agent in a container of a SageMaker training job, again after each attempt that may be followed by one.
+"""Starts the agent in a container of a SageMaker training job, again after each attempt that may be retried.
 
-It lies in a channel of its own, beside the job folder (`job.tar.gz`), and reads resourceconfig.json itself: variables
-that begin with SM_ come from AWS's toolkit, which it does not use. It passes SIGTERM on to the agent, which saves, and
-starts nothing after it. It writes why the job failed to /opt/ml/output/failure, which SageMaker shows. Standard
-library alone.
+It is in a separate channel, next to the job folder (`job.tar.gz`), and reads resourceconfig.json itself: variables that
+begin with SM_ come from AWS's toolkit, which it does not use. It passes SIGTERM on to the agent, which saves, and then
+starts no further attempt. It writes why the job failed to /opt/ml/output/failure, which SageMaker shows. Uses only the
+standard library.
 """
 
 import json
@@ -25,7 +25,7 @@ CHANNEL = Path(__file__).resolve().parent
 ML = CHANNEL.parents[2]
 """/opt/ml: the channel is input/data/slipway below it."""
 INTERRUPTED, STOPPED, BAD_JOB = 75, 79, 78
-"""The agent's codes (launcher/agent/exits.py): it saved and may come again; the job is over for good; no job at all."""
+"""The agent's exit codes (launcher/agent/exits.py): saved, may restart; ended for good; invalid job."""
 MOST_STARTS = 200
 LONGEST_REASON = 1000
 """SageMaker shows the first 1,024 characters."""
@@ -33,7 +33,7 @@ PAUSE_S = 2.0
 
 
 def ranked(hosts: list[str]) -> list[str]:
-    """The hosts by their numbers: as text algo-10 comes before algo-2.
+    """The hosts in order of their numbers: as text, algo-10 would come before algo-2.
 
     >>> ranked(["algo-10", "algo-2", "algo-1"])
     ['algo-1', 'algo-2', 'algo-10']
@@ -42,7 +42,7 @@ def ranked(hosts: list[str]) -> list[str]:
 
 
 def placed(config: Mapping[str, Any], environment: MutableMapping[str, str]) -> None:
-    """Tell the agent which node this is, by resourceconfig.json."""
+    """Set the agent's variables for this node, from resourceconfig.json."""
     hosts, here = ranked(list(config["hosts"])), config["current_host"]
     environment["SLIPWAY_PARTS"] = str(len(hosts))
     environment["JOB_COMPLETION_INDEX"] = str(hosts.index(here))
@@ -55,7 +55,7 @@ def placed(config: Mapping[str, Any], environment: MutableMapping[str, str]) -> 
 
 
 def unpacked(archive: Path, folder: Path) -> None:
-    """Unpack the job folder; it appears whole, and holds files and folders alone."""
+    """Unpack the job folder, which appears only when it is complete, and contains only files and folders."""
     if folder.is_dir():
         return
     fresh = folder.with_name(f".{folder.name}-{os.getpid()}")
@@ -79,10 +79,10 @@ def unpacked(archive: Path, folder: Path) -> None:
 
 
 class Starter:
-    """Starts programs one after the other, and passes SIGTERM on to the one that runs."""
+    """Starts programs one after the other, and passes SIGTERM on to the running one."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """Listen."""
+        """Install the handler for SIGTERM."""
         self.environment = environment
         self.leaving = False
         self.process = None  # type: subprocess.Popen[bytes] | None
@@ -94,7 +94,7 @@ class Starter:
             self.process.send_signal(signal.SIGTERM)
 
     def run(self, script: Path, folder: Path) -> int:
-        """The exit code of one script of the job folder."""
+        """Run one script of the job folder; return its exit code."""
         self.process = subprocess.Popen([sys.executable, str(script)], cwd=folder, env=dict(self.environment))
         if self.leaving:
             self.process.send_signal(signal.SIGTERM)
@@ -102,14 +102,14 @@ class Starter:
         return 128 - code if code < 0 else code
 
     def wait(self, seconds: float) -> None:
-        """A pause that SIGTERM ends."""
+        """Pause until the time is over or SIGTERM comes."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and not self.leaving:
             time.sleep(0.1)
 
 
 def reason(folder: Path, code: int) -> str:
-    """Why the job failed, by the newest event of this node's agent that says so."""
+    """Why the job failed, from the newest event of this node's agent that has a reason."""
     found = ""
     for path in sorted(folder.glob("events*.jsonl")):
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -123,7 +123,7 @@ def reason(folder: Path, code: int) -> str:
 
 
 def failed(text: str, code: int) -> int:
-    """Leave word of a failure where SageMaker looks for it."""
+    """Write a failure to SageMaker's failure file; return its exit code."""
     print(f"slipway: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the job's log
     output = ML / "output"
     output.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
 # ruff: noqa: INP001, T201 - one file that is shipped as it is and runs beside the batch script; what it prints is the job's log
-"""Fetches the command's folder from S3 into the job folder: `python3 fetch_work.py` in the job folder, once a job.
+"""Fetches the command's folder from S3 into the job folder: `python3 fetch_work.py` in the job folder, once per job.
 
-work.json says where the archive is, how long it is and what its hash is. It is unpacked beside its place and renamed
-into it, so that a folder that is there is whole. Links that lead out of it, and anything that is neither file, folder
-nor link, are refused. Standard library and the agent's own boto3.
+work.json has the URI, size and hash of the archive. The archive is unpacked next to its final place and then renamed,
+so an existing folder is complete. Links that lead outside the folder, and members that are neither file, folder nor
+link, are refused. Uses only the standard library and the agent's own boto3.
 """
 
 import hashlib
@@ -24,11 +24,11 @@ TRIES, SERVERS_FAULT, BAD_JOB = 5, 500, 78
 
 
 class Refusal(Exception):  # noqa: N818 - a refusal, said to a person
-    """The archive is not what it should be."""
+    """The archive is invalid."""
 
 
 def client() -> Any:
-    """An S3 client, from the agent's own copy of boto3: a node need not have one."""
+    """An S3 client, from the agent's own copy of boto3: a node need not have boto3."""
     bootstrap = {"__name__": "bootstrap"}
     exec(zipimport.zipimporter(str(AGENT)).get_code("__main__"), bootstrap)  # noqa: S102 - the agent's own start
     sys.path.insert(0, str(bootstrap["unpacked"](AGENT, bootstrap["file_hash"](AGENT))))
@@ -41,7 +41,7 @@ def client() -> Any:
 
 
 def download(work: Mapping[str, Any], target: Path) -> None:
-    """Download the archive and hold it to its size and hash."""
+    """Download the archive and verify its size and hash."""
     bucket, _, key = work["uri"].removeprefix("s3://").partition("/")
     digest, size, s3 = hashlib.sha256(), 0, client()
     with target.open("wb") as stream:
@@ -61,7 +61,7 @@ def download(work: Mapping[str, Any], target: Path) -> None:
 
 
 def checked(member: tarfile.TarInfo, links: set[str]) -> None:
-    """Refuse a member that would end up outside, by its name, by its target or by way of an earlier link."""
+    """Refuse a member that would be outside the folder, by its name, by its target or through an earlier link."""
     path = PurePosixPath(member.name)
     if path.is_absolute() or ".." in path.parts or not path.parts:
         raise Refusal(f"{member.name} lies outside")
@@ -77,7 +77,7 @@ def checked(member: tarfile.TarInfo, links: set[str]) -> None:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack an archive into a folder; links come last, so that nothing is written through one."""
+    """Unpack an archive into a folder; refuse a file behind a link, so that nothing is written through a link."""
     with tarfile.open(archive, "r:gz") as packed:
         members = packed.getmembers()
         links: set[str] = set()
@@ -99,7 +99,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def main() -> int:
-    """Fetch what work.json names, if it is not there yet."""
+    """Fetch the folder that work.json names, if it does not exist yet."""
     work = json.loads(Path("work.json").read_text(encoding="utf-8"))
     target, began = Path(work["folder"]), time.monotonic()
     if target.is_dir():

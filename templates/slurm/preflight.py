@@ -1,11 +1,11 @@
 # ruff: noqa: INP001, T201 - one file of a job folder, whose output is its result
-"""All-reduce over every rank of a torchrun: is the result right, and how fast is it?
+"""All-reduce over every rank of a torchrun: checks whether the result is correct, and how fast it is.
 
     torchrun --nproc-per-node=8 preflight.py --minimum-gb-s 100 [--backend gloo --largest-mib 16]
 
-Prints time, algorithm and bus bandwidth for sizes from 1 MiB, each eight times the one before. Bus bandwidth is
-2 (n - 1) / n times bytes over seconds, as in NVIDIA's nccl-tests (doc/PERFORMANCE.md). Exit 1: a wrong sum, or less
-than the minimum at the largest size.
+Prints time, algorithm bandwidth and bus bandwidth for sizes from 1 MiB, each eight times the previous one. Bus
+bandwidth is 2 (n - 1) / n times bytes over seconds, as in NVIDIA's nccl-tests (doc/PERFORMANCE.md). Exit 1: a wrong
+sum, or less than the minimum at the largest size.
 """
 
 import argparse
@@ -21,7 +21,7 @@ WARM_UP, TIMED = 5, 20
 
 
 def main() -> int:
-    """Measure, and say whether it is enough."""
+    """Measure, and return 1 if a result is wrong or too slow."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--minimum-gb-s", type=float, default=0.0)
     parser.add_argument("--backend", default="nccl")
@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def judge(device: torch.device, largest_mib: int, minimum_gb_s: float) -> int:
-    """Measure every size; 0 when sums are right and the largest size is fast enough."""
+    """Measure every size; 0 if sums are right and the largest size is fast enough."""
     first, bus_gb_s, mib = dist.get_rank() == 0, 0.0, 1
     if first:
         print(f"preflight: {dist.get_world_size()} ranks\n{'MiB':>6} {'us':>10} {'alg GB/s':>9} {'bus GB/s':>9}")
@@ -60,7 +60,7 @@ def judge(device: torch.device, largest_mib: int, minimum_gb_s: float) -> int:
 
 
 def all_reduce(size: int, device: torch.device) -> tuple[float, bool]:
-    """Seconds of one all-reduce of `size` bytes, the slowest rank's, and whether the sum is right."""
+    """Seconds of one all-reduce of `size` bytes on the slowest rank, and whether the sum is right."""
     values = torch.full((size // 4,), float(dist.get_rank() + 1), device=device)
     dist.all_reduce(values)
     ranks = dist.get_world_size()
@@ -79,7 +79,7 @@ def all_reduce(size: int, device: torch.device) -> tuple[float, bool]:
 
 
 def settle(device: torch.device) -> None:
-    """Wait for every rank, and for what the device still has to do."""
+    """Wait for every rank, and for the device's pending work."""
     dist.barrier()
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -24,7 +24,7 @@ Traffic = Sequence[tuple[str, str, Sequence[tuple[float, float, float, float]]]]
 
 
 def page(comparison: "Comparison | ServingComparison", traffic: Traffic = ()) -> str:
-    """The whole file; `traffic` holds a name, a class and requests a second with low, middle and high a month."""
+    """The complete file; `traffic` holds a name, a class and requests per second with low, mid and high per month."""
     verdict, name = comparison.verdict, comparison.request.name
     parts: list[str | Plot] = [paragraphs([verdict.text], "lead")]
     if isinstance(comparison, Comparison):
@@ -85,7 +85,7 @@ def _port(port: Port) -> Plot:
 
 
 def _traffic(traffic: Traffic) -> Plot:
-    """A month against requests a second, with where the cheaper side changes and between what it may."""
+    """Cost per month against requests per second, with the crossover of the cheaper side and its range."""
     texts = [f"{name}: " + ", ".join(f"{x:g}/s ${mid:,.0f}" for x, _, mid, _ in rows) for name, _, rows in traffic]
     marks = []
     for (name, _, own), (other, _, rows) in combinations(traffic, 2):
@@ -109,7 +109,7 @@ def _traffic(traffic: Traffic) -> Plot:
 
 
 def crossings(own: Line, other: Line) -> list[float]:
-    """Where two lines cross, between the points that both have.
+    """The x values at which two lines cross, between the points that both have.
 
     >>> crossings([(0, 0.0), (2, 4.0)], [(0, 2.0), (2, 2.0)])
     [1.0]

@@ -1,4 +1,4 @@
-"""The page of `slipway ledger --html`: what runs were quoted at beside what they used and were billed, and the runs."""
+"""The page of `slipway ledger --html`: runs' quotes next to their use and their bills, and the list of runs."""
 
 from collections.abc import Sequence
 from datetime import UTC
@@ -27,13 +27,13 @@ ROW = 38.0
 KEYS = (("dot", "quoted, middle"), ("front", "used, by the quote"), ("refused", "billed"))
 MOST_ROWS = 24
 MOST_RUNS = 2000
-"""Rows of the table; a page of more takes a browser seconds to lay out."""
+"""Maximum rows of the table; a browser needs seconds to render more."""
 UNITS = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0))
-"""Of an axis, and their seconds: the largest that the runs fill once."""
+"""Units of an axis and their seconds: the largest unit that the runs fill once."""
 
 
 def page(ledger: Ledger, by: Grouping | None) -> str:
-    """The whole file."""
+    """The complete file."""
     parts: list[str | Plot] = [
         paragraphs(answer(total(ledger.entries)) if ledger.entries else ["No runs here."], "lead")
     ]
@@ -53,7 +53,7 @@ def page(ledger: Ledger, by: Grouping | None) -> str:
 
 
 def _measures(entry: LedgerEntry) -> bool:
-    """Whether there is something to set beside a quote; a month's quote is not of a run."""
+    """Whether a run has a measurement to compare with its quote; a monthly quote is not a quote of a run."""
     return entry.quoted_usd is not None and not entry.monthly and entry.usd_used is not None
 
 

@@ -1,4 +1,4 @@
-"""One HTML file that asks no host for anything: style, a small script, figures and tables."""
+"""One HTML file that loads nothing from any host: style, a small script, figures and tables."""
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -107,9 +107,9 @@ if (slider) {
 }
 """
 MOST_NARROW = 4
-"""Columns of a table that fits a telephone as it is."""
+"""Columns of a table that fits a phone's screen unchanged."""
 LONG = 12
-"""Characters of a cell that a telephone shows at twice the width."""
+"""Characters of a cell above which a phone shows it at twice the width."""
 SLIDER = (
     '<label for="scenario">Scenario, low to high: <input id="scenario" type="range" min="0" max="100" '
     'value="50" step="1"> <output id="scenario-words" for="scenario">middle</output></label>'
@@ -125,9 +125,9 @@ def table(
     spans: Mapping[str, Callable[[Row], UsdRange | None]] | None = None,
     below: Callable[[Row], str] | None = None,
 ) -> str:
-    """A table that can be sorted: `spans` are, by title, the columns whose dollars the scenario moves.
+    """A sortable table: `spans` are, by title, the columns whose dollars the scenario changes.
 
-    `below` is a row's note, a line of its own. A narrow screen shows each row of a wide table as a block.
+    `below` is a row's note, on a separate line. A narrow screen shows each row of a wide table as a block.
     """
     head = "".join(
         f'<th scope="col"{"" if column.align == "left" else " class=n"}>'
@@ -170,16 +170,16 @@ def _sorted_by(value: float | Decimal | None) -> str:
 
 
 def paragraphs(lines: Sequence[str], kind: str = "") -> str:
-    """One paragraph a line."""
+    """One paragraph per line."""
     return "".join(f'<p class="{kind}">{escape(line.strip())}</p>' for line in lines if line.strip())
 
 
 BEGIN = '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-"""How every page begins."""
+"""The beginning of every page."""
 
 
 def document(title: str, parts: Sequence[str | Plot]) -> str:
-    """The whole file."""
+    """The complete file."""
     body = "\n".join(part.text() if isinstance(part, Plot) else part for part in parts)
     return (
         f"{BEGIN}"

@@ -1,4 +1,4 @@
-"""The page of `slipway plan --html`: every candidate's range, dollars against time, and the table behind them."""
+"""The page of `slipway plan --html`: every candidate's range, dollars against time, and the table of candidates."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -30,13 +30,13 @@ from launcher.pricing.priced import Priced
 ROW = 38.0
 MOST_ROWS = 16
 SOONER = 0.99
-"""Share of the hours from which on a dearer candidate counts as sooner: estimates are not known to a hundredth."""
+"""Share of hours below which a dearer candidate counts as sooner: estimates are not accurate to one per cent."""
 TOTAL = "total $"
 Ranked = Sequence[tuple[int, Quote]]
 
 
 def page(priced: Priced, every: Priced | None) -> str:
-    """The whole file; `every` are the same candidates at every size and place, where they are few enough."""
+    """The complete file; `every` are the same candidates at every size and place, if they are few enough."""
     quotes = [(rank, priced.quote(rank)) for rank in range(1, len(priced.candidates) + 1)]
     known = [(rank, quoted) for rank, quoted in quotes if quoted.usd is not None]
     serves = priced.request.workload.serve is not None
@@ -67,7 +67,7 @@ def name_of(quoted: Quote) -> str:
 def ranges(known: Ranked, unit: str, names: Mapping[int, str] | None = None) -> Plot:
     """The total's range of each candidate, with its middle as a dot that the scenario moves.
 
-    `names` say what stands beside each; without them its rank and machines.
+    `names` are the labels of the candidates; without them, the labels are rank and instances.
     """
     height = TOP + ROW * len(known) + BOTTOM
     bottom = height - BOTTOM
@@ -158,7 +158,7 @@ def totals(usd: Callable[[Row], UsdRange | None]) -> list[Column[Row]]:
 
 
 def note(quoted: Quote) -> str:
-    """What a reader has to know of a candidate: why it has no price, or why a launch of it would be refused."""
+    """The important facts about a candidate: why it has no price, or why its launch would be refused."""
     if quoted.usd is None:
         return quoted.unpriced or ""
     refused = "" if quoted.gate.allowed else f"refused: {quoted.gate.reason}"

@@ -1,4 +1,4 @@
-"""The page of `slipway quote --html`: where the money goes, what spot costs when it is interrupted, every source."""
+"""The page of `slipway quote --html`: the lines of the bill, the cost of spot interruptions, every source."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -20,7 +20,7 @@ Curve = Sequence[tuple[float, float, float, float]]
 
 
 def page(quoted: Quote, curve: Curve) -> str:
-    """The whole file; `curve` holds interruptions per node-hour with the low, middle and high total at each."""
+    """The complete file; `curve` holds interruptions per node-hour with the low, middle and high total at each."""
     parts: list[str | Plot] = [paragraphs([title(quoted)], "soft"), paragraphs(answer_lines(quoted), "lead")]
     parts += [paragraphs(gate_lines(quoted, WIDE)), _money(quoted)]
     if curve:

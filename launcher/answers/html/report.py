@@ -1,4 +1,4 @@
-"""The page of `slipway report --html`: loss, throughput and dollars of a run over time, with what happened to it."""
+"""The page of `slipway report --html`: loss, throughput and dollars of a run over time, with its events."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -22,7 +22,7 @@ MOST = 12
 
 
 def section(billed: BilledRun) -> list[str | Plot]:
-    """The answer, a plot of the largest lines, every line in a table, and what has to be known of it."""
+    """The answer, a plot of the largest lines, every line in a table, and notes."""
     parts: list[str | Plot] = ["<h2>Quote against billed</h2>", paragraphs(answer(billed), "lead")]
     if billed.usd is not None:
         parts += [_plot(billed), _lines(billed)]
@@ -92,7 +92,7 @@ MINUTE_S = 60.0
 
 
 def page(report: Report, timeline: RunTimeline, billed: BilledRun | None = None) -> str:
-    """The whole file; `billed` is the bill, where it was asked for."""
+    """The complete file; `billed` is the bill, if it was requested."""
     count = len(report.attempts)
     lead = f"{report.status.value} after {count} attempt{'s' if count != 1 else ''}"
     quoted = f"quoted ${words.dollars(report.quoted_usd)} for {spoken(report.quoted_hours * HOUR_S)}"

@@ -1,6 +1,6 @@
 """Plots as SVG text: scales with round ticks, marks, and a description for screen readers.
 
-Places across are per cent of the plot's width, places down are pixels: a plot fits a telephone and a wide screen.
+Horizontal positions are per cent of the plot's width, vertical ones are pixels: a plot fits narrow and wide screens.
 """
 
 import math
@@ -13,16 +13,16 @@ from launcher.model.record import record
 
 START, END = 1.5, 95.0
 LEFT = 10.0
-"""Where the lines of a plot with a vertical axis begin, right of the axis' labels."""
+"""The left end of lines in a plot with a vertical axis, right of the axis' labels."""
 TOP, BOTTOM = 14.0, 44.0
 WANTED_TICKS = 6
 LOG_FROM = 12.0
-"""Largest over smallest value from which on an axis is logarithmic."""
+"""Ratio of largest to smallest value above which an axis is logarithmic."""
 
 
 @record
 class Scale:
-    """Values on one axis to places between two ends of the plot."""
+    """Maps values on one axis to positions between two ends of the plot."""
 
     low: float
     high: float
@@ -31,7 +31,7 @@ class Scale:
     log: bool = False
 
     def at(self, value: float) -> float:
-        """The place of a value; what lies outside is put at the edge."""
+        """The position of a value; an outside value is moved to the edge."""
         low, high, own = self.low, self.high, min(max(value, self.low), self.high)
         if self.log:
             low, high, own = math.log(low), math.log(high), math.log(own)
@@ -70,7 +70,7 @@ def _step(rough: float) -> float:
 
 
 def scale_of(values: Iterable[float], start: float, end: float, *, zero: bool = False) -> Scale:
-    """A scale that holds values; from zero where that is asked for, logarithmic where they lie far apart."""
+    """A scale that holds values; from zero if requested, logarithmic if the values lie far apart."""
     known = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(known), max(known)
     if not zero and low > 0 and high / low >= LOG_FROM:
@@ -103,7 +103,7 @@ def _tick(value: float, unit: str) -> str:
 
 @record
 class Plot:
-    """One figure: a heading, what it shows in words, its marks, its height, and a class and name for each key."""
+    """One figure: a heading, a description in words, its marks, its height, and a class and name for each key."""
 
     key: str
     title: str
@@ -127,7 +127,7 @@ class Plot:
 
 
 def text_at(x: float, y: float, words: str, kind: str = "", anchor: str = "start", *, shift: float = 0) -> str:
-    """Words at a place, `shift` pixels to the right of it."""
+    """Text at a position, `shift` pixels to its right."""
     moved = f' dx="{shift:g}"' if shift else ""
     return f'<text x="{x:.2f}%" y="{y:.1f}"{moved} class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
 
@@ -138,13 +138,13 @@ def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
 
 
 def dot(x: float, y: float, kind: str, *, data: str = "", label: str = "") -> str:
-    """A round mark; `data` are attributes that the script or a test reads, `label` is shown when it is pointed at."""
+    """A round mark; `data` are attributes for the script or a test, `label` is shown under the mouse pointer."""
     inside = f"<title>{escape(label)}</title>" if label else ""
     return f'<circle cx="{x:.2f}%" cy="{y:.1f}" r="5" class="{kind}"{data}>{inside}</circle>'
 
 
 def bar(y: float, end: float, height: float, kind: str, usd: Decimal) -> str:
-    """A bar from the left edge with its dollars behind it."""
+    """A bar from the left edge with its dollars to the right of it."""
     width = max(0.2, end - START)
     return (
         f'<rect x="{START:g}%" y="{y:g}" width="{width:.2f}%" height="{height:g}" class="{kind}" data-usd="{usd:f}">'
@@ -153,7 +153,7 @@ def bar(y: float, end: float, height: float, kind: str, usd: Decimal) -> str:
 
 
 def paths(height: float, drawn: Iterable[tuple[Sequence[tuple[float, float]], str]]) -> str:
-    """Lines through points, each with its class, in a plot of that height."""
+    """Lines through points, each with its class, in a plot of the given height."""
     lines = "".join(
         f'<path d="M{"L".join(f"{x:.2f} {y:.1f}" for x, y in points)}" class="{kind}"/>'
         for points, kind in drawn
@@ -163,7 +163,7 @@ def paths(height: float, drawn: Iterable[tuple[Sequence[tuple[float, float]], st
 
 
 def across(scale: Scale, top: float, bottom: float, title: str, unit: str = "") -> str:
-    """The axis below a plot, with lines up through it."""
+    """The axis below a plot, with vertical grid lines."""
     parts = []
     for tick in scale.ticks():
         x = scale.at(tick)
@@ -172,7 +172,7 @@ def across(scale: Scale, top: float, bottom: float, title: str, unit: str = "") 
 
 
 def upright(scale: Scale, unit: str = "") -> str:
-    """The axis at the side of a plot: lines across it, each with its value above its left end."""
+    """The axis at the side of a plot: horizontal grid lines, each with its value above its left end."""
     parts = []
     for tick in scale.ticks():
         y = scale.at(tick)
@@ -194,9 +194,9 @@ def lines_plot(
     zero: bool = True,
     x_zero: bool = True,
 ) -> Plot:
-    """Lines over one axis: series of a name, a class and points; marks are upright lines with a class and words.
+    """Lines over one axis: series of a name, a class and points; marks are vertical lines with a class and words.
 
-    `zero` and `x_zero` say which axis begins at nothing; one that does not is logarithmic where values lie far apart.
+    `zero` and `x_zero`: the axis begins at zero; another axis is logarithmic if its values lie far apart.
     """
     height = 320.0
     bottom = height - BOTTOM

@@ -1,4 +1,4 @@
-"""The page of `slipway plan --sweep --html`: the total at each value, and the table behind it."""
+"""The page of `slipway plan --sweep --html`: the total at each value, and the table of points."""
 
 from functools import partial
 
@@ -17,7 +17,7 @@ COLOURS = ("a", "b", "c", "d")
 
 
 def page(sweep: Sweep) -> str:
-    """The whole file."""
+    """The complete file."""
     serves = sweep.request.workload.serve is not None
     unit = "a month" if serves else "a run"
     known = [

@@ -18,9 +18,9 @@ Bands = tuple[FetchedItem, ...]
 def bill_answer(
     products: Iterable[Product], known: Collection[UsageType], units: Mapping[str, str], region: str, now: datetime
 ) -> Answer:
-    """The quantity bands of each item, and the items that the products hold no price of, or several that differ.
+    """The quantity bands of each item, and the items without a price in the products or with conflicting prices.
 
-    `units`: the catalog's unit by item. Of terms that have begun by `now`, the newest counts.
+    `units`: the catalog's unit by item. Of the terms that have begun by `now`, the newest is valid.
     """
     every = list(products)
     items: list[FetchedItem] = []
@@ -38,7 +38,7 @@ def bill_answer(
 
 
 def _one(products: Collection[Product], usage: UsageType, unit: str, region: str, now: datetime) -> Bands:
-    """The bands that all products of a usage type agree on; products that are free to all quantities say nothing."""
+    """The bands that all products of a usage type agree on; products that are free at all quantities are ignored."""
     candidates: dict[Bands, None] = {}
     reason = NONE
     for product in products:

@@ -1,9 +1,9 @@
 """Downloads a public file: streamed, with progress, resumed after an interruption, skipped if unchanged.
 
-It is asked for through the proxy that `https_proxy`, `http_proxy` and `no_proxy` name, as AWS's SDK does.
+Requests go through the proxy that `https_proxy`, `http_proxy` and `no_proxy` name, as in AWS's SDK.
 
-Beside each file lies a note of its address, ETag and day. A part that was cut off is asked for from where it ends,
-on condition that the file is still the same (`If-Range`); the whole is held against the length that was promised.
+Next to each file is a note with its address, ETag and day. For an incomplete file, Slipway requests the remainder on
+condition that the file is unchanged (`If-Range`); it compares the complete file with the announced length.
 """
 
 import json
@@ -29,23 +29,23 @@ from launcher.model.errors import AwsError
 CONNECT_S, READ_S = 10.0, 60.0
 CHUNK = 1 << 18
 AT_ONCE = 8
-"""Connections to one host that are kept."""
+"""Connections per host that are retained."""
 MOST_BYTES = 2 << 30
-"""Of one file; AWS's largest, of EC2 in us-east-1, has some 400 MB."""
+"""Limit of one file; AWS's largest, of EC2 in us-east-1, has about 400 MB."""
 TRIES = 5
-"""Connections for one file; each goes on where the last was cut."""
+"""Connections for one file; each resumes at the end of the last."""
 _NO_WAY = (ConnectTimeoutError, NewConnectionError, ProxyError)
-"""There is no connection: the host is given up."""
+"""Errors of a failed connection: Slipway gives up the host."""
 
 Progress = Callable[[int, int | None], None]
-"""Takes the bytes that are there and the bytes of the whole, None where the server does not say."""
+"""Receives the bytes downloaded and the bytes of the complete file, None if the server does not report it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """One public file as it lies on the disk.
+    """One public file on the disk.
 
-    `tag` is the ETag, empty where the server gives none; `changed` the day of its last change, None likewise.
+    `tag` is the ETag, empty if the server gives none; `changed` the day of its last change, or None.
     """
 
     path: Path
@@ -54,7 +54,7 @@ class Download:
 
 
 class Downloads:
-    """Public files kept in one folder."""
+    """Public files stored in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -67,12 +67,12 @@ class Downloads:
             pool.clear()
 
     def fetch(self, url: str, *, known: str = "", progress: Progress = lambda *_: None) -> Download | None:
-        """The file of an address; None where its ETag is still `known`.
+        """The file of an address; None if its ETag is still `known`.
 
-        A host is given up with its first failure to connect: all its files fail from then on, without another try.
+        After its first connection failure, Slipway gives up a host: all later requests for its files fail immediately.
 
         Raises:
-            AwsError: it cannot be had, or was cut off on every try; what came is kept for the next time.
+            AwsError: the file is not available, or was cut off on every try; the received part is reused next time.
         """
         way = urlsplit(url).netloc, _proxy(url)
         if (lost := self._given_up.get(way)) is not None:
@@ -96,7 +96,7 @@ class Downloads:
         raise AwsError(f"{url}: no answer")
 
     def forget(self, file: Download) -> None:
-        """Remove a file whose content was taken."""
+        """Remove a file whose content was processed."""
         file.path.unlink(missing_ok=True)
         file.path.with_suffix(".json").unlink(missing_ok=True)
 
@@ -165,7 +165,7 @@ def _write(answer: Any, url: str, part: Path, *, begin: int, length: int | None,
 
 
 def _note(path: Path) -> dict[str, Any]:
-    """What is known of a file; nothing where its note is missing or unreadable."""
+    """The note of a file; empty if the note is missing or unreadable."""
     try:
         note = safe_json.load(path)
     except (OSError, ValueError):
@@ -201,7 +201,7 @@ def _pool(proxy: str) -> urllib3.PoolManager:
 
 
 def _failure(url: str, problem: Exception) -> AwsError:
-    """What to say of a file that did not come; a host that is out of reach is named without the file."""
+    """The error for a file that was not downloaded; for an unreachable host, the error names only the host."""
     again = "run it again: the download continues where it stopped"
     if isinstance(problem, _NO_WAY):
         proxy = _proxy(url)
@@ -212,7 +212,7 @@ def _failure(url: str, problem: Exception) -> AwsError:
 
 
 def _reason(problem: Exception) -> str:
-    """An error in one line: the system's own words where it has them.
+    """An error in one line: the operating system's text if the error has one.
 
     >>> _reason(OSError("HTTPSConnection(host='x', port=443): Failed to resolve 'x' ([Errno -2] Name not known)"))
     'Name not known'

@@ -16,7 +16,7 @@ from launcher.model.errors import AwsError
 
 
 class Fee(NamedTuple):
-    """One price of a service: its usage type, dollars as the list has them, and what they are for."""
+    """One price of a service: its usage type, its dollars as listed, and its description."""
 
     usage_type: str
     usd: str
@@ -31,10 +31,10 @@ class FeeOffer(NamedTuple):
 
 
 def fee_offer(folder: Path, where: Addresses, pattern: str, region: str, now: datetime) -> FeeOffer | None:
-    """The first service of the index whose code is of a pattern, in any case, with its prices; None: there is none.
+    """The first service in the index whose code matches a pattern, in any case, with its prices; None if none matches.
 
     Raises:
-        AwsError: a file cannot be had or is not of the shape.
+        AwsError: a file is not available or does not have the documented format.
     """
     with closing(Downloads(folder)) as downloads:
         index = downloads.fetch(where.index)

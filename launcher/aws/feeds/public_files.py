@@ -1,7 +1,7 @@
 """Price requests answered from AWS's public files, without an account.
 
-A file's content is kept only as far as it is wanted: of an offer file the wanted products, beside its ETag, so that a
-file that has not changed is neither sent nor read again.
+Slipway stores only the wanted content of a file: of an offer file the wanted products, next to its ETag, so that an
+unchanged file is neither sent nor read again.
 """
 
 import json
@@ -41,17 +41,17 @@ from launcher.model.errors import AwsError
 CHUNK = 1 << 20
 _SPACE = " \t\r\n"
 _MOST_CHARACTERS = 16 << 20
-"""Of one product or its terms; AWS's have some 10,000."""
+"""Limit of one product or its terms; AWS's have about 10,000."""
 
 Wanted = Callable[[dict[str, str]], bool]
-"""Whether a product of some attributes is wanted."""
+"""Whether a product with these attributes is wanted."""
 
 
 def products(path: Path, what: str, selects: Wanted) -> list[Product]:
     """The wanted products of an offer file with their terms.
 
     Raises:
-        AwsError: it is not of the shape, or ends early.
+        AwsError: the file does not have the documented format, or is incomplete.
     """
     attributes: dict[str, dict[str, str]] = {}
     terms: dict[str, dict[str, Any]] = {}
@@ -93,7 +93,7 @@ def _pieces(reader: "_Reader") -> Iterator[tuple[str, str, Any]]:
 
 
 class _Reader:
-    """A JSON text read from the front: the members of an object one by one, each value decoded or passed over."""
+    """A JSON text read from the front: the members of an object one by one, each value decoded or skipped."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
@@ -102,11 +102,11 @@ class _Reader:
         self._ended = False
 
     def members(self) -> Iterator[str]:
-        """The keys of the object that begins here; who iterates reads or skips each value.
+        """The keys of the object that begins here; the caller reads or skips each value.
 
         Raises:
-            ValueError: there is no object.
-            EOFError: the text ends within it.
+            ValueError: no object begins here.
+            EOFError: the text ends within the object.
         """
         self._take("{")
         if self._next() == "}":
@@ -122,7 +122,7 @@ class _Reader:
             self._take(",")
 
     def value(self) -> Any:
-        """The value that begins here; an object or array is held whole."""
+        """The value that begins here; a complete object or array is held in memory."""
         self._next()
         while True:
             try:
@@ -137,7 +137,7 @@ class _Reader:
                 return value
 
     def skip(self) -> None:
-        """Pass over the value that begins here without holding more than one of its members."""
+        """Skip the value that begins here without holding more than one of its members in memory."""
         if self._next() == "{":
             for _ in self.members():
                 self.value()
@@ -184,7 +184,7 @@ OLD_NAMES = {
     "apac-syd": "ap-southeast-2",
     "apac-tokyo": "ap-northeast-1",
 }
-"""What older copies of the spot price file call regions."""
+"""Region names in older copies of the spot price file."""
 ONE_ZONE = "one zone's price, the page does not say which"
 _BANDS = range(5)
 
@@ -212,7 +212,7 @@ def spot_prices(path: Path, names: Collection[str], regions: Collection[str]) ->
 
 
 def _region(region: dict[str, Any], name: str) -> Iterator[FetchedPrice]:
-    """A region's prices; a type may be listed twice, small prices come as 9.0E-4, one that is missing as N/A*."""
+    """A region's prices; the file may list a type twice, writes small prices as 9.0E-4 and missing ones as N/A*."""
     for kind in region["instanceTypes"]:
         for size in kind["sizes"]:
             for column in size["valueColumns"]:
@@ -262,12 +262,12 @@ def _other_shape(what: str) -> AwsError:
 
 EC2, SAGEMAKER = "AmazonEC2", "AmazonSageMaker"
 LEFT_OUT = frozenset(("description", "location", "locationType", "servicecode", "servicename"))
-"""Attributes of products that nothing asks for."""
+"""Attributes of products that Slipway does not use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interest:
-    """What is wanted of the files: EC2 types, `ml.` types, usage types of the bill with the catalog's units."""
+    """The wanted content of the files: EC2 types, `ml.` types, usage types of the bill with the catalog's units."""
 
     types: frozenset[str]
     ml_types: frozenset[str]
@@ -276,7 +276,7 @@ class Interest:
 
     @property
     def mark(self) -> str:
-        """What tells it from another interest."""
+        """A hash that distinguishes this interest from others."""
         stated = (
             sorted(self.types),
             sorted(self.ml_types),
@@ -307,10 +307,10 @@ class PublicFiles:
         self._downloads.close()
 
     def offer(self, service: str, region: str, now: datetime, progress: Progress) -> Answer:
-        """The prices of a service in a region: machines of EC2 or SageMaker, and bill items.
+        """The prices of a service in a region: instances of EC2 or SageMaker, and bill items.
 
         Raises:
-            AwsError: the file cannot be had or is not of the shape.
+            AwsError: the file is not available or does not have the documented format.
         """
         interest, regions = self._interest, (region,)
         listed = self._products(service, region, progress)
@@ -324,20 +324,20 @@ class PublicFiles:
         return Answer(rates=answer.rates, refusals=answer.refusals, items=bill.items, unmatched=bill.unmatched)
 
     def spot(self, regions: tuple[str, ...], today: date, progress: Progress) -> Answer:
-        """The spot price page's prices, of the day its file changed last.
+        """The prices of the spot price page, as of the day of its file's last change.
 
         Raises:
-            AwsError: the file cannot be had or is not of the shape.
+            AwsError: the file is not available or does not have the documented format.
         """
         file = self._file(self._where.spot_page, progress)
         read = spot_prices(file.path, self._interest.types, regions)
         return Answer(rates=read.rates, as_of=min(file.changed or today, today))
 
     def advisor(self, regions: tuple[str, ...], today: date, progress: Progress) -> Answer:
-        """The advisor's bands, of the day its file changed last.
+        """The advisor's bands, as of the day of its file's last change.
 
         Raises:
-            AwsError: the file cannot be had or is not of the shape.
+            AwsError: the file is not available or does not have the documented format.
         """
         file = self._file(self._where.spot_advisor, progress)
         day = min(file.changed or today, today)
@@ -381,7 +381,7 @@ def _of_file(answer: Answer, source: str) -> Answer:
 
 
 def _stored(path: Path, mark: str) -> tuple[str, list[Product]]:
-    """What was kept of an offer file, with its ETag; nothing where it was for another interest."""
+    """The stored products of an offer file, with its ETag; empty if they were stored for another interest."""
     try:
         state = safe_json.load(path)
         if state["mark"] != mark:

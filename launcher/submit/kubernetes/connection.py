@@ -16,10 +16,10 @@ from launcher.submit.jobs import SchedulerError, UnreachableError
 
 TIMEOUT_S = 30.0
 _TOKEN_LIVES_S = 600.0
-"""EKS takes a token for fifteen minutes; a new one is made before that."""
+"""EKS accepts a token for fifteen minutes; Slipway requests a new token earlier."""
 _NOT_THERE = 404
 _MOST_BYTES = 1 << 30
-"""Of an answer: a list of pods has some 10 kB a pod."""
+"""Of an answer: a list of pods has about 10 kB per pod."""
 _LATER = frozenset({408, 429, 500, 502, 503, 504})
 _HINTS = {
     401: "the cluster does not accept these credentials: an EKS access entry grants a role access",
@@ -29,7 +29,7 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where a cluster's API is, and what lets one in. `authority` is its certificate, in base64 as EKS gives it."""
+    """The address and credentials of a cluster's API. `authority` is its certificate, in base64 as EKS returns it."""
 
     name: str
     address: str
@@ -38,7 +38,7 @@ class Endpoint:
 
 
 class RefusedError(SchedulerError):
-    """The cluster refuses a request, for good; `code` is HTTP's."""
+    """The cluster refuses a request permanently; `code` is the HTTP status code."""
 
     def __init__(self, message: str, *, code: int, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -61,10 +61,10 @@ class Connection:
         body: Any = None,
         form: str = "application/json",
     ) -> dict[str, Any]:
-        """One request.
+        """Send one request.
 
         Raises:
-            UnreachableError: no whole answer came.
+            UnreachableError: no complete answer came.
         """
         with self._translated(path):
             answer = self._called(method, path, query=query, body=body, form=form, timeout_s=TIMEOUT_S)
@@ -72,7 +72,7 @@ class Connection:
             return document
 
     def find(self, path: str, *, query: Mapping[str, str] | None = None) -> dict[str, Any] | None:
-        """An object or a list, None where there is none."""
+        """Return an object or a list; None if it is missing."""
         try:
             return self.ask("GET", path, query=query)
         except RefusedError as refused:
@@ -81,19 +81,19 @@ class Connection:
             raise
 
     def execute(self, namespace: str, pod: str, words: Sequence[str], *, tty: bool, stdin: bool) -> Any:
-        """A command in a pod: the client's own channels, which carry bytes.
+        """Run a command in a pod; return the client's own channels, which carry bytes.
 
         Raises:
-            UnreachableError: no connection came about.
+            UnreachableError: the connection failed.
         """
         stream_options = {"command": list(words), "stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty}
         return self._streamed("stream", "exec", namespace, pod, binary=True, **stream_options)
 
     def forward(self, namespace: str, pod: str, port: int) -> tuple[Any, Callable[[], str]]:
-        """A socket that leads to a port of a pod, and what the kubelet says of it, known when it is closed.
+        """A socket to a port of a pod, and a function that returns the kubelet's error after the socket has closed.
 
         Raises:
-            UnreachableError: no connection came about.
+            UnreachableError: the connection failed.
         """
         streamed = self._streamed("portforward", "portforward", namespace, pod, ports=str(port))
         return streamed.socket(port), lambda: streamed.error(port) or ""
@@ -108,7 +108,7 @@ class Connection:
             return getattr(stream, way)(call, pod, namespace, _preload_content=False, **stream_options)
 
     def close(self) -> None:
-        """Let go of its connections."""
+        """Close the connections of the client."""
         self._client.close()
 
     def _called(
@@ -145,7 +145,7 @@ class Connection:
 
 
 def to_endpoint(endpoint: Endpoint, *, clock: Callable[[], float] = time.monotonic) -> Connection:
-    """A connection to a cluster that is known by its address; its token is made anew before it expires.
+    """A connection to a cluster by the address of its API; Slipway renews the token before it expires.
 
     Raises:
         ImpossibleError: the `kubernetes` package is not installed.
@@ -169,10 +169,10 @@ def to_endpoint(endpoint: Endpoint, *, clock: Callable[[], float] = time.monoton
 
 
 def to_context(context: str, kubeconfig: str | None = None) -> Connection:
-    """A connection as a context of the user's kubeconfig describes it, whatever gives its credentials.
+    """A connection described by a context of the user's kubeconfig, with any kind of credentials.
 
     Raises:
-        ImpossibleError: the client is not installed, or there is no such context.
+        ImpossibleError: the client is not installed, or the context does not exist.
     """
     _client_module()
     from kubernetes import config  # noqa: PLC0415 - only where a cluster is asked
@@ -187,10 +187,10 @@ def to_context(context: str, kubeconfig: str | None = None) -> Connection:
 
 
 def require_client() -> None:
-    """Go on only with the official client.
+    """Require the official client.
 
     Raises:
-        ImpossibleError: it is not installed.
+        ImpossibleError: the client is not installed.
     """
     _client_module()
 
@@ -205,14 +205,14 @@ def _client_module() -> Any:
 
 
 def _certificate(authority: str) -> str:
-    """A file that holds a certificate; the client reads it when it connects. It is no secret."""
+    """Write a certificate to a file, which the client reads when it connects; return its path. It is no secret."""
     with tempfile.NamedTemporaryFile("wb", prefix="slipway-ca-", suffix=".pem", delete=False) as file:
         file.write(base64.b64decode(authority))
         return str(Path(file.name))
 
 
 def message(body: Any) -> str:
-    """What a `Status` of the API says; a body that is none, as it is."""
+    """The message of a `Status` object of the API; any other body unchanged."""
     text = body.decode(errors="replace") if isinstance(body, bytes) else str(body or "")
     try:
         return str(safe_json.loads(text)["message"])

@@ -1,6 +1,6 @@
 """An existing cluster as its API describes it: nodes, operators, queues, autoscalers, the caller's permissions.
 
-What these credentials may not read is None: not known, and never taken for nothing.
+A value that these credentials may not read is None: unknown, and never interpreted as "nothing".
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,18 +23,18 @@ _KEEPERS = {
     UNHEALTHY: "HyperPod",
     "sagemaker.amazonaws.com/cluster-name": "HyperPod",
 }
-"""What looks after a node, by a label that it has."""
+"""The manager of a node, by a label of the node."""
 _TERMINATION_HANDLER = "aws-node-termination-handler"
 _PAGE = "500"
 _STOPPED = "None"
-"""The stopPolicy of a queue that lets jobs in."""
+"""The stopPolicy of a queue that admits jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node. `bought` is how, in lower case and as far as a label says it; `keeper` is what looks after it, or "".
+    """A node. `bought` is its purchase option, in lower case, if a label names one; `keeper` is its manager, or "".
 
-    `takes_pods` says that it is ready and not cordoned; `taints` are the keys of those that keep pods away.
+    `takes_pods`: the node is ready and not cordoned. `taints` are the keys of its NoSchedule and NoExecute taints.
     """
 
     name: str
@@ -49,13 +49,13 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedCluster:
-    """A cluster as it is.
+    """The current state of a cluster.
 
-    `nodes` are those of the wanted type, `types` how many there are of every type where there are none of it.
-    `operators` are those whose jobs it takes. `pools` are Karpenter's node pools that may make such nodes. `drains`
-    says whether AWS Node Termination Handler is installed. `queues` are the namespace's local queues, of those that are
-    stopped with the reason, None where there is no Kueue; `priority` whether the wanted class is there. `role` is what
-    the job's service account names, if anything.
+    `nodes` are the nodes of the wanted type. `types` counts the nodes of each type if no node has the wanted type.
+    `operators` are the operators whose jobs the cluster accepts. `pools` are Karpenter node pools that may create nodes
+    of the wanted type. `drains`: AWS Node Termination Handler is installed. `queues` are the namespace's local queues,
+    with the reason if a queue is stopped; None without Kueue. `priority`: the wanted class exists. `role` is the role
+    that the job's service account names, if any.
     """
 
     version: str
@@ -72,7 +72,7 @@ class DescribedCluster:
 def describe(
     connection: Connection, *, instance_type: str, namespace: str, priority: str | None, account: str
 ) -> DescribedCluster:
-    """Read a cluster.
+    """Read the state of a cluster.
 
     `priority`: a priority class of Kueue; `account`: the job's service account.
     """
@@ -94,7 +94,7 @@ def describe(
 
 
 def _read(connection: Connection, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any] | None:
-    """An answer; empty where there is no such thing, None where these credentials may not read it."""
+    """Return an answer; empty if the resource is missing, None if these credentials may not read it."""
     try:
         return connection.find(path, query=query) or {}
     except RefusedError as refused:
@@ -132,7 +132,7 @@ def _types(connection: Connection) -> dict[str, int]:
 
 
 def _pools(connection: Connection, instance_type: str) -> tuple[str, ...] | None:
-    """Karpenter's node pools whose requirements leave room for a type."""
+    """The Karpenter node pools whose requirements permit an instance type."""
     listing = _read(connection, "/apis/karpenter.sh/v1/nodepools")
     if listing is None:
         return None
@@ -154,7 +154,7 @@ def _may_make(pool: Mapping[str, Any], instance_type: str) -> bool:
 
 
 def _drains(connection: Connection) -> bool | None:
-    """Whether AWS Node Termination Handler is installed: a DaemonSet, or a Deployment that reads a queue."""
+    """Whether AWS Node Termination Handler is installed, as a DaemonSet or as a Deployment that reads a queue."""
     query = {"labelSelector": f"{NAME_LABEL}={_TERMINATION_HANDLER}"}
     answers = [_read(connection, f"/apis/apps/v1/{kind}", query) for kind in ("daemonsets", "deployments")]
     if any(answer and answer.get("items") for answer in answers):
@@ -183,7 +183,7 @@ def _stopped(queue: Mapping[str, Any]) -> str:
 
 
 def _priority(connection: Connection, name: str | None) -> bool | None:
-    """Whether a priority class of Kueue's is there; None where none is wanted, or nobody may look."""
+    """Whether a Kueue priority class exists; None if none is wanted, or if the credentials may not read it."""
     if name is None:
         return None
     answers = [
@@ -194,7 +194,7 @@ def _priority(connection: Connection, name: str | None) -> bool | None:
 
 
 def missing_rights(connection: Connection, namespace: str, operator: Operator, account: str) -> tuple[str, ...]:
-    """What of a launch, of following it and of taking it back the caller may not do, in words."""
+    """The permissions that the caller lacks to launch a job, follow it and remove it, in words."""
     job = JOB_KINDS[operator]
     needed = [(job.group, job.plural, verb) for verb in ("create", "get", "delete")]
     needed += [("", "services", "create"), ("", "services", "delete"), ("", "pods", "list"), ("", "events", "list")]
@@ -206,7 +206,7 @@ def missing_rights(connection: Connection, namespace: str, operator: Operator, a
 
 
 def may(connection: Connection, action: tuple[str, str, str], namespace: str) -> bool:
-    """Whether the caller may do something, as the cluster itself says it (SelfSubjectAccessReview)."""
+    """Whether the caller may perform an action, as the cluster reports it (SelfSubjectAccessReview)."""
     group, plural, verb = action
     attributes = {"group": group, "resource": plural, "verb": verb, "namespace": namespace}
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
@@ -221,12 +221,12 @@ def _words(action: tuple[str, str, str], namespace: str) -> str:
 
 
 def _role_of(connection: Connection, namespace: str, account: str) -> str | None:
-    """The role that the jobs' service account names (IAM roles for service accounts); None where it names none."""
+    """The role that the jobs' service account names (IAM roles for service accounts); None if it names none."""
     document = _read(connection, f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}") or {}
     role = document.get("metadata", {}).get("annotations", {}).get("eks.amazonaws.com/role-arn")
     return None if role is None else str(role)
 
 
 def short(nodes: Iterable[Node], resource: str, count: int) -> tuple[str, ...]:
-    """The nodes that show less of a device than is wanted."""
+    """The nodes that report fewer devices of a resource than are needed."""
     return tuple(node.name for node in nodes if int(node.allocatable.get(resource, "0")) < count)

@@ -1,4 +1,4 @@
-"""Jobs on Kubernetes: submit once, poll, read on, cancel. The counterpart of Slurm's module."""
+"""Jobs on Kubernetes: submit once, poll, read output, cancel. The counterpart of the Slurm module."""
 
 import re
 import time
@@ -24,7 +24,7 @@ _OF_JOB = {
     "BackoffLimitExceeded": "it failed more often than run.retries allows",
     "DeadlineExceeded": "its time limit (run.time_limit_h) is over",
 }
-"""Reasons of a Job's condition (k8s.io/api, batch/v1/types.go); others have words of their own."""
+"""Reasons of a Job's condition (k8s.io/api, batch/v1/types.go); other reasons use the condition's message."""
 _OF_POD = {
     "Evicted": "was evicted from {node}",
     "NodeLost": "was lost with {node}, which stopped responding",
@@ -45,16 +45,16 @@ _DISRUPTED = {
 """Reasons of a pod's condition DisruptionTarget (Kubernetes documentation, "Disruptions", of Kubernetes 1.34)."""
 _EVENTS = ("Evicted", "OOMKilling", "Preempted", "TaintManagerEviction", "NodeNotReady", "Killing", "Failed")
 _LARGEST = 128
-"""An exit code of 128 and n says that signal n ended a process."""
+"""An exit code 128 + n means that signal n ended a process."""
 
 
 def of_job(condition: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> str:
-    """Why a job has failed.
+    """Why a job failed.
 
     Args:
-        condition: the job's own that says that it has.
-        pods: those of its pods that are still there.
-        events: what was said of pods of its namespace.
+        condition: the job's own condition that reports the failure.
+        pods: the pods of the job that still exist.
+        events: the events of pods of the job's namespace.
 
     >>> of_job({"reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit"}, [], [])
     'it failed more often than run.retries allows; no pod is left that shows the reason'
@@ -69,7 +69,7 @@ def of_job(condition: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], even
 
 
 def of_code(code: int) -> str:
-    """Why a job has failed whose agents have counted its failures.
+    """Why a job failed whose agents counted its failures.
 
     >>> of_code(3), of_code(127)
     ('it failed more often than run.retries allows; ended with exit 3', 'a retry would not help: exit 127')
@@ -80,7 +80,7 @@ def of_code(code: int) -> str:
 
 
 def last_word(pods: Iterable[Mapping[str, Any]]) -> str:
-    """Why a pod has ended for good by its own decision; empty where none has."""
+    """Why a pod ended permanently by its own decision; empty if no pod did."""
     for pod in pods:
         for status in pod.get("status", {}).get("containerStatuses", ()):
             message = str((status.get("state", {}).get("terminated") or {}).get("message", ""))
@@ -90,9 +90,9 @@ def last_word(pods: Iterable[Mapping[str, Any]]) -> str:
 
 
 def of_pods(pods: Sequence[Mapping[str, Any]]) -> str:
-    """What ended the pod that failed last; empty where none has.
+    """The cause of the last pod failure; empty if no pod failed.
 
-    A pod that saved and left because another one failed is no reason, unless there is no other.
+    A pod that saved and stopped because another pod failed is no cause, unless it is the only failed pod.
     """
     ends = [end for pod in pods for end in _ends(pod)]
     if not ends:
@@ -102,7 +102,7 @@ def of_pods(pods: Sequence[Mapping[str, Any]]) -> str:
 
 
 def of_events(events: Iterable[Mapping[str, Any]]) -> str:
-    """The newest word on the end of a pod that is gone; empty where there is none."""
+    """The newest event about the end of a deleted pod; empty if no such event exists."""
     relevant = [event for event in events if event.get("reason") in _EVENTS]
     if not relevant:
         return ""
@@ -111,7 +111,7 @@ def of_events(events: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _ends(pod: Mapping[str, Any]) -> Iterator[tuple[bool, str, str]]:
-    """Each bad end of a pod: whether it tells more than that the pod left, when it was, and its words."""
+    """Each failed end of a pod: whether it is a cause rather than a requested stop, its time, and its description."""
     status, name = pod.get("status", {}), pod["metadata"]["name"]
     node = f"node {pod.get('spec', {}).get('nodeName') or 'unknown'}"
     ended = list(_containers(status))
@@ -142,7 +142,7 @@ def _failure_words(status: Mapping[str, Any], node: str) -> str:
 
 
 def _containers(status: Mapping[str, Any]) -> Iterator[tuple[str, int, str]]:
-    """Each bad end of a container: when, with what, and in words. One that was started again has the end before."""
+    """Each failed end of a container: time, exit code, description. A restarted container has its previous end too."""
     for part in ("initContainerStatuses", "containerStatuses"):
         for container in status.get(part, ()):
             for state in (container.get("state", {}), container.get("lastState", {})):
@@ -170,7 +170,7 @@ def _end(ended: Mapping[str, Any], code: int) -> str:
 
 
 def _plain(message: str) -> str:
-    """A message in one line, without its end.
+    """A message on one line, without the full stop at its end.
 
     >>> _plain("The node was low on resource:  memory. ")
     'The node was low on resource: memory'
@@ -199,14 +199,14 @@ _ENDS = {
     "Failed": JobState.FAILED,
 }
 _DONE = {*_ENDS, "SuccessCriteriaMet", "FailureTarget"}
-"""With what a Job says before its last pods have gone (Kubernetes, "Jobs": Job termination and cleanup; 2026-11-23)."""
+"""A Job's conditions before its last pods have gone (Kubernetes, "Jobs": Job termination and cleanup; 2026-11-23)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubernetesJobs:
     """The jobs of one namespace.
 
-    `kind` is that of the job's own object; `kept` has what its pods keep in the store, None where nobody reads it.
+    `kind` is the kind of the job's own object; `kept` has the files that its pods write to the store, None if unused.
     """
 
     connection: Connection
@@ -216,12 +216,12 @@ class KubernetesJobs:
     sleep: Callable[[float], None] = field(default=time.sleep)
 
     def submit(self, documents: Sequence[Mapping[str, Any]], key: str) -> Submitted:
-        """Have the cluster take a job's objects, once: their names are the submission's own.
+        """Create a job's objects in the cluster, once: their names are unique to the submission.
 
-        `documents` end with the job itself, whose annotation has `key`, which names this submission and no other.
+        `documents` end with the job itself, whose annotation has `key`, which only this submission uses.
 
         Raises:
-            UnreachableError: the last try ended like the first; the job may have been taken.
+            UnreachableError: every try failed without an answer; the cluster may have accepted the job.
         """
         for document in documents:
             self._patiently(lambda single=document: self._create(single))  # type: ignore[misc]  # called at once
@@ -233,13 +233,13 @@ class KubernetesJobs:
         return Submitted(job=name, key=key, folder=f"{self.namespace}/{name}")
 
     def find(self, key: str, folder: str) -> Submitted | None:
-        """The job that an earlier submission has made, by its `namespace/name`; None where there is none."""
+        """The job that an earlier submission created, by its `namespace/name`; None if it does not exist."""
         name = folder.rpartition("/")[2]
         existing = self.connection.find(f"{self._path()}/{name}")
         return None if existing is None else Submitted(job=name, key=key, folder=folder)
 
     def facts(self, job: Submitted) -> JobFacts | None:
-        """How a job is doing; None where it is not there any more."""
+        """The state of a job; None if it no longer exists."""
         current = self.connection.find(f"{self._path()}/{job.job}")
         if current is None:
             return None
@@ -272,24 +272,24 @@ class KubernetesJobs:
         )
 
     def pods(self, job: str) -> list[dict[str, Any]]:
-        """The pods of a job of that name that are there, by their own names."""
+        """The existing pods of a job, sorted by pod name."""
         query = {"labelSelector": f"{JOB_LABEL}={job}"}
         listing = self.connection.ask("GET", f"/api/v1/namespaces/{self.namespace}/pods", query=query)
         return sorted(listing["items"], key=lambda pod: str(pod["metadata"]["name"]))
 
     def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
-        """What the files of a job hold from an offset on, as its pods have kept them."""
+        """The contents of a job's files from their offsets, as its pods wrote them to the store."""
         if self.kept is None:
             raise SchedulerError(f"{self.connection.name}: the location of the files of job {job.job} is unknown")
         return {name: journal.read(self.kept, name, offset, _CHUNK) for name, offset in offsets.items()}
 
     def log_name(self, job: Submitted) -> str:
-        """The first pod's output."""
+        """The name of the first pod's output file."""
         del job
         return LOG
 
     def nodes(self, job: Submitted) -> PodNodes:
-        """The nodes of a job that runs, reached through its pods."""
+        """The nodes of a running job, reached through its pods."""
         running_on(self.facts(job), job.job)
         pods = [pod for pod in self.pods(job.job) if pod.get("status", {}).get("phase") == "Running"]
         pods.sort(key=lambda pod: [int(part) if part.isdigit() else 0 for part in pod["metadata"]["name"].split("-")])
@@ -297,15 +297,15 @@ class KubernetesJobs:
         return PodNodes(connection=self.connection, namespace=self.namespace, pods=places)
 
     def release(self, job: Submitted) -> None:
-        """Nothing to do: a pod that is to come again comes at once."""
+        """Do nothing: Kubernetes restarts a pod immediately."""
 
     def cancel(self, job: Submitted, *, only_pending: bool = False) -> bool:
-        """End a job for good, with all that belongs to it; one that has ended keeps its object, and how it ended.
+        """Cancel a job and delete all its objects. A job that has ended keeps its object and its result.
 
         `only_pending` leaves a running job alone.
 
         Returns:
-            Whether it was ended; False where it had ended before, or runs.
+            Whether the job was cancelled; False if it had already ended, or if it runs and `only_pending` is set.
 
         Raises:
             SchedulerError: the cluster does not answer, or refuses.
@@ -329,12 +329,12 @@ class KubernetesJobs:
         return True
 
     def remove(self, job: Submitted, version: Mapping[str, str] | None = None) -> None:
-        """Delete a job's objects, whether it has ended or not; one that is not there is left alone.
+        """Delete a job's objects, whether it has ended or not; ignore missing objects.
 
-        `version`: the only `uid` and `resourceVersion` that may be deleted.
+        `version`: the only `uid` and `resourceVersion` to delete.
 
         Raises:
-            SchedulerError: the cluster does not answer, or refuses; with code 409 where it has another version.
+            SchedulerError: the cluster does not answer, or refuses; with code 409 if the object has another version.
         """
         body = {"kind": "DeleteOptions", "apiVersion": "v1"}
         foreground = {**body, "propagationPolicy": "Foreground", **({"preconditions": version} if version else {})}
@@ -343,7 +343,7 @@ class KubernetesJobs:
         self._patiently(lambda: self._delete(f"{services}/{job.job}", body))
 
     def left(self, job: Submitted) -> tuple[str, ...]:
-        """What is still there of a job that was cancelled: names of pods and of what holds the job back."""
+        """The remains of a cancelled job: names of its pods, and the finalizers that delay its deletion."""
         current = self.connection.find(f"{self._path()}/{job.job}")
         pods = self.pods(job.job)
         holding = current["metadata"].get("finalizers", ()) if current is not None else ()
@@ -351,9 +351,9 @@ class KubernetesJobs:
         return (*names, *(f"{self.kind} {job.job}: finalizer {finalizer}" for finalizer in holding))
 
     def _create(self, document: Mapping[str, Any]) -> None:
-        """Create an object; one of that name is looked at afterwards.
+        """Create an object; accept that it already exists.
 
-        Who may work in one namespace alone may not create namespaces, even one that is there.
+        A user with rights in only one namespace may not create namespaces, even one that already exists.
         """
         namespace = document["metadata"].get("namespace", self.namespace)
         path = _PATHS[str(document["kind"])].format(namespace=namespace)
@@ -374,7 +374,7 @@ class KubernetesJobs:
                 raise
 
     def _patiently(self, call: Callable[[], None]) -> None:
-        """Try until an answer comes; what is asked twice is done once."""
+        """Retry a request until an answer comes; a repeated request has no further effect."""
         pause = _FIRST_PAUSE_S
         for attempt in range(TRIES):
             try:
@@ -388,7 +388,7 @@ class KubernetesJobs:
             pause *= _SLOWER
 
     def _failed_for_good(self) -> int | None:
-        """The exit code with which the job has failed by its agents' own count; None where they say no such thing."""
+        """The exit code of a job that failed by its agents' own count; None if the agents report no failure."""
         if self.kept is None or not any(piece.key == LIFE for piece in self.kept.list_objects(below=LIFE)):
             return None
         life = parse_attempt_state(self.kept.read(LIFE).decode(errors="replace"))
@@ -415,7 +415,7 @@ class KubernetesJobs:
         return of_job(condition, pods, events)
 
     def _workload(self, job: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """What Kueue has made of a job; None where it has made nothing, or nobody may look."""
+        """The Kueue workload of a job; None if Kueue created none, or if the credentials may not read it."""
         query = {"labelSelector": f"{words.UID_LABEL}={job['metadata']['uid']}"}
         for version in words.KUEUE_VERSIONS:
             path = f"/apis/kueue.x-k8s.io/{version}/namespaces/{self.namespace}/workloads"
@@ -434,7 +434,7 @@ class KubernetesJobs:
 
 
 def served(connection: Connection) -> tuple[Operator, ...]:
-    """The operators whose jobs a cluster takes, the most able first; a Job every cluster takes."""
+    """The operators whose jobs a cluster accepts, the most capable first; every cluster accepts a Job."""
     available = []
     for operator in (Operator.HYPERPOD_PYTORCHJOB, Operator.PYTORCHJOB):
         kind = JOB_KINDS[operator]
@@ -452,7 +452,7 @@ def _ended(job: Mapping[str, Any], types: Collection[str]) -> Mapping[str, Any] 
 
 
 def _restarts(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> int:
-    """How often the job began again, as far as Kubernetes counts it."""
+    """The number of restarts of a job, as far as Kubernetes counts them."""
     own = int(job.get("status", {}).get("restartCount", 0))
     counts = [
         int(status["restartCount"]) for pod in pods for status in pod.get("status", {}).get("containerStatuses", ())
@@ -461,7 +461,7 @@ def _restarts(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _attempt(pods: Sequence[Mapping[str, Any]]) -> Attempt | None:
-    """The newest run of the job's first pod; None where none has begun."""
+    """The newest attempt among the job's pods; None if no container has started."""
     runs = [
         (pod, status["state"])
         for pod in pods

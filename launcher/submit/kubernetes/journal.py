@@ -1,4 +1,4 @@
-"""What a job's pods have kept in the store, read from an offset on (launcher/agent/store/journal.py writes it)."""
+"""Reads files that a job's pods wrote to the store, from an offset (launcher/agent/store/journal.py writes them)."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,28 +11,28 @@ class Piece(Protocol):
 
     @property
     def key(self) -> str:
-        """Relative to the place."""
+        """The key, relative to the prefix."""
 
     @property
     def bytes(self) -> int:
-        """Its size."""
+        """The size of the object."""
 
 
 class Pieces(Protocol):
-    """The objects of one place in S3."""
+    """The objects below one prefix in S3."""
 
     def list_objects(self, *, below: str = "", after: str = "") -> Sequence[Piece]:
-        """All whose keys begin so, by their keys, the later ones alone where a key is given."""
+        """All objects whose keys begin with `below`, sorted by key; only those after the key `after`, if set."""
 
     def read(self, key: str) -> bytes:
-        """The content of one."""
+        """The content of an object."""
 
 
 def read(pieces: Pieces, name: str, offset: int, most: int) -> Chunk | None:
-    """What a file holds from an offset on.
+    """Return the content of a file from an offset.
 
     Returns:
-        The next bytes; `size` is the whole file's. None where there is no such file.
+        The next bytes; `size` is the size of the complete file. None if the file does not exist.
 
     Raises:
         UnreachableError: a part of the journal is missing.

@@ -27,29 +27,29 @@ _SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash -l || exec sh -l"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodNodes:
-    """The pods of a job in the order of their ranks, named by what the cluster calls their nodes."""
+    """The pods of a job in the order of their ranks, by the names of their nodes in the cluster."""
 
     connection: Connection
     namespace: str
     pods: tuple[tuple[str, str], ...]
-    """Node and pod."""
+    """Pairs of node name and pod name."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the nodes."""
+        """The names of the nodes."""
         return tuple(node for node, _ in self.pods)
 
     def shell(self, node: str) -> int:
-        """Open a shell in a node's pod, on this terminal."""
+        """Open a shell in a node's pod, on this terminal; return its exit code."""
         with _raw_terminal() as is_terminal:
             return self._executed(node, _SHELL, tty=is_terminal, stdin=True)
 
     def run(self, node: str, words: Sequence[str]) -> int:
-        """Run a command in a node's pod."""
+        """Run a command in a node's pod; return its exit code."""
         return self._executed(node, words, tty=False, stdin=False)
 
     def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:
-        """Lead a port of this machine to a port of a node's pod; every connection is one to the API."""
+        """Forward a local port to a port of a node's pod; every connection goes through the API."""
         return forwarded(local_port, lambda: self.connection.forward(self.namespace, self._pod(node), port), ready)
 
     def _pod(self, node: str) -> str:
@@ -80,7 +80,7 @@ class PodNodes:
 
 
 def _exchange(channels: Any, *, tty: bool, stdin: bool) -> None:
-    """Pass on what both sides say until the command has ended."""
+    """Copy data in both directions until the command has ended."""
     typed, size = sys.stdin.fileno() if stdin else None, None
     while channels.is_open():
         if tty and size != (now := shutil.get_terminal_size()):
@@ -103,7 +103,7 @@ def _exchange(channels: Any, *, tty: bool, stdin: bool) -> None:
 
 @contextlib.contextmanager
 def _raw_terminal() -> Iterator[bool]:
-    """Whether this is a terminal; then every key goes to the other side, Ctrl-C too."""
+    """Whether this is a terminal; if so, every key goes to the remote shell, including Ctrl-C."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         yield False
         return

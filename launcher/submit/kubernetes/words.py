@@ -14,15 +14,15 @@ _NODES = re.compile(r"0/(\d+) nodes are available")
 _SHORT = re.compile(r"insufficient unused quota for (\S+) in flavor \S+, (\S+) more needed")
 _OVER = re.compile(r"insufficient quota for (\S+) in flavor .*request > maximum capacity \((\S+) > (\S+)\)")
 UID_LABEL = "kueue.x-k8s.io/job-uid"
-"""On what Kueue makes of a job (kubernetes-sigs/kueue, pkg/controller/constants)."""
+"""The label of a Kueue workload with its job's UID (kubernetes-sigs/kueue, pkg/controller/constants)."""
 KUEUE_VERSIONS = ("v1beta2", "v1beta1")
-"""Of Kueue's API, the newest first (kubernetes-sigs/kueue@ff69552 serves both)."""
+"""Versions of Kueue's API, the newest first (kubernetes-sigs/kueue@ff69552 serves both)."""
 UNHEALTHY = "sagemaker.amazonaws.com/node-health-status"
-"""HyperPod's taint of a node that its health checks have not passed, or no longer pass."""
+"""HyperPod's taint of a node that has not passed, or no longer passes, its health checks."""
 CHECKED = "health checks: "
-"""What begins the words of a pod that waits for nodes under HyperPod's health checks: they are there."""
+"""Prefix of the reason for a pod whose nodes exist but are still under HyperPod's health checks."""
 ON_ITS_WAY = ("being placed", "its image and its files are being downloaded")
-"""What is said of a pod that waits for nothing."""
+"""The reasons of a pod that waits for no capacity."""
 _DEVICES = {
     "nvidia.com/gpu": "GPUs",
     "aws.amazon.com/neuron": "Neuron devices",
@@ -32,7 +32,7 @@ _IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "Err
 
 
 def waiting(pod: Mapping[str, Any]) -> str:
-    """Why a pod does not run, empty where it runs or has ended.
+    """Why a pod does not run; empty if it runs or has ended.
 
     >>> waiting({"status": {"phase": "Running"}})
     ''
@@ -102,7 +102,7 @@ def _container(status: Mapping[str, Any]) -> str:
 
 
 def held(job: Mapping[str, Any], workload: Mapping[str, Any] | None = None) -> str:
-    """Why a job has no pods at all: its queue has not let it in; empty where nothing holds it."""
+    """Why a job has no pods: its queue has not admitted it; empty if nothing holds the job."""
     spec = job.get("spec", {})
     queue = job.get("metadata", {}).get("labels", {}).get("kueue.x-k8s.io/queue-name")
     if spec.get("suspend") or spec.get("runPolicy", {}).get("suspend"):
@@ -114,7 +114,7 @@ def held(job: Mapping[str, Any], workload: Mapping[str, Any] | None = None) -> s
 
 
 def _unadmitted(workload: Mapping[str, Any]) -> str:
-    """Why Kueue has not let a job in, in plain words.
+    """Why Kueue has not admitted a job, in plain words.
 
     >>> said = "pod set main: insufficient unused quota for nvidia.com/gpu in flavor a, 8 more needed"
     >>> _unadmitted({"status": {"conditions": [{"type": "QuotaReserved", "status": "False", "message": said}]}})
@@ -134,7 +134,7 @@ def _unadmitted(workload: Mapping[str, Any]) -> str:
 
 
 def of_events(events: Iterable[Mapping[str, Any]]) -> str:
-    """The newest warning among a job's events: why no pod could be made, empty where there is none."""
+    """The newest warning among a job's events: why no pod could be created; empty if none exists."""
     reasons = ("FailedCreate", "FailedMount", "FailedAttachVolume", "Evicted")
     relevant = [event for event in events if event.get("reason") in reasons]
     relevant.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))

@@ -19,23 +19,23 @@ from launcher.workflow.cluster.targets import Cluster
 
 
 def by_hand(plan: Plan) -> str:
-    """The commands that put a plan's job into its cluster; one that exists has what shows its chips."""
+    """The commands that submit a plan's job to its cluster; an existing cluster already has its device plugins."""
     own = "" if plan.request.target.cluster is not None else f"-f {PLUGINS_FILE} "
     return f"kubectl apply {own}-f {NAMESPACE_FILE}, then kubectl create -f {MANIFEST_FILE}"
 
 
 def words(plan: Plan, head: str, machines: str) -> str:
-    """What a deployment makes of the cluster, in a line."""
+    """One line that describes the cluster to be deployed."""
     when = "up once the block has started" if plan.place.option in PREPAID else "up from the start"
     return f"EKS cluster {plan.cluster_name}: control plane, system node {head}, nodes {machines}, {when}"
 
 
 def refuse_job(plan: Plan, _environment: Mapping[str, str]) -> None:
-    """Go on with a job for a cluster whose API will answer from here.
+    """Accept a job only if the API of its cluster will be reachable from this computer.
 
     Raises:
-        ImpossibleError: nobody outside its network could reach it, or the client of Kubernetes is not installed; the
-            hint says what to do.
+        ImpossibleError: only a new private network could reach the API, or the Kubernetes client is not installed; the
+            hint names the remedy.
     """
     require_client()
     if plan.request.target.cluster is not None:
@@ -52,22 +52,22 @@ def refuse_job(plan: Plan, _environment: Mapping[str, str]) -> None:
 
 
 def api(_plan: Plan, outputs: Mapping[str, str], session: Session) -> HeadNode:
-    """The API that takes a cluster's jobs, by the outputs of its training stack."""
+    """The Kubernetes API that accepts the cluster's jobs, from the outputs of its training stack."""
     return HeadNode(via=EKS, host=outputs["ClusterName"], region=session.region, role=outputs["AccessRoleArn"])
 
 
 def start_nodes(_plan: Plan, session: Session, cluster: str) -> bool:
-    """Have the jobs' node group make its nodes again."""
+    """Let the jobs' node group start its nodes again."""
     return node_groups.start(session, cluster, WORKERS)
 
 
 def unreached(plan: Plan, outputs: Mapping[str, str]) -> str:
-    """What to do where the API does not answer from here."""
+    """The remedy if the API does not answer from this computer."""
     return where_it_answers(plan, tunnel(plan, outputs), by_hand(plan))
 
 
 def where_it_answers(plan: Plan, way: str, job: str) -> str:
-    """From where an API answers: the ranges that the plan names, or its network alone, to which there is a way."""
+    """The addresses from which the API answers: the plan's ranges, or only its network, with the way to reach it."""
     if plan.request.network.api_cidrs:
         ranges = ", ".join(plan.request.network.api_cidrs)
         return f"network.api_cidrs ({ranges}) must contain this computer's address: curl https://checkip.amazonaws.com"
@@ -75,7 +75,7 @@ def where_it_answers(plan: Plan, way: str, job: str) -> str:
 
 
 def tunnel(plan: Plan, outputs: Mapping[str, str]) -> str:
-    """The command that forwards a port of this machine to a private API, through the system node."""
+    """The command that forwards a local port to a private API, through the system node."""
     region, name = plan.place.region, cluster_name(plan)
     system = (
         f"aws ec2 describe-instances --region {region} --filters Name=tag:eks:cluster-name,Values={name}"
@@ -85,7 +85,7 @@ def tunnel(plan: Plan, outputs: Mapping[str, str]) -> str:
 
 
 def forwarding(region: str, target: str, outputs: Mapping[str, str]) -> str:
-    """The command that forwards a port of this machine to an API, through a machine of its network."""
+    """The command that forwards a local port to an API, through an instance of the API's network."""
     host = outputs["ClusterEndpoint"].removeprefix("https://")
     return (
         f"aws ssm start-session --region {region} --target {target}"
@@ -95,19 +95,19 @@ def forwarding(region: str, target: str, outputs: Mapping[str, str]) -> str:
 
 
 def through_tunnel(outputs: Mapping[str, str]) -> str:
-    """The command that has kubectl's current context go through the tunnel, and expect the API's own name there."""
+    """The command that routes kubectl's current context through the tunnel, and verifies the API's own host name."""
     host = outputs["ClusterEndpoint"].removeprefix("https://")
     current = "$(kubectl config view --minify -o 'jsonpath={.contexts[0].context.cluster}')"
     return f'kubectl config set-cluster "{current}" --server=https://localhost:8443 --tls-server-name={host}'
 
 
 def access_commands(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Commands into the cluster, each with what it is for; a private API is reached from inside its network alone."""
+    """Commands to access the cluster, each with its purpose; a private API is reachable only from its network."""
     return ways(plan, outputs, tunnel(plan, outputs), by_hand(plan))
 
 
 def ways(plan: Plan, outputs: Mapping[str, str], tunnelled: str, job: str) -> list[tuple[str, str]]:
-    """The same, of the command of a tunnel and the commands that put a job there."""
+    """The same commands, from a given tunnel command and given commands that submit a job."""
     commands = [("kubectl", outputs["Connect"])]
     if not plan.request.network.api_cidrs:
         commands.append(("tunnel to the private API, keep it open", tunnelled))

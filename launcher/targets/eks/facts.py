@@ -1,4 +1,4 @@
-"""What is known of pods on an EKS cluster."""
+"""Facts about pods on an EKS cluster."""
 
 from launcher.model.eks import VERSION, WORKERS
 from launcher.model.enums import PurchaseOption, TargetKind

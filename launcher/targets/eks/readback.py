@@ -1,4 +1,4 @@
-"""An EKS cluster and its node groups against the plan."""
+"""Compares an EKS cluster and its node groups with the plan."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ ACTIVE = "ACTIVE"
 
 
 def cluster(reading: Reading) -> None:
-    """The control plane: its state, its version, and who reaches it."""
+    """The control plane: its state, its version, and whether its API is public."""
     checks, plan = reading.checks, reading.plan
     state = node_groups.describe_cluster(reading.session, reading.main.outputs["ClusterName"])
     checks.equal("EKS cluster", ACTIVE, state.status)
@@ -27,7 +27,7 @@ def cluster(reading: Reading) -> None:
 
 
 def groups(reading: Reading) -> None:
-    """The node groups: how many nodes, bought how, with which image; the jobs' may be set to none for a while."""
+    """The node groups: state, number of nodes, purchase option. The minimum of the jobs' node group is 0."""
     checks, plan, name = reading.checks, reading.plan, reading.main.outputs["ClusterName"]
     system = node_groups.describe_group(reading.session, name, eks.SYSTEM)
     checks.equal("system node group", (ACTIVE, 1, 1), (system.status, system.minimum, system.maximum))
@@ -38,7 +38,7 @@ def groups(reading: Reading) -> None:
 
 
 def templates(reading: Reading) -> None:
-    """The launch template of the jobs' machines: their type, their EFA interfaces, what they are bought from."""
+    """The launch template of the jobs' nodes: their type, their EFA interfaces, their capacity reservation."""
     checks, plan, name = reading.checks, reading.plan, reading.main.outputs["ClusterName"]
     state = node_groups.describe_group(reading.session, name, eks.WORKERS)
     checks.holds("node group has a launch template", state.template is not None)
@@ -53,7 +53,7 @@ def templates(reading: Reading) -> None:
 
 
 def addons(reading: Reading) -> None:
-    """The add-ons, in their versions."""
+    """The add-ons and their versions."""
     hyperpod = bool(reading.ids("AWS::SageMaker::Cluster"))
     governed = team_queue(reading.plan.request.target.queue) is not None
     for name, version in eks.hyperpod_addons(governed=governed) if hyperpod else eks.ADDONS:
@@ -62,7 +62,7 @@ def addons(reading: Reading) -> None:
 
 
 def entries(reading: Reading) -> None:
-    """Who is let in: the role that the launcher takes on."""
+    """The access entries: the role that the launcher assumes."""
     outputs = reading.main.outputs
     policies = access.access_policies(reading.session, outputs["ClusterName"], outputs["AccessRoleArn"])
     reading.checks.equal("access entry of the jobs' role", ("AmazonEKSClusterAdminPolicy",), policies)

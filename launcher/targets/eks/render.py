@@ -1,4 +1,4 @@
-"""An EKS cluster of node groups: every decision of it, for what is shown and for what is deployed."""
+"""Renders an EKS cluster of node groups: every decision, for the preview and for the deployment."""
 
 import json
 from collections.abc import Mapping
@@ -26,12 +26,12 @@ from launcher.targets.eks.rules import refusals
 class NodeGroupContext:
     """A managed node group.
 
-    `capacity_type` is EKS's word (ON_DEMAND, SPOT, CAPACITY_BLOCK); `reservation_id` a capacity reservation or None.
-    `volume_key_arn` encrypts its root volumes, None leaves them to EBS's default key; `group_ids` are security groups
-    that exist, beside the cluster's own. `minimum` and `count` are the least and the most of its nodes, `wanted` those
-    from the start: of a Capacity Block none, since a group fails before its block begins. `local_storage` says that
-    NVMe disks are made one volume for pods' folders. `repair` has EKS replace nodes that are faulty. `taint` is the key
-    of one that keeps other pods away where there is room elsewhere; one that forbids them would keep EKS's DCGM away.
+    `capacity_type` is EKS's term (ON_DEMAND, SPOT, CAPACITY_BLOCK); `reservation_id` a capacity reservation or None.
+    `volume_key_arn` encrypts its root volumes; None means EBS's default key. `group_ids` are existing security groups
+    in addition to the cluster's own. `minimum` and `count` are the minimum and maximum number of nodes, `wanted` the
+    initial number: 0 for a Capacity Block, since a group fails before its block begins. `local_storage`: NVMe disks
+    form one volume for pods' folders. `repair`: EKS replaces faulty nodes. `taint` is the key of a taint that makes
+    other pods prefer other nodes; a taint that forbids other pods would also block EKS's DCGM.
     """
 
     name: str
@@ -56,7 +56,7 @@ class NodeGroupContext:
 class EksContext:
     """An EKS cluster (templates/eks/cluster.yaml.j2). `addons` are versions by name.
 
-    `settings` are the JSON of some of them. `public_cidrs` may reach its API; without any the API is private.
+    `settings` are the JSON settings of some add-ons. `public_cidrs` may reach its API; if empty, the API is private.
     """
 
     name: str
@@ -69,7 +69,7 @@ class EksContext:
 
 
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Why a plan does not create an EKS cluster, or no job for one; empty when it does."""
+    """Why Slipway cannot create an EKS cluster or a job for the plan; empty if it can."""
     place = plan.place
     if place.target is not TargetKind.EKS:
         return (error("not-eks", "target.kind", f"{place.target} is not an EKS cluster with node groups"),)
@@ -80,10 +80,10 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
 
 
 def eks_context(plan: Plan, instances: Mapping[str, InstanceType]) -> EksContext:
-    """Every decision of a plan's cluster.
+    """Every decision about a plan's cluster.
 
     Raises:
-        ImpossibleError: no cluster can be made, with all reasons.
+        ImpossibleError: no cluster can be created, with all reasons.
     """
     problems = findings(plan, instances)
     if problems:
@@ -93,7 +93,7 @@ def eks_context(plan: Plan, instances: Mapping[str, InstanceType]) -> EksContext
 
 
 def cluster_context(plan: Plan, *, groups: tuple[NodeGroupContext, ...]) -> EksContext:
-    """A plan's EKS cluster with some node groups."""
+    """A plan's EKS cluster with the given node groups."""
     return EksContext(
         name=cluster_name(plan),
         version=eks.VERSION,
@@ -106,10 +106,10 @@ def cluster_context(plan: Plan, *, groups: tuple[NodeGroupContext, ...]) -> EksC
 
 
 def system_group(plan: Plan) -> NodeGroupContext:
-    """One machine for the cluster's own pods: names, webhooks, controllers. Jobs' nodes may all be gone meanwhile.
+    """One node for the cluster's own pods: DNS, webhooks, controllers. At times all job nodes may be gone.
 
-    A Fargate profile would do for some of them, but takes no DaemonSet, and an API that is private is reached through a
-    machine.
+    A Fargate profile would suffice for some of these pods, but Fargate runs no DaemonSet, and a private API is only
+    reachable through an instance.
     """
     return NodeGroupContext(
         name=eks.SYSTEM,
@@ -132,7 +132,7 @@ def system_group(plan: Plan) -> NodeGroupContext:
 
 
 def _workers(plan: Plan, facts: InstanceType) -> NodeGroupContext:
-    """The machines of the jobs; those of a Capacity Block are set by a launch, once it has begun.
+    """The jobs' node group; a launch sets the size of a Capacity Block's group after the block has begun.
 
     EKS user guide, create a managed node group with Capacity Blocks: the desired size is 0 until the block is active.
     """
@@ -160,7 +160,7 @@ def _workers(plan: Plan, facts: InstanceType) -> NodeGroupContext:
 
 
 def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], _names: ClusterNames) -> list[RenderedFile]:
-    """The cluster as it is deployed, and what is applied to it once."""
+    """The files of the cluster to deploy, and the manifests to apply once."""
     shown = rendered("eks/cluster.yaml.j2", eks_context(plan, instances))
     return [RenderedFile(path=CLUSTER_FILE, text=shown), *plugin_files(instances[plan.place.instance_type])]
 

@@ -1,4 +1,4 @@
-"""What an EKS cluster of node groups takes and what it refuses: findings about one place, each with the way out."""
+"""The rules of EKS clusters with node groups for one place: findings, each with a fix."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,11 +12,11 @@ from launcher.planning.targets import Rules, locations_if_named
 
 _TO_PARALLELCLUSTER = f"or set target.kind to {TargetKind.PARALLELCLUSTER}"
 MOST_NODES = 450
-"""Of one managed node group, before a quota is raised (EKS service quotas)."""
+"""Limit of one managed node group, before a quota is raised (EKS service quotas)."""
 
 
 def refusals(request: PlanRequest, place: Place, _instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Every reason why a place cannot be a node group; empty when it can."""
+    """Every reason why a place cannot be a node group; empty if it can."""
     rules = (_capacity(request, place), _unused(request), _own(request, place))
     return tuple(finding for rule in rules for finding in rule)
 
@@ -50,7 +50,7 @@ def _unused(request: PlanRequest) -> Iterator[Finding]:
 
 
 def _own(request: PlanRequest, place: Place) -> Iterator[Finding]:
-    """What a cluster of one's own does not have, and what its network lacks."""
+    """Keys that a new cluster does not support, and missing settings of its network."""
     if request.target.cluster is not None:
         return
     if request.target.queue is not None:
@@ -68,7 +68,7 @@ def _own(request: PlanRequest, place: Place) -> Iterator[Finding]:
 
 
 def two_zones(request: PlanRequest, place: Place) -> Iterator[Finding]:
-    """EKS wants subnets in two zones for its control plane (EKS user guide, VPC and subnet requirements)."""
+    """EKS requires subnets in two zones for its control plane (EKS user guide, VPC and subnet requirements)."""
     network = request.network
     if network.vpc_id is not None:
         zones = {subnet.az_id for subnet in network.subnets} or set(network.subnet_ids)

@@ -1,4 +1,4 @@
-"""How an EKS cluster can be changed; its system group moves to another type in place."""
+"""Updates of an EKS cluster; its system group changes to another type in place."""
 
 from launcher.model.service_updates import EKS_TYPE, eks_version
 from launcher.model.update import Updates

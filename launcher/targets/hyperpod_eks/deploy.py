@@ -15,7 +15,7 @@ from launcher.workflow.cluster.targets import Cluster
 
 
 def words(plan: Plan, head: str, machines: str) -> str:
-    """What a deployment makes of the cluster, in a line."""
+    """One line that describes the cluster to be deployed."""
     return (
         f"HyperPod cluster with EKS {plan.cluster_name}: control plane, HyperPod's chart, system node ml.{head},"
         f" workers {machines}, requested from the start"
@@ -23,12 +23,12 @@ def words(plan: Plan, head: str, machines: str) -> str:
 
 
 def by_hand() -> str:
-    """The commands that put a plan's job into its cluster, whose chart shows chips and interfaces."""
+    """The commands that submit a plan's job to its cluster; the cluster's chart has the device plugins."""
     return f"kubectl apply -f {NAMESPACE_FILE}, then kubectl create -f {MANIFEST_FILE}"
 
 
 def tunnel(plan: Plan, outputs: Mapping[str, str]) -> str:
-    """The command that forwards a port of this machine to a private API, through the system node."""
+    """The command that forwards a local port to a private API, through the system node."""
     region, name = plan.place.region, cluster_name(plan)
     system = (
         f"aws sagemaker list-cluster-nodes --region {region} --cluster-name {name}"
@@ -38,17 +38,17 @@ def tunnel(plan: Plan, outputs: Mapping[str, str]) -> str:
 
 
 def unreached(plan: Plan, outputs: Mapping[str, str]) -> str:
-    """What to do where the API does not answer from here."""
+    """The remedy if the API does not answer from this computer."""
     return eks.where_it_answers(plan, tunnel(plan, outputs), by_hand())
 
 
 def access_commands(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Commands into the cluster, each with what it is for."""
+    """Commands to access the cluster, each with its purpose."""
     return eks.ways(plan, outputs, tunnel(plan, outputs), by_hand())
 
 
 def start_nodes(plan: Plan, session: Session, cluster: str) -> bool:
-    """Have HyperPod make the workers again."""
+    """Let HyperPod create the workers again."""
     return hyperpod.start(session, cluster, WORKERS, plan.place.nodes)
 
 

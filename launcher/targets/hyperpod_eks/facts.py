@@ -1,4 +1,4 @@
-"""What is known of a HyperPod cluster with EKS."""
+"""Facts about HyperPod clusters with EKS."""
 
 from launcher.model.eks import VERSION
 from launcher.model.enums import EfaLayout, TargetKind

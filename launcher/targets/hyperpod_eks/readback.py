@@ -1,4 +1,4 @@
-"""A HyperPod cluster with EKS against the plan: HyperPod's nodes, the team's quota, and the control plane."""
+"""Compares a HyperPod cluster with EKS with the plan: HyperPod's nodes, the team's quota, and the control plane."""
 
 from launcher.targets.eks.readback import CONTROL_PLANE
 from launcher.targets.hyperpod_slurm import readback as hyperpod

@@ -1,4 +1,4 @@
-"""A HyperPod cluster with EKS: every decision of it, for what is shown and for what is deployed."""
+"""Renders a HyperPod cluster with EKS: every decision, for the preview and for the deployment."""
 
 import json
 from collections.abc import Mapping
@@ -35,11 +35,11 @@ from launcher.targets.hyperpod_slurm.render import (
 NODES_FILE, VALUES_FILE, GOVERNANCE_FILE = "hyperpod.yaml", "chart-values.yaml", "governance.yaml"
 _VALUES = "hyperpod/chart-values.yaml.j2"
 FOR_THE_OPERATOR = Tag(key="SageMaker", value="true")
-"""AWS's policy for the training operator is for clusters with this tag alone (developer guide, training operator)."""
+"""AWS's policy for the training operator allows only clusters with this tag (developer guide, training operator)."""
 
 
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Why a plan makes neither a HyperPod cluster with EKS nor a job for one; empty when it does."""
+    """Why Slipway can create neither a HyperPod cluster with EKS nor a job for the plan; empty if it can."""
     if plan.place.target is not TargetKind.HYPERPOD_EKS:
         return (error("not-hyperpod-eks", "target.kind", f"{plan.place.target} is not a HyperPod cluster with EKS"),)
     problems = machine_findings(plan, instances, refusals)
@@ -51,7 +51,7 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
 
 
 def control_context(plan: Plan) -> EksContext:
-    """The control plane: its nodes are HyperPod's, so that it has no groups of its own and no monitor beside theirs."""
+    """The control plane: HyperPod owns its nodes, so it has no node groups and no node monitor of its own."""
     context = cluster_context(plan, groups=())
     addons = eks.hyperpod_addons(governed=team_queue(plan.request.target.queue) is not None)
     return EksContext(
@@ -66,11 +66,11 @@ def control_context(plan: Plan) -> EksContext:
 
 
 def nodes_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> str:
-    """The text of the request that makes a plan's nodes.
+    """The text of the request that creates a plan's nodes.
 
     Raises:
-        ImpossibleError: no cluster can be made, with all reasons.
-        ValueError: a name that only HyperPod has is missing.
+        ImpossibleError: no cluster can be created, with all reasons.
+        ValueError: a name that only HyperPod uses is missing.
     """
     problems = findings(plan, instances)
     if problems:
@@ -95,25 +95,25 @@ def nodes_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: Clus
 
 
 def _system(plan: Plan) -> dict[str, Any]:
-    """One machine for the cluster's own pods, HyperPod's too: its training operator selects HyperPod's nodes alone.
+    """One node for the cluster's own pods and HyperPod's: HyperPod's training operator selects only HyperPod nodes.
 
-    Jobs' nodes may take hours of health checks, or never come; without this one names, certificates and operators
-    would be Pending, and the stack would fail for it. Fargate takes no DaemonSet and is none of HyperPod's nodes.
+    Job nodes may need hours of health checks, or may never come. Without the system node, DNS, certificates and
+    operators would be Pending, and the stack would fail. Fargate runs no DaemonSet and provides no HyperPod node.
     """
     head = sizing.head_node(plan.place.nodes, plan.request.storage.head_node)
     return plain_group(eks.SYSTEM, head, 1, least=1)
 
 
 def node_script(plan: Plan) -> str:
-    """What runs on every node when it is made."""
+    """The script that runs on every node at its creation."""
     return rendered("hyperpod/on_create_eks.sh.j2", cluster=plan.cluster_name)
 
 
 def chart_values(plan: Plan, facts: InstanceType) -> str:
-    """The values that HyperPod's chart is installed with: device plugins for what the jobs' nodes have.
+    """The values for HyperPod's chart: device plugins for the devices of the jobs' nodes.
 
     Raises:
-        ImpossibleError: as the template is written, nodes would not show their EFA interfaces.
+        ImpossibleError: with the current values template, nodes would not report their EFA interfaces.
     """
     instance_type = ml_name(facts.name)
     text = rendered(
@@ -132,7 +132,7 @@ def chart_values(plan: Plan, facts: InstanceType) -> str:
 
 
 def governance_text(plan: Plan) -> str | None:
-    """The requests that set up task governance of a plan's cluster; None where its jobs wait in no queue."""
+    """The requests that set up task governance of a plan's cluster; None if its jobs wait in no queue."""
     queue = team_queue(plan.request.target.queue)
     if queue is None:
         return None
@@ -148,13 +148,13 @@ def governance_text(plan: Plan) -> str | None:
 
 
 def namespaces_of(plan: Plan) -> tuple[str, ...]:
-    """The namespaces whose jobs get the pods' role: Slipway's own, and that of the team's queue."""
+    """The namespaces whose jobs get the pods' role: Slipway's own, and the namespace of the team's queue."""
     queue = team_queue(plan.request.target.queue)
     return eks.NAMESPACES if queue is None else (*eks.NAMESPACES, queue.namespace)
 
 
 def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
-    """The control plane, the nodes, their script, and the chart's values; nothing of a cluster that exists."""
+    """The control plane, the nodes, their script, and the chart's values; no files for an existing cluster."""
     if plan.request.target.cluster is not None:
         return []
     nodes = nodes_text(plan, instances=instances, names=names)

@@ -1,4 +1,4 @@
-"""What HyperPod clusters with EKS take and what they refuse: those that a plan makes, and jobs for those that exist."""
+"""The rules of HyperPod clusters with EKS: for clusters that a plan creates, and for jobs on existing clusters."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,31 +23,31 @@ from launcher.targets.hyperpod_slurm.rules import (
 )
 
 _TEAM = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
-"""A team's name: as the registry has it (ComputeQuotaTarget), short enough for its queue's name as a label."""
+"""A team's name: as in the registry (ComputeQuotaTarget), and short enough for its queue's name as a label."""
 GOVERNANCE_REGIONS = ("us-east-1", "eu-central-1", "ap-south-1")
-"""Where CloudFormation's registry has both types of task governance, as cfn-lint 1.58.0 carries it.
+"""Regions where CloudFormation's registry has both types of task governance, according to cfn-lint 1.58.0.
 
-The CDK's reference says 15 regions of one of them (2.277, CfnComputeQuota); of the other the registry has seven.
+The CDK's reference lists 15 regions for one type (2.277, CfnComputeQuota); the registry has seven for the other.
 """
 HEALTH_MONITOR_REGIONS = (
     *("us-east-1", "us-east-2", "us-west-1", "us-west-2", "ca-central-1", "sa-east-1"),
     *("eu-central-1", "eu-north-1", "eu-south-2", "eu-west-1", "eu-west-2"),
     *("ap-northeast-1", "ap-south-1", "ap-southeast-1", "ap-southeast-2", "ap-southeast-3", "ap-southeast-4"),
 )
-"""Where the health monitor has an image (sagemaker-hyperpod-cli@011ca92, health-monitoring-agent, _helpers.tpl)."""
+"""Regions with a health monitor image (sagemaker-hyperpod-cli@011ca92, health-monitoring-agent, _helpers.tpl)."""
 
 
 def locations(
     request: PlanRequest, _catalog: Catalog, _facts: InstanceType, option: PurchaseOption, known: Locations
 ) -> Locations:
-    """Where a plan names the target: SageMaker has one price for a region, spot one for a zone as EC2's has."""
+    """Locations if a plan names the target: SageMaker has one price per region, but spot one per zone, as EC2's."""
     if request.target.kind is None:
         return ()
     return known if option is PurchaseOption.SPOT else by_region(request, known)
 
 
 def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Every reason why a place takes no job; empty when it does."""
+    """Every reason why a place accepts no job; empty if it accepts jobs."""
     rules = (
         _unused(request),
         _own(request, place, instances) if request.target.cluster is None else (),
@@ -58,7 +58,7 @@ def refusals(request: PlanRequest, place: Place, instances: Mapping[str, Instanc
 
 
 def remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """What holds for a place and is not confirmed, or costs what nobody asked for."""
+    """Unconfirmed behavior of a place, and costs that the user did not request."""
     own = () if request.target.cluster is not None else _of_own_clusters(request, place, instances)
     return (*_of_spot(place), *unknown_end(request, place), *own)
 
@@ -79,7 +79,7 @@ def _of_spot(place: Place) -> tuple[Finding, ...]:
 
 
 def _of_own_clusters(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
-    """What a cluster that is made does before jobs, and does not do after them."""
+    """Health checks of a new cluster before jobs, and its unconfirmed task governance."""
     yield from health_checks(place, instances)
     if request.target.queue is not None:
         message = (
@@ -92,7 +92,7 @@ def _of_own_clusters(request: PlanRequest, place: Place, instances: Mapping[str,
 
 
 def _unused(request: PlanRequest) -> Iterator[Finding]:
-    """Keys that neither a cluster of one's own nor one that exists has a use for."""
+    """Keys that neither a new nor an existing cluster uses."""
     if request.target.ssh_host is not None:
         message = f"a Kubernetes cluster has no head node, got {request.target.ssh_host}"
         yield error("eks-unused", "target.ssh_host", message, "remove it and set target.context instead")
@@ -103,7 +103,7 @@ def _unused(request: PlanRequest) -> Iterator[Finding]:
 
 
 def _own(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
-    """What a cluster that is made for the job does not have, and what it cannot do without."""
+    """Keys that a new cluster does not support, and keys that it requires."""
     target, storage = request.target, request.storage
     given = (
         ("target.placement_group", target.placement_group, "HyperPod chooses the placement of its instances"),

@@ -1,4 +1,4 @@
-"""How a HyperPod cluster with EKS can be changed."""
+"""Updates of a HyperPod cluster with EKS."""
 
 from launcher.model.service_updates import EKS_TYPE, HYPERPOD_TYPE, eks_version, head_group, hyperpod_groups
 from launcher.model.update import Updates

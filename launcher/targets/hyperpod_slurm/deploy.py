@@ -21,10 +21,10 @@ from launcher.workflow.cluster.targets import Cluster
 
 
 def refuse_job(plan: Plan, environment: Mapping[str, str]) -> None:
-    """Go on only with a plan whose job can be submitted from here: before anything is deployed.
+    """Accept only a plan whose job can be submitted from this computer; runs before any deployment.
 
     Raises:
-        ImpossibleError: the job is for HyperPod, and no way leads there; the hint says how to do it by hand.
+        ImpossibleError: the job is for HyperPod, and this computer cannot reach it; the hint names the alternative.
     """
     if plan.request.target.ssh_host is not None:
         return
@@ -42,11 +42,11 @@ def refuse_job(plan: Plan, environment: Mapping[str, str]) -> None:
 
 
 def controller(_plan: Plan, outputs: Mapping[str, str], session: Session) -> HeadNode:
-    """The controller of a cluster that was deployed, by the outputs of its training stack.
+    """The controller of a deployed cluster, from the outputs of its training stack.
 
     Raises:
         DeploymentFailedError: no controller runs.
-        AwsError: it cannot be asked for.
+        AwsError: AWS does not report the controller.
     """
     running = hyperpod.instances(session, outputs["ClusterName"], CONTROLLER)
     if not running:
@@ -56,12 +56,12 @@ def controller(_plan: Plan, outputs: Mapping[str, str], session: Session) -> Hea
 
 
 def words(plan: Plan, head: str, machines: str) -> str:
-    """What a deployment makes of the cluster, in a line."""
+    """One line that describes the cluster to be deployed."""
     return f"HyperPod cluster {plan.cluster_name}: controller ml.{head}, workers {machines}, up from the start"
 
 
 def access_commands(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Commands into the cluster, each with what it is for: its machines are reached by sessions alone."""
+    """Commands to access the cluster, each with its purpose: its nodes are reachable only by sessions."""
     ways = [
         ("shell on the controller", f"{outputs['Connect']}, then: sudo su - {USER}"),
         (
@@ -82,10 +82,10 @@ def access_commands(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, s
 
 
 def start(outputs: Mapping[str, str], session: Session, notify: Notify) -> None:
-    """Have the workers come again where the guard has deleted them, as the output StartFleet says.
+    """Let HyperPod create the workers again if the guard has deleted them, as the output StartFleet specifies.
 
     Raises:
-        AwsError: a call failed for another reason than that these credentials may not make it.
+        AwsError: a call failed for a reason other than missing permissions.
     """
     words = shlex.split(outputs["StartFleet"])
     given = dict(zip(words[3::2], words[4::2], strict=True))

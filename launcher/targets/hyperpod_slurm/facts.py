@@ -1,4 +1,4 @@
-"""What is known of a HyperPod cluster with Slurm."""
+"""Facts about HyperPod clusters with Slurm."""
 
 from launcher.model.enums import EfaLayout, TargetKind
 from launcher.model.monitoring import JOB_METRICS

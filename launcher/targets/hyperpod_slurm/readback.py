@@ -1,4 +1,4 @@
-"""A HyperPod cluster and its file system against the plan."""
+"""Compares a HyperPod cluster and its file system with the plan."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,12 +19,12 @@ IN_SERVICE = "InService"
 AVAILABLE = "AVAILABLE"
 QUOTA_IN_FORCE = ("Created", "Updated")
 DATA_FOLDER = "/data"
-"""Where the training data are in the file system (infra/parts/hyperpod_lustre.py)."""
+"""The folder of the training data in the file system (infra/parts/hyperpod_lustre.py)."""
 CHANGES = frozenset(("NEW", "CHANGED", "DELETED"))
 
 
 def cluster(reading: Reading) -> None:
-    """The groups with their types and counts, Slurm's parts, the recovery of instances, and where it is."""
+    """The groups with types and counts, Slurm's roles, the recovery of instances, the subnet and security groups."""
     checks, plan, outputs = reading.checks, reading.plan, reading.main.outputs
     state = hyperpod.describe_cluster(reading.session, outputs["ClusterName"])
     place = plan.place
@@ -40,7 +40,7 @@ def cluster(reading: Reading) -> None:
 
 
 def _nodes(reading: Reading, state: PodState) -> None:
-    """The groups whose machines are nodes of the EKS cluster; a guard may have deleted the workers."""
+    """The instance groups that are nodes of the EKS cluster; the guard may have deleted the workers."""
     checks, plan = reading.checks, reading.plan
     place, bought = plan.place, plan.request.purchase.training_plan
     system = (ml_name(head_node(place.nodes, plan.request.storage.head_node)), 1)
@@ -58,13 +58,13 @@ def _nodes(reading: Reading, state: PodState) -> None:
 
 
 def _nodes_now(state: PodState, planned: int) -> int:
-    """The workers that there are to be: a guard may have deleted them, and a launch makes them again."""
+    """The expected number of workers: 0 after the guard has deleted them, until a launch creates them again."""
     workers = state.groups.get(WORKERS)
     return 0 if workers is not None and not workers.desired else planned
 
 
 def quotas(reading: Reading) -> None:
-    """What the team of the plan's queue has: every instance of the jobs' type."""
+    """The quota of the queue's team: every instance of the jobs' type."""
     checks, place, queue = reading.checks, reading.plan.place, team_queue(reading.plan.request.target.queue)
     for quota_id in reading.ids("AWS::SageMaker::ComputeQuota"):
         state = hyperpod.describe_quota(reading.session, quota_id)
@@ -98,7 +98,7 @@ def _slurm(reading: Reading, state: PodState) -> None:
 
 
 def file_systems(reading: Reading) -> None:
-    """The file system's size, speed and key, in the machines' subnet."""
+    """The file system's size, throughput and key, and its place in the nodes' subnet."""
     checks, storage = reading.checks, reading.plan.request.storage
     for file_system_id in reading.ids("AWS::FSx::FileSystem"):
         state = hyperpod.describe_file_system(reading.session, file_system_id)
@@ -113,7 +113,7 @@ def file_systems(reading: Reading) -> None:
 
 
 def data_links(reading: Reading) -> None:
-    """The training data, shown in the cluster's own file system and kept as its bucket is."""
+    """The link to the training data: the cluster's own file system shows them and follows changes of the bucket."""
     checks, train = reading.checks, reading.plan.request.workload.train
     for link_id in reading.ids("AWS::FSx::DataRepositoryAssociation"):
         state = hyperpod.describe_link(reading.session, link_id)
@@ -125,7 +125,7 @@ def data_links(reading: Reading) -> None:
 
 
 def machines(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Machines]:
-    """The machines of each group."""
+    """The instances of each group."""
     for group in properties["InstanceGroups"]:
         name, count = group["InstanceType"].removeprefix("ml."), int(group["InstanceCount"])
         yield Machines(type=name, count=count, managed=True, nodes=group["InstanceGroupName"] == WORKERS)

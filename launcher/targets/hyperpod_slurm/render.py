@@ -1,4 +1,4 @@
-"""A HyperPod cluster with Slurm: every decision of it, for what is shown and for what is deployed."""
+"""Renders a HyperPod cluster with Slurm: every decision, for the preview and for the deployment."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -32,7 +32,7 @@ LIFECYCLE_FOLDER = "lifecycle"
 
 
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Why a plan does not create a HyperPod cluster; empty when it does."""
+    """Why Slipway cannot create a HyperPod cluster for the plan; empty if it can."""
     if plan.place.target is not TargetKind.HYPERPOD_SLURM:
         return (error("not-hyperpod", "target.kind", f"{plan.place.target} is not a HyperPod cluster with Slurm"),)
     problems = machine_findings(plan, instances, refusals)
@@ -44,17 +44,17 @@ def machine_findings(
     instances: Mapping[str, InstanceType],
     refused: Callable[[PlanRequest, Place, Mapping[str, InstanceType]], Iterable[Finding]],
 ) -> tuple[Finding, ...]:
-    """Why HyperPod has no such machines, whatever schedules the jobs on them."""
+    """Why HyperPod cannot provide the plan's nodes, for any scheduler; empty if it can."""
     unknown = unknown_types(plan, instances)
     return unknown or (*refused(plan.request, plan.place, instances), *unnamed_capacity(plan))
 
 
 def cluster_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> str:
-    """The text of the request that makes a plan's cluster.
+    """The text of the request that creates a plan's cluster.
 
     Raises:
-        ImpossibleError: no cluster can be made, with all reasons.
-        ValueError: a name that only HyperPod has is missing.
+        ImpossibleError: no cluster can be created, with all reasons.
+        ValueError: a name that only HyperPod uses is missing.
     """
     problems = findings(plan, instances)
     if problems:
@@ -92,7 +92,7 @@ def _groups(plan: Plan, facts: InstanceType) -> list[dict[str, Any]]:
 
 
 def plain_group(name: str, instance_type: str, count: int, **more: object) -> dict[str, Any]:
-    """An instance group on demand, without health checks; `more` is what its scheduler adds."""
+    """An on-demand instance group without health checks; `more` holds the scheduler's additions."""
     return {
         "name": name,
         "instance_type": hyperpod.ml_name(instance_type),
@@ -106,7 +106,7 @@ def plain_group(name: str, instance_type: str, count: int, **more: object) -> di
 
 
 def worker_group(plan: Plan, facts: InstanceType, **more: object) -> dict[str, Any]:
-    """The instance group of the jobs' nodes, all of them from the start; `more` is what its scheduler adds."""
+    """The instance group of the jobs' nodes, all of them from the start; `more` holds the scheduler's additions."""
     place, bought = plan.place, plan.request.purchase.training_plan
     classic = plan.request.target.efa_layout is EfaLayout.CLASSIC and facts.efa_interfaces > 0
     return plain_group(hyperpod.WORKERS, facts.name, place.nodes) | {
@@ -120,7 +120,7 @@ def worker_group(plan: Plan, facts: InstanceType, **more: object) -> dict[str, A
 
 
 def lifecycle_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[str, str]:
-    """The text of the files that HyperPod fetches for every machine, by name; ENTRY_POINT is run."""
+    """The text of the files that HyperPod downloads to every node, by name; HyperPod runs ENTRY_POINT."""
     facts = instances[plan.place.instance_type]
     family = "nvidia" if is_nvidia(facts) else "neuron" if facts.neuron else None
     script = rendered(
@@ -144,7 +144,7 @@ def lifecycle_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[s
 
 
 def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
-    """The request that makes the cluster, and the folder that HyperPod fetches for every machine."""
+    """The request that creates the cluster, and the folder that HyperPod downloads to every node."""
     text = cluster_text(plan, instances=instances, names=names)
     scripts = lifecycle_files(plan, instances).items()
     files = [RenderedFile(path=CLUSTER_FILE, text=text)]

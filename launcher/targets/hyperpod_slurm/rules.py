@@ -1,4 +1,4 @@
-"""What HyperPod takes and what it refuses: findings about one place, each with the way out."""
+"""The rules of HyperPod for one place: findings, each with a fix."""
 
 from collections.abc import Iterator, Mapping
 
@@ -21,10 +21,10 @@ _TO_PARALLELCLUSTER = f"set target.kind to {TargetKind.PARALLELCLUSTER}"
 def locations(
     request: PlanRequest, catalog: Catalog, facts: InstanceType, option: PurchaseOption, known: Locations
 ) -> Locations:
-    """Regions and zones to try of those that are known for EC2; SageMaker has one price for a region.
+    """The regions and zones to try, among those known for EC2; SageMaker has one price per region.
 
-    A plan that leaves the target open gets a HyperPod cluster only where it can be the cheaper one: at a price of the
-    user's own, or where EC2's is not known. Its rates are EC2's and 15 to 25 % more, so all others are folded away.
+    If a plan names no target, a HyperPod cluster is a candidate only if it can be cheaper: at the user's own price, or
+    if EC2's price is unknown. HyperPod's rates are 15 to 25 % above EC2's, so Slipway omits all other candidates.
     """
     whole = by_region(request, known)
     if request.target.kind is not None or option is PurchaseOption.TRAINING_PLAN:
@@ -39,7 +39,7 @@ def locations(
 
 
 def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Every reason why a place cannot be HyperPod; empty when it can."""
+    """Every reason why a place cannot be HyperPod; empty if it can."""
     rules = (
         type_refusals(place, instances),
         head_refusals(request, place, instances, "the controller"),
@@ -50,7 +50,7 @@ def refusals(request: PlanRequest, place: Place, instances: Mapping[str, Instanc
 
 
 def remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """What holds for a place on HyperPod and is not confirmed, or costs what nobody asked for."""
+    """Unconfirmed behavior of a place on HyperPod, and costs that the user did not request."""
     notes = []
     if place.option is PurchaseOption.SPOT:
         message = (
@@ -63,7 +63,7 @@ def remarks(request: PlanRequest, place: Place, instances: Mapping[str, Instance
 
 
 def shared_folder(code: str, service: str, request: PlanRequest, place: Place) -> Iterator[Finding]:
-    """That a file system is made where the plan names none, for nodes that share no folder of their own."""
+    """The remark that Slipway creates a file system if the plan names none, because the nodes share no folder."""
     if not request.storage.lustre_gib:
         gib = target_of(place.target).shared_gib(0)
         message = (
@@ -73,7 +73,7 @@ def shared_folder(code: str, service: str, request: PlanRequest, place: Place) -
 
 
 def health_checks(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
-    """That HyperPod checks new instances for hours, which the estimate counts."""
+    """The remark that HyperPod runs health checks on new instances for hours, which the estimate counts."""
     if deep_health_checks(instances[place.instance_type], nodes=place.nodes):
         message = (
             "deep health checks run before instances accept jobs; the estimate counts 1 h for them, and 2 "
@@ -83,7 +83,7 @@ def health_checks(place: Place, instances: Mapping[str, InstanceType]) -> Iterat
 
 
 def unknown_end(request: PlanRequest, place: Place) -> Iterator[Finding]:
-    """A training plan whose end the plan file does not say."""
+    """The remark that the plan file gives no end of a training plan."""
     bought = request.purchase.training_plan
     if place.option is PurchaseOption.TRAINING_PLAN and bought is not None and bought.ends_at is None:
         message = (
@@ -94,7 +94,7 @@ def unknown_end(request: PlanRequest, place: Place) -> Iterator[Finding]:
 
 
 def type_refusals(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
-    """A type of the jobs' nodes that HyperPod, or a training plan, does not have."""
+    """The refusal of a job node type that HyperPod, or a training plan, does not have."""
     name = place.instance_type
     if not instances[name].ml:
         message = f"HyperPod has no ml.{name}"
@@ -106,7 +106,7 @@ def type_refusals(place: Place, instances: Mapping[str, InstanceType]) -> Iterat
 def head_refusals(
     request: PlanRequest, place: Place, instances: Mapping[str, InstanceType], role: str
 ) -> Iterator[Finding]:
-    """A type that HyperPod does not have for the node beside the jobs' nodes; `role` says what it is for."""
+    """The refusal of a type of the head node that HyperPod does not have; `role` names the node's purpose."""
     head = head_node(place.nodes, request.storage.head_node)
     if head in instances and not instances[head].ml:
         message = f"HyperPod has no ml.{head} for {role}"
@@ -114,7 +114,7 @@ def head_refusals(
 
 
 def alternative_type(facts: InstanceType, instances: Mapping[str, InstanceType]) -> str:
-    """What to take in place of a type that HyperPod lacks: one with the same chip, or another target."""
+    """The replacement for a type that HyperPod lacks: a type with the same chip, or another target."""
     if facts.chip is not None and not facts.chip.trains:
         return (
             f"{facts.chip.name} is an inference chip: set target.kind to sagemaker-endpoint or eks; to train, "
@@ -130,7 +130,7 @@ def alternative_type(facts: InstanceType, instances: Mapping[str, InstanceType])
 
 
 def capacity_refusals(request: PlanRequest, place: Place, service: str = "HyperPod") -> Iterator[Finding]:
-    """Capacity that a service of SageMaker's cannot use, and training plans that do not fit."""
+    """Capacity that a SageMaker service cannot use, and training plans that do not fit the plan."""
     purchase, bought, row = request.purchase, request.purchase.training_plan, target_of(place.target)
     if purchase.reservation is not None or place.option is PurchaseOption.CAPACITY_BLOCK:
         named = purchase.reservation.id if purchase.reservation is not None else "a Capacity Block"
@@ -158,7 +158,7 @@ def _training_plan(bought: TrainingPlanReference, place: Place) -> Iterator[Find
 
 
 def _count(bought: int | None, place: Place) -> Iterator[Finding]:
-    """Instances that a training plan has, None where the plan file does not say, and those that are asked for."""
+    """The comparison of a training plan's instances (None if the plan file does not give them) with those needed."""
     path, allowed = "purchase.training_plan.count", ", ".join(str(plan_count) for plan_count in TRAINING_PLAN_COUNTS)
     if bought is not None and bought not in TRAINING_PLAN_COUNTS:
         message = f"training plans have {allowed} instances, got {bought}"

@@ -1,4 +1,4 @@
-"""How a HyperPod cluster with Slurm can be changed."""
+"""Updates of a HyperPod cluster with Slurm."""
 
 from launcher.model.service_updates import HYPERPOD_TYPE, head_group, hyperpod_groups
 from launcher.model.update import Updates

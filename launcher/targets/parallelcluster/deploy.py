@@ -21,7 +21,7 @@ from launcher.workflow.cluster.slurm_jobs import node_commands, reach_batch, sub
 from launcher.workflow.cluster.targets import Cluster
 
 FLEET_S, FLEET_LOOK_S = 900.0, 10.0
-"""pcluster waits 180 s for the daemon to take up the wish and 600 s for the start (compute_fleet_status_manager.py)."""
+"""pcluster waits 180 s until the daemon reacts and 600 s for the start (compute_fleet_status_manager.py)."""
 FLEET_TRIES = 5
 USERS = {
     OperatingSystem.ALINUX2023: "ec2-user",
@@ -36,21 +36,21 @@ USERS = {
 
 
 def words(plan: Plan, head: str, machines: str) -> str:
-    """What a deployment makes of the cluster, in a line."""
+    """One line that describes the cluster to be deployed."""
     return f"cluster {plan.cluster_name}: head node {head}, at most {machines}"
 
 
 def head_node(plan: Plan, outputs: Mapping[str, str], _session: Session) -> HeadNode:
-    """The head node of a cluster that was deployed, by the outputs of its training stack."""
+    """The head node of a deployed cluster, from the outputs of its training stack."""
     user = USERS[plan.request.target.os]
     return HeadNode(via="ssm", instance=outputs["HeadNodeInstanceId"], region=outputs["Region"], user=user)
 
 
 def access_commands(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Commands into the cluster, each with what it is for.
+    """Commands to access the cluster, each with its purpose.
 
-    The head node has no key pair and no open port: a session of Systems Manager is the way in, and ssh goes through
-    one. EC2 Instance Connect puts a public key on the login for a minute; it is part of Amazon Linux and Ubuntu.
+    The head node has no key pair and no open port: access goes through a Systems Manager session, and ssh goes through
+    one. EC2 Instance Connect adds a public key to the login for a minute; it is part of Amazon Linux and Ubuntu.
     """
     login, region = USERS[plan.request.target.os], outputs["Region"]
     head = outputs["HeadNodeInstanceId"]
@@ -69,7 +69,7 @@ def access_commands(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, s
 
 
 def described(session: Session, stack: StackState) -> ClusterState:
-    """A cluster by the configuration that its stack was deployed with.
+    """The state of a cluster, from the configuration with which its stack was deployed.
 
     Raises:
         ImpossibleError: the stack holds no ParallelCluster.
@@ -101,12 +101,12 @@ def start_fleet(
     sleep: Callable[[float], None] = time.sleep,
     patience_s: float = FLEET_S,
 ) -> None:
-    """Start a compute fleet that was stopped, by its guard or by hand, and wait until it runs.
+    """Start a compute fleet that its guard or a user stopped, and wait until it runs.
 
-    Where it does not run in time the job is submitted all the same: it waits in the queue.
+    If the fleet does not run in time, Slipway submits the job anyway: the job waits in the queue.
 
     Raises:
-        AwsError: a call failed for another reason than that these credentials may not make it.
+        AwsError: a call failed for a reason other than missing permissions.
     """
     for _ in range(FLEET_TRIES):
         try:
@@ -133,7 +133,7 @@ def start_fleet(
 
 
 def running_nodes(session: Session, cluster: str) -> int | None:
-    """How many nodes end when the fleet is stopped; None where it is stopped."""
+    """The number of nodes that end when the fleet is stopped; None if the fleet is already stopped."""
     if compute_fleet.status(session, cluster) in (None, compute_fleet.STOPPED):
         return None
     return sum(instances.running(session, cluster, ("Compute",)).values())
@@ -150,7 +150,7 @@ def stop_fleet(
     """Stop a compute fleet and wait until it is stopped.
 
     Raises:
-        DeploymentFailedError: it is not stopped in that time.
+        DeploymentFailedError: the fleet is not stopped within that time.
     """
     waited = 0.0
     with stage(notify, f"stopping the compute fleet of {cluster}"):

@@ -1,4 +1,4 @@
-"""What is known of a ParallelCluster."""
+"""Facts about ParallelCluster."""
 
 from launcher.model.enums import TargetKind
 from launcher.model.monitoring import DNS_ZONES, HEAD_NODE_ALARMS, HEAD_NODE_METRICS, IDLE_METRICS, JOB_METRICS

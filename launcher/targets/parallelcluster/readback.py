@@ -1,4 +1,4 @@
-"""A ParallelCluster against the plan: its queues as its scheduler runs them, or its own stack and head node."""
+"""Compares a ParallelCluster with the plan: its queues as its scheduler runs them, or its own stack and head node."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from launcher.workflow.cluster.readback.training import BOUGHT_AS, COMPLETE, ON_
 
 
 def cluster(reading: Reading) -> None:
-    """The cluster's queues as its scheduler runs them; where nothing answers that, its own stack and its head node."""
+    """The cluster's queues as its scheduler runs them; if the scheduler is not reachable, its stack and head node."""
     checks, place = reading.checks, reading.plan.place
     if reading.cluster is None:
         name = reading.main.outputs["ClusterName"]
@@ -33,7 +33,7 @@ def cluster(reading: Reading) -> None:
 
 
 def _machines(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Machines]:
-    """The queue that was priced comes first; those after it take its place and do not run beside it."""
+    """The first queue is the priced one; later queues replace it and do not run in addition to it."""
     configuration = properties["ClusterConfiguration"]
     yield Machines(type=configuration["HeadNode"]["InstanceType"], count=1)
     for pool in configuration.get("LoginNodes", {}).get("Pools", ()):

@@ -1,4 +1,4 @@
-"""A ParallelCluster: every decision of its configuration, for what is shown and for what is deployed."""
+"""Renders a ParallelCluster: every decision of its configuration, for the preview and for the deployment."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ _CAPACITY_TYPES = {
 
 
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Why no ParallelCluster configuration can be written for a plan; empty when it can."""
+    """Why Slipway cannot write a ParallelCluster configuration for a plan; empty if it can."""
     place, purchase = plan.place, plan.request.purchase
     problems: list[Finding] = []
     if place.target is not TargetKind.PARALLELCLUSTER:
@@ -60,9 +60,9 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
 
 
 def agent_findings(plan: Plan) -> Iterator[Finding]:
-    """Why nobody could reach the head node of a cluster: an image of ParallelCluster's without Systems Manager's agent.
+    """The refusal of an unreachable head node: an image of ParallelCluster without the Systems Manager agent.
 
-    An image of one's own is taken to have it. Rendering goes on without it: jobs can be sent over ssh.
+    Slipway assumes that a user's own image has the agent. Rendering proceeds anyway: jobs can be sent over ssh.
     """
     target = plan.request.target
     if target.os in OLD_KERNELS and target.ami is None:
@@ -79,7 +79,7 @@ def cluster_yaml(plan: Plan, *, instances: Mapping[str, InstanceType], names: Cl
     `names` are ids, or CDK tokens in their place.
 
     Raises:
-        ImpossibleError: no configuration can be written, with all reasons.
+        ImpossibleError: Slipway cannot write a configuration, with all reasons.
     """
     problems = findings(plan, instances)
     if problems:
@@ -140,7 +140,7 @@ def _queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> dict[str, An
 
 
 def _fallback_queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> dict[str, Any]:
-    """A further queue: spot where the plan's own type is on spot, else on demand; empty until a job asks for it."""
+    """A fallback queue: spot if the plan's own type is on spot, else on demand; empty until a job requests it."""
     placement_wanted = plan.request.target.placement_group
     return _of_type(
         plan,
@@ -190,13 +190,13 @@ def _of_type(
 
 
 def cluster_configuration(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> dict[str, Any]:
-    """The cluster configuration as typed data: the very text that is shown, read back."""
+    """The cluster configuration as typed data, parsed from the text of the preview."""
     configuration: dict[str, Any] = safe_yaml.loads(cluster_yaml(plan, instances=instances, names=names))
     return configuration
 
 
 def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
-    """The cluster's configuration, and what its nodes are set up with."""
+    """The cluster's configuration, and the files that set up its nodes."""
     return [
         RenderedFile(path=CLUSTER_FILE, text=cluster_yaml(plan, instances=instances, names=names)),
         RenderedFile(path=NODE_FILE, text=script_text(NODE_SCRIPT), executable=True),

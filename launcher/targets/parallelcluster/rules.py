@@ -1,4 +1,4 @@
-"""ParallelCluster takes what holds for all targets, wherever EC2 has it."""
+"""ParallelCluster has no rules of its own beyond those of all targets; it runs wherever EC2 has the type."""
 
 from launcher.planning.targets import Rules
 

@@ -1,7 +1,7 @@
-"""ParallelCluster's rules of an update (pcluster/config/config_patch.py and update_policy.py of 3.16.1).
+"""ParallelCluster's update rules (pcluster/config/config_patch.py and update_policy.py of 3.16.1).
 
-`pcluster` holds the new configuration against the one that is deployed, key by key, and refuses the whole update where
-one key may not change now. Its provider does the same for CloudFormation, which then rolls the stack back.
+`pcluster` compares the new configuration with the deployed one, key by key, and refuses the complete update if one key
+must not change now. Its provider does the same for CloudFormation, which then rolls the stack back.
 """
 
 import json
@@ -42,7 +42,7 @@ _PLAN_KEYS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One key that differs: the names on the way to it, its own, and whether it is an item of a list."""
+    """One key that differs: its path, its name, and whether it is an item of a list."""
 
     path: tuple[str, ...]
     key: str
@@ -58,13 +58,13 @@ class Difference:
 
     @property
     def of_queue(self) -> bool:
-        """Whether it is within a queue."""
+        """Whether the key is within a queue."""
         return any(word.startswith(f"{_QUEUES}[") for word in self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """Two configurations, and what runs in the cluster: its fleet is not stopped, login nodes are up."""
+    """Two configurations and the cluster's state. `fleet`: the fleet is not stopped. `logins`: login nodes run."""
 
     old: Mapping[str, Any]
     new: Mapping[str, Any]
@@ -77,7 +77,7 @@ class Patch:
         return tuple(_compared(self.old, self.new, "", ()))
 
     def allows(self, difference: Difference) -> bool:
-        """Whether `pcluster` updates the key now; where it does not, it refuses the whole update."""
+        """Whether `pcluster` can update the key now; if it cannot, it refuses the complete update."""
         strategy, stopped = (not self.fleet or (difference.of_queue and self._drains)), not self.fleet
         allowed = {
             "SUPPORTED": True,
@@ -109,7 +109,7 @@ class Patch:
         return self._strategy != _DEFAULT_STRATEGY
 
     def _resizes(self, change: Difference) -> bool:
-        """Whether nothing is taken away: a queue is added, there are more nodes, or nodes may be ended for it."""
+        """Whether the change removes no nodes: it adds a queue or nodes, or the update strategy may terminate nodes."""
         if (change.of_queue or change.key == _QUEUES) and (self._strategy == "TERMINATE" or _is_added(change)):
             return True
         if change.key == "MaxCount":
@@ -127,7 +127,7 @@ class Patch:
         return False
 
     def _drops_group(self, difference: Difference) -> bool:
-        """Whether a placement group of ParallelCluster's own goes."""
+        """Whether the update removes a placement group that ParallelCluster created."""
         name = next((word for word in difference.path if word.startswith(f"{_QUEUES}[")), "")
         return _has_group(self.old, name) and not _has_group(self.new, name)
 
@@ -177,7 +177,7 @@ def _compared(old: Any, new: Any, place: str, path: tuple[str, ...]) -> Iterator
 
 
 def _of_lists(old: list[Any], new: list[Any], place: str, change: Difference) -> Iterator[Difference]:
-    """The items of two lists, told apart by the key that the schema names."""
+    """The differing items of two lists, identified by the key that the schema names."""
     name, key = load_cluster_updates()[place].update_key, change.key
     # In a template it may be a reference.
     before = {json.dumps(entry.get(name)).strip('"'): entry for entry in old}
@@ -193,7 +193,7 @@ def _of_lists(old: list[Any], new: list[Any], place: str, change: Difference) ->
 
 
 def changes(old: Properties, new: Properties) -> Iterator[KeyChange]:
-    """What differs between two clusters, each with what it needs; login nodes count as running where there are some."""
+    """The differences between two clusters, each with its requirement; existing login nodes count as running."""
     was, becomes = old["ClusterConfiguration"], new["ClusterConfiguration"]
     logins = any(_number(pool["Count"]) for pool in was.get("LoginNodes", {}).get(_POOLS, ()))
     running = Patch(old=was, new=becomes, fleet=True, logins=logins)
@@ -214,7 +214,7 @@ def changes(old: Properties, new: Properties) -> Iterator[KeyChange]:
 
 
 def _plan_key(difference: Difference) -> str:
-    """The key of a plan that decides a key of the configuration, by the nearest name on the way to it."""
+    """The key of a plan that decides a key of the configuration, by the nearest name on its path."""
     words = [word.partition("[")[0] for word in (*difference.path, difference.key)]
     names = ("/".join(words[:count]) for count in range(len(words), 0, -1))
     return next((_PLAN_KEYS[name] for name in names if name in _PLAN_KEYS), "")

@@ -20,21 +20,21 @@ from launcher.workflow.cluster.slurm_jobs import node_commands, reach_batch, sub
 from launcher.workflow.cluster.targets import Cluster, Outputs
 
 LOGIN_S, LOOK_S = 900.0, 10.0
-"""How long the login node may take to run: a node boots in 3 to 8 minutes (awsome-distributed-ai, aws-pcs/tests)."""
+"""Time for the login node to start: a node boots in 3 to 8 minutes (awsome-distributed-ai, aws-pcs/tests)."""
 
 
 def words(plan: Plan, head: str, machines: str) -> str:
-    """What a deployment makes of the cluster, in a line."""
+    """One line that describes the cluster to be deployed."""
     return f"PCS cluster {plan.cluster_name}: login node {head}, at most {machines}"
 
 
 def login_node(
     _plan: Plan, outputs: Outputs, session: Session, *, sleep: Callable[[float], None] = time.sleep
 ) -> HeadNode:
-    """The login node of a cluster that was deployed; PCS starts another one where it is lost.
+    """The login node of a deployed cluster; PCS starts another one if the node is lost.
 
     Raises:
-        DeploymentFailedError: none runs in time.
+        DeploymentFailedError: no login node runs in time.
     """
     waited, group = 0.0, outputs["LoginGroupId"]
     while (instance := pcs.machine(session, group)) is None:
@@ -49,7 +49,7 @@ def login_node(
 
 
 def access_commands(plan: Plan, outputs: Outputs) -> list[tuple[str, str]]:
-    """Commands into the cluster, each with what it is for: it has no key pair and no open port."""
+    """Commands to access the cluster, each with its purpose: it has no key pair and no open port."""
     return [
         ("shell", f"{outputs['Connect']}, then: sudo su - {USER}"),
         *node_commands(plan),
@@ -58,7 +58,7 @@ def access_commands(plan: Plan, outputs: Outputs) -> list[tuple[str, str]]:
 
 
 def inputs(plan: Plan, session: Session) -> dict[str, str]:
-    """The AMI of a stack that has none yet, by its id: a later deployment keeps the one that it was made with."""
+    """The id of the AMI for a stack that has none yet: later deployments retain the AMI of the first one."""
     if plan.request.target.ami is not None:
         return {}
     stack = stacks.find(session, stack_name(plan, Runs.TRAINING))
@@ -68,10 +68,10 @@ def inputs(plan: Plan, session: Session) -> dict[str, str]:
 
 
 def start(outputs: Outputs, session: Session, notify: Notify) -> None:
-    """Let nodes come again where the guard has set their groups to none, as the output StartFleet says.
+    """Let nodes start again if the guard has set their groups to 0, as the output StartFleet specifies.
 
     Raises:
-        AwsError: a call failed for another reason than that these credentials may not make it.
+        AwsError: a call failed for a reason other than missing permissions.
     """
     cluster = outputs["ClusterName"]
     try:
@@ -90,7 +90,7 @@ def start(outputs: Outputs, session: Session, notify: Notify) -> None:
 
 
 def described(session: Session, stack: StackState) -> ClusterState:
-    """A cluster by its queues, each with its one node group."""
+    """The state of a cluster by its queues, each with its one node group."""
     cluster = stack.outputs["ClusterName"]
     known = {compute_group.id: compute_group for compute_group in pcs.groups(session, cluster)}
     pairs = [(queue, known[queue.groups[0]]) for queue in pcs.queues(session, cluster)]
@@ -109,13 +109,13 @@ def empty(session: Session, outputs: Mapping[str, str], notify: Notify, pause: C
     """Remove queues and node groups before the stack.
 
     Raises:
-        DeploymentFailedError: something stays.
+        DeploymentFailedError: a queue or node group remains.
     """
     pcs.empty(session, outputs["PcsClusterId"], notify, pause)
 
 
 def machines(session: Session, outputs: Mapping[str, str]) -> Mapping[str, int]:
-    """How many instances of each type run."""
+    """The number of running instances of each type."""
     return instances.counted(session, CLUSTER_TAG, outputs["PcsClusterId"])
 
 

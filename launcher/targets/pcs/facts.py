@@ -22,11 +22,11 @@ from launcher.model.units import HOURS_PER_MONTH
 
 CONTROLLER, NODE, ACCOUNTING, STORAGE = "pcs/controller", "pcs/node", "pcs/accounting", "pcs/accounting-storage"
 STORED_GB = 1
-"""Assumed size of accounting's records: AWS publishes none, and a record of a job is a few kilobytes."""
+"""Assumed size of the accounting records: AWS publishes no size, and a record of a job is a few kilobytes."""
 
 
 def _fees(request: PlanRequest, nodes: int, facts: InstanceType) -> tuple[Fee, ...]:
-    """Controller and accounting by size while the cluster is up, node management of every instance while it runs."""
+    """Fees for controller and accounting by size while the cluster is up, and for each instance while it runs."""
     size = (size_of(request, nodes) or SIZES[-1]).word.lower()
     tier = "advanced" if is_advanced(facts.family) else "standard"
     return (
@@ -51,7 +51,7 @@ def _fees(request: PlanRequest, nodes: int, facts: InstanceType) -> tuple[Fee, .
 
 
 def _storage(request: PlanRequest) -> tuple[Fee, ...]:
-    """Accounting's storage at its own price. Without one, it is part of what the plan gives for accounting."""
+    """The fee for accounting storage; none if the plan sets only a price of accounting, which then includes storage."""
     given = {"/".join(key.split("/")[:2]) for key in request.purchase.price_overrides}
     if ACCOUNTING in given and STORAGE not in given:
         return ()

@@ -16,7 +16,7 @@ from launcher.workflow.cluster.readback.training import around
 
 
 def cluster(reading: Reading) -> None:
-    """The controller: its state, size, Slurm, accounting and place."""
+    """The controller: its state, size, Slurm version, accounting and network."""
     checks, plan, outputs = reading.checks, reading.plan, reading.main.outputs
     state = pcs.describe_cluster(reading.session, outputs["PcsClusterId"])
     size = size_of(plan.request, plan.place.nodes)
@@ -31,7 +31,7 @@ def cluster(reading: Reading) -> None:
 
 
 def groups(reading: Reading) -> None:
-    """The node groups: type, purchase option, how many; the guard may have set those of jobs to none."""
+    """The node groups: type, purchase option, number; the guard may have set the jobs' groups to 0."""
     checks, plan = reading.checks, reading.plan
     place, running = plan.place, _groups(reading)
     own = queue_name(place.instance_type)
@@ -56,7 +56,7 @@ def _groups(reading: Reading) -> dict[str, pcs.GroupState]:
 
 
 def templates(reading: Reading) -> None:
-    """The launch template of the jobs' machines: their type, their network interfaces, what they are bought from."""
+    """The launch template of the jobs' nodes: their type, their network interfaces, their capacity reservation."""
     checks, plan = reading.checks, reading.plan
     group = _groups(reading).get(queue_name(plan.place.instance_type))
     if group is None:
@@ -70,7 +70,7 @@ def templates(reading: Reading) -> None:
 
 
 def queues(reading: Reading) -> None:
-    """Each queue has the node group of its type, and the login node is in none."""
+    """The queues: each has the node group of its type, and the login node is in none."""
     names = {group.id: group.name for group in _groups(reading).values()}
     states = pcs.queues(reading.session, reading.main.outputs["PcsClusterId"])
     reading.checks.equal("states of the queues", {pcs.ACTIVE}, {queue.status for queue in states})

@@ -37,10 +37,10 @@ MOST_IDLE_S = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupContext:
-    """A compute node group with its launch template, and the queue that it alone is in, None for the login node.
+    """A compute node group with its launch template, and the only queue that uses it; None for the login node.
 
-    `purchase` is PCS's word (ONDEMAND, SPOT, CAPACITY_BLOCK); `reservation_id` a capacity reservation or None.
-    `machine` holds the arguments of machine.sh, `node` those of node.sh, empty where it does not run.
+    `purchase` is PCS's term (ONDEMAND, SPOT, CAPACITY_BLOCK); `reservation_id` a capacity reservation or None.
+    `machine` holds the arguments of machine.sh, `node` those of node.sh, empty if it does not run.
     """
 
     name: str
@@ -61,9 +61,9 @@ class GroupContext:
 class PcsContext:
     """A PCS cluster (templates/pcs/cluster.yaml.j2).
 
-    `image` is the id of an AMI, None for the PCS-ready one that a deployment pins. `settings` are lines of slurm.conf,
-    `idle_s` seconds without a job after which a node goes, `purge_days` how long accounting keeps records. `group_ids`
-    are security groups beside the cluster's own. Ids and ARNs may be CDK tokens.
+    `image` is the id of an AMI, None for the PCS-ready AMI that a deployment pins. `settings` are lines of slurm.conf,
+    `idle_s` the seconds without a job after which a node ends, `purge_days` how long accounting retains records.
+    `group_ids` are security groups in addition to the cluster's own. Ids and ARNs may be CDK tokens.
     """
 
     name: str
@@ -83,7 +83,7 @@ class PcsContext:
 
 
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Why a plan does not create a PCS cluster; empty when it does."""
+    """Why Slipway cannot create a PCS cluster for the plan; empty if it can."""
     place = plan.place
     if place.target is not TargetKind.PCS:
         return (error("not-pcs", "target.kind", f"{place.target} is not a PCS cluster"),)
@@ -94,12 +94,12 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
 
 
 def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> PcsContext:
-    """Every decision of a plan's cluster.
+    """Every decision about a plan's cluster.
 
     `names` are ids, or CDK tokens in their place.
 
     Raises:
-        ImpossibleError: no cluster can be made, with all reasons.
+        ImpossibleError: no cluster can be created, with all reasons.
     """
     problems = findings(plan, instances)
     size = pcs.size_of(plan.request, plan.place.nodes)
@@ -145,7 +145,7 @@ def _login(plan: Plan, names: ClusterNames) -> GroupContext:
 
 
 def _compute(plan: Plan, facts: InstanceType, names: ClusterNames, purchase: str) -> GroupContext:
-    """Machines of one type: a Capacity Block's are up all the time, all others come with jobs."""
+    """Nodes of one type: those of a Capacity Block are always up, all others start with jobs."""
     place, target, reservation = plan.place, plan.request.target, plan.request.purchase.reservation
     held = reservation if facts.name == place.instance_type else None
     placement_wanted = target.placement_group
@@ -179,14 +179,14 @@ def _mounts(names: ClusterNames) -> tuple[str, ...]:
 
 
 def machine_script() -> str:
-    """The text of the script that every machine runs before Slurm's daemon starts."""
+    """The text of the script that every node runs before Slurm's daemon starts."""
     return rendered(
         "pcs/machine.sh.j2", efa_check=efa_check(), binaries=pcs.BINARIES, mount_path=pcs.MOUNT_PATH, user=pcs.USER
     )
 
 
 def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
-    """The cluster as it is deployed, and what its machines are set up with."""
+    """The files of the cluster to deploy, and the files that set up its nodes."""
     shown = rendered("pcs/cluster.yaml.j2", cluster_context(plan, instances=instances, names=names))
     return [
         RenderedFile(path=CLUSTER_FILE, text=shown),

@@ -15,7 +15,7 @@ _TO_PARALLELCLUSTER = f"target.kind: {TargetKind.PARALLELCLUSTER}"
 
 
 def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Every reason why a place cannot be a PCS cluster; empty when it can."""
+    """Every reason why a place cannot be a PCS cluster; empty if it can."""
     rules = (
         _image(request, place, instances),
         _capacity(place),
@@ -48,7 +48,7 @@ def _image(request: PlanRequest, place: Place, instances: Mapping[str, InstanceT
 
 
 def _capacity(place: Place) -> Iterator[Finding]:
-    """Purchase options that a compute node group does not take."""
+    """The refusal of purchase options that a compute node group does not support."""
     if place.option not in pcs.PURCHASES:
         message = f"{place.option} does not buy PCS nodes, allowed: {', '.join(pcs.PURCHASES)}"
         yield error("option-without-nodes", "purchase.option", message)
@@ -93,7 +93,7 @@ def _roles(request: PlanRequest) -> Iterator[Finding]:
 
 
 def remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """What holds for a place on PCS and is not confirmed, or costs what nobody asked for."""
+    """Unconfirmed behavior of a place on PCS, and costs that the user did not request."""
     return tuple(_remarks(request, place, instances[place.instance_type]))
 
 

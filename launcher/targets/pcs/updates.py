@@ -10,7 +10,7 @@ _PLAN_KEYS = {"Size": "target.nodes", "Name": "name", "Networking": "network"}
 
 
 def cluster_keys(old: Properties, new: Properties) -> Iterator[KeyChange]:
-    """The keys of a cluster that differ and that another cluster of the same name would be needed for."""
+    """The changed keys of a cluster that require a new cluster with the same name."""
     for key, plan_key in _PLAN_KEYS.items():
         if old.get(key) != new.get(key):
             yield KeyChange(path=key, old=old.get(key), new=new.get(key), needs=Needs.NEW_CLUSTER, plan_key=plan_key)
@@ -23,7 +23,7 @@ def login_type(properties: Properties) -> str | None:
 
 
 def login_keys(old: Properties, new: Properties) -> Iterator[KeyChange]:
-    """The type of the login group: CloudFormation makes another group first, and its name is taken."""
+    """A changed type of the login group: CloudFormation creates another group first, but its name is in use."""
     was, becomes = login_type(old), login_type(new)
     if was is not None and becomes is not None and was != becomes:
         yield KeyChange(

@@ -24,7 +24,7 @@ def _planned(reading: Reading) -> Endpoint:
 
 
 def model(reading: Reading) -> None:
-    """The image, where the model is loaded from, the container's environment, and whether it reaches a network."""
+    """The model: its image, its source, the container's environment, and its network isolation."""
     checks, planned = reading.checks, _planned(reading)
     state = model_state(reading.session, reading.main.outputs["ModelName"])
     uri = None if planned.model_uri is None else f"{planned.model_uri.rstrip('/')}/"
@@ -35,7 +35,7 @@ def model(reading: Reading) -> None:
 
 
 def config(reading: Reading) -> None:
-    """The instances: type, how many, their image and volume, and how requests are spread or queued."""
+    """The instances: type, number, image and volume, and the distribution or queueing of requests."""
     checks, planned, plan = reading.checks, _planned(reading), reading.plan
     state = config_state(reading.session, reading.main.outputs["EndpointConfigName"])
     queued, shared = planned.mode is EndpointMode.ASYNCHRONOUS, planned.mode is EndpointMode.COMPONENTS
@@ -59,7 +59,7 @@ def config(reading: Reading) -> None:
 
 
 def endpoint(reading: Reading) -> None:
-    """In service, with the requested configuration, and alarms of its own that take an update back."""
+    """The endpoint: in service, with the requested configuration, and with its own alarms that roll back an update."""
     checks, outputs, planned = reading.checks, reading.main.outputs, _planned(reading)
     state = described(reading.session, outputs["EndpointName"])
     checks.equal("endpoint", IN_SERVICE, state.status)
@@ -71,7 +71,7 @@ def endpoint(reading: Reading) -> None:
 
 
 def component(reading: Reading) -> None:
-    """The copies: how many, on how many chips, with how much memory, of the model that was asked for."""
+    """The copies of the requested model: their number, chips per copy, memory per copy."""
     checks, outputs, planned = reading.checks, reading.main.outputs, _planned(reading)
     state = component_state(reading.session, outputs["InferenceComponentName"])
     checks.equal("component", IN_SERVICE, state.status)
@@ -83,7 +83,7 @@ def component(reading: Reading) -> None:
 
 
 def scaling(reading: Reading) -> None:
-    """The range, the clock, and the target that the number follows; the wake-up where it may be none."""
+    """The scaling: its range, schedule and target; the wake-up policy if the number may be 0."""
     checks, planned = reading.checks, _planned(reading)
     resource = _scaled(planned)
     state = scaling_state(reading.session, resource)
@@ -109,7 +109,7 @@ def _scaled(planned: Endpoint) -> str:
 
 
 def request_bucket(reading: Reading) -> None:
-    """The bucket of requests and answers: closed, and its objects expire."""
+    """The bucket of requests and responses: private, and its objects expire."""
     checks = reading.checks
     for bucket_id in reading.ids("AWS::S3::Bucket"):
         state = buckets.describe(reading.session, bucket_id)
@@ -122,7 +122,7 @@ def request_bucket(reading: Reading) -> None:
 
 
 def metric_alarms(reading: Reading) -> None:
-    """The endpoint's own alarms and those of every target, each of this endpoint; one that wakes it starts a policy."""
+    """The endpoint's own alarms and those of every target, all for this endpoint; the wake-up alarm starts a policy."""
     checks, planned = reading.checks, _planned(reading)
     states = alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))
     own = [alarm for alarm in states if alarm.metric not in GUARD_METRICS]
@@ -147,7 +147,7 @@ def metric_alarms(reading: Reading) -> None:
 
 
 def overview(reading: Reading) -> None:
-    """The dashboard shows this endpoint."""
+    """The dashboard: it shows this endpoint."""
     (name,) = reading.ids("AWS::CloudWatch::Dashboard")
     body = alarms.dashboard(reading.session, name)
     texts = [str(widget["properties"]) for widget in body.get("widgets", [])]
@@ -155,7 +155,7 @@ def overview(reading: Reading) -> None:
 
 
 def callers(reading: Reading) -> None:
-    """The policy of callers: this endpoint, and a token, which no policy can tie to one."""
+    """The callers' policy: it allows this endpoint, and a token, which no policy can restrict to one endpoint."""
     checks, planned = reading.checks, _planned(reading)
     statements = roles.policy_statements(reading.session, reading.main.outputs["InvokePolicyArn"])
     action = "InvokeEndpointAsync" if planned.mode is EndpointMode.ASYNCHRONOUS else "InvokeEndpoint"

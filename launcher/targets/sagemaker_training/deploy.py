@@ -24,21 +24,21 @@ from launcher.workflow.cluster.targets import Cluster, JobRequest, Outputs
 from launcher.workflow.cluster.training_jobs import reach_training_job
 
 END_LOOKS, END_LOOK_S = 18, 10.0
-"""How often, and after how many seconds each, it is asked whether stopped jobs have ended: three minutes."""
+"""The number and interval (s) of polls until stopped jobs have ended: three minutes."""
 
 
 def words(plan: Plan, _head: str, machines: str) -> str:
-    """What a deployment makes, in a line."""
+    """One line that describes the deployment."""
     return f"training jobs of {plan.cluster_name}: a role and what watches them; {machines} with each job"
 
 
 def api(_plan: Plan, _outputs: Mapping[str, str], session: Session) -> HeadNode:
-    """SageMaker's API takes the jobs."""
+    """SageMaker's API, which accepts the jobs."""
     return HeadNode(via=API, host="SageMaker", region=session.region)
 
 
 def access_commands(plan: Plan, _outputs: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Commands that show a plan's jobs: nobody enters their machines."""
+    """Commands that show a plan's jobs: users cannot log in to their instances."""
     region = plan.place.region
     return [
         ("its jobs", f"aws sagemaker list-training-jobs --region {region} --name-contains {plan.name}"),
@@ -47,11 +47,11 @@ def access_commands(plan: Plan, _outputs: Mapping[str, str]) -> list[tuple[str, 
 
 
 def submit_training_job(job_request: JobRequest) -> Submission:
-    """Ship a job to its channel and create the training job; said only when SageMaker has it.
+    """Ship a job to its channel and create the training job; report it only after SageMaker has accepted it.
 
     Raises:
         ImpossibleError: the request breaks the API's own rules.
-        AwsError: a call failed, and it is not known whether the job was created.
+        AwsError: a call failed, and Slipway does not know whether the job was created.
     """
     bundle = with_names(job_request.bundle, job_request.names)
     job_request.folder.write_bundle(bundle)
@@ -83,10 +83,10 @@ def submit_training_job(job_request: JobRequest) -> Submission:
 
 
 def refuse_bad_request(request: Mapping[str, Any]) -> None:
-    """Go on only with a request that the API's model allows.
+    """Accept only a request that the API's model allows.
 
     Raises:
-        ImpossibleError: it does not, with every complaint.
+        ImpossibleError: the model does not allow the request; the findings list every violation.
     """
     complaints = [
         error("training-job-request", "", complaint) for complaint in training_jobs.request_complaints(request)
@@ -121,7 +121,7 @@ def _create(session: Session, request: Mapping[str, Any], key: str) -> None:
 
 
 def machines(session: Session, outputs: Outputs) -> Mapping[str, int]:
-    """The instances of jobs that run, by type."""
+    """The number of instances of running jobs, by type."""
     counts: Counter[str] = Counter()
     for job in _running(session, outputs):
         counts[str(job["ResourceConfig"]["InstanceType"])] += int(job["ResourceConfig"]["InstanceCount"])
@@ -129,7 +129,7 @@ def machines(session: Session, outputs: Outputs) -> Mapping[str, int]:
 
 
 def end_jobs(session: Session, outputs: Outputs, notify: Notify, pause: Callable[[float], None]) -> None:
-    """Stop jobs before the role goes that they store their checkpoints with."""
+    """Stop the jobs before the stack deletes the role with which they store checkpoints."""
     names = [str(job["TrainingJobName"]) for job in _running(session, outputs)]
     for name in names:
         notify(f"stopping training job {name}: it saves and ends within 2 minutes")

@@ -35,11 +35,11 @@ ROOT = "/tmp/slipway"  # noqa: S108 - in the container: SageMaker's scratch spac
 """The job folder, and checkpoints before they are uploaded (SageMaker developer guide, "model-train-storage")."""
 PYTHON = "python3"
 SPARE, SPARE_H = 1.5, 1.0
-"""The run limit over the high estimate, this project's choice: the limit ends what hangs, not what is slow."""
+"""The run limit over the high estimate, this project's choice: the limit ends jobs that hang, not slow jobs."""
 
 
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Why a plan makes no training job; empty when it does."""
+    """Why Slipway cannot create a training job for a plan; empty if it can."""
     place = plan.place
     if place.target is not TargetKind.SAGEMAKER_TRAINING:
         return (error("not-a-training-job", "target.kind", f"{place.target} is not a SageMaker training job"),)
@@ -50,7 +50,7 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
 
 
 def no_findings(_plan: Plan) -> tuple[Finding, ...]:
-    """What is wrong with a job is said with its machines."""
+    """Empty: the findings about the nodes include those about the job."""
     return ()
 
 
@@ -64,7 +64,7 @@ def _image_findings(plan: Plan, facts: InstanceType) -> Iterator[Finding]:
 
 
 def image_of(plan: Plan, facts: InstanceType) -> str | None:
-    """The plan's image, or AWS's for training jobs on the chip; None where none is known."""
+    """The plan's image, or AWS's image for training jobs on the chip; None if none is known."""
     return plan.request.run.image or training_image(facts, plan.place.region, service="sagemaker")
 
 
@@ -107,7 +107,7 @@ def request_of(
 
 
 def _resources(plan: Plan, facts: InstanceType) -> dict[str, Any]:
-    """The machines. Types with NVMe disks get no volume, and take no key of one."""
+    """The instances. Types with NVMe disks get no volume, and accept no volume key."""
     resources: dict[str, Any] = {
         "InstanceType": plan.place.billed_name,
         "InstanceCount": plan.place.nodes,
@@ -131,7 +131,7 @@ def run_limit_s(plan: Plan, job: JobSettings) -> int:
 
 
 def _stopping(plan: Plan, facts: InstanceType, job: JobSettings) -> dict[str, int]:
-    """How long it may run and wait. Managed spot waits again after each interruption, as long as it may run."""
+    """The limits for run and wait time. After an interruption, managed spot may wait again for up to the run limit."""
     run_s, wait_s = run_limit_s(plan, job), math.ceil(plan.request.purchase.wait_for_capacity_minutes * 60)
     condition = {"MaxRuntimeInSeconds": run_s}
     if plan.place.option is PurchaseOption.SPOT:
@@ -142,7 +142,7 @@ def _stopping(plan: Plan, facts: InstanceType, job: JobSettings) -> dict[str, in
 
 
 def environment_of(plan: Plan, facts: InstanceType, names: ClusterNames, job: JobSettings) -> dict[str, str]:
-    """What the first process of every node is told; the request's own Environment takes 512 characters a value."""
+    """The environment of each node's first process; the request's own Environment allows 512 characters per value."""
     variables = kubernetes_pod.environment(plan, facts, names, job=job, operator="job", meeting="")
     variables["SLIPWAY_ROOT"] = ROOT
     del variables["SLIPWAY_MEETING"], variables["SLIPWAY_PARTS"]  # resourceconfig.json says both
@@ -150,14 +150,14 @@ def environment_of(plan: Plan, facts: InstanceType, names: ClusterNames, job: Jo
 
 
 def cluster_files(_plan: Plan, _instances: Mapping[str, InstanceType], _names: ClusterNames) -> list[RenderedFile]:
-    """None: there is no cluster."""
+    """Empty: a training job has no cluster."""
     return []
 
 
 def job_files(
     plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings
 ) -> list[RenderedFile]:
-    """The files of a plan's job; none of a plan without one."""
+    """The files of a plan's job; empty if the plan has no job."""
     if plan.request.workload.train is None:
         return []
     facts = instances[plan.place.instance_type]

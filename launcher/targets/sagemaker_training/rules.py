@@ -22,14 +22,14 @@ SERVICE = "a training job"
 def locations(
     request: PlanRequest, _catalog: Catalog, _facts: InstanceType, _option: PurchaseOption, known: Locations
 ) -> Locations:
-    """Where a plan names the target: SageMaker has one price for a region and chooses the zone."""
+    """Locations if a plan names the target: SageMaker has one price per region and chooses the zone."""
     if TargetKind.SAGEMAKER_TRAINING not in (request.target.kind or ()):
         return ()
     return by_region(request, known)
 
 
 def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Every reason why a place runs no training job; empty when it does."""
+    """Every reason why a place runs no training job; empty if it can run one."""
     rules = (
         _type(place, instances),
         capacity_refusals(request, place, SERVICE),
@@ -42,7 +42,7 @@ def refusals(request: PlanRequest, place: Place, instances: Mapping[str, Instanc
 
 
 def remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """What holds for training jobs and costs what nobody expects, or is not published."""
+    """Unexpected costs and unpublished facts of training jobs."""
     notes, facts = [*unknown_end(request, place)], instances[place.instance_type]
     if request.run.image is None and training_image(facts, place.region, service="sagemaker") is None:
         message = f"Slipway knows no AWS training image for {facts.name} in {place.region}: a launch is refused"
@@ -110,7 +110,7 @@ def _unused(request: PlanRequest) -> Iterator[Finding]:
 
 
 def _network(request: PlanRequest) -> Iterator[Finding]:
-    """A VPC has to be named with its subnets; without one the job runs in SageMaker's own network."""
+    """The refusal of network endpoints without a VPC: the job then runs in SageMaker's own network."""
     network = request.network
     if network.vpc_id is None and network.endpoints:
         message = f"Slipway creates no network, got endpoints {', '.join(network.endpoints)}"
@@ -120,7 +120,7 @@ def _network(request: PlanRequest) -> Iterator[Finding]:
 
 
 def _limits(request: PlanRequest, place: Place) -> Iterator[Finding]:
-    """Times that SageMaker does not allow."""
+    """The refusal of time limits that SageMaker does not allow."""
     hours, minutes = request.run.time_limit_h, warm_minutes(request)
     if hours is not None and hours > LONGEST_H:
         message = f"a training job runs for at most {LONGEST_H:g} hours (28 days), got {hours:g}"
@@ -134,7 +134,7 @@ def _limits(request: PlanRequest, place: Place) -> Iterator[Finding]:
 
 
 def _image(request: PlanRequest, place: Place) -> Iterator[Finding]:
-    """An image that SageMaker cannot pull."""
+    """The refusal of an image that SageMaker cannot pull."""
     image = request.run.image
     if image is not None and ECR.match(image) is None:
         message = f"training jobs pull from Amazon ECR, got {image}"

@@ -105,7 +105,7 @@ Readers: TypeAlias = tuple[Reader, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machines:
-    """Machines of one type; `managed` ones SageMaker bills, `nodes` at the quoted rate, `with_jobs` as jobs come."""
+    """Instances of one type; SageMaker bills `managed` ones, `nodes` have the quoted rate, `with_jobs` only jobs."""
 
     type: str
     count: int
