@@ -32,7 +32,7 @@ class ControlServer:
     """Answers calls, each in a thread of its own."""
 
     def __init__(self, operations: Mapping[str, Operation], secret: str, address: Path) -> None:
-        """An operation gets the arguments and gives JSON values; the caller is told what it raises."""
+        """Operations get the arguments and return JSON values; exceptions are sent to the caller."""
         self._operations = operations
         self._listener = Listener(str(address), "AF_UNIX", _BACKLOG, authkey=secret.encode())
         self._over = threading.Event()
@@ -86,7 +86,7 @@ class ControlClient:
         self._secret = secret
 
     def call(self, operation: str, **arguments: Any) -> Any:
-        """What an operation gives.
+        """The result of an operation.
 
         Raises:
             ControlError: the server refused the request or does not answer.

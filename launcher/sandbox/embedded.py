@@ -36,7 +36,7 @@ class EmbeddedServer:
     """One embedded AWS. `folder` is private to it and goes with it; `short` is a short path to it, for sockets."""
 
     def __init__(self, *, mark: str, port: int, with_slurm: bool) -> None:
-        """Make its folder and start both processes; `wait` tells when they are ready. `port` 0: any that is free."""
+        """Create the folder and start both processes; `wait` returns when they are ready. `port` 0: any free port."""
         self.folder = Path(tempfile.mkdtemp(prefix="slw-"))
         link = None if _is_short(self.folder) else link_of(mark)
         if link is not None:
@@ -54,7 +54,7 @@ class EmbeddedServer:
             self._server = _start("server", words, subprocess.PIPE, self._log, own, inherited=(writing.fileno(),))
 
     def wait(self) -> tuple[int, ControlClient, AccessKey]:
-        """Wait until it answers: the port of its AWS, how it is told things, and the key that it takes.
+        """Wait until the server answers: the port of its AWS, its control client, and its access key.
 
         Raises:
             ImpossibleError: the requested port is taken.
@@ -77,7 +77,7 @@ class EmbeddedServer:
         raise AwsError(f"the embedded AWS is not ready after {_START_S:g} s: {self.end_of_log()}")
 
     def ready(self) -> dict[str, Any]:
-        """What a server that answers says of itself: `port`, `pid`, `control`, `secret`, `key_id`, `key_secret`."""
+        """The server's own description: `port`, `pid`, `control`, `secret`, `key_id`, `key_secret`."""
         document: dict[str, Any] = safe_json.load(self.folder / READY)
         return document
 
@@ -93,7 +93,7 @@ class EmbeddedServer:
             process.returncode = 0
 
     def begin_to_stop(self) -> None:
-        """Have it end by itself; from here on it does, whatever becomes of this process."""
+        """Ask the server to end; from then on it ends even if this process does."""
         if self._server.stdin is not None:
             with contextlib.suppress(OSError):
                 self._server.stdin.close()

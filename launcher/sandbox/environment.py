@@ -13,9 +13,9 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
 def of_sandbox(endpoint: str, region: str, key: AccessKey) -> dict[str, str]:
-    """The variables that point SDKs and the CDK at an endpoint, and let them in.
+    """The variables that direct SDKs and the CDK to an endpoint, with its credentials.
 
-    The person's own profiles and credentials are put out of reach, so that nothing of theirs is used by mistake.
+    The user's own profiles and credentials are hidden, so that nothing uses them by mistake.
     """
     return {
         "AWS_ENDPOINT_URL": endpoint,

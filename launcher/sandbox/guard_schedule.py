@@ -17,7 +17,7 @@ from launcher.catalog.assets import asset
 from launcher.model.errors import AwsError
 
 STOP_VARIABLE = "STOP_URI"
-"""The variable of a guard's function that says where its word to the job is left."""
+"""The variable of a guard's function with the place of its messages to the job."""
 LOOK_S = 1.0
 PERIOD = timedelta(minutes=5)
 """What passes between two looks for the guard: its schedule."""
@@ -62,10 +62,10 @@ for line in sys.stdin:
 
 @dataclass(slots=True, kw_only=True)
 class GuardSchedule:
-    """Calls the guard of one cluster until it has told the job to stop, and once more when the job has left.
+    """Calls the guard of one cluster until it has asked the job to stop, and once more after the job has left.
 
-    `module` is its file of templates/guard, `variables` are the deployed function's, `environment` that of a process
-    which sees the sandbox as AWS.
+    `module` is the guard's file in templates/guard, `variables` are the deployed function's, `environment` that of a
+    process which sees the sandbox as AWS.
     """
 
     module: str
@@ -85,7 +85,7 @@ class GuardSchedule:
         self._thread.start()
 
     def finish(self) -> None:
-        """The job has left: the last call, where it was told to; then no more."""
+        """The job has left: make the last call if the job was asked to stop; then no more."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()
@@ -97,7 +97,7 @@ class GuardSchedule:
             raise AwsError(f"the guard failed in the sandbox: {self.failure}")
 
     def end(self) -> None:
-        """No more calls, whatever was told."""
+        """Make no more calls."""
         self._over.set()
         if self._process is not None:
             self._process.kill()
@@ -138,7 +138,7 @@ class GuardSchedule:
         self.told = self._answer((_TOLD, _WATCHED)) == _TOLD or self.told
 
     def _answer(self, answers: tuple[str, ...]) -> str | None:
-        """What follows the next of some words that it prints, else the word; None where it fails or ends."""
+        """The text after the first of some words in the process's output, or the word; None if the process ends."""
         stream = self._process.stdout if self._process is not None else None
         for line in stream or ():
             word, _, rest = line.strip().partition(" ")

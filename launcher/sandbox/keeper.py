@@ -21,7 +21,7 @@ def keep(mark: str, paths: list[Path]) -> None:
 
 
 def remove(paths: Iterable[Path]) -> None:
-    """Remove folders and links; what is gone already is none to remove."""
+    """Remove folders and links; missing ones are skipped."""
     for path in paths:
         if path.is_symlink():
             path.unlink(missing_ok=True)

@@ -23,7 +23,7 @@ class AccessKey:
 
     @classmethod
     def random(cls, *, lasts: timedelta | None = None) -> "AccessKey":
-        """A new one, with a session token where it lasts for a time."""
+        """A new key, with a session token if it lasts for a limited time."""
         key = cls(
             id="SANDBOX" + "".join(secrets.choice(_LETTERS) for _ in range(_ID_LETTERS)),
             secret=secrets.token_urlsafe(_SECRET_BYTES),
@@ -56,7 +56,7 @@ class KeyRing:
         return granted
 
     def find(self, key_id: str) -> AccessKey | None:
-        """A key by its id, also one whose time is over; None where nobody has handed it out."""
+        """A key by its id, also an expired one; None if it was never issued."""
         if key_id == self.owner.id:
             return self.owner
         with self._lock:

@@ -11,7 +11,7 @@ PACKAGES = ("moto", "flask_cors", "jsonschema", "kubernetes_validate")
 
 
 def refuse_unless_possible() -> None:
-    """Go on only where a sandbox can run.
+    """Refuse if a sandbox cannot run here.
 
     Raises:
         ImpossibleError: this system does not list processes, or the sandbox's packages are not installed.

@@ -20,7 +20,7 @@ _PAUSE_S = 0.02
 
 
 def visible() -> bool:
-    """Whether processes can be found here at all: macOS has no /proc, and what a sandbox starts could not be ended."""
+    """Whether this system lists processes: macOS has no /proc, so processes of a sandbox could not be ended."""
     return (_PROC / "self" / "environ").exists()
 
 
@@ -59,7 +59,7 @@ def with_descendants(pids: set[int]) -> set[int]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process is there and is not a zombie (where nothing reaps, a killed process stays as one)."""
+    """Whether a process exists and is no zombie (without a reaper, a killed process stays as a zombie)."""
     return next(iter(_status(pid)), "") not in ("", "Z", "X")
 
 
@@ -104,7 +104,7 @@ def start(
 
 
 def each_line(process: "subprocess.Popen[bytes]", take: Callable[[bytes], object]) -> None:
-    """Hand on what a program prints, line by line, until it has closed its output or nobody takes a line any more."""
+    """Pass on a program's output line by line, until it closes its output or `take` raises."""
     assert process.stdout is not None  # noqa: S101 - `start` made a pipe
     with process.stdout, suppress(OSError, ValueError):
         for line in process.stdout:
@@ -118,7 +118,7 @@ def send(pid: int, number: int) -> None:
 
 
 def _read(pid: int, name: str) -> bytes:
-    """A file of /proc/PID; empty where the process is gone or is somebody else's."""
+    """A file of /proc/PID; empty if the process is gone or belongs to another user."""
     try:
         return (_PROC / str(pid) / name).read_bytes()
     except OSError:
@@ -135,5 +135,5 @@ def _open_files(pid: int) -> set[str]:
 
 
 def _status(pid: int) -> list[str]:
-    """What stands behind the name in /proc/PID/stat, from the state on; a name may hold blanks and brackets."""
+    """The fields after the name in /proc/PID/stat, from the state on; a name may contain blanks and brackets."""
     return _read(pid, "stat").decode(errors="replace").rpartition(")")[2].split()

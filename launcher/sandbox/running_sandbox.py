@@ -41,7 +41,7 @@ _LOOK_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningSandbox:
-    """Where a sandbox that stays is. `since` is an ISO moment, UTC; `folder` is private to it and goes with it."""
+    """The record of a running sandbox. `since` is an ISO moment, UTC; `folder` is private to the sandbox."""
 
     name: str
     port: int
@@ -57,7 +57,7 @@ class RunningSandbox:
 
     @property
     def client(self) -> ControlClient:
-        """How it is told things."""
+        """The client of the server's control socket."""
         return ControlClient(self.control, self.secret)
 
     @property
@@ -67,7 +67,7 @@ class RunningSandbox:
 
     @property
     def running(self) -> bool:
-        """Whether its server is there and answers to the secret."""
+        """Whether the server exists and accepts the secret."""
         if not processes.is_running(self.pid):
             return False
         try:
@@ -112,19 +112,19 @@ def select(folder: Path, name: str) -> None:
 
 
 def folder_of(environment: Mapping[str, str], name: str | None = None) -> Path:
-    """The file that says where a person's sandbox is; it need not exist. `name` None: that of the current folder."""
+    """The path of the record of a user's sandbox; it need not exist. `name` None: that of the current folder."""
     name = selected_in(Path()) if name is None else name
     return own_folder(environment) / ("sandbox.json" if name == DEFAULT else f"sandbox-{name}.json")
 
 
 def find(environment: Mapping[str, str], name: str | None = None) -> RunningSandbox | None:
-    """The sandbox of a name, or of the current folder; None where it does not run."""
+    """The sandbox of a name, or of the current folder; None if it is not running."""
     sandbox = _recorded(folder_of(environment, name))
     return sandbox if sandbox is not None and sandbox.running else None
 
 
 def all_running(environment: Mapping[str, str]) -> tuple[RunningSandbox, ...]:
-    """All sandboxes of a person that run, by name."""
+    """All running sandboxes of the user, by name."""
     recorded = (_recorded(path) for path in own_folder(environment).glob("sandbox*.json"))
     running = [sandbox for sandbox in recorded if sandbox is not None and sandbox.running]
     return tuple(sorted(running, key=lambda sandbox: sandbox.name))
@@ -195,7 +195,7 @@ def stop(environment: Mapping[str, str], name: str | None = None) -> RunningSand
 
 
 def _end_leftovers(environment: Mapping[str, str], path: Path) -> RunningSandbox | None:
-    """End whatever there is of the sandbox in a file: its server, what that started, its folder, the file."""
+    """End everything of the sandbox in a record: its server, the server's processes, its folder, the record."""
     sandbox = _recorded(path)
     if sandbox is None:
         return None
@@ -221,7 +221,7 @@ def _end_leftovers(environment: Mapping[str, str], path: Path) -> RunningSandbox
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Let one command at a time start or end a person's sandbox."""
+    """Let only one command at a time start or end the user's sandboxes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -33,9 +33,9 @@ from launcher.submit.jobs import SchedulerError
 
 READY = "ready.json"
 PORT_TAKEN = 5
-"""The exit code of a server whose port belongs to somebody else; the last line of its log says which."""
+"""The exit code of a server whose port another process uses; the last line of its log has the port."""
 STAY = b"stay"
-"""What an owner says before it goes: the server goes on without one."""
+"""Sent by an owner before it ends: the server continues without an owner."""
 ACCESS_LOG, TEMPORARY = "s3-access.jsonl", "tmp"
 _HOST = "127.0.0.1"
 _HOST_6 = "::1"
@@ -45,7 +45,7 @@ _TRIES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a server is told. `folder` is private; `short` is a short path to it; port 0 is any that is free."""
+    """The server's settings. `folder` is private; `short` is a short path to it; port 0 is any free port."""
 
     folder: Path
     short: Path
@@ -55,7 +55,7 @@ class Settings:
 
 
 class PortTakenError(Exception):
-    """The port that was asked for belongs to somebody else."""
+    """Another process uses the requested port."""
 
 
 def bind(port: int) -> list[socket.socket]:
@@ -109,7 +109,7 @@ def prepare_environment(folder: Path) -> None:
 
 
 def pod_environment(port: int, key: AccessKey, region: str) -> dict[str, str]:
-    """What a command finds on a node of Kubernetes: this machine's programs, Python's first, and the sandbox as AWS."""
+    """The environment of a command on a Kubernetes node: this computer's programs, and the sandbox as AWS."""
     own = environment.of_sandbox(f"http://localhost:{port}", region, key)
     variables = {**environment.without_aws(os.environ), **own}
     variables["PATH"] = f"{Path(sys.executable).parent}:{variables.get('PATH', '/usr/bin:/bin')}"
@@ -235,7 +235,7 @@ class Server:
         capacity.quotas, capacity.lacking = dict(args["quotas"]), frozenset(args["lacking"])
 
     def ready(self) -> dict[str, Any]:
-        """What the owner has to know."""
+        """The facts that the owner needs."""
         key = self._keys.owner
         return {
             "port": self.port,
@@ -263,7 +263,7 @@ def _scheduler_errors() -> Iterator[None]:
 
 
 def main(words: list[str]) -> int:
-    """Serve until the owner is gone or says so."""
+    """Serve until the owner ends or asks for the end."""
     parser = argparse.ArgumentParser(prog="python -m launcher.sandbox.server")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--short", type=Path, required=True)

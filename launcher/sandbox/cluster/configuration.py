@@ -1,7 +1,7 @@
-"""What a ParallelCluster configuration asks for, checked against the AWS that it would be made in.
+"""Reads a ParallelCluster configuration, validated against the emulated AWS.
 
 The rules are those of aws-parallelcluster 3.16.1's validators (pcluster/validators, read 2026-11-20) for what this
-project writes. All problems are gathered; ParallelCluster itself is not asked, nor is it there.
+project writes. All problems are collected; ParallelCluster itself is not needed.
 """
 
 import re
@@ -28,7 +28,7 @@ class ConfigurationRefusedError(Exception):
 
 
 def read(name: str, configuration: Mapping[str, Any], aws: AwsFacts) -> ClusterSpec:
-    """The cluster that a configuration asks for."""
+    """The cluster of a configuration."""
     invalid = list(problems(configuration))
     if not _CLUSTER_NAME.fullmatch(name):
         message = f"got {name!r}, allowed: a letter, then letters, digits and '-', 60 in all"

@@ -1,4 +1,4 @@
-"""A Kubernetes cluster that a plan names as being there, as the sandbox has it: with what the plan's job asks of it."""
+"""The existing Kubernetes cluster that a plan names, in the sandbox: with everything that the plan's job needs."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -7,9 +7,9 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingCluster:
-    """So many machines of a type, and what the job needs beside them.
+    """A number of nodes of one type, and the job's other requirements.
 
-    `managed`: HyperPod's, whose `instance_type` begins with `ml.`. `operators` are names of
+    `managed`: HyperPod nodes, whose `instance_type` begins with `ml.`. `operators` are names of
     launcher/sandbox/kubernetes/custom_kinds.yaml; `queue` is Kueue's, in `namespace`; None for none.
     `claims` are PersistentVolumeClaims there, each bound to a file system that every node may write to.
     """

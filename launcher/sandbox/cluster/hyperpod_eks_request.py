@@ -1,7 +1,7 @@
-"""What a request for a HyperPod cluster with EKS asks for, checked against the AWS that it would be made in.
+"""Reads a request for a HyperPod cluster with EKS, validated against the emulated AWS.
 
-Its shape is held against SageMaker's own model of CreateCluster; the rules beyond it are the developer guide's
-(HyperPod with EKS, spot instances, deep health checks; 2026-11) and the API reference's. All problems are gathered.
+Its shape is validated with SageMaker's own model of CreateCluster; further rules are those of the developer guide
+(HyperPod with EKS, spot instances, deep health checks; 2026-11) and the API reference. All problems are collected.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
-"""What a request for a HyperPod cluster with Slurm asks for, checked against the AWS that it would be made in.
+"""Reads a request for a HyperPod cluster with Slurm, validated against the emulated AWS.
 
-Its shape is held against SageMaker's own model of CreateCluster; what only a cluster on EKS has is in
-hyperpod_eks_request.py. All problems are gathered.
+Its shape is validated with SageMaker's own model of CreateCluster; rules for clusters on EKS are in
+hyperpod_eks_request.py. All problems are collected.
 """
 
 import re
@@ -17,7 +17,7 @@ from launcher.sandbox.cluster.training_plan import TrainingPlan
 
 _OF_THE_WHOLE = ("ClusterName", "InstanceGroups", "VpcConfig", "Orchestrator")
 _OF_A_GROUP = ("InstanceType", "LifeCycleConfig", "SlurmConfig")
-"""What a cluster with Slurm on machines of one's own choice has, beside what the API asks of every cluster."""
+"""Members of a cluster with Slurm, in addition to those that the API requires of every cluster."""
 _SETTING = re.compile(r"^\s*add_setting (\w+) (\S+)$", re.MULTILINE)
 """How the controller's script adds a line to slurm.conf (templates/hyperpod/on_create.sh.j2)."""
 _UNUSED = ("ImageId", "OnStartDeepHealthChecks")
@@ -27,7 +27,7 @@ _PREFIX = "ml."
 
 
 class RequestRefusedError(Exception):
-    """A request that SageMaker would refuse, or whose machines would not come up, with every reason."""
+    """A request that SageMaker would refuse, or whose nodes would not start, with every reason."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("Invalid cluster request: " + "; ".join(str(problem) for problem in problems))
@@ -36,9 +36,9 @@ class RequestRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What the machines of a cluster find: the AWS around it, its controller's script, file systems by DNS name.
+    """The environment of a cluster's nodes: the AWS around it, its controller's script, file systems by DNS name.
 
-    `training_plans` are those that were bought, by ARN.
+    `training_plans` are the purchased ones, by ARN.
     """
 
     aws: AwsFacts
@@ -48,7 +48,7 @@ class Account:
 
 
 def script_of_controller(request: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The bucket and key of the script that the controller runs, None where the request names none that could be."""
+    """The bucket and key of the controller's script; None if the request names no valid one."""
     for group in request.get("InstanceGroups", []):
         if group.get("SlurmConfig", {}).get("NodeType") == "Controller":
             return script_place(group)
@@ -56,7 +56,7 @@ def script_of_controller(request: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def read(request: Mapping[str, Any], account: Account) -> ClusterSpec:
-    """The cluster that a request asks for."""
+    """The cluster of a request."""
     invalid = [Problem(path="", message=text) for text in complaints("sagemaker", ("CreateCluster",), request)]
     invalid.extend(_absent(request))
     if not invalid:
@@ -100,7 +100,7 @@ def network_of(request: Mapping[str, Any], group: Mapping[str, Any]) -> Mapping[
 
 
 def script_place(group: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Bucket and key of a group's script; None where it names none that could be."""
+    """Bucket and key of a group's script; None if it names no valid one."""
     scripts = group.get("LifeCycleConfig", {})
     bucket, _, folder = str(scripts.get("SourceS3Uri", "")).removeprefix("s3://").partition("/")
     name = scripts.get("OnInitComplete") or scripts.get("OnCreate")
@@ -148,7 +148,7 @@ def _of_the_groups(request: Mapping[str, Any], account: Account) -> Iterator[Pro
 def machine_problems(
     request: Mapping[str, Any], group: Mapping[str, Any], aws: AwsFacts, path: str
 ) -> Iterator[Problem]:
-    """Instances of a type that is there, in subnets and security groups that are there."""
+    """Problems of instances: their types, subnets and security groups must exist."""
     facts = facts_of(group, aws)
     if facts is None:
         message = f"got {group['InstanceType']!r}, allowed: {_PREFIX} and a type that EC2 has"
@@ -169,7 +169,7 @@ def machine_problems(
 
 
 def training_plan_problems(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
-    """Training plans that are there, with the instances that the groups take of them."""
+    """Problems of training plans: they must exist, with enough instances for the groups."""
     counts: dict[str, int] = {}
     for index, group in enumerate(request["InstanceGroups"]):
         arn, path = group.get("TrainingPlanArn"), f"InstanceGroups[{index}].TrainingPlanArn"
@@ -211,7 +211,7 @@ def file_problems(group: Mapping[str, Any], account: Account, path: str) -> Iter
 
 
 def facts_of(group: Mapping[str, Any], aws: AwsFacts) -> TypeFacts | None:
-    """What EC2 says of a group's type; None for none that is there."""
+    """EC2's facts about a group's type; None for an unknown type."""
     return aws.instance_type(ec2_type(group)) if group["InstanceType"].startswith(_PREFIX) else None
 
 
@@ -240,7 +240,7 @@ def _node_group(request: Mapping[str, Any], group: Mapping[str, Any], aws: AwsFa
 
 
 def _left_out(request: Mapping[str, Any], aws: AwsFacts) -> Iterator[str]:
-    """What is checked as far as it can be, and then not done."""
+    """Members that are validated as far as possible, and then not emulated."""
     yield "srun --auto-resume (a job whose node failed is requeued)"
     for group in request["InstanceGroups"]:
         name, facts = f"group {group['InstanceGroupName']}", facts_of(group, aws)

@@ -1,10 +1,10 @@
-"""A stand-in for a node's instance metadata service, version 2: it gives nothing without a token.
+"""An emulator of a node's instance metadata service, version 2: it answers only requests with a token.
 
 Emulated: tokens and their time to live, a few facts of the instance, credentials, the spot interruption notice and the
-rebalance recommendation (404 until there is one). Source: EC2 User Guide, "Use IMDSv2" and "Spot Instance interruption
+rebalance recommendation (404 until one exists). Source: EC2 User Guide, "Use IMDSv2" and "Spot Instance interruption
 notices", read 2026-11-20. Not emulated: user data, tags, network interfaces, the hop limit.
 
-All of it is below a path that only its node's processes know: on loopback everybody on the machine can ask.
+All paths are below a prefix that only the node's processes know, because every user of the computer can reach loopback.
 """
 
 import json
@@ -29,14 +29,14 @@ _ROLE = "sandbox-node"
 _POLL_S = 0.05
 _META = "/latest/meta-data"
 _HELD, _LEFT = timedelta(hours=6), timedelta(hours=1)
-"""How long a role's credentials hold, and what is left of them when there are new ones."""
+"""Validity of a role's credentials, and their remaining time when new ones are issued."""
 
 
 class MetadataService:
     """The metadata service of one node, on a port of its own on loopback. Safe to use from every thread."""
 
     def __init__(self, facts: Mapping[str, str], keys: KeyRing | None = None) -> None:
-        """`facts` are what is below /latest/meta-data. Without `keys`, the role's credentials open nothing."""
+        """`facts` are the values below /latest/meta-data. Without `keys`, the role's credentials open nothing."""
         self._facts, self._keys = dict(facts), keys or KeyRing()
         self._key: AccessKey | None = None
         self.path = f"/{secrets.token_urlsafe(16)}"
@@ -95,7 +95,7 @@ class MetadataService:
             return self._tokens.get(token, 0.0) > time.monotonic()
 
     def answer(self, path: str) -> str | None:
-        """What is at a path, None where nothing does."""
+        """The content of a path, None for an unknown path."""
         name = path.removeprefix(_META).strip("/")
         with self._lock:
             notice, rebalance = self._notice, self._rebalance

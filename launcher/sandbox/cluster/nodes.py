@@ -12,10 +12,10 @@ from launcher.sandbox.keys import KeyRing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """A node as it is seen from outside.
+    """The public view of a node.
 
-    `life` is the word that the processes of this life of the node carry; `generation` counts its lives, from 1.
-    `scratch` is the local disk, gone when the node is lost. `metadata` is the endpoint of its metadata service.
+    `life` is a mark that the processes of this instance of the node carry; `generation` counts its instances, from 1.
+    `scratch` is the local disk, lost with the node. `metadata` is the endpoint of its metadata service.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Node:
 
     @property
     def up(self) -> bool:
-        """Whether there is a machine in its place."""
+        """Whether an instance runs in its place."""
         return self._metadata is not None
 
     @property
@@ -95,7 +95,7 @@ class Node:
         self.life = ""
 
     def view(self) -> NodeView:
-        """It as it is seen from outside."""
+        """The node's public view."""
         return NodeView(
             name=self.name,
             partition=self.group.queue,

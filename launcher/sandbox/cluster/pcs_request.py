@@ -1,4 +1,4 @@
-"""What AWS PCS refuses of a request, held against the AWS that a cluster would be made in. All problems are gathered.
+"""Validation of AWS PCS requests against the emulated AWS. All problems are collected.
 
 Shapes, enums, patterns and limits of members are botocore's (1.44.5, pcs); the rest is of the PCS user guide and of the
 comments in AWS's own templates (launcher/model/pcs.py names them).
@@ -31,7 +31,7 @@ class PcsAws(AwsFacts, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """What a cluster has already: its size, and instances that its groups may have."""
+    """The existing cluster of a request: its size, and the instances that its groups may have."""
 
     size: str
     machines: int
@@ -39,7 +39,7 @@ class Around:
 
 
 def cluster_problems(request: Mapping[str, Any], aws: AwsFacts) -> list[str]:
-    """What is wrong with a CreateCluster."""
+    """Problems of a CreateCluster."""
     problems = complaints("pcs", ("CreateCluster",), request)
     if problems:
         return problems
@@ -75,7 +75,7 @@ def _settings(slurm: Mapping[str, Any], allowed: frozenset[str]) -> Iterator[str
 
 
 def group_problems(request: Mapping[str, Any], around: Around, aws: PcsAws) -> list[str]:
-    """What is wrong with a CreateComputeNodeGroup in a cluster."""
+    """Problems of a CreateComputeNodeGroup in a cluster."""
     problems = complaints("pcs", ("CreateComputeNodeGroup",), request)
     if problems:
         return problems
@@ -114,7 +114,7 @@ def _profile(arn: str, aws: PcsAws) -> Iterator[str]:
 
 
 def _template(request: Mapping[str, Any], aws: PcsAws) -> Iterator[str]:
-    """A launch template that PCS can add its own to, and that buys what the group says."""
+    """Problems of a launch template: PCS must be able to add its own, and its purchase option must be the group's."""
     named = request.get("customLaunchTemplate")
     if named is None:
         yield "customLaunchTemplate: required"
@@ -169,7 +169,7 @@ def _script(script: Mapping[str, Any], aws: PcsAws) -> Iterator[str]:
 
 
 def update_problems(request: Mapping[str, Any], around: Around) -> list[str]:
-    """What is wrong with an UpdateComputeNodeGroup that scales a group."""
+    """Problems of an UpdateComputeNodeGroup that scales a group."""
     problems = complaints("pcs", ("UpdateComputeNodeGroup",), request)
     if not problems and "scalingConfiguration" in request:
         problems.extend(_sizes(request["scalingConfiguration"], around))
@@ -177,7 +177,7 @@ def update_problems(request: Mapping[str, Any], around: Around) -> list[str]:
 
 
 def queue_problems(request: Mapping[str, Any], groups: frozenset[str]) -> list[str]:
-    """What is wrong with a CreateQueue in a cluster with some node groups."""
+    """Problems of a CreateQueue in a cluster with some node groups."""
     problems = complaints("pcs", ("CreateQueue",), request)
     named = [configuration["computeNodeGroupId"] for configuration in request.get("computeNodeGroupConfigurations", ())]
     return problems or [f"no compute node group {group}" for group in named if group not in groups]

@@ -1,6 +1,6 @@
-"""The clusters that were deployed into a sandbox: their nodes, and what schedules jobs on them.
+"""The deployed clusters of a sandbox: their nodes and schedulers.
 
-Lives in the server's process. Daemons and nodes belong to it, so that they end with it.
+The registry is in the server's process. Daemons and nodes belong to it, so that they end with it.
 """
 
 import threading
@@ -26,10 +26,10 @@ _LOSSES = {
     "interruption": ("spot interruption", "Server.SpotInstanceTermination"),
     "failure": ("instance failure", "Server.InternalError"),
 }
-"""Why a node goes: as Slurm is told, and as EC2 says it of the instance."""
+"""The reason of a node's end: in Slurm's words, and in EC2's words about the instance."""
 _REMOVED = "Client.UserInitiatedShutdown"
 _DISMISSED = "instance deleted"
-"""What Slurm is told of a machine that somebody has deleted."""
+"""Slurm's reason for a node whose instance a user deleted."""
 
 
 class Cluster:
@@ -80,10 +80,10 @@ class Cluster:
 
     @property
     def scheduler(self) -> Scheduler:
-        """What schedules its jobs; asked without the cluster's lock, for it asks for the nodes under its own.
+        """The cluster's scheduler; called without the cluster's lock, because it reads the nodes under its own lock.
 
         Raises:
-            RuntimeError: the cluster is not started.
+            RuntimeError: the cluster has not started.
         """
         if self._scheduler is None:
             raise RuntimeError(f"cluster {self.spec.name} is not started")
@@ -134,7 +134,7 @@ class Cluster:
                 self._slurm.start_node(name)
 
     def dismiss(self, instance_ids: Collection[str]) -> None:
-        """Take machines away because their service was told to; jobs on them go back into the queue."""
+        """Remove instances on request of their service; their jobs return to the queue."""
         with self._lock:
             for name, node in self._nodes.items():
                 if node.up and node.instance_id in instance_ids:
@@ -145,7 +145,7 @@ class Cluster:
                     node.leave()
 
     def enlist(self, group: str, count: int) -> None:
-        """Bring machines of a group in the places of those that are gone.
+        """Start instances of a group in the places of missing ones.
 
         Raises:
             ClusterFailedError: the cluster has too few places, or a node does not start.
@@ -177,7 +177,7 @@ class Cluster:
             return self._node(name)
 
     def document(self) -> dict[str, Any]:
-        """What the sandbox's owner has to know of it, as JSON values."""
+        """The facts that the sandbox's owner needs, as JSON values."""
         with self._lock:
             nodes = [asdict(node) for node in self.nodes()]
             running = self._slurm is not None
@@ -269,12 +269,12 @@ class Registry:
             return hosted.address
 
     def join(self, name: str, machines: Machines) -> None:
-        """Have the machines of a node group join an EKS cluster."""
+        """Add the instances of a node group to an EKS cluster."""
         _refuse_over(machines.count)
         self.hosted(name).join(machines)
 
     def install(self, name: str, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], note: str) -> None:
-        """Install what a chart or an add-on brings into an EKS cluster."""
+        """Install the contents of a chart or an add-on into an EKS cluster."""
         try:
             self.hosted(name).install(operators, objects, note)
         except RefusedError as refused:
@@ -284,7 +284,7 @@ class Registry:
                 self._charted.add(name)
 
     def put(self, name: str, objects: Sequence[Mapping[str, Any]]) -> None:
-        """Have objects be in an EKS cluster, or raise a ClusterFailedError where it refuses one."""
+        """Create or update objects in an EKS cluster; raise a ClusterFailedError if it refuses one."""
         try:
             self.hosted(name).put(objects)
         except RefusedError as refused:
@@ -296,14 +296,14 @@ class Registry:
             return name in self._charted
 
     def leave(self, name: str, group: str) -> None:
-        """Have the machines of a node group go; nothing where its cluster is gone."""
+        """Remove the instances of a node group; do nothing if its cluster is gone."""
         with self._lock:
             hosted = self._kubernetes.get(name)
         if hosted is not None:
             hosted.leave(group)
 
     def resize(self, name: str, group: str, count: int) -> None:
-        """Have so many machines in a node group of an EKS cluster.
+        """Set the number of instances of a node group in an EKS cluster.
 
         Raises:
             ClusterFailedError: the nodes are more than a sandbox runs.
@@ -317,7 +317,7 @@ class Registry:
             return self._kubernetes[name]
 
     def stop(self, name: str) -> None:
-        """Stop a cluster; nothing where there is none of that name."""
+        """Stop a cluster; do nothing if no cluster has that name."""
         with self._lock:
             self._charted.discard(name)
             clusters = [self._clusters.pop(name, None), self._kubernetes.pop(name, None)]
@@ -326,20 +326,20 @@ class Registry:
                     cluster.stop()
 
     def dismiss(self, name: str, instance_ids: Collection[str]) -> None:
-        """Take machines of a cluster away; nothing where there is no cluster of that name."""
+        """Remove instances of a cluster; do nothing if no cluster has that name."""
         with self._lock:
             if name in self._clusters:
                 self._clusters[name].dismiss(instance_ids)
 
     def set_fleet(self, name: str, *, up: bool) -> None:
-        """Take all nodes of a cluster away, or bring them back; nothing where there is none of that name."""
+        """Stop or start all nodes of a cluster; do nothing if no cluster has that name."""
         with self._lock:
             cluster = self._clusters.get(name)
         if cluster is not None:
             cluster.set_fleet(up=up)
 
     def enlist(self, name: str, group: str, count: int) -> None:
-        """Bring so many machines of a cluster's group."""
+        """Start instances of a cluster's group."""
         with self._lock:
             cluster = self._clusters[name]
         cluster.enlist(group, count)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeFacts:
-    """What EC2 says of an instance type."""
+    """EC2's facts about an instance type."""
 
     vcpus: int
     memory_mib: int
@@ -18,7 +18,7 @@ class TypeFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubnetFacts:
-    """What EC2 says of a subnet."""
+    """EC2's facts about a subnet."""
 
     zone: str
     gives_public_addresses: bool
@@ -33,23 +33,23 @@ class AwsFacts(Protocol):
         """The region's name."""
 
     def instance_type(self, name: str) -> TypeFacts | None:
-        """What is known of a type, None for one that EC2 does not have."""
+        """The facts about a type, None if EC2 does not have it."""
 
     def subnet(self, subnet_id: str) -> SubnetFacts | None:
-        """What is known of a subnet, None where there is none of that id."""
+        """The facts about a subnet, None if no subnet has that id."""
 
     def admits_itself(self, group_id: str) -> bool | None:
-        """Whether a security group lets all traffic in and out to itself, None where there is none of that id."""
+        """Whether a security group allows all traffic from and to itself, None if no group has that id."""
 
     def has_object(self, bucket: str, key: str | None) -> bool:
-        """Whether a bucket is there, and in it the object where a key is given."""
+        """Whether a bucket exists, and contains the object if a key is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """One compute resource of one queue, or HyperPod's group of workers: machines that are alike.
+    """One compute resource of one queue, or a HyperPod group of workers: equal instances.
 
-    `own_names` are its nodes' names in Slurm where they are not ParallelCluster's; `reservation` is the id of the
+    `own_names` are its nodes' names in Slurm if they differ from ParallelCluster's; `reservation` is the id of the
     reservation that they run in, or empty.
     """
 
@@ -90,7 +90,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
-    """A cluster as it will be run. `left_out` names what its configuration asks for beyond that."""
+    """A cluster to run. `left_out` names requested settings that are not emulated."""
 
     name: str
     head_instance_type: str
@@ -111,10 +111,10 @@ class Fleet(Protocol):
         """The region's name."""
 
     def subnet(self, subnet_id: str) -> SubnetFacts | None:
-        """What is known of a subnet, None where there is none of that id."""
+        """The facts about a subnet, None if no subnet has that id."""
 
     def run_head_node(self, spec: ClusterSpec) -> str:
-        """Start the machine that Slurm's controller is on; its instance's id."""
+        """Start the instance of Slurm's controller; return its id."""
 
     def run_node(self, spec: ClusterSpec, group: NodeGroup, name: str) -> str:
         """Start a compute node; its instance's id."""

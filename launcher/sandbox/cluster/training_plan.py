@@ -10,7 +10,7 @@ TARGET = "hyperpod-cluster"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPlan:
-    """Instances of one SageMaker type for some time; None for what the plan file does not say.
+    """Instances of one SageMaker type for a period; None for values that the plan file does not give.
 
     A training plan serves one kind of resource, `target`.
     """

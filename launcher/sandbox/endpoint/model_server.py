@@ -114,7 +114,7 @@ WORDS = ("This", "is", "a", "stand-in", "of", "the", "sandbox", "and", "no", "mo
 NUMBERS = 8
 """Of an embedding; a model gives hundreds."""
 MOST_TOKENS = 16
-"""Of an answer, where the request names no other number."""
+"""Tokens of an answer if the request gives no other number."""
 STALL_S = 600.0
 """How long an answer that stalls is held open."""
 LEFT_OUT = (
@@ -123,7 +123,7 @@ LEFT_OUT = (
     "endpoint: its scaling (stored and readable; nothing is scaled)",
     "endpoint: stepwise traffic shifting and its alarm watch time (an update takes effect immediately)",
 )
-"""What a deployment into the sandbox says nothing of."""
+"""Features that a deployment into the sandbox does not test."""
 _HERE = "InService"
 
 
@@ -156,10 +156,11 @@ class Conduct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosted:
-    """An endpoint as its containers were started.
+    """An endpoint with its containers' settings.
 
-    `environment` is theirs, with the model's name, its task and its longest sequence. `components` are the names of its
-    inference components. `answers` and `failures` are where a queue's answers go, None without a queue.
+    `environment` is the containers', with the model's name, its task and its longest sequence. `components` are the
+    names of its inference components. `answers` and `failures` are the S3 places of a queue's answers, None without a
+    queue.
     """
 
     name: str
@@ -171,7 +172,7 @@ class Hosted:
 
     @property
     def model(self) -> str:
-        """The name that the model is asked for by."""
+        """The model's name in requests."""
         return self.environment.get("SM_ON_SERVED_MODEL_NAME") or self.environment.get("SM_VLLM_SERVED_MODEL_NAME", "")
 
     @property
@@ -181,7 +182,7 @@ class Hosted:
 
     @property
     def longest(self) -> int | None:
-        """Tokens of a request and its answer together, where the container was told."""
+        """The limit of tokens of a request and its answer together, if the container has one."""
         configured = self.environment.get("SM_ON_SEQUENCE_LENGTH") or self.environment.get("SM_VLLM_MAX_MODEL_LEN")
         return int(configured) if configured else None
 
@@ -339,7 +340,7 @@ def _refuse_other_model(hosted: Hosted, request: Mapping[str, Any]) -> None:
 
 
 def _failure(status: int, *, openai: bool) -> RefusedError:
-    """What a container that fails looks like: to OpenAI clients as it is, to SageMaker's own as a ModelError."""
+    """The answer of a failed container: unchanged for OpenAI clients, as a ModelError for SageMaker's own."""
     text = f"Received server error ({status}) from primary: the emulator is set to refuse"
     return RefusedError(status, "ModelError", text) if openai else RefusedError(424, "ModelError", text)
 

@@ -23,7 +23,7 @@ from launcher.sandbox.slurm.files import SlurmPlaces
 _PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "sinfo", "sdiag", "srun", "scancel")
 _START_S = 30.0
 _SILENCE_S = 150.0
-"""What the controller could not send it sends again after a minute, RPC_RETRY_INTERVAL of slurmctld.h (Slurm 22.05)."""
+"""The controller resends a message after a minute, RPC_RETRY_INTERVAL of slurmctld.h (Slurm 22.05); seconds."""
 _STOP_S = 10.0
 _ORDERLY_S = 3.0
 """What daemons are given to end by themselves; a slurmd without a controller takes longer than one wants to wait."""
@@ -33,7 +33,7 @@ _IDLE = frozenset({"idle"})
 _UP = frozenset({"idle", "mixed", "allocated"})
 """States of a node that came in another's place: a job that waited for it may have it already."""
 _QUIET = re.compile(r"^Agent queue size:\s+0\s+Agent count:\s+0\s", re.MULTILINE)
-"""What sdiag says of a controller with no message on its way to a node."""
+"""Output of sdiag if the controller has no message in flight to a node."""
 _LOG_LINES = 8
 
 
@@ -47,9 +47,9 @@ def search_path() -> str:
 
 
 def missing(path: str | None = None) -> str:
-    """What is not installed of Slurm, as a reason; empty when all is there.
+    """The reason if a part of Slurm is not installed; empty if all parts are.
 
-    `path` is what PATH would be; None: where daemons and commands usually are.
+    `path` replaces PATH; None: the usual folders of daemons and commands.
 
     >>> missing("/nowhere")
     'slurmctld is not installed'
@@ -65,7 +65,7 @@ def available() -> bool:
 
 
 def chosen(scheduler: str) -> bool:
-    """Whether clusters get a private Slurm, by the word for what is wanted: "slurm", "local", "auto".
+    """Whether clusters get a private Slurm, for the requested scheduler: "slurm", "local", "auto".
 
     Raises:
         ImpossibleError: the scheduler is unknown, or Slurm was requested and is not installed.
@@ -117,22 +117,23 @@ class PrivateSlurm:
         self._daemons.clear()
 
     def kill_node(self, name: str) -> None:
-        """What the loss of a machine is to its processes: all gone at once, slurmd, job steps and ranks."""
+        """Simulate the loss of a machine: kill slurmd, job steps and ranks together."""
         daemon = self._daemons.pop(name)
         processes.end(lambda: self._of_node(name, daemon.pid), within_s=_STOP_S)
         daemon.wait()
         (self.places.folder / f"{name}.pid").unlink(missing_ok=True)
 
     def declare_down(self, name: str, reason: str) -> None:
-        """Tell the controller that a node is gone, as who runs its instance does; its jobs are requeued."""
+        """Report a node as down to the controller, as the operator of its instance does; its jobs are requeued."""
         self.run("scontrol", "update", f"nodename={name}", "state=down", f"reason={reason}")
 
     def start_node(self, name: str) -> None:
-        """Start the slurmd of a new machine in a node's place and have the controller use it.
+        """Start the slurmd of a replacement node, and let the controller use it.
 
-        Its spool is empty: what the old one remembers of jobs, revoked credentials among it, went with the old machine.
-        It has the old one's address, unlike a real machine: the controller tries for seconds, at worst for more than a
-        minute, to end the job there, and would end the next attempt. The new one waits until it has given up.
+        Its spool is empty: the old node's state of jobs, including revoked credentials, is lost with the old node.
+        Unlike a real replacement it has the old address: the controller tries for seconds, at worst for more than a
+        minute, to end the job there, and would end the next attempt. The replacement waits until the controller has
+        given up.
         """
         spool = self.places.spool(self._names.index(name))
         shutil.rmtree(spool)
@@ -168,7 +169,7 @@ class PrivateSlurm:
         self._check_processors()
 
     def _check_processors(self) -> None:
-        """Slurm counts sockets, cores and threads where they do not make up `CPUs`, and goes on with fewer."""
+        """Slurm counts sockets, cores and threads if they do not match `CPUs`, and continues with fewer."""
         expected = {name: group.cpus for group in self._spec.groups for name in group.node_names()}
         for line in self.run("sinfo", "--noheader", "--Node", "--format=%N %c").splitlines():
             name, count = line.split()
@@ -245,19 +246,19 @@ class PrivateSlurm:
         return processes.with_descendants({daemon} | processes.holding({self.places.log(name).resolve()}))
 
     def _stray(self) -> set[int]:
-        """What is left of it: daemons that do not end, and job steps, which outlive their slurmd by design."""
+        """Processes left of this Slurm: daemons that do not end, and job steps, which outlive slurmd by design."""
         logs = {self.places.log(name).resolve() for name in self._names}
         running = {daemon.pid for daemon in self._daemons.values() if daemon.poll() is None}
         return processes.with_descendants(running | processes.holding(logs))
 
 
 def client_environment(configuration: Path) -> dict[str, str]:
-    """What a process needs in its environment to talk to a private Slurm."""
+    """The environment variables that a process needs to use a private Slurm."""
     return {"PATH": search_path(), "SLURM_CONF": str(configuration), "LC_ALL": "C.UTF-8"}
 
 
 def _free_ports(number: int) -> list[int]:
-    """Ports that nobody listens on. All are held before the first is given back, so that no two are the same."""
+    """Free ports. All are held open before the first is released, so that no two are equal."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
         for socket_ in sockets:

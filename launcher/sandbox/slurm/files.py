@@ -61,9 +61,9 @@ sed 's/^/export /' '{folder}'/"$SLURMD_NODENAME"/environment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmPlaces:
-    """Where a private Slurm keeps its things. `folder` is a short path: that of a socket has 108 bytes at most.
+    """The paths of a private Slurm. `folder` is a short path: a socket's path has 108 bytes at most.
 
-    `nodes` holds a folder for each node.
+    `nodes` contains a folder for each node.
     """
 
     folder: Path
@@ -98,7 +98,7 @@ class SlurmPlaces:
 
 
 def write(places: SlurmPlaces, spec: ClusterSpec, ports: Sequence[int]) -> None:
-    """Write every file of a cluster's Slurm, over what an earlier attempt to start it left.
+    """Write every file of a cluster's Slurm, over those of an earlier attempt to start it.
 
     `ports` are the controller's, then one per node in the order of `spec.groups`.
     """
@@ -123,13 +123,13 @@ def write(places: SlurmPlaces, spec: ClusterSpec, ports: Sequence[int]) -> None:
 
 
 def write_node_environment(places: SlurmPlaces, name: str, environment: Mapping[str, str]) -> None:
-    """Write down what the tasks on a node find in their environment."""
+    """Write the environment variables of tasks on a node."""
     text = "".join(f"{key}={value}\n" for key, value in environment.items())
     (places.nodes / name / "environment").write_text(text, encoding="utf-8")
 
 
 def node_environment(*, metadata: str, scratch: str, life: str) -> dict[str, str]:
-    """What is a node's own: its metadata service, its disk, and the mark of its processes."""
+    """A node's own variables: its metadata service, its disk, and the mark of its processes."""
     return {
         "AWS_EC2_METADATA_SERVICE_ENDPOINT": metadata,
         "SLIPWAY_SCRATCH": scratch,
@@ -247,9 +247,9 @@ def _user() -> str:
 
 
 def _on_loopback(host: str) -> str:
-    """The loopback address that the host's name stands for, empty where it is for another.
+    """The loopback address of the host's name, empty if the name has another address.
 
-    Slurm can listen on all addresses or on that of the host's name, and on nothing else.
+    Slurm can listen on all addresses or on that of the host's name, and on no other.
     """
     try:
         address = socket.gethostbyname(host)

@@ -1,10 +1,10 @@
-"""Jobs on a machine without Slurm: the same batch scripts, attempts and requeues, run by this process.
+"""Jobs on a computer without Slurm: the same batch scripts, attempts and requeues, run by this process.
 
-Slurm's commands in front of it are in local_slurm.py.
+The emulated Slurm commands are in local_slurm.py.
 
 The same as Slurm: the script's #SBATCH lines, the SLURM_ variables that scripts read, RequeueExit, the requeue of a
 job whose node was lost, drained nodes, SIGTERM and then SIGKILL to every process of a cancelled job. Different: a
-requeued job starts as soon as its nodes are there, there are no accounts, priorities, limits of memory or processors.
+requeued job starts as soon as its nodes exist; accounts, priorities and limits of memory or processors do not exist.
 """
 
 import logging
@@ -48,13 +48,13 @@ _FOLLOWED = frozenset(
 _WITHOUT_EFFECT = frozenset(
     {"cpus-per-task", "gres", "gpus-per-node", "constraint", "mem", "signal", "exclusive", "comment"}
 )
-"""What has no meaning on one machine, where nothing is shared and nothing is bounded."""
+"""Options without a meaning on one computer, where nothing is shared or limited."""
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
-    """What a script asks for. `time_limit_s` is None without a limit; `partition` and `chdir` may be empty."""
+    """The options of a script. `time_limit_s` is None without a limit; `partition` and `chdir` may be empty."""
 
     job_name: str
     partition: str
@@ -69,7 +69,7 @@ class BatchOptions:
 
 
 def batch_options(text: str, name: str, given: Sequence[str] = ()) -> BatchOptions:
-    """What a script asks for.
+    """The options of a script.
 
     `given` are options of sbatch's command line, which override those of the script.
 
@@ -270,7 +270,7 @@ class LocalScheduler:
             return any(node in job.nodes for job in self._jobs.values())
 
     def jobs(self) -> tuple[Job, ...]:
-        """Every job so far, as it is now."""
+        """Every job so far, in its current state."""
         with self._lock:
             return tuple(replace(job, attempts=list(job.attempts)) for job in self._jobs.values())
 
@@ -316,7 +316,7 @@ class LocalScheduler:
             processes.end(lambda job=job: self._processes(job))  # type: ignore[misc]  # bound at once
 
     def node_replaced(self, node: str) -> None:
-        """Take note that a lost node is there again, empty."""
+        """Record that a lost node was replaced by an empty one."""
         with self._lock:
             self._lost.discard(node)
             self._drained.discard(node)
@@ -347,7 +347,7 @@ class LocalScheduler:
             logging.getLogger(__name__).warning("job %s ended: %s", job.id, problem)
 
     def _wait_for_nodes(self, job: Job) -> tuple[NodeView, ...] | None:
-        """Take as many free nodes as the job asks for; None when it is cancelled first."""
+        """Allocate as many free nodes as the job requests; None if it is cancelled first."""
         while not job.cancelled.wait(_LOOK_S):
             with self._lock:
                 busy = {name for job in self._jobs.values() for name in job.nodes}
@@ -403,12 +403,12 @@ class LocalScheduler:
         return code
 
     def _has_lost_node(self, nodes: tuple[NodeView, ...]) -> bool:
-        """Whether one of some nodes is not there any more: AWS's own calls tell nobody here."""
+        """Whether a node no longer exists: AWS's own calls do not notify the scheduler."""
         current = {node.life for node in self._nodes_now() if node.metadata}
         return any(node.life not in current for node in nodes)
 
     def _wait(self, job: Job, process: "subprocess.Popen[bytes]") -> int:
-        """Wait for the script; past its time limit, or cancelled, it is told to end and then killed."""
+        """Wait for the script; end and then kill it when its time limit is over or the job is cancelled."""
         limit = job.options.time_limit_s
         deadline = time.monotonic() + limit if limit is not None else None
         while (code := process.poll()) is None:
@@ -447,7 +447,7 @@ class LocalScheduler:
         return processes.with_descendants(processes.marked(_JOB_MARK, f"{self._own_mark}.{job.id}"))
 
     def _environment(self, job: Job, nodes: tuple[NodeView, ...], number: int) -> dict[str, str]:
-        """The environment of a script: the submission's, Slurm's variables, and what is the first node's own."""
+        """The environment of a script: the submission's, Slurm's variables, and those of the first node."""
         names, options, first = ",".join(node.name for node in nodes), job.options, nodes[0]
         slurm = {
             "SLURM_JOB_ID": job.id,

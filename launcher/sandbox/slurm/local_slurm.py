@@ -27,7 +27,7 @@ _REASONS = {JobState.FAILED: "NonZeroExitCode", JobState.PENDING: "Resources"}
 
 
 class _RefusedError(Exception):
-    """A command that is not carried out, with what it says of it; `plain` where Slurm prints that as an answer."""
+    """A refused command with its message; `plain` if Slurm prints the message as an answer."""
 
     def __init__(self, message: str, *, plain: bool = False) -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ class _Command:
 
 
 class LocalSlurm:
-    """The scheduler of one cluster on a machine without Slurm."""
+    """The scheduler of one cluster on a computer without Slurm."""
 
     name = "local"
 
@@ -77,7 +77,7 @@ class LocalSlurm:
         self.node_replaced = self.scheduler.node_replaced
 
     def environment(self, path: str) -> dict[str, str]:
-        """What a process needs in its environment to find it; `path` is its PATH."""
+        """The environment variables that a process needs to find it; `path` is the PATH of the process."""
         return {local_commands.FOLDER_VARIABLE: str(self._folder), "PATH": f"{self._folder / 'bin'}:{path}"}
 
     def jobs(self) -> list[dict[str, Any]]:

@@ -13,29 +13,29 @@ class Scheduler(Protocol):
 
     @property
     def name(self) -> str:
-        """What the report says: "slurm" or "local"."""
+        """The name in the report: "slurm" or "local"."""
 
     def environment(self, path: str) -> dict[str, str]:
-        """What a process needs in its environment for its commands to reach it; `path` is its PATH."""
+        """The environment variables with which a process's commands reach it; `path` is the PATH of the process."""
 
     def busy(self, node: str) -> bool:
         """Whether a job runs on a node now."""
 
     def jobs(self) -> list[dict[str, Any]]:
-        """Its jobs as JSON values: `id`, `name` and `state`, and `attempts` where it keeps them itself."""
+        """Its jobs as JSON values: `id`, `name`, `state`, and `attempts` if the scheduler counts them itself."""
 
     def node_lost(self, node: str) -> None:
         """Take note that a node and all that ran on it are gone."""
 
     def node_replaced(self, node: str) -> None:
-        """Take note that a lost node is there again, empty."""
+        """Record that a lost node was replaced by an empty one."""
 
     def stop(self) -> None:
         """End what it runs itself."""
 
 
 class SlurmScheduler:
-    """The private Slurm of one cluster. It runs in the server's process, which tells it of nodes, and ends with it."""
+    """The private Slurm of one cluster. The server's process reports nodes to it, and ends it."""
 
     name = "slurm"
 
@@ -43,7 +43,7 @@ class SlurmScheduler:
         self._configuration = configuration
 
     def environment(self, path: str) -> dict[str, str]:
-        """What a process needs in its environment for its commands to reach it."""
+        """The environment variables with which a process's commands reach it."""
         client = client_environment(self._configuration)
         return {**client, "PATH": f"{path}:{client['PATH']}".lstrip(":")}
 

@@ -28,7 +28,7 @@ PHASE_S, LOOK_S = 0.3, 0.1
 GRACE_S = 120.0
 """From SIGTERM to SIGKILL (developer guide, "How Amazon SageMaker AI Runs Your Training Image")."""
 SPOT_SHARE = 0.35
-"""What a second of managed spot is billed as: AWS publishes none, this is the quote's middle."""
+"""The billed share of a second of managed spot: AWS publishes none, this is the quote's middle."""
 NOT_COUNTED_S = 3600.0
 """An interval that is interrupted earlier is not billed (developer guide, Managed Spot Training)."""
 MOST_SAID = 1024
@@ -39,7 +39,7 @@ Say = Callable[[str, float, str], None]
 
 @dataclass(slots=True, kw_only=True)
 class Capacity:
-    """What the sandbox has for training jobs: a quota of instances by type, and purchase options without capacity."""
+    """The sandbox's capacity for training jobs: a quota of instances by type, and purchase options without capacity."""
 
     quotas: dict[str, int] = field(default_factory=dict)
     lacking: frozenset[str] = frozenset()
@@ -74,11 +74,11 @@ class TrainingJob(threading.Thread):
         begins: datetime | None,
         image_there: bool,
     ) -> None:
-        """Prepare it, of a valid request of CreateTrainingJob.
+        """Prepare the job of a valid CreateTrainingJob request.
 
-        `folder` is its own, `environment` that of every container. `fetch` copies what lies below a place in S3 and
-        says how many objects there were; `say` takes a log stream, a time and a line. `begins` is when the capacity of
-        its training plan begins, None without one; `image_there` says that the image can be pulled.
+        `folder` is its own, `environment` that of every container. `fetch` copies the objects below a place in S3 and
+        returns their number; `say` receives a log stream, a time and a line. `begins` is when the capacity of its
+        training plan begins, None without one; `image_there` says that the image can be pulled.
         """
         super().__init__(name=f"training-{request['TrainingJobName']}", daemon=True)
         self.request, self.arn, self.created = dict(request), arn, datetime.now(UTC)
@@ -138,7 +138,7 @@ class TrainingJob(threading.Thread):
             return described
 
     def stop(self) -> bool:
-        """Have it stop; False where it is over or stops already."""
+        """Stop the job; False if it has ended or is stopping already."""
         with self._lock:
             if self.over or self._stop.is_set():
                 return False
@@ -151,7 +151,7 @@ class TrainingJob(threading.Thread):
         self._lost.set()
 
     def run(self) -> None:
-        """Live."""
+        """Run the job to its end."""
         try:
             while True:
                 try:
@@ -222,14 +222,14 @@ class TrainingJob(threading.Thread):
             self._pause()
 
     def _pause(self) -> None:
-        """A moment; the end of the job where somebody asks for it, or its time is over."""
+        """Pause briefly; raises if the job is being stopped or has reached its time limit."""
         end = time.monotonic() + PHASE_S
         while time.monotonic() < end:
             self._check()
             time.sleep(LOOK_S)
 
     def _check(self) -> None:
-        """Go on only while nobody stops it and its time is not over."""
+        """Raise if the job is being stopped or has reached its time limit."""
         if self._stop.is_set():
             raise _EndedError("Stopped", "Stopped")
         longest = self.request["StoppingCondition"].get("MaxWaitTimeInSeconds")
@@ -273,7 +273,7 @@ class TrainingJob(threading.Thread):
         return folder
 
     def _train(self, folders: Sequence[Path]) -> None:
-        """Run the containers until all have ended, or one has failed, or somebody ends them."""
+        """Run the containers until all have ended, one has failed, or the job is stopped."""
         limit = time.monotonic() + int(self.request["StoppingCondition"]["MaxRuntimeInSeconds"]) - sum(self._training)
         words = [f"{NODE}={self._word(folder)}" for folder in folders]
         threads = []
