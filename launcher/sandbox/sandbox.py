@@ -1,9 +1,8 @@
 """An emulated AWS and Slurm on this computer, from `with Sandbox() as sandbox` to the end of the block.
 
     with Sandbox(region="us-east-1") as sandbox:
-        run(["cdk", "deploy", ...], env=sandbox.process_environment(os.environ))
-        slurm = Slurm(shell=sandbox.head_node("slipway-tiny-gpt", os.environ))
-        job = slurm.submit(key, folder, "job.sbatch")
+        run(["cdk", "deploy", ...], env=sandbox.process_environment(os.environ)) slurm =
+        Slurm(shell=sandbox.head_node("slipway-tiny-gpt", os.environ)) job = slurm.submit(key, folder, "job.sbatch")
         sandbox.lose_node("slipway-tiny-gpt", slurm.facts(job).nodes[0])
 
 The end of the block ends the sandbox with its processes, ports and folder, for whatever reason the block ends. If this
@@ -48,7 +47,7 @@ from launcher.submit.slurm_output import state_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotEmulated:
-    """Something that was asked for and is not there.
+    """A requested feature that is not emulated.
 
     `name` is a resource type, a part of one, a part of a cluster, or an API call.
     """
@@ -65,9 +64,9 @@ def resources_of(ledger: Mapping[str, Any]) -> tuple[Resource, ...]:
 def not_emulated(
     ledger: Mapping[str, Any], clusters: Mapping[str, Sequence[str]], stacks: Collection[str] | None = None
 ) -> tuple[NotEmulated, ...]:
-    """What is not emulated, each thing once, sorted by name.
+    """Features that are not emulated, each once, sorted by name.
 
-    `stacks` None: all stacks, the CDK's own among them.
+    `stacks` None: all stacks, including the CDK's own.
 
     >>> entry = {"stack": "s", "logical_id": "A", "type": "AWS::XRay::Group", "physical_id": "s-A"}
     >>> entry |= {"model": "nothing", "reason": "moto has no model of this type", "ignored": []}
@@ -98,7 +97,7 @@ _before: dict[int, Any] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """A spot interruption as it went. `drained` says whether the job had left the node before it was taken."""
+    """A simulated spot interruption. `drained` says whether the job had left the node before the node ended."""
 
     node: str
     noticed_at: datetime
@@ -114,9 +113,9 @@ class Sandbox:
         """Describe it; entering the block starts it.
 
         Args:
-            region: the region that its environment names; the others are there as well.
-            scheduler: "slurm", "local", or "auto": Slurm where it is installed.
-            port: of the AWS endpoint, 0 for any that is free.
+            region: the region of its environment; the other regions exist too.
+            scheduler: "slurm", "local", or "auto": Slurm if it is installed.
+            port: of the AWS endpoint; 0 means any free port.
         """
         refuse_unless_possible()
         self.region = region
@@ -187,7 +186,7 @@ class Sandbox:
         return {**environment.without_aws(base), **self.environment, **own}
 
     def job_environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """A whole environment to submit a job with. What is a node's own is added there, by its scheduler."""
+        """A complete environment for submitting a job. The scheduler adds the node's own variables."""
         variables = {**self.process_environment(base), "SLIPWAY_SANDBOX": "1", "SLIPWAY_PYTHON": sys.executable}
         del variables["AWS_EC2_METADATA_DISABLED"]
         # The nodes of all sandboxes are this machine: the first job of each would meet at one port, of its number.
@@ -195,7 +194,7 @@ class Sandbox:
         return variables
 
     def head_node(self, cluster: str, base: Mapping[str, str]) -> LocalShell:
-        """A shell on the head node of a cluster: this machine, with a home folder that ends with the sandbox."""
+        """A shell on the head node of a cluster: this computer, with a home folder that is removed with the sandbox."""
         self._cluster(cluster)
         own, home = self.job_environment(base), self._folder / "home" / cluster
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -212,7 +211,7 @@ class Sandbox:
         return tuple(NodeView(**node) for node in self._cluster(cluster)["nodes"])
 
     def groups(self, cluster: str) -> tuple[Mapping[str, Any], ...]:
-        """What a cluster of Slurm may have at most, by queue: also while its fleet is stopped."""
+        """The maximum of each queue of a Slurm cluster, also while its fleet is stopped."""
         return tuple(self._cluster(cluster)["groups"])
 
     def scheduler_name(self, cluster: str) -> str:
@@ -246,13 +245,13 @@ class Sandbox:
         return tuple(self._call("stacks"))
 
     def resources(self) -> tuple[Resource, ...]:
-        """Every resource that was deployed, and what is behind it."""
+        """Every deployed resource, with its emulation."""
         return resources_of(self._call("ledger"))
 
     def not_emulated(self, stacks: Collection[str] | None = None) -> tuple[NotEmulated, ...]:
-        """What was deployed or asked for and is not there: whole types, parts of a type, parts of a cluster, calls.
+        """Deployed or requested features that are not emulated: resource types, their parts, parts of a cluster, calls.
 
-        `stacks` None: all stacks, the CDK's own CDKToolkit among them.
+        `stacks` None: all stacks, including the CDK's own CDKToolkit.
         """
         left_out = {cluster["name"]: cluster["left_out"] for cluster in self._call("clusters")}
         return not_emulated(self._call("ledger"), left_out, stacks)
@@ -267,9 +266,9 @@ class Sandbox:
         training_plans: Collection[TrainingPlan] = (),
         cluster: ExistingCluster | None = None,
     ) -> tuple[str, ...]:
-        """Make stand-ins for what a plan names as being there; the ids and names of those that were not.
+        """Create the existing resources that a plan names; return the ids and names of those that were missing.
 
-        `zones` are zone ids by subnet id. A training plan or cluster that already exists is left as it is.
+        `zones` are zone ids by subnet id. An existing training plan or cluster is left unchanged.
         """
         documents = [plan.document() for plan in training_plans]
         named = {"vpc_id": vpc_id, "zones": dict(zones or {}), "buckets": list(buckets), "training_plans": documents}
@@ -307,7 +306,7 @@ class Sandbox:
         return Loss(node=node, noticed_at=noticed, lost_at=lost, replaced_at=datetime.now(UTC), drained=drained)
 
     def fail_node(self, cluster: str, node: str) -> None:
-        """Have a node fail as machines do: without notice, with its disk and all that runs on it."""
+        """Simulate a hardware failure of a node: without notice, with its disk and all its processes."""
         self._call("lose_node", cluster=cluster, node=node, why="failure")
 
     def replace_node(self, cluster: str, node: str) -> None:

@@ -25,7 +25,7 @@ _SKEW = timedelta(minutes=15)
 _LONGEST_S = 604_800
 """Seven days: the longest that a presigned address holds."""
 _STS_S = 900
-"""How long STS takes a presigned address, whatever that says (aws-iam-authenticator v0.7, pkg/token/token.go)."""
+"""Seconds for which STS accepts a presigned URL (aws-iam-authenticator v0.7, pkg/token/token.go)."""
 _UNSIGNED = "UNSIGNED-PAYLOAD"
 _HASH = re.compile(r"[0-9a-f]{64}")
 _PRESIGNED = {
@@ -50,7 +50,7 @@ class Refusal(Enum):
 
 
 class AccessError(Exception):
-    """A request that nobody with a key of the sandbox has made."""
+    """A request that no key of the sandbox has signed."""
 
     def __init__(self, refusal: Refusal, message: str) -> None:
         super().__init__(message)
@@ -85,10 +85,10 @@ class _Claim:
 
 
 def refuse_foreign(host: str, origin: str | None, *, own: bool = False) -> None:
-    """Go on with a request to this machine that no web page has made.
+    """Refuse requests that a web page may have made.
 
-    A page whose own name leads to 127.0.0.1 sends that name as the host, and a browser says which page asks. `own`
-    lets in what names the server itself as its origin, as clients of WebSockets do: for a server that has no pages.
+    A page whose name resolves to 127.0.0.1 sends that name as the host, and browsers send the page's origin. `own`
+    accepts the server itself as origin, as WebSocket clients send it: for a server that has no pages.
     """
     name = urlsplit(f"//{host}").hostname or ""
     if name not in _LOCAL and not name.endswith(".localhost"):

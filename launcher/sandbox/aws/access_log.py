@@ -88,7 +88,7 @@ def read(path: Path) -> tuple[S3Request, ...]:
 
 
 def service_of(environ: Environ) -> str:
-    """The service that a request was signed for, in its header or in its query; S3 where it was not signed."""
+    """The service that a request was signed for, in its header or query; S3 for an unsigned request."""
     text = environ.get("HTTP_AUTHORIZATION", "") or unquote(environ.get("QUERY_STRING", ""))
     _, scheme, scope = text.partition("Credential=")
     parts = scope.split(",")[0].split("&")[0].split("/")

@@ -144,9 +144,9 @@ def _remove_policy(requested: Requested, policy: Created) -> None:
 
 
 def permission(bucket: FakeBucket, action: str, resource: str) -> PermissionResult:
-    """What a bucket's policy says of an action; in the place of FakeBucket.get_permission.
+    """The effect of a bucket's policy on an action; replaces FakeBucket.get_permission.
 
-    Statements without a condition count, and those whose condition is on conditional writes.
+    Statements without a condition count, and those with conditions on conditional writes.
     """
     if bucket.policy is None:
         return PermissionResult.NEUTRAL

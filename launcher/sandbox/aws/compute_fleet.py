@@ -22,7 +22,7 @@ class Fleets(Protocol):
     """What runs the nodes of clusters."""
 
     def set_fleet(self, name: str, *, up: bool) -> None:
-        """Take all nodes of a cluster away, or bring them back; nothing where there is none of that name."""
+        """Stop or start all nodes of a cluster; do nothing if no cluster has that name."""
 
 
 def make(requested: Requested, cluster: str) -> None:
@@ -67,13 +67,13 @@ def remove(requested: Requested, cluster: str) -> None:
 
 
 def install(fleets: Fleets) -> None:
-    """Have the nodes follow what is written into such a table."""
+    """Let the nodes follow the items written into such a table."""
     written = DynamoDBBackend.update_item
     DynamoDBBackend.update_item = _followed(written, fleets)  # type: ignore[method-assign]
 
 
 def _followed(written: Callable[..., Any], fleets: Fleets) -> Callable[..., Any]:
-    """Moto's answer, after which the nodes do what the row asks for."""
+    """moto's function, followed by the change of nodes that the item requests."""
 
     @wraps(written)
     def answered(backend: DynamoDBBackend, table_name: str, *args: Any, **options: Any) -> Any:

@@ -1,11 +1,11 @@
-"""EKS in moto's CloudFormation, which has none of it: clusters, node groups, add-ons, access entries, pods' roles.
+"""EKS in moto's CloudFormation, which lacks it: clusters, node groups, add-ons, access entries, pods' roles.
 
-Emulated: clusters and node groups in moto's EKS, to be described there; a Kubernetes for each cluster, which answers on
-loopback, with a node for each machine that its groups are to have; of the others, that what they refer to exists.
-Refused is what EKS refuses (EKS user guide and API reference, 2026-11): a control plane in one zone, a node group whose
-launch template has what is the group's own, one for a Capacity Block without its reservation, an add-on's version that
-is none. The calls that moto lacks, and a group's size that is changed later, are in eks_calls.py. Not emulated:
-who may reach the API, that pods get the roles that they are granted.
+Emulated: clusters and node groups in moto's EKS, which describes them; a Kubernetes for each cluster, which answers on
+loopback, with a node for each desired instance of its groups; for the other types, that referenced resources exist.
+Refused like EKS does (EKS user guide and API reference, 2026-11): a control plane in one zone, a node group whose
+launch template has settings of the group itself, one for a Capacity Block without its reservation, an unknown version
+of an add-on. Calls that moto lacks, and later changes of a group's size, are in eks_calls.py. Not emulated: network
+access to the API, and that pods get their granted roles.
 """
 
 import re
@@ -33,12 +33,12 @@ _ADDON_VERSION = re.compile(r"v\d+\.\d+\.\d+-eksbuild\.\d+")
 _ACCESS_POLICY = re.compile(r"arn:aws[a-z-]*:eks::aws:cluster-access-policy/AmazonEKS\w+Policy")
 _BLOCK = "CAPACITY_BLOCK"
 _OWN_OF_GROUPS = ("IamInstanceProfile", "HibernationOptions", "InstanceInitiatedShutdownBehavior")
-"""What a launch template of a managed node group may not have (EKS user guide, launch template support)."""
+"""Settings that a managed node group's launch template may not have (EKS user guide, launch template support)."""
 _EFA, _EFA_RESOURCE = ("efa", "efa-only"), "vpc.amazonaws.com/efa"
 _BRINGS = {OPERATOR[0]: ("hyperpod",), GOVERNANCE[0]: ("kueue",)}
 """The operators of add-ons, by the names of kubernetes/custom_kinds.yaml."""
 _ALLOCATABLE = 0.95
-"""Of a machine's memory, about what kubelet and system leave; assumed."""
+"""Share of an instance's memory that kubelet and system leave, about; assumed."""
 
 
 class Hosts(Protocol):
@@ -52,24 +52,24 @@ class Hosts(Protocol):
         """
 
     def join(self, name: str, machines: Machines) -> None:
-        """Have the machines of a node group join.
+        """Add the instances of a node group.
 
         Raises:
             ClusterFailedError: the nodes are more than a sandbox runs.
         """
 
     def leave(self, name: str, group: str) -> None:
-        """Have the machines of a node group go; nothing where the cluster is gone."""
+        """Remove the instances of a node group; do nothing if the cluster is gone."""
 
     def install(self, name: str, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], note: str) -> None:
-        """Install what a chart or an add-on brings: kinds of operators, and objects.
+        """Install the contents of a chart or an add-on: kinds of operators, and objects.
 
         Raises:
             ClusterFailedError: the cluster refuses an object.
         """
 
     def put(self, name: str, objects: Sequence[Mapping[str, Any]]) -> None:
-        """Create objects, or have those that are there be as they are here.
+        """Create objects, or update existing ones.
 
         Raises:
             ClusterFailedError: the cluster refuses an object.
@@ -79,7 +79,7 @@ class Hosts(Protocol):
         """Whether HyperPod's chart is installed in a cluster."""
 
     def stop(self, name: str) -> None:
-        """Stop a cluster; nothing where there is none of that name."""
+        """Stop a cluster; do nothing if no cluster has that name."""
 
 
 def _eks(requested: Requested) -> EKSBackend:
@@ -308,7 +308,7 @@ class Eks:
         return created
 
     def _change_group(self, requested: Requested, created: Created) -> Created:
-        """Machines go and come again: EKS replaces those of another template, one after the other."""
+        """Replace the instances: EKS replaces those of another template, one after the other."""
         self._remove_group(requested, created)
         return self._make_group(requested)
 
@@ -320,7 +320,7 @@ class Eks:
 
 
 def _machines(requested: Requested, group: str) -> Machines:
-    """The machines of a node group: chips by the catalog, EFA interfaces by what its launch template attaches."""
+    """The instances of a node group: chips by the catalog, EFA interfaces by its launch template."""
     data = _template(requested, requested.need("LaunchTemplate")["Id"])
     facts = load().instance_types.get(data["InstanceType"])
     subnet = _subnet(requested, requested.need("Subnets")[0])
@@ -339,7 +339,7 @@ def _machines(requested: Requested, group: str) -> Machines:
 
 
 def room_of(facts: InstanceType | None, efa: int) -> dict[str, str]:
-    """What pods can ask of a machine beside devices; huge pages are set aside for EFA's."""
+    """An instance's resources for pods in addition to devices; huge pages are reserved for EFA."""
     room = {"hugepages-2Mi": f"{HUGE_PAGES_MIB}Mi" if efa else "0"}
     if facts is not None:
         room |= {"cpu": str(facts.vcpus), "memory": f"{int(facts.memory_gib * _ALLOCATABLE)}Gi"}
@@ -347,7 +347,7 @@ def room_of(facts: InstanceType | None, efa: int) -> dict[str, str]:
 
 
 def devices_of(facts: InstanceType | None, efa: int) -> dict[str, str]:
-    """What device plugins show of a machine: chips by the catalog, and so many EFA interfaces."""
+    """The devices that device plugins report: chips by the catalog, and EFA interfaces by the launch template."""
     devices = {_EFA_RESOURCE: efa}
     resource = None if facts is None else resource_name(facts)
     if facts is not None and resource is not None:

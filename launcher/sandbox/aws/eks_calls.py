@@ -1,8 +1,8 @@
-"""EKS's API calls that moto lacks, or answers without an effect.
+"""EKS's API calls that moto lacks or answers without an effect.
 
 Emulated: DescribeAddon, DescribeAccessEntry and ListAssociatedAccessPolicies for resources of CloudFormation; pod
 identity associations (list, create, delete; one for each namespace and service account); UpdateNodegroupConfig, which
-sets the number of nodes at once; the log group of a deleted cluster, which EKS creates again with a last event
+sets the number of nodes immediately; the log group of a deleted cluster, which EKS creates again with a last event
 (terraform-aws-eks, issues 2763 and 2446). Not emulated: delays, and resources that other calls create.
 """
 
@@ -33,7 +33,7 @@ _PATHS = (
 
 @dataclass(slots=True)
 class Parts:
-    """What belongs to a cluster beside its nodes.
+    """A cluster's resources in addition to its nodes.
 
     `addons` are versions by name, `entries` access policies by principal, `pod_roles` by namespace and account.
     """
@@ -60,7 +60,7 @@ def forget(cluster: Cluster, account: str, region: str) -> None:
 
 
 def install(hosts: Resizable) -> None:
-    """Give the calls to moto's EKS, over what runs the clusters' machines."""
+    """Add the calls to moto's EKS, with the hosts of the clusters' nodes."""
     for path in _PATHS:
         urls.url_paths[path] = urls.response.dispatch
     for call in (
@@ -75,7 +75,7 @@ def install(hosts: Resizable) -> None:
     counted = EKSBackend.update_nodegroup_config
 
     def update_nodegroup_config(backend: EKSBackend, **request: Any) -> dict[str, Any]:
-        """Change a group as moto does, and have as many machines."""
+        """Change a group as moto does, and start or end its instances."""
         sizes = request.get("scaling_config") or {}
         before = backend.describe_nodegroup(request["cluster_name"], request["nodegroup_name"]).scaling_config
         requested = {**before, **sizes}
@@ -144,7 +144,7 @@ def describe_access_entry(response: Any) -> ActionResult:
 
 
 def list_associated_access_policies(response: Any) -> ActionResult:
-    """What an access entry may do."""
+    """The access policies of an entry."""
     cluster, parts = _cluster_of(response)
     principal = _principal(response, cluster, parts)
     shown = [

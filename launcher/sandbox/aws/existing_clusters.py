@@ -25,11 +25,11 @@ from launcher.sandbox.kubernetes.hosted import Machines
 from launcher.sandbox.kubernetes.kueue import VERSION
 
 _VALUE = 50
-"""Of the priority class; it has no other beside it."""
+"""Value of the priority class; the cluster has only this one."""
 
 
 def make_existing(region: str, requested: ExistingCluster, hosts: Hosts) -> bool:
-    """Make a cluster; whether it was not there."""
+    """Create a cluster; return False if it exists."""
     backend = eks_backends[DEFAULT_ACCOUNT_ID][region]
     if requested.name in backend.clusters:
         return False

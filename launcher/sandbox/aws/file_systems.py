@@ -26,7 +26,7 @@ _FIXED = (*_NEEDED, "BatchImportMetaDataOnCreate")
 
 @dataclass(slots=True, kw_only=True)
 class Link:
-    """A folder of a file system that shows a bucket; `wanted` is what its template says."""
+    """A link from a folder of a file system to a bucket; `wanted` are the template's properties."""
 
     id: str
     arn: str
@@ -125,7 +125,7 @@ def _linked(requested: Requested) -> LustreFileSystem:
 
 
 def _change_link(requested: Requested, before: Created) -> Created:
-    """In place: what is imported and exported; for the rest another link comes in its place."""
+    """Update imports and exports in place; for other changes create another link."""
     old = next(link for link in _all_links(_fsx(requested)) if link.id == before.physical_resource_id)
     if any(requested.get(key) != old.request.get(key) for key in _FIXED):
         _remove_link(requested, before)
@@ -149,7 +149,7 @@ def _all_links(fsx: FSxBackend) -> list[Link]:
 
 
 def describe_data_repository_associations(response: Any) -> str:
-    """The links that are asked for by id or by file system.
+    """The requested links, by id or file system.
 
     Raises:
         JsonRESTError: an id is unknown.

@@ -1,4 +1,4 @@
-"""The instances of a cluster in the emulated EC2, and what the check of its configuration reads from EC2 and S3.
+"""The instances of a cluster in the emulated EC2, and the facts of EC2 and S3 that validate its configuration.
 
 Emulated: instances with type, subnet, security groups, market, placement and ParallelCluster's tags. Not emulated:
 network interfaces after the first, volumes, launch templates, the AMIs of nodes.
@@ -17,7 +17,7 @@ from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, SubnetFacts, TypeFacts
 
 _IMAGE = "ami-00000000000000000"
-"""Stands for the official image, which the emulated EC2 does not have."""
+"""Placeholder of the official image, which the emulated EC2 lacks."""
 _MARKETS = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
 
 
@@ -33,7 +33,7 @@ class EmulatedEc2:
         return ec2_backends[self.account_id][self.region]
 
     def instance_type(self, name: str) -> TypeFacts | None:
-        """What moto's copy of DescribeInstanceTypes says of a type, None for one that is not in it."""
+        """The facts of moto's copy of DescribeInstanceTypes about a type, None for an unknown type."""
         facts = INSTANCE_TYPES.get(name)
         if facts is None:
             return None
@@ -47,7 +47,7 @@ class EmulatedEc2:
         )
 
     def subnet(self, subnet_id: str) -> SubnetFacts | None:
-        """What is known of a subnet, None where there is none of that id."""
+        """The facts about a subnet, None if no subnet has that id."""
         try:
             subnet = self._backend.get_subnet(subnet_id)
         except ServiceException:
@@ -59,7 +59,7 @@ class EmulatedEc2:
         )
 
     def admits_itself(self, group_id: str) -> bool | None:
-        """Whether a security group lets all traffic in and out to itself, None where there is none of that id."""
+        """Whether a security group allows all traffic from and to itself, None if no group has that id."""
         group = self._backend.get_security_group_from_id(group_id)
         if group is None:
             return None
@@ -69,7 +69,7 @@ class EmulatedEc2:
         )
 
     def has_object(self, bucket: str, key: str | None) -> bool:
-        """Whether a bucket is there, and in it the object where a key is given."""
+        """Whether a bucket exists, and contains the object if a key is given."""
         store = backend_of(self.account_id, self.region)
         if bucket not in store.buckets:
             return False
@@ -147,5 +147,5 @@ class Ec2Fleet:
         return self.ec2.region
 
     def subnet(self, subnet_id: str) -> SubnetFacts | None:
-        """What is known of a subnet."""
+        """The facts about a subnet."""
         return self.ec2.subnet(subnet_id)

@@ -1,7 +1,7 @@
 """The resources that watch a cluster, which moto ignores: alarms, topics, budgets, retries of failed calls.
 
 Emulated: CloudWatch, SNS, Budgets and Lambda return the settings of the template, and delete them with the stack.
-Not emulated: alarms never fire, and nobody receives a message.
+Not emulated: alarms never fire, and no message is delivered.
 """
 
 import json

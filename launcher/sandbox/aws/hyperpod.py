@@ -33,12 +33,12 @@ from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup
 _IN_SERVICE = "InService"
 _ID_CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _SHOWN = ("VpcConfig", "Orchestrator", "NodeRecovery", "NodeProvisioningMode")
-"""What DescribeCluster says as CreateCluster was told."""
+"""Members that DescribeCluster returns as CreateCluster received them."""
 
 
 @dataclass(slots=True, kw_only=True)
 class PodCluster:
-    """A cluster as moto's SageMaker keeps it: its API asks for these names."""
+    """A cluster in moto's SageMaker; its API requires these names."""
 
     request: dict[str, Any]
     region_name: str
@@ -84,7 +84,7 @@ class PodCluster:
         return {group["InstanceGroupName"]: group for group in self.request["InstanceGroups"]}
 
     def instances(self, group_name: str) -> list[str]:
-        """The ids of a group's instances that are there."""
+        """The ids of a group's existing instances."""
         return [id_ for id_, node in self.nodes.items() if node.instance_group_name == group_name]
 
     def add(self, group_name: str) -> str:
@@ -107,12 +107,12 @@ class PodCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFleet(Ec2Fleet):
-    """The instances of a cluster: in SageMaker's account, where the person's EC2 does not show them."""
+    """The instances of a cluster: in SageMaker's account, so that the user's EC2 does not list them."""
 
     cluster: PodCluster
 
     def run_head_node(self, spec: ClusterSpec) -> str:
-        """Bring the machines that run no jobs; the controller's id."""
+        """Start the instances that run no jobs; return the controller's id."""
         workers = {group.name for group in spec.groups}
         others = [
             instance_group

@@ -33,7 +33,7 @@ _RECOVERIES = ("Automatic", "None")
 
 
 class PodHosts(Hosts, Resizable, Protocol):
-    """What runs the Kubernetes that nodes join, and has as many of them as it is told."""
+    """The host of the Kubernetes that nodes join, with a resizable number of nodes."""
 
 
 def install(clusters: Clusters, hosts: PodHosts) -> None:
@@ -110,7 +110,7 @@ def _updated(clusters: Clusters, pod: PodCluster, request: Mapping[str, Any]) ->
 
 
 def _refuse_other_change(pod: PodCluster, request: Mapping[str, Any]) -> None:
-    """Go on only with a group that is there and is asked to be as it is, but for its number."""
+    """Refuse unless the request changes only the number of an existing group."""
     name = request["InstanceGroupName"]
     if name not in pod.groups:
         raise NotImplementedError(f"the sandbox's UpdateCluster cannot create a group, got {name}")
@@ -124,7 +124,7 @@ def _refuse_other_change(pod: PodCluster, request: Mapping[str, Any]) -> None:
 
 
 def _resize(clusters: Clusters, pod: PodCluster, name: str, count: int) -> None:
-    """Bring a group to so many instances; those that go are chosen at random, as HyperPod says it does."""
+    """Resize a group; removed instances are chosen at random, like HyperPod's documentation says."""
     present = pod.instances(name)
     if count < len(present):
         leaving = secrets.SystemRandom().sample(present, len(present) - count)

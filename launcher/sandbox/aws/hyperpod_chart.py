@@ -32,7 +32,7 @@ _PROPERTIES = frozenset(
     | {"Endpoint", "Authority"}
 )
 _OPERATORS = ("training-operator",)
-"""What the chart brings, by the names of kubernetes/custom_kinds.yaml."""
+"""The operators of the chart, by the names of kubernetes/custom_kinds.yaml."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class HyperPodChart:
         return Created(physical_resource_id=f"{name}/{requested.need('Release')}")
 
     def _change(self, requested: Requested, before: Created) -> Created:
-        """Objects that are there stay as they are: a machine of another type would need other plugins."""
+        """Existing objects stay unchanged: an instance of another type would need other plugins."""
         _checked(requested)
         return before
 

@@ -14,8 +14,8 @@ NOTHING = "nothing"
 class Resource:
     """One resource of one stack.
 
-    `model` says what is behind it: "moto", "sandbox" (a model of this package) or "nothing" (accepted, not made).
-    `reason` says why it is nothing. `ignored` are the properties of the template that were never looked at.
+    `model` is the emulation: "moto", "sandbox" (a model of this package) or "nothing" (accepted, not created).
+    `reason` is why nothing was created. `ignored` are properties of the template that no model reads.
     """
 
     stack: str
@@ -28,7 +28,7 @@ class Resource:
 
 
 class Ledger:
-    """All entries, and the API calls that were asked for and do not exist here. Safe to use from every thread."""
+    """All entries, and requested API calls that are not emulated. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -59,7 +59,7 @@ class Ledger:
 
 
 class Properties(dict[str, Any]):
-    """The properties of a resource, which remember the names that somebody looked at.
+    """The properties of a resource, which record the names that were read.
 
     >>> properties = Properties({"CidrBlock": "10.0.0.0/16", "Ipv4IpamPoolId": "pool"})
     >>> properties.get("CidrBlock")
@@ -77,7 +77,7 @@ class Properties(dict[str, Any]):
         return handler
 
     def unread(self) -> tuple[str, ...]:
-        """The names that nobody has asked for so far."""
+        """The names that were never read."""
         return tuple(sorted(set(super().keys()) - self._read))
 
     def __getitem__(self, name: str) -> Any:
@@ -90,7 +90,7 @@ class Properties(dict[str, Any]):
         return super().get(name, default)
 
     def __iter__(self) -> Iterator[str]:
-        """All names; whoever walks over them has looked at all."""
+        """All names; iterating counts as reading all of them."""
         self._read.update(super().keys())
         return super().__iter__()
 

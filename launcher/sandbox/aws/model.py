@@ -61,7 +61,7 @@ class Model:
 
 
 def keep(_requested: Requested, before: Any) -> Any:
-    """The change of what the sandbox keeps as it was made."""
+    """A change without an effect: the resource stays as created."""
     return before
 
 

@@ -15,7 +15,7 @@ _LIFECYCLES = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
 
 
 def match(backend: EKSBackend, cluster: str, group: str) -> None:
-    """Have EC2 show as many machines of a group as are wanted of it."""
+    """Make EC2 list as many instances of a group as desired."""
     nodegroup = backend.clusters[cluster].nodegroups[group]
     running = _running(backend, cluster, group)
     count = int(nodegroup.scaling_config["desiredSize"])
@@ -43,7 +43,7 @@ def match(backend: EKSBackend, cluster: str, group: str) -> None:
 
 
 def end(backend: EKSBackend, cluster: str, group: str) -> None:
-    """Have EC2 show none of a group that is gone."""
+    """Remove the instances of a deleted group from EC2."""
     running = _running(backend, cluster, group)
     if running:
         ec2_backends[backend.account_id][backend.region_name].terminate_instances(running)

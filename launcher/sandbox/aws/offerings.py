@@ -1,10 +1,10 @@
 """Offerings of Capacity Blocks and training plans, which moto lacks, as the vendor's models describe them.
 
 Emulated, after botocore 1.44.5 (ec2/2016-11-15, sagemaker/2017-07-24 service-2.json) and the EC2 and SageMaker guides:
-DescribeCapacityBlockOfferings and SearchTrainingPlanOfferings with what they refuse, and one offering for each search:
+DescribeCapacityBlockOfferings and SearchTrainingPlanOfferings with their errors, and one offering for each search:
 the earliest of its window, from 11:30 to 11:30 UTC, within eight weeks, at the rate of the catalog; none for a type
-that has no rate in the region. What is bought of it is in capacity_blocks.py. Not emulated: segments of several types,
-what is sold out.
+without a rate in the region. Purchases are in capacity_blocks.py. Not emulated: segments of several types, and
+sold-out capacity.
 """
 
 import hashlib

@@ -1,8 +1,9 @@
-"""On-demand capacity reservations, which moto lacks: they are created, and instances run in them.
+"""On-demand capacity reservations, which moto lacks: their creation, and the instances in them.
 
 Emulated, after botocore 1.44.5 (ec2/2016-11-15 service-2.json) and the EC2 user guide (Capacity Reservations):
-CreateCapacityReservation, active at once and without an end. An on-demand instance runs in an open reservation of its
-type and zone with free capacity, unless it names another one. Not emulated: dates, tenancy, the cost of the instances.
+CreateCapacityReservation, active immediately and without an end. An on-demand instance runs in an open reservation of
+its type and zone with free capacity, unless it names another one. Not emulated: dates, tenancy, the cost of the
+instances.
 """
 
 import secrets

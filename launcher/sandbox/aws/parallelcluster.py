@@ -1,10 +1,10 @@
 """ParallelCluster: the custom resource Custom::PclusterCluster; its provider's stack is in `published`.
 
-Emulated: the check of the configuration and, in an update, of every key that changes; instances in EC2 for the head
-node and for every node, with ParallelCluster's tags; a Slurm with the configuration's queues and counts; what is in
-`describe-cluster`. Not emulated: anything that would run on the head node, storage, login nodes, images, launch
-templates, and that nodes of an idle queue are stopped: all nodes up to MaxCount are there from the beginning. The
-stack that ParallelCluster itself makes for a cluster, under the cluster's name, does not exist.
+Emulated: the validation of the configuration and, in an update, of every changed key; instances in EC2 for the head
+node and for every node, with ParallelCluster's tags; a Slurm with the configuration's queues and counts; the output of
+`describe-cluster`. Not emulated: programs on the head node, storage, login nodes, images, launch templates, and the end
+of idle nodes: all nodes up to MaxCount run from the beginning. The stack that ParallelCluster itself creates for a
+cluster, under the cluster's name, does not exist.
 """
 
 from collections.abc import Collection, Mapping
@@ -38,13 +38,13 @@ class Clusters(Protocol):
         """Start a cluster; the id of its head node's instance."""
 
     def stop(self, name: str) -> None:
-        """Stop a cluster and remove its instances; nothing where there is none of that name."""
+        """Stop a cluster and remove its instances; do nothing if no cluster has that name."""
 
     def dismiss(self, name: str, instance_ids: Collection[str]) -> None:
         """Take instances of a cluster away; jobs on them go back into its queue."""
 
     def set_fleet(self, name: str, *, up: bool) -> None:
-        """Take all nodes of a cluster away, or bring them back; nothing where there is none of that name."""
+        """Stop or start all nodes of a cluster; do nothing if no cluster has that name."""
 
     def enlist(self, name: str, group: str, count: int) -> None:
         """Bring so many instances of a cluster's group."""

@@ -1,11 +1,11 @@
 """AWS Parallel Computing Service, which moto lacks: its API's state, and its resources in CloudFormation.
 
-Emulated: the checks of clusters, node groups and queues (launcher/sandbox/cluster/pcs_request.py); five clusters a
+Emulated: the validation of clusters, node groups and queues (launcher/sandbox/cluster/pcs_request.py); five clusters a
 region, one in creation at a time, ten groups and ten queues a cluster; the order of removal; instances in EC2 for every
 node with PCS's tags and those of its launch template; a private Slurm with a partition for each queue and the cluster's
-own settings; UpdateComputeNodeGroup, which takes nodes away and brings them back. Not emulated: anything that runs on a
-machine (user data, lifecycle scripts, mounts), nodes that come with jobs (all are there from the beginning),
-accounting, logs, the time that creation and removal take, and a change of a group that is there but for its scaling.
+settings; UpdateComputeNodeGroup, which ends and starts nodes. Not emulated: programs on instances (user data, lifecycle
+scripts, mounts), nodes that start with jobs (all run from the beginning), accounting, logs, the time of creation and
+removal, and changes of an existing group except its scaling.
 """
 
 import secrets
@@ -45,7 +45,7 @@ class PcsError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Part:
-    """A node group or a queue, as it was asked for."""
+    """A node group or a queue, as requested."""
 
     id: str
     name: str
@@ -159,7 +159,7 @@ class PcsService:
             del self._known[cluster.id]
 
     def create_group(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
-        """Make a node group; the instances of one that is in no queue are there at once."""
+        """Create a node group; the instances of a group without a queue start immediately."""
         with self._lock:
             cluster = self._active(request)
             _refuse(group_problems(request, cluster.around(), self._aws))

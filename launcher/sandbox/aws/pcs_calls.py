@@ -19,7 +19,7 @@ _SHOWN_OF_GROUP = (
 
 
 class PcsApi:
-    """A WSGI application that answers what is signed for PCS, and passes everything else on."""
+    """A WSGI application that answers requests signed for PCS, and passes on all others."""
 
     def __init__(self, inner: Application, pcs: Pcs) -> None:
         self._inner, self._pcs = inner, pcs

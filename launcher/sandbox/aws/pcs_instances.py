@@ -1,4 +1,4 @@
-"""The instances of PCS's node groups in the emulated EC2; what the check of a group reads from EC2, IAM and S3."""
+"""The instances of PCS's node groups in the emulated EC2, and the facts of EC2, IAM and S3 that validate a group."""
 
 import base64
 import hashlib
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 IMAGE = "ami-00000000000000000"
-"""Stands for AWS's PCS-ready image, which the emulated EC2 does not have."""
+"""Placeholder of AWS's PCS-ready image, which the emulated EC2 lacks."""
 
 
 def publish_image() -> None:
@@ -53,11 +53,11 @@ class PcsEc2:
         return self.ec2.region
 
     def instance_type(self, name: str) -> TypeFacts | None:
-        """What is known of a type."""
+        """The facts about a type."""
         return self.ec2.instance_type(name)
 
     def subnet(self, subnet_id: str) -> SubnetFacts | None:
-        """What is known of a subnet."""
+        """The facts about a subnet."""
         return self.ec2.subnet(subnet_id)
 
     def admits_itself(self, group_id: str) -> bool | None:
@@ -65,7 +65,7 @@ class PcsEc2:
         return self.ec2.admits_itself(group_id)
 
     def has_object(self, bucket: str, key: str | None) -> bool:
-        """Whether a bucket is there, and in it an object."""
+        """Whether a bucket exists and contains an object."""
         return self.ec2.has_object(bucket, key)
 
     def profile_role(self, arn: str) -> str | None:
@@ -93,7 +93,7 @@ class PcsEc2:
         return data, base64.b64decode(encoded).decode() if isinstance(encoded, str) else str(encoded.decode())
 
     def data_of(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The launch template of a node group; empty where it has none."""
+        """The launch template data of a node group; empty without a template."""
         named = request.get("customLaunchTemplate")
         template = None if named is None else self.template(named["id"], named["version"])
         return {} if template is None else template[0]

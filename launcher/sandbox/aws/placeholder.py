@@ -26,7 +26,7 @@ class Placeholder:
 
 
 def placeholder(requested: Requested) -> Placeholder:
-    """A placeholder for what a template wants."""
+    """A placeholder of the requested resource."""
     path = f"{requested.type.replace('::', '-').lower()}/{requested.name}"
     arn = f"arn:aws:sandbox:{requested.region_name}:{requested.account_id}:{path}"
     return Placeholder(physical_resource_id=requested.name, arn=arn)
@@ -47,4 +47,4 @@ NOTHING_MADE = Model(type="", make=placeholder, change=keep, remove=nothing)
 """The model of every type that has none."""
 
 METADATA = Model(type="AWS::CDK::Metadata", make=_metadata, change=keep, remove=nothing)
-"""What the CDK counts its users with: nothing is made of it on AWS either."""
+"""The CDK's usage metric: AWS creates nothing for it either."""

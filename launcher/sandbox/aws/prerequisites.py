@@ -1,8 +1,8 @@
-"""What a plan names and does not make: stand-ins under the plan's own ids.
+"""The existing resources that a plan names, emulated under the plan's own ids.
 
-Emulated: a VPC, its subnets in their zones without public addresses, and their way out through a NAT gateway; empty
-buckets; security groups that let in nothing; a SageMaker training plan. Not emulated: whatever else the person's own
-VPC and buckets hold, and the rules of the groups.
+Emulated: a VPC, its subnets in their zones without public addresses, and a NAT gateway; empty buckets; security groups
+that admit nothing; a SageMaker training plan. Not emulated: other contents of the user's own VPC and buckets, and the
+rules of the groups.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,9 +32,9 @@ def create_prerequisites(
     *,
     groups: Sequence[str] = (),
 ) -> list[str]:
-    """Make what is not there yet; the ids and names of what was made.
+    """Create missing resources; return the ids and names of those that were created.
 
-    `zones` are zone ids by subnet id; the security groups of `groups` admit nothing and let everything out.
+    `zones` are zone ids by subnet id; the security groups of `groups` admit no traffic and allow all outbound traffic.
     """
     created = []
     if vpc_id is not None and vpc_id not in ec2_backends[DEFAULT_ACCOUNT_ID][region].vpcs:

@@ -13,9 +13,9 @@ class CircularTemplateError(Exception):
 
 
 def named_in(value: Any) -> Iterator[str]:
-    """The logical ids that a part of a template names with Ref, Fn::GetAtt, Fn::Sub or DependsOn.
+    """The logical ids in a part of a template, from Ref, Fn::GetAtt, Fn::Sub or DependsOn.
 
-    Names of parameters and of pseudo parameters come along; whoever wants resources alone sorts them out.
+    Names of parameters and pseudo parameters are included; callers that need only resources filter them.
 
     >>> sorted(
     ...     named_in(
@@ -73,7 +73,7 @@ def in_order(resources: Mapping[str, Any]) -> list[str]:
 
 
 def imports_of(template: Any) -> set[str]:
-    """The names of exports that a template takes in by Fn::ImportValue, as far as they are written out.
+    """The names of exports that a template imports with Fn::ImportValue, if they are literal.
 
     >>> imports_of({"A": {"Fn::ImportValue": "net:Vpc"}})
     {'net:Vpc'}

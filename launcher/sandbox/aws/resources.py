@@ -27,11 +27,11 @@ from launcher.sandbox.aws.references import in_order
 _T = TypeVar("_T")
 
 _REFUSALS = (ServiceException, HTTPException)
-"""An emulated API said no: the template is wrong."""
+"""An emulated API refused: the template is wrong."""
 
 _LAYER = "AWS::Lambda::LayerVersion"
 _LACKS = (LookupError, TypeError, ValueError, AttributeError, AssertionError, NotImplementedError)
-"""moto stumbled: the emulation is wanting, and says nothing of the template."""
+"""An error in moto: the emulation is incomplete, and the template may be right."""
 
 
 class ResourceFailedError(Exception):
@@ -54,7 +54,7 @@ class Resources(ResourceMap):
         self.replaced: dict[str, tuple[Any, dict[str, Any]]] = {}
 
     def __getitem__(self, key: str) -> Any:
-        """What is under a name: a resource, a parameter or a pseudo parameter."""
+        """The resource, parameter or pseudo parameter of a name."""
         if key in self._parsed_resources:
             return self._parsed_resources[key]
         if key in self._resource_json_map:
@@ -66,7 +66,7 @@ class Resources(ResourceMap):
         return iter(self.made_from)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """What Fn::GetAtt asks: a resource whose missing attributes are made up and remarked on in the ledger."""
+        """The target of Fn::GetAtt: a resource whose missing attributes get placeholders, recorded in the ledger."""
         value = super().get(key, default)
         if isinstance(value, CloudFormationModel | Created):
             return _Attributes(value, lambda attribute: self._placeholder_value(key, attribute))
@@ -81,7 +81,7 @@ class Resources(ResourceMap):
         return super().parse_ssm_parameter(value, value_type)
 
     def validate_outputs(self) -> None:
-        """Leave the attributes of outputs to the end, when the resources are there."""
+        """Evaluate the attributes of outputs only at the end, when the resources exist."""
 
     def adopt(self, other: "Resources") -> None:
         """Take over the resources of another map that this template still names."""

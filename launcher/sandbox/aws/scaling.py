@@ -23,7 +23,7 @@ _BODIES = {
     "TargetTrackingScaling": "TargetTrackingScalingPolicyConfiguration",
 }
 _ID_PARTS = 3
-"""Of the id of a target, as CloudFormation makes it: what is scaled, the dimension, the service."""
+"""Parts of a target's id in CloudFormation: the scaled resource, the dimension, the service."""
 
 
 def _scaling(requested: Requested) -> ApplicationAutoscalingBackend:

@@ -1,8 +1,8 @@
 """Security groups and their rules, inline and apart, so that the EFA rules of a template can be read back from EC2.
 
 Emulated: ingress and egress rules by CIDR, by group and by prefix list; the rule "all traffic out" that EC2 adds by
-itself and that CloudFormation removes when a template has egress rules of its own. Not emulated: what the rules do;
-an update.
+default and that CloudFormation removes if a template has its own egress rules. Not emulated: the effect of rules;
+updates.
 """
 
 from functools import partial

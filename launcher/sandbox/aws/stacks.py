@@ -28,10 +28,10 @@ from launcher.sandbox.aws.resources import ResourceFailedError, Resources
 
 
 def broken_rules(template: Mapping[str, Any], parameters: Mapping[str, Any]) -> list[str]:
-    """What the assertions say that do not hold.
+    """The descriptions of assertions that fail.
 
     Raises:
-        ValueError: a rule uses a function that rules may not use.
+        ValueError: a rule uses a function that is not allowed in rules.
 
     >>> never = {"Fn::Equals": ["a", "b"]}
     >>> broken_rules({"Rules": {"No": {"Assertions": [{"Assert": never, "AssertDescription": "name it"}]}}}, {})
@@ -102,7 +102,7 @@ class EmulatedStack(Stack):
             return Stack.parse_template(template)
 
     def is_created(self) -> bool:
-        """Whether its resources are there."""
+        """Whether its resources exist."""
         return self.status.endswith("_COMPLETE")
 
     @property
@@ -112,9 +112,9 @@ class EmulatedStack(Stack):
 
     @property
     def stack_parameters(self) -> dict[str, Any]:
-        """Its parameters as they were given, for an update that keeps them.
+        """Its parameters as they were given, for an update that reuses them.
 
-        moto has them worked out by then: a parameter kept in the Parameter Store would be looked up by its value.
+        moto has resolved them by then: a reused parameter of the Parameter Store would be looked up by its value.
         """
         slots = self.template_dict.get("Parameters", {})
         return {name: self.parameters.get(name, slot.get("Default")) for name, slot in slots.items()}
@@ -134,10 +134,10 @@ class EmulatedStack(Stack):
         return resources
 
     def read(self, template: str, parameters: dict[str, Any]) -> Resources:
-        """Take in a template and give the map of its resources; nothing else of the stack changes.
+        """Read a template and return the map of its resources; the stack does not change.
 
         Raises:
-            ValidationError: the template or its parameters cannot be used.
+            ValidationError: the template or its parameters are invalid.
         """
         before = (self.template, self.template_dict, self.parameters)
         self.template, self.parameters = template, parameters

@@ -1,10 +1,10 @@
 """AWS::SageMaker::ClusterSchedulerConfig and ComputeQuota: HyperPod's task governance, which moto lacks.
 
-Emulated: the check of both requests against SageMaker's model; priority classes, and for a team a namespace that takes
-nothing without a queue, a queue for all of the cluster, and the team's own; DescribeComputeQuota. What they are called
-and how they are labelled is as one account had it in 2026-10. The queue covers whatever pods can ask of the instances:
-of EFA interfaces and huge pages that is assumed. Not emulated: borrowing, fair shares, the topology, and that what a
-quota has made goes before its cluster.
+Emulated: the validation of both requests with SageMaker's model; priority classes, and for a team a namespace that
+admits nothing without a queue, a queue for all of the cluster, and the team's own; DescribeComputeQuota. Names and
+labels are those of one account in 2026-10. The queue covers all resources that pods can request of the instances: for
+EFA interfaces and huge pages that is assumed. Not emulated: borrowing, fair shares, the topology, and the removal of a
+quota's objects before its cluster.
 """
 
 import secrets
@@ -34,7 +34,7 @@ from launcher.sandbox.kubernetes.pod_rules import quantity
 _QUEUES = f"kueue.x-k8s.io/{VERSION}"
 _CHARACTERS = string.ascii_lowercase + string.digits
 _MADE: defaultdict[tuple[str, str], dict[str, dict[str, Any]]] = defaultdict(dict)
-"""The quotas of an account in a region, as they were asked for, by id."""
+"""The quotas of an account in a region, as requested, by id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""SageMaker's training jobs: moto completes them at once, takes a name twice and forgets half of a request.
+"""SageMaker's training jobs: moto completes them immediately, accepts a name twice and drops half of a request.
 
 Emulated, after botocore 1.44.5 (sagemaker/2017-07-24 service-2.json) and the developer guide: CreateTrainingJob with
-its enums, patterns and maxima, unique names, the role that SageMaker has to be able to assume, quotas, rules between
+its enums, patterns and maxima, unique names, the role that SageMaker must be able to assume, quotas, rules between
 members; DescribeTrainingJob, ListTrainingJobs, StopTrainingJob, DeleteTrainingJob, ListTags of a job; FilterLogEvents
-of its streams. What a job does is in launcher/sandbox/training/job.py. An image of the sandbox's own account has to be
-in its ECR; those of others are taken as being there.
+of its streams. The course of a job is in launcher/sandbox/training/job.py. An image of the sandbox's own account must
+be in its ECR; images of other accounts are assumed to exist.
 """
 
 import json

@@ -38,7 +38,7 @@ _HINT = "slipway sandbox status prints the keys of this sandbox"
 
 
 class Entrance:
-    """A WSGI application that passes on what is signed with a key of the sandbox."""
+    """A WSGI application that passes on requests signed with a key of the sandbox."""
 
     def __init__(self, inner: Application, keys: KeyRing) -> None:
         self._inner, self._keys = inner, keys
@@ -92,9 +92,9 @@ _LACKS = (NotImplementedError, LookupError, TypeError, ValueError, AttributeErro
 
 
 class PlainAnswers:
-    """A WSGI application that answers 501 for what the one inside it stumbles over.
+    """A WSGI application that answers 501 for errors of the application inside.
 
-    moto's own answer is a web page with status 500: no SDK can read it, and each asks four times before it gives up.
+    moto's own answer is a web page with status 500: no SDK can read it, and each retries four times before it gives up.
     """
 
     def __init__(self, inner: Application, ledger: Ledger) -> None:
@@ -147,7 +147,7 @@ class Dispatcher(DomainDispatcherApplication):
         self._backends: dict[str | None, Any] = {}
 
     def get_backend_for_host(self, host: str | None) -> Any:
-        """The name of a host's backend, looked up once per host."""
+        """The name of a host's backend, cached by host."""
         if host not in self._backends:
             self._backends[host] = super().get_backend_for_host(host)
         return self._backends[host]
