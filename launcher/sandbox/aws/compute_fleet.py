@@ -73,7 +73,7 @@ def install(fleets: Fleets) -> None:
 
 
 def _followed(written: Callable[..., Any], fleets: Fleets) -> Callable[..., Any]:
-    """moto's function, followed by the change of nodes that the item requests."""
+    """Moto's function, followed by the change of nodes that the item requests."""
 
     @wraps(written)
     def answered(backend: DynamoDBBackend, table_name: str, *args: Any, **options: Any) -> Any:

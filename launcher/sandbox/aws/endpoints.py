@@ -1,10 +1,10 @@
 """AWS::SageMaker::Model, EndpointConfig, Endpoint and InferenceComponent, in moto's SageMaker.
 
-Emulated: the check of each request against SageMaker's own model of it; that what they name is there: models,
-configurations, alarms, buckets; a new configuration or model in the place of a changed one; an update that is taken
-back because an alarm is going off, or because the new container does not start; what their containers answer
-(launcher/sandbox/endpoint). moto's own models are not used: they know none of the newer types and no component.
-Not emulated: that anything takes time, or costs; instances, images, downloads; that traffic moves in steps.
+Emulated: the validation of each request with SageMaker's own model; that referenced models, configurations, alarms and
+buckets exist; the replacement of a changed configuration or model; the rollback of an update because an alarm is in
+state ALARM, or because the new container does not start; the answers of their containers (launcher/sandbox/endpoint).
+moto's own models are not used: they lack the newer types and components.
+Not emulated: time and cost; instances, images, downloads; stepwise traffic shifting.
 """
 
 import secrets
@@ -30,7 +30,7 @@ _LONGEST_NAME = 63
 
 @dataclass(slots=True, kw_only=True)
 class StoredEntity:
-    """A model, a configuration or a component as moto's SageMaker keeps it: its API asks for these names."""
+    """A model, a configuration or a component in moto's SageMaker; its API requires these names."""
 
     kind: str
     name: str
@@ -56,7 +56,7 @@ class StoredEntity:
 
     @property
     def response_object(self) -> dict[str, Any]:
-        """It as it is described."""
+        """Its description in the API."""
         own = {key: value for key, value in self.request.items() if key != "Tags"}
         return {**own, **self.summary(), **self.shown}
 
@@ -120,7 +120,7 @@ class Live:
 
 @dataclass(slots=True)
 class Endpoints:
-    """The models of all four types. `conduct` says whether a container that is started comes up."""
+    """The models of all four types. `conduct` says whether a started container becomes ready."""
 
     conduct: Conduct
 
@@ -172,9 +172,9 @@ class Endpoints:
         return Created(physical_resource_id=created.arn, attributes={"EndpointName": name})
 
     def _change_endpoint(self, requested: Requested, before: Created) -> Created:
-        """Another configuration, unless an alarm goes off: then the old one stays, and the endpoint says InService.
+        """Another configuration, unless an alarm is in state ALARM: then the old one stays, and the state is InService.
 
-        CloudFormation is told that all went well, the worse of the two things that may happen on AWS.
+        CloudFormation gets a success, the worse of the two outcomes that AWS may have.
         """
         _check(requested, "CreateEndpoint", "UpdateEndpoint")
         live: Any = _sagemaker(requested).endpoints.get(before.attributes["EndpointName"])
@@ -282,7 +282,7 @@ def _keep(requested: Requested, kind: str, part: str, entities: Any) -> Created:
 
 
 def _drop(requested: Requested, created: Created) -> None:
-    """Remove it; one that somebody has removed before is no failure."""
+    """Remove it; do nothing if it was removed before."""
     part, _, name = created.physical_resource_id.rpartition(":")[2].partition("/")
     sagemaker = _sagemaker(requested)
     entities: dict[str, Any] = {
@@ -366,7 +366,7 @@ def component(account: str, region: str, name: str) -> StoredEntity:
 
 
 def hosted(account: str, region: str, name: str) -> Hosted | None:
-    """An endpoint as its containers were started, those of its component where it has one; None where there is none."""
+    """An endpoint with its containers' settings, those of its component if it has one; None without an endpoint."""
     live: Any = sagemaker_backends[account][region].endpoints.get(name)
     if not isinstance(live, Live):
         return None

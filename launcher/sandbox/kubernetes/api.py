@@ -18,7 +18,7 @@ from launcher.sandbox.kubernetes.store import Object, Objects, conditioned, now
 from launcher.sandbox.kubernetes.validation import validate
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""What a generated name ends in (apimachinery, util/rand)."""
+"""Letters at the end of a generated name (apimachinery, util/rand)."""
 _GENERATED, _LONGEST = 5, 63
 _DEFAULTS: Mapping[str, Callable[[Object], Object]] = {"Pod": with_pod_defaults, "Job": with_job_defaults}
 _WITH_STATUS = frozenset({"Job", "Node", "Pod", "Service", "Namespace"})
@@ -91,7 +91,7 @@ class Api:
         return {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata, "items": items}
 
     def replace(self, kind: Kind, namespace: str, name: str, document: Object, part: str = "") -> Object:
-        """Put an object, or its status, in the place of what is there.
+        """Replace an object, or its status.
 
         Raises:
             RefusedError: the object does not exist, has changed in the meantime, or is refused.
@@ -134,7 +134,7 @@ class Api:
         return self.objects.update(kind, namespace, apply, name)
 
     def delete(self, kind: Kind, namespace: str, name: str, options: Mapping[str, Any]) -> Object:
-        """Delete an object: at once, or as soon as its finalizers and its grace period let it go.
+        """Delete an object: immediately, or when its finalizers and its grace period permit.
 
         Raises:
             RefusedError: the object does not exist, or its identity is not the requested one.
@@ -170,11 +170,11 @@ class Api:
 
 
 _OURS = ("uid", "creationTimestamp", "generation", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds")
-"""What of an object's metadata nobody sets from outside."""
+"""Metadata that clients cannot set."""
 
 
 def disrupt(objects: Objects, pods: Kind, place: tuple[str, str], reason: str, message: str) -> None:
-    """Say of a pod that it does not end by itself (condition DisruptionTarget)."""
+    """Set the condition DisruptionTarget on a pod."""
 
     def apply(stored: Object) -> Object:
         return {
@@ -186,7 +186,7 @@ def disrupt(objects: Objects, pods: Kind, place: tuple[str, str], reason: str, m
 
 
 def _grace(before: Object, metadata: Object, seconds: int | None) -> int:
-    """How long a pod may take to leave. It only gets shorter; a pod that runs nowhere goes at once."""
+    """The grace period of a pod. It can only get shorter; a pod that runs nowhere is deleted immediately."""
     grace_s = before["spec"].get("terminationGracePeriodSeconds", 30) if seconds is None else seconds
     phase = before.get("status", {}).get("phase", "Pending")
     if not before["spec"].get("nodeName") or phase in ("Succeeded", "Failed"):
@@ -195,7 +195,7 @@ def _grace(before: Object, metadata: Object, seconds: int | None) -> int:
 
 
 def matching(kind: Kind, query: Mapping[str, str]) -> selectors.Match:
-    """Whether an object fits what a request asks for.
+    """Whether an object matches the selectors of a request.
 
     Raises:
         RefusedError: a selector cannot be read.

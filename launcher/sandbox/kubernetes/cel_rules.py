@@ -97,10 +97,10 @@ def _evaluated(expression: str, value: Any, old: Any) -> tuple[Any, str]:
 
 
 def paired(schema: Mapping[str, Any], value: list[Any], old: Any) -> list[Any]:
-    """What each item of a list was before; None for one that is new.
+    """The old value of each item of a list; None for a new item.
 
-    Only the items of a list that is a map can be told apart (Kubernetes documentation, "Transition rules"): the rules
-    about a change are not judged in other lists.
+    Only items of a list of type map are identified (Kubernetes documentation, "Transition rules"): transition rules are
+    not evaluated in other lists.
     """
     keys = schema.get("x-kubernetes-list-map-keys", ())
     if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):

@@ -43,7 +43,7 @@ class Channels:
         self._frames = frame_buffer(self._received, skip_utf8_validation=True)
 
     def fileno(self) -> int:
-        """What is waited for."""
+        """The file descriptor to wait on."""
         return self._connection.fileno()
 
     def send(self, channel: int, data: bytes) -> None:
@@ -51,7 +51,7 @@ class Channels:
         self._connection.sendall(ABNF(1, 0, 0, 0, ABNF.OPCODE_BINARY, 0, bytes([channel]) + data).format())
 
     def taken(self) -> tuple[int, bytes] | None:
-        """The next frame's channel and data; None where the other side is gone."""
+        """The next frame's channel and data; None if the peer has disconnected."""
         frame = self._frames.recv_frame()
         if frame.opcode == ABNF.OPCODE_CLOSE or not frame.data:
             return None
@@ -71,10 +71,10 @@ class Channels:
 
 
 def accepted(headers: Message) -> list[tuple[str, str]]:
-    """What a handshake is answered with.
+    """The response headers of a handshake.
 
     Raises:
-        RefusedError: the request is not a WebSocket request, or names no protocol that is known here.
+        RefusedError: the request is not a WebSocket request, or names no supported protocol.
     """
     if (headers.get("Upgrade") or "").lower() != "websocket" or "Sec-WebSocket-Key" not in headers:
         raise RefusedError("BadRequest", "Upgrade request required")
@@ -92,7 +92,7 @@ def accepted(headers: Message) -> list[tuple[str, str]]:
 
 
 def execute(channels: Channels, spawn: Spawn, words: Sequence[str], *, tty: bool, stdin: bool) -> None:
-    """Run a command for whoever is on the other side, and say how it ended."""
+    """Run a command for the client, and send its exit status."""
     master, slave = pty.openpty() if tty else (None, None)
     streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), slave if tty else subprocess.PIPE)
     if not stdin and not tty:

@@ -1,8 +1,9 @@
-"""PersistentVolumeClaims: how they are bound, and which pods wait for them.
+"""PersistentVolumeClaims: their binding, and the pods that wait for them.
 
-Words and rules are those of Kubernetes 1.34: the controller pkg/controller/volume/persistentvolume, and the plugins
-volumebinding and volumerestrictions of the scheduler. What the API server asks of a claim is in pod_rules.py. Emulated:
-claims, volumes that exist, and their binding. Not emulated: storage classes, so that no volume is made for a claim.
+Messages and rules are those of Kubernetes 1.34: the controller pkg/controller/volume/persistentvolume, and the plugins
+volumebinding and volumerestrictions of the scheduler. The API server's validation of a claim is in pod_rules.py.
+Emulated: claims, existing volumes, and their binding. Not emulated: storage classes, so that no volume is created for a
+claim.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +18,7 @@ _NO_VOLUME = "no persistent volumes available for this claim and no storage clas
 
 
 def bind(cluster: Cluster) -> None:
-    """Bind the claims for which there is a volume; of the others it is said why not."""
+    """Bind claims to matching volumes; report the reason for the others."""
     volumes = cluster.every("", "persistentvolumes")
     volume_of = {_name_of_claim(volume["spec"].get("claimRef", {})): volume for volume in volumes}
     for claim in cluster.every("", "persistentvolumeclaims"):
@@ -62,7 +63,7 @@ def names_in(pod: Mapping[str, Any]) -> list[str]:
 
 
 def unready(pod: Object, claims: Iterable[Object], pods: Iterable[Object]) -> str:
-    """Why the scheduler finds a pod's claims not ready; empty where it waits for none."""
+    """Why the scheduler does not accept a pod's claims yet; empty if it waits for none."""
     existing = {_name_of_claim(claim["metadata"]): claim for claim in claims}
     namespace = pod["metadata"]["namespace"]
     mounted = {name: existing.get((namespace, name)) for name in names_in(pod)}
@@ -111,7 +112,7 @@ def _name_of_claim(reference: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def standing(namespace: str, names: Iterable[str]) -> list[Object]:
-    """Claims that are there, with the file systems behind them: every node may write to them."""
+    """Bound claims with the file systems behind them: every node may write to them."""
     objects: list[Object] = []
     for number, name in enumerate(dict.fromkeys(names)):
         size, modes = {"storage": "1200Gi"}, ["ReadWriteMany"]

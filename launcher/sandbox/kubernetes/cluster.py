@@ -68,7 +68,7 @@ def _time(line: bytes) -> datetime:
 
 _LOOK_S = 0.2
 _ROOM = {"cpu": "192", "memory": "2000Gi", "ephemeral-storage": "500Gi", "pods": "110", "hugepages-2Mi": "10Gi"}
-"""What a node has beside its devices where it is not said."""
+"""A node's default resources in addition to its devices."""
 
 
 class KubernetesCluster:
@@ -135,9 +135,9 @@ class KubernetesCluster:
         taints: tuple[Mapping[str, str], ...] = (),
         devices: Mapping[str, str] | None = None,
     ) -> None:
-        """Have a machine join the cluster.
+        """Add a node to the cluster.
 
-        Pods can request `devices` once the plugin that shows them is in the cluster.
+        Pods can request `devices` once their device plugin is in the cluster.
         """
         self._devices[name] = dict(devices or {})
         room = {**_ROOM, **(allocatable or {})}
@@ -153,7 +153,7 @@ class KubernetesCluster:
         self._cluster.set_status("", "nodes", node_object, status)
 
     def nodes(self) -> list[Object]:
-        """The nodes that have said how they are: one that joins is there a moment before its status."""
+        """The nodes that have reported a status: a new node exists for a moment before its status."""
         return [node for node in self._cluster.every("", "nodes") if "status" in node]
 
     def jobs(self) -> list[Object]:
@@ -193,7 +193,7 @@ class KubernetesCluster:
         self.api.objects.update(self._cluster.kind("", "nodes"), "", apply, name)
 
     def take_node(self, name: str) -> None:
-        """Take a machine away at once, with its disk and all that runs on it."""
+        """Remove a node immediately, with its disk and all its processes."""
         with self._lock:
             # Its kubelet dies first: nothing reports the end of what ran there.
             runs = [
@@ -357,7 +357,7 @@ class KubernetesCluster:
                 self._quietly(lambda metadata=metadata: self._let_go(metadata["namespace"], metadata["name"]))
 
     def _attached(self, pod: Object, pods: list[Object]) -> bool:
-        """Whether its volumes are at its node; why not is said once as long as it is the same."""
+        """Whether a pod's volumes are attached to its node; the reason is reported once while it stays the same."""
         if not claims.names_in(pod):
             return True
         uid = pod["metadata"]["uid"]
@@ -414,7 +414,7 @@ class KubernetesCluster:
         )
 
     def log(self, namespace: str, pod: str, query: Mapping[str, str]) -> bytes:
-        """What a container has printed.
+        """The output of a container.
 
         Raises:
             RefusedError: the pod or container does not exist or has not started.
@@ -440,7 +440,7 @@ class KubernetesCluster:
 
     @staticmethod
     def _quietly(call: Any) -> None:
-        """Do it; what is gone or has changed meanwhile is looked at again in the next round."""
+        """Do it; objects that are gone or have changed meanwhile are processed in the next round."""
         try:
             call()
         except RefusedError:

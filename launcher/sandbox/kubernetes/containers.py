@@ -27,7 +27,7 @@ class ContainerError(Exception):
 
 
 def expanded(text: str, values: Mapping[str, str]) -> str:
-    """A text with $(NAME) filled in; `$$` is one dollar, and what is not known stays (Kubernetes' own rule).
+    """A text with $(NAME) expanded; `$$` is one dollar, and unknown names stay unchanged (Kubernetes' own rule).
 
     >>> expanded("$(A) $$(A) $(B)", {"A": "1"})
     '1 $(A) $(B)'
@@ -107,7 +107,7 @@ def variables(container: Mapping[str, Any], pod: Mapping[str, Any], find: Find) 
 
 
 def own_names(container: Mapping[str, Any]) -> frozenset[str]:
-    """The variables that hold what the pod is called: no address, though a service may have the same name."""
+    """The variables that hold the pod's own name: no address, though a service may have the same name."""
     fields = (
         (variable["name"], variable.get("valueFrom", {}).get("fieldRef", {})) for variable in container.get("env", ())
     )
@@ -115,7 +115,7 @@ def own_names(container: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _referred(source: Mapping[str, Any], pod: Mapping[str, Any], find: Find) -> str | None:
-    """The value of a variable that stands elsewhere; None for an optional one that is not there."""
+    """The value of a variable from another object; None for a missing optional one."""
     if "fieldRef" in source:
         return _field(source["fieldRef"]["fieldPath"], pod)
     for key, plural in (("secretKeyRef", "secrets"), ("configMapKeyRef", "configmaps")):
@@ -142,7 +142,7 @@ def _field(path: str, pod: Mapping[str, Any]) -> str:
 
 
 class Paths:
-    """Puts folders in the place of mounted paths, and this machine in that of a service's pods."""
+    """Replaces mounted paths by folders, and the addresses of a service's pods by this computer's."""
 
     def __init__(
         self, container: Mapping[str, Any], volumes: Mapping[str, Path], services: frozenset[str], last_word: Path
@@ -169,9 +169,9 @@ class Paths:
 
 
 def program_of(container: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-    """Refuse a container whose program is not on this machine, as a kubelet says it of an image without it.
+    """Refuse a container whose program is not on this computer, like a kubelet refuses an image without the program.
 
-    Images are not pulled. A registry below `.invalid` is one that nobody reaches (RFC 6761).
+    Images are not pulled. A registry below `.invalid` is unreachable (RFC 6761).
 
     Raises:
         ContainerError: the image cannot be pulled, there is no command, or the program does not exist.

@@ -28,7 +28,7 @@ class Cluster:
         return self.api.kinds.at(group, version, plural)
 
     def every(self, group: str, plural: str, version: str = "v1") -> list[Object]:
-        """All objects of a kind; none where the cluster has no such kind."""
+        """All objects of a kind; empty if the cluster does not serve the kind."""
         try:
             return self.api.objects.every(self.kind(group, plural, version))[0]
         except RefusedError:
@@ -40,7 +40,7 @@ class Cluster:
         return sorted(pods, key=lambda pod: int(pod["metadata"]["resourceVersion"]))
 
     def create_pod(self, pod: Object, owner: Object) -> None:
-        """Make a pod that belongs to an object; what the API refuses becomes an event of its owner."""
+        """Create a pod owned by an object; a refusal of the API becomes an event of the owner."""
         reference = {name: owner[name] for name in ("apiVersion", "kind")}
         reference |= {name: owner["metadata"][name] for name in ("name", "uid")}
         reference |= {"controller": True, "blockOwnerDeletion": True}
@@ -139,7 +139,7 @@ def condition(document: Mapping[str, Any], kind: str) -> Object | None:
 
 
 def with_condition(status: Object, kind: str, reason: str, message: str) -> Object:
-    """A job's status with one more condition; one that is true already stays as it is."""
+    """A job's status with one more condition; a condition that is already true does not change."""
     if condition({"status": status}, kind) is not None:
         return status
     return conditioned(status, kind, reason=reason, message=message, lastProbeTime=now())

@@ -29,6 +29,6 @@ def shown(daemon_sets: Iterable[Mapping[str, Any]], node: Object) -> frozenset[s
 
 
 def fresh(daemon_sets: Iterable[Mapping[str, Any]], node: Object, carried: Mapping[str, str]) -> dict[str, str]:
-    """What a node carries that its plugins show and that cannot be asked for yet."""
+    """A node's devices that its plugins report and that pods cannot request yet."""
     room = node.get("status", {}).get("allocatable", {})
     return {name: carried[name] for name in shown(daemon_sets, node) if name in carried and name not in room}

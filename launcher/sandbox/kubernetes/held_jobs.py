@@ -17,7 +17,7 @@ _ASKED = JOBS | {"Pod", "Deployment", "StatefulSet"}
 
 
 def held_back(document: Object) -> Object:
-    """A new job as the webhook leaves it: suspended, where it names a queue."""
+    """A new job after the webhook: suspended if it names a queue."""
     labels = document.get("metadata", {}).get("labels", {})
     if document.get("kind") not in JOBS or QUEUE_LABEL not in labels or "spec" not in document:
         return document
@@ -25,10 +25,10 @@ def held_back(document: Object) -> Object:
 
 
 def refuse_unqueued(document: Object, namespace: Mapping[str, str]) -> None:
-    """Go on with what names a queue, or lies where none has to be named.
+    """Accept objects that name a queue, or are in a namespace where no queue is required.
 
-    As the policy of HyperPod's task governance has it (awslabs/ai-on-sagemaker-hyperpod, pre-flight checks, and one
-    account of 2026-10): pods are asked too, unless they are those of HyperPod's training operator.
+    The policy is that of HyperPod's task governance (awslabs/ai-on-sagemaker-hyperpod, pre-flight checks, and one
+    account of 2026-10): it applies to pods too, except those of HyperPod's training operator.
 
     Raises:
         RefusedError: the job names no queue where a queue is required.

@@ -31,7 +31,7 @@ def create(api: Api, document: Mapping[str, Any]) -> None:
 
 
 def put(api: Api, document: Mapping[str, Any]) -> None:
-    """Create an object, or have one that is there be as it is here.
+    """Create an object, or update an existing one.
 
     Raises:
         RefusedError: the object is refused, or its kind is not served.
@@ -65,10 +65,10 @@ _ENDS = {"Complete": "COMPLETED", "Failed": "FAILED"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machines:
-    """The machines of a node group, which are alike.
+    """The instances of a node group, all equal.
 
-    `room` is what pods can ask of each beside devices, `devices` what its device plugins show, by resource. `managed`
-    says that they are a node group of EKS.
+    `room` are the resources of each for pods in addition to devices, `devices` those that its device plugins report.
+    `managed` says that they are a managed node group of EKS.
     """
 
     group: str
@@ -99,7 +99,7 @@ class Machines:
 
 
 class Resizable(Protocol):
-    """What has as many machines in a node group as it is told."""
+    """A host of node groups that can be resized."""
 
     def resize(self, name: str, group: str, count: int) -> None:
         """Have so many.
@@ -136,16 +136,16 @@ class HostedKubernetes:
         return self
 
     def join(self, machines: Machines) -> None:
-        """Have the machines of a node group join."""
+        """Add the instances of a node group."""
         with self._lock:
             self._machines[machines.group] = machines
             self._groups.append(machines.group)
         self.resize(machines.group, machines.count)
 
     def resize(self, group: str, count: int) -> None:
-        """Have so many machines in a node group. Those that go are drained first, as managed node groups do it.
+        """Resize a node group. Removed nodes are drained first, as managed node groups do.
 
-        A pod that has not left when its grace period is over goes with its machine.
+        A pod that has not ended after its grace period is killed with its node.
         """
         with self._lock:
             machines = self._machines[group]
@@ -179,7 +179,7 @@ class HostedKubernetes:
         self.replace(name)
 
     def _dismiss(self, names: Sequence[str]) -> None:
-        """Take machines away when nothing runs on them any more, or nothing may."""
+        """Remove nodes after their pods have ended, or at the end of the grace period."""
         deadline = time.monotonic() + _DRAIN_S
         for name in names:
             while self.busy(name) and time.monotonic() < deadline:
@@ -202,12 +202,12 @@ class HostedKubernetes:
             self._words += [note] if note else []
 
     def put(self, objects: Sequence[Mapping[str, Any]]) -> None:
-        """Create objects, or have those that are there be as they are here."""
+        """Create objects, or update existing ones."""
         for object_ in objects:
             put(self._kubernetes.api, object_)
 
     def leave(self, group: str) -> None:
-        """Have the machines of a node group go, with what runs on them."""
+        """Remove the instances of a node group, with their pods."""
         with self._lock:
             self._machines.pop(group, None)
             leaving = [node.name for node in self._nodes.values() if node.partition == group]
@@ -220,7 +220,7 @@ class HostedKubernetes:
             return tuple(node for node in self._nodes.values() if node.life)
 
     def notify(self, node: str, action: str, in_seconds: float) -> str:
-        """Give notice of an interruption: the node is drained. A pod has its own grace period, whatever EC2's is."""
+        """Give notice of an interruption: the node is drained. A pod has its own grace period, independent of EC2's."""
         del action, in_seconds
         self._node(node)
         self._kubernetes.drain(node)
@@ -231,7 +231,7 @@ class HostedKubernetes:
         self.notify(node, "terminate", 0.0)
 
     def lose(self, node: str, why: str) -> None:
-        """Lose a machine with its disk and all that runs on it."""
+        """Lose a node with its disk and all its processes."""
         del why
         running = self._node(node)
         self._kubernetes.take_node(node)
@@ -239,7 +239,7 @@ class HostedKubernetes:
             self._nodes[node] = replace(running, life="")
 
     def replace(self, node: str) -> None:
-        """Bring another machine in a node's place, with an empty disk."""
+        """Start a replacement of a node, with an empty disk."""
         with self._lock:
             running = self._node(node)
             machines = self._machines[running.partition]
@@ -273,10 +273,10 @@ class HostedKubernetes:
         """Nothing to do: the cluster sees it."""
 
     def node_replaced(self, node: str) -> None:
-        """Nothing to do: the machine has joined."""
+        """Do nothing: the node has joined the cluster."""
 
     def document(self) -> dict[str, Any]:
-        """What the sandbox's owner has to know of it, as JSON values."""
+        """The facts that the sandbox's owner needs, as JSON values."""
         return {
             "name": self._name,
             "scheduler": SCHEDULER,

@@ -15,12 +15,12 @@ from launcher.model.eks import VERSION
 from launcher.rendering.device_plugins import neuron_manifest, neuron_plugin, plugins_manifest
 
 STAND_IN = "slipway-stand-in.yaml"
-"""What a chart of our own is known by."""
+"""The file that identifies the sandbox's own chart."""
 _OWN = Path(__file__).with_name("hyperpod_chart.yaml")
 _HELM = "helm/helm"
 _RENDERED_WITHIN_S = 120
 _RUNS_ON = ("Linux", "x86_64")
-"""What the helm of the layer is made for: Lambda."""
+"""The platform of the layer's helm: Lambda's."""
 
 
 class HelmFailedError(Exception):
@@ -42,12 +42,12 @@ def is_emulated(content: bytes) -> bool:
 
 
 def runs_here() -> bool:
-    """Whether the layer's helm runs on this machine."""
+    """Whether the layer's helm runs on this computer."""
     return (platform.system(), platform.machine()) == _RUNS_ON
 
 
 def own_objects(values: str) -> Iterator[dict[str, Any]]:
-    """The objects of the chart of our own: what is always there, and the device plugins that the values ask for."""
+    """The objects of the sandbox's own chart: the constant ones, and the device plugins that the values enable."""
     yield from safe_yaml.documents(_OWN.read_text(encoding="utf-8"))
     settings = safe_yaml.loads(values)
     efa = settings["aws-efa-k8s-device-plugin"]

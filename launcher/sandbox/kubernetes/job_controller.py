@@ -57,7 +57,7 @@ def reconcile(cluster: Cluster, job: Object) -> None:
 
 
 def _ended(cluster: Cluster, status: Object, living: list[Object], kinds: tuple[str, str], why: Object) -> Object:
-    """A job that is decided: its other pods are ended, and when none is left it says so."""
+    """Finish a decided job: its other pods are ended, and after the last one its status has the result."""
     status = with_condition(status, kinds[0], why["reason"], why["message"])
     for pod in living:
         cluster.delete_pod(pod)

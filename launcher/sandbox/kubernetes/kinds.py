@@ -1,4 +1,4 @@
-"""The kinds of object that the API keeps: where each stands in its paths, and what judges it."""
+"""The kinds of object that the API stores: their paths, and their validation."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -46,12 +46,12 @@ _OWN = (
     ("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False),
     ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False),
 )
-"""What a launcher and its job touch of Kubernetes' own (API reference v1.34)."""
+"""Kubernetes' own kinds that a launcher and its job use (API reference v1.34)."""
 
 _FILE = Path(__file__).with_name("custom_kinds.yaml")
 
 POD_TEMPLATE = "x-slipway-pod-template"
-"""In our schemas of custom kinds: here stands a pod template, which Kubernetes' own schema judges."""
+"""In the sandbox's schemas of custom kinds: marks a pod template, which Kubernetes' own schema validates."""
 
 
 class Kinds:
@@ -105,7 +105,7 @@ def shipped(names: tuple[str, ...]) -> list[Kind]:
 
 @cache
 def _operators() -> dict[str, list[dict[str, Any]]]:
-    """What is shipped, by operator: read once, as it takes longer than judging an object."""
+    """The shipped schemas, by operator; read once, because reading takes longer than a validation."""
     return dict(safe_yaml.loads(_FILE.read_text(encoding="utf-8"))["operators"])
 
 

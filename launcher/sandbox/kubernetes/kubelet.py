@@ -20,7 +20,7 @@ Object = dict[str, Any]
 POD_MARK = "SLIPWAY_SANDBOX_POD"
 _NOT_STARTED = 128
 FORCED_GRACE_S = 1.0
-"""What is left to a pod that was deleted by force (kubernetes, pkg/kubelet/pod_workers.go: a second at least)."""
+"""Seconds for a pod that was deleted by force (kubernetes, pkg/kubelet/pod_workers.go: a second at least)."""
 _LONGEST_WORD = 4096
 """Bytes of a termination message that are kept, the last ones (kubernetes, pkg/kubelet/container/runtime.go)."""
 _LOOK_S = 0.05
@@ -67,7 +67,7 @@ class PodRun(threading.Thread):
         self._leaving.set()
 
     def lose(self) -> None:
-        """Its node is gone: everything ends at once, and nobody is told."""
+        """The node is lost: all processes end immediately, without a notification."""
         self.lost = True
         self._kill_at = time.monotonic()
         self._leaving.set()
@@ -75,11 +75,11 @@ class PodRun(threading.Thread):
             processes.end(self._processes)
 
     def log(self, container: str) -> Path:
-        """What a container has printed, each line with its time."""
+        """The output of a container, each line with its time."""
         return self._folder / "logs" / f"{container}.log"
 
     def run(self) -> None:
-        """Live."""
+        """Run the pod to its end."""
         try:
             phase = self._live()
         except ContainerError as problem:
@@ -166,7 +166,7 @@ class PodRun(threading.Thread):
         return code if code >= 0 else 128 - code
 
     def beside(self, words: Sequence[str], **streams: Any) -> "subprocess.Popen[bytes]":
-        """Start a program in the first container, beside what runs there."""
+        """Start a program in the first container, next to its own processes."""
         paths, _, environment, workdir = self._inside(self._pod["spec"]["containers"][0])
         placed = [paths(argument) for argument in words]
         return subprocess.Popen(placed, cwd=workdir, env=environment, start_new_session=True, **streams)
@@ -183,7 +183,7 @@ class PodRun(threading.Thread):
             raise ContainerError("RunContainerError", str(problem)) from problem
 
     def _inside(self, container: Mapping[str, Any]) -> tuple[Paths, dict[str, str], dict[str, str], Path]:
-        """What a container's processes see: its paths, what it sets, all variables, its working folder."""
+        """A container's view: its paths, the variables that it sets, all variables, its working folder."""
         paths = Paths(container, self._volumes, self._services, self._last_word(container["name"]))
         own = containers.variables(container, self._pod, self._find)
         names = containers.own_names(container)
@@ -206,7 +206,7 @@ class PodRun(threading.Thread):
         return code
 
     def _last_word(self, container: str) -> Path:
-        """Where a container leaves its termination message, anew at each start."""
+        """The file of a container's termination message, a new one at each start."""
         return self._folder / "logs" / f"{container}.last-word"
 
     def _processes(self) -> set[int]:

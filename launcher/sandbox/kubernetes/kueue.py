@@ -139,7 +139,7 @@ def _queue_of(cluster: Cluster, namespace: str, name: str) -> tuple[Object | Non
 
 
 def _lacks(cluster: Cluster, workload: Object, queue: Object, *, without: frozenset[str] = frozenset()) -> str:
-    """What a queue lacks for a workload, in Kueue's words; empty where it has room."""
+    """The quota that a queue lacks for a workload, in Kueue's words; empty if it has room."""
     used: Counter[str] = Counter()
     for other in cluster.every(_GROUP, "workloads", VERSION):
         admitted = other.get("status", {}).get("admission", {}).get("clusterQueue")

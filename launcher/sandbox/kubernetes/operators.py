@@ -18,9 +18,9 @@ _GROUP, _PLURAL = "kubeflow.org", "pytorchjobs"
 _HYPERPOD = "sagemaker.amazonaws.com", "hyperpodpytorchjobs"
 _PORT = "23456"
 _RETRYABLE = 128
-"""Exit codes from here on are of a signal, or said to be (training-operator, util/train/train_util.go)."""
+"""Exit codes from here on mean a signal, or a retryable error (training-operator, util/train/train_util.go)."""
 _MADE_AGAIN = ("OnFailure", "Always")
-"""The policies by which a pod that has failed, evicted ones among them, is made again whatever its exit code."""
+"""Restart policies that recreate a failed pod, also an evicted one, with any exit code."""
 
 
 def reconcile_pytorch(cluster: Cluster, job: Object) -> None:

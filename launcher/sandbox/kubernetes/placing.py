@@ -12,7 +12,7 @@ _FITS = "NoSchedule", "NoExecute"
 
 
 def requests_of(pod: Mapping[str, Any]) -> Counter[str]:
-    """What a pod asks for: its containers together, or the greatest of its init containers where that is more."""
+    """A pod's requests: the sum of its containers, or the largest init container if that is more."""
     total: Counter[str] = Counter()
     for container in pod["spec"].get("containers", ()):
         for name, value in _requested(container).items():
@@ -63,7 +63,7 @@ def choose(
 
 
 def _against(pod: Mapping[str, Any], node: Object, used: Counter[str]) -> list[str]:
-    """Why a node does not take a pod; the first of the scheduler's filters that says no speaks for it."""
+    """Why a node does not accept a pod: the reason of the first of the scheduler's filters that rejects it."""
     spec, labels = pod["spec"], node["metadata"].get("labels", {})
     if node["spec"].get("unschedulable") and not _tolerates(spec, _UNSCHEDULABLE):
         return ["node(s) were unschedulable"]

@@ -1,4 +1,4 @@
-"""What the API server fills in of a pod and of a job (Kubernetes 1.34, pkg/apis/{core,batch}/v1/defaults.go)."""
+"""The API server's defaults of pods and jobs (Kubernetes 1.34, pkg/apis/{core,batch}/v1/defaults.go)."""
 
 import copy
 from collections.abc import Mapping

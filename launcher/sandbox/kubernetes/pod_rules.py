@@ -1,4 +1,4 @@
-"""What the API server asks of a pod beyond its schema (Kubernetes 1.34, pkg/apis/core/validation/validation.go)."""
+"""The API server's validation of pods beyond the schema (Kubernetes 1.34, pkg/apis/core/validation/validation.go)."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ def is_extended(name: str) -> bool:
 
 
 def of_spec(spec: Mapping[str, Any], path: str) -> list[Cause]:
-    """What is wrong with a pod's specification."""
+    """Problems of a pod's specification."""
     volumes = {volume["name"] for volume in spec.get("volumes", ())}
     if len(volumes) != len(spec.get("volumes", ())):
         return [(f"{path}.volumes", "Duplicate value: names of volumes")]
@@ -85,7 +85,7 @@ def _sources(volumes: Any, path: str) -> Iterator[Cause]:
 
 
 def of_claim(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    """What is wrong with the specification of a PersistentVolumeClaim."""
+    """Problems of a PersistentVolumeClaim's specification."""
     modes = spec.get("accessModes", ())
     if not modes:
         yield f"{path}.accessModes", "Required value: at least 1 access mode is required"
@@ -136,7 +136,7 @@ def _variable(variable: Mapping[str, Any], path: str) -> Iterator[Cause]:
 
 
 def _resources(resources: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    """Requests and limits: devices are whole and are not shared, hugepages need a processor or memory beside them."""
+    """Problems of requests and limits: devices are whole and not shared, hugepages also need a processor or memory."""
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     for part, quantities in (("limits", limits), ("requests", requests)):
         for name, value in quantities.items():
@@ -188,7 +188,7 @@ def _tolerations(tolerations: Any, path: str) -> Iterator[Cause]:
 
 
 def changed(document: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
-    """What may not change of a pod that is there: nearly all of its specification."""
+    """Forbidden changes of an existing pod: nearly all of its specification."""
     free = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "nodeName", "schedulingGates")
 
     def fixed(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,10 +74,10 @@ _PATH = re.compile(
 
 
 class Kubelets(Protocol):
-    """What the API hands on to the machine of a pod."""
+    """Calls that the API passes to the node of a pod."""
 
     def log(self, namespace: str, pod: str, query: Mapping[str, str]) -> bytes:
-        """What a container has printed.
+        """The output of a container.
 
         Raises:
             RefusedError: the pod or container does not exist or has not started.
@@ -92,7 +92,7 @@ class Kubelets(Protocol):
 
 
 class Server:
-    """One API server. `allows` says whether a token is let in, `kubelets` reach into pods."""
+    """One API server. `allows` decides whether a token is accepted, `kubelets` reach into pods."""
 
     def __init__(self, api: Api, *, allows: Callable[[str], bool], kubelets: Kubelets) -> None:
         self.api = api
@@ -106,7 +106,7 @@ class Server:
 
     @property
     def address(self) -> str:
-        """Where it answers, or would."""
+        """The URL of the server, also before it runs."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
@@ -122,7 +122,7 @@ class Server:
             threading.Thread(target=self._server.serve_forever, args=(0.05,), name="kube-api", daemon=True).start()
 
     def stop(self) -> None:
-        """Go away: nothing listens, and what is open is cut off."""
+        """Stop: close the port and all open connections."""
         server, self._server = self._server, None
         if server is not None:
             self.break_watches()
@@ -131,7 +131,7 @@ class Server:
             server.cut()
 
     def fail(self, part: str, problem: Exception) -> None:
-        """Refuse every request from here on, because a part of the sandbox has failed: whoever waits hears of it."""
+        """Refuse all further requests, because a part of the sandbox has failed: waiting clients get the error."""
         logging.getLogger(__name__).error("the sandbox's %s failed", part, exc_info=problem)
         self.fault = (
             f"the sandbox's {part} failed: {problem!r}; the traceback is in the sandbox's {SERVER_LOG}, which a launch"

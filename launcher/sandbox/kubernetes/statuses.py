@@ -19,7 +19,7 @@ _CODES = {
 }
 """HTTP codes by reason (Kubernetes API reference, `Status`; apimachinery, pkg/apis/meta/v1/types.go).
 
-501 is a fault of the sandbox's own: what Kubernetes answers then, 500, a client asks for again and again.
+501 is a fault of the sandbox itself: clients retry Kubernetes' own code for this, 500, again and again.
 """
 
 
@@ -57,6 +57,6 @@ def invalid(kind: str, name: str, causes: list[tuple[str, str]]) -> RefusedError
 
 
 def not_found(plural: str, group: str, name: str) -> RefusedError:
-    """An object that is not there."""
+    """The error about a missing object."""
     resource = f"{plural}.{group}" if group else plural
     return RefusedError("NotFound", f'{resource} "{name}" not found')

@@ -47,14 +47,14 @@ class Change:
 
     @property
     def newest(self) -> Object:
-        """The object as it is, or was last."""
+        """The current object, or its last version."""
         document = self.after if self.after is not None else self.before
         assert document is not None  # noqa: S101 - one of the two is there
         return document
 
 
 class Objects:
-    """What is kept. Objects that go in and out are copies; `changed` is notified of every change."""
+    """The stored objects. Objects that go in and out are copies; `changed` is notified of every change."""
 
     def __init__(self) -> None:
         self._objects: dict[tuple[Kind, str, str], Object] = {}
@@ -79,7 +79,7 @@ class Objects:
             return document
 
     def find(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        """An object, None where it is not there."""
+        """An object, None if it does not exist."""
         try:
             return self.get(kind, namespace, name)
         except RefusedError:
@@ -120,9 +120,9 @@ class Objects:
             return self._put(kind, namespace, None, created)
 
     def update(self, kind: Kind, namespace: str, change: Callable[[Object], Object | None], name: str) -> Object:
-        """Change an object; what is not changed gets no new version.
+        """Change an object; without a difference it gets no new version.
 
-        `change` returns the new object, None to leave it.
+        `change` returns the new object, or None for no change.
 
         Raises:
             RefusedError: the object does not exist, or `change` refuses it.
@@ -141,7 +141,7 @@ class Objects:
             return self._put(kind, namespace, before, after)
 
     def remove(self, kind: Kind, namespace: str, name: str) -> Object:
-        """Have an object gone at once."""
+        """Remove an object immediately."""
         with self.changed:
             before = self.get(kind, namespace, name)
             self._remove(kind, namespace, before)
@@ -161,7 +161,7 @@ class Objects:
             ], self._version
 
     def compact(self) -> None:
-        """Forget what has changed up to now: whoever resumes a watch from before is told to list anew."""
+        """Drop the history up to now: a client that resumes an older watch must list again."""
         with self.changed:
             self._history.clear()
             self._compacted = self._version

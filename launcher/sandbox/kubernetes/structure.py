@@ -1,7 +1,7 @@
-"""Objects held against the structural schema of a custom kind: types, bounds, unknown fields, and the rules in CEL.
+"""Validation with the structural schema of a custom kind: types, bounds, unknown fields, and the rules in CEL.
 
-The words are those of the API server (apiextensions-apiserver 0.36.4 was run beside it), with strict field validation:
-what a schema does not name is refused, and not dropped in silence.
+The messages are those of the API server (compared with apiextensions-apiserver 0.36.4), with strict field validation:
+unknown fields are refused, not dropped silently.
 """
 
 import re
@@ -46,7 +46,7 @@ def unknown_fields(schema: Mapping[str, Any], value: Any, path: str = "") -> Ite
 def broken_rules(
     schema: Mapping[str, Any], value: Any, old: Any, judge_template: Callable[[Any], list[Cause]], path: str = ""
 ) -> Iterator[Cause]:
-    """What is wrong with a value."""
+    """Problems of a value."""
     if value is None:
         return
     if schema.get(POD_TEMPLATE):

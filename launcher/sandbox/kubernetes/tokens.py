@@ -41,7 +41,7 @@ class Tokens:
 
 
 def refusal(token: str, cluster: str, keys: KeyRing, moment: datetime) -> str | None:
-    """Why a token of EKS is not taken; None where it is."""
+    """Why an EKS token is rejected; None if it is accepted."""
     body = token.removeprefix(PREFIX)
     if body == token:
         return "token is missing expected prefix"

@@ -1,7 +1,7 @@
-"""What the API server refuses of an object: by its schema, and by the rules beyond it.
+"""The API server's validation of objects: by their schema, and by the rules beyond it.
 
-Kubernetes' own kinds are held against the strict schemas of `kubernetes-validate`, custom ones against their own;
-what only the server's code says (below, and pod_rules.py) comes on top.
+Kubernetes' own kinds are validated with the strict schemas of `kubernetes-validate`, custom kinds with their own;
+further rules are those of the server's code (below, and pod_rules.py).
 """
 
 import json
@@ -37,7 +37,7 @@ _TEMPLATE = "spec.template.spec"
 
 
 def of_job(document: Mapping[str, Any]) -> list[Cause]:
-    """What is wrong with a batch/v1 Job."""
+    """Problems of a batch/v1 Job."""
     spec = document["spec"]
     pod = spec["template"].get("spec")
     if pod is None:
@@ -112,7 +112,7 @@ def _exit_codes(rule: Mapping[str, Any], path: str, names: set[str]) -> Iterator
 
 
 def changed(document: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
-    """What may not change of a Job that is there."""
+    """Forbidden changes of an existing Job."""
     spec, before = document["spec"], old["spec"]
     fixed = ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]
     if not (before.get("suspend") and "startTime" not in old.get("status", {})):
@@ -125,7 +125,7 @@ def changed(document: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
 
 
 def of_custom(document: Mapping[str, Any]) -> list[Cause]:
-    """What an operator's webhook asks of its jobs."""
+    """The rules of an operator's webhook for its jobs."""
     if document.get("kind") != "PyTorchJob":
         return []
     causes = []
@@ -161,7 +161,7 @@ def refusals(
     operators: tuple[str, ...] | None = None,
     kinds: tuple[Kind, ...] | None = None,
 ) -> list[str]:
-    """What is against a document on its way into a cluster; empty where it is taken.
+    """The errors that the cluster would report about a document; empty if it is accepted.
 
     `operators` None: the kinds of all known operators; `kinds` replace them.
     """
@@ -253,7 +253,7 @@ def _schemas(version: str) -> Traversable:
 
 
 def _plain(document: Mapping[str, Any]) -> Any:
-    """Without `fieldsType` and the like, which nobody sends; None where a field is not set."""
+    """The value without `fieldsType` and the like, which no client sends; None if a field is not set."""
     return safe_json.loads(json.dumps(document))
 
 
@@ -269,7 +269,7 @@ def _metadata(document: Mapping[str, Any]) -> list[Cause]:
 
 
 def labels(values: Mapping[str, str], path: str) -> list[Cause]:
-    """What is wrong with labels: a prefix is a DNS name, name and value have 63 characters at most."""
+    """Problems of labels: a prefix is a DNS name, name and value have 63 characters at most."""
     causes = []
     for key, value in values.items():
         prefix, _, name = key.rpartition("/")
