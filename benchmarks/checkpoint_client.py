@@ -1,10 +1,10 @@
-"""One transfer of a checkpoint by one client, in a process of its own.
+"""One transfer of a checkpoint by one client, in a separate process.
 
     python -m benchmarks.checkpoint_client agent|boto3 up|down URI FOLDER
 
-Prints the seconds of the transfer and the most memory that the process ever held (VmHWM), as JSON. "agent" is what the
-agent does with a finished checkpoint: hash, send, commit; and at a start: look, fetch, check every hash. "boto3" moves
-the same files with boto3's own transfer manager in its default configuration, all of them at once, and checks nothing.
+Prints the seconds of the transfer and the peak memory of the process (VmHWM), as JSON. "agent" works as the agent does:
+upload is hash, send, commit of a finished checkpoint; download is list, fetch, and check of every hash. "boto3" moves
+the same files together with boto3's own transfer manager in its default configuration, and verifies nothing.
 """
 
 import json
@@ -37,7 +37,7 @@ def agent_up(uri: str, folder: Path) -> None:
 
 
 def agent_down(uri: str, folder: Path) -> None:
-    """Look for the newest whole checkpoint, fetch it, check every hash."""
+    """Find the newest complete checkpoint, fetch it, check every hash."""
     restore = Restore(
         store=Store(uri),
         checkpoints=folder,
@@ -50,7 +50,7 @@ def agent_down(uri: str, folder: Path) -> None:
 
 
 def boto3_up(uri: str, folder: Path) -> None:
-    """All files at once."""
+    """Upload all files together."""
     bucket, prefix = _place(uri)
     with _manager() as manager:
         futures = [manager.upload(str(path), bucket, f"{prefix}/{path.name}") for path in sorted(folder.iterdir())]
@@ -59,7 +59,7 @@ def boto3_up(uri: str, folder: Path) -> None:
 
 
 def boto3_down(uri: str, folder: Path) -> None:
-    """All files at once."""
+    """Download all files together."""
     bucket, prefix = _place(uri)
     client = _client()
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{prefix}/")
@@ -71,7 +71,7 @@ def boto3_down(uri: str, folder: Path) -> None:
 
 
 def peak_mib() -> float:
-    """The most memory this process ever held, resident."""
+    """The peak resident memory of this process."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     found = re.search(r"VmHWM:\s+(\d+) kB", status)
     return int(found[1]) / 1024 if found else 0.0
@@ -91,7 +91,7 @@ def _manager() -> TransferManager:
 
 
 def main() -> int:
-    """One transfer."""
+    """Run one transfer; return the exit code."""
     client, way, uri, folder = sys.argv[1:]
     move = {"agent": {"up": agent_up, "down": agent_down}, "boto3": {"up": boto3_up, "down": boto3_down}}[client][way]
     begun = time.perf_counter()

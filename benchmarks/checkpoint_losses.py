@@ -1,14 +1,14 @@
-"""Work lost at interruptions: killed without a word, and after a notice.
+"""Work lost at interruptions, without and with a notice.
 
     python -m benchmarks.checkpoint_losses [--interruptions 20] [--interval-s 2] [--mib 64] [--seed 1] [--json]
 
-A job is interrupted again and again at random moments, in turn by `kill -9` of the agent and its command and by a
-notice (SIGUSR1). Its node is lost with everything on it, and the next attempt goes on from the store, which is the
-server of `benchmarks.checkpoint_server`. The trainer writes a checkpoint of so many MiB at every interval, and at once
-when it is told of a notice. It writes down when each step ended, so what was lost is known from outside.
+A job is interrupted repeatedly at random times, in turn by `kill -9` of the agent and its command and by a notice
+(SIGUSR1). The node is lost with all its files, and the next attempt resumes from the store, which is the server of
+`benchmarks.checkpoint_server`. The trainer writes a checkpoint of the given MiB at every interval, and immediately
+after a notice. The trainer logs when each step ended, so the loss is measured outside the agent.
 
-    killed     lost_s: from the end of the restored step to that of the last one. Bound: an interval and a write, from
-               the end of a step until its checkpoint is whole in the store, the longest that was seen
+    killed     lost_s: from the end of the restored step to the end of the last one. Bound: an interval and the longest
+               observed write, from the end of a step until its checkpoint is complete in the store
     notice     lost_steps: from the restored step to the last one. Bound: the steps that ended after the signal
 """
 
@@ -34,7 +34,7 @@ from launcher.agent.job import CheckpointSpec
 
 PATIENCE_S = 120.0
 MOST_AFTER_S = (1.0, 6.0)
-"""An attempt is interrupted so many seconds after its first whole checkpoint, at random within this."""
+"""Range of the random delay in seconds between an attempt's first complete checkpoint and its interruption."""
 STEP_S = 0.02
 TRAINER = """
 import os, signal, sys, time
@@ -62,16 +62,16 @@ while True:
 
 
 class Training:
-    """One job and what it left behind."""
+    """One job and the files that it writes."""
 
     def __init__(self, work: Path, endpoint: str, *, interval_s: float, mib: int) -> None:
-        """Write the job down.
+        """Write the job's file.
 
         Args:
-            work: An empty folder.
-            endpoint: Of the S3 server.
-            interval_s: Seconds between two checkpoints.
-            mib: Size of a checkpoint.
+            work: an empty folder.
+            endpoint: the endpoint of the S3 server.
+            interval_s: seconds between two checkpoints.
+            mib: size of a checkpoint.
         """
         self.work = work
         self.environment = environment(endpoint)
@@ -83,25 +83,25 @@ class Training:
         (work / "job.json").write_text(spec.to_json(), encoding="utf-8")
 
     def events(self, name: str, attempt: int | None = None) -> list[dict[str, Any]]:
-        """What the agents wrote down."""
+        """The agents' events of one kind, of one attempt or of all."""
         path = self.work / "events.jsonl"
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         found = [json.loads(line) for line in lines]
         return [each for each in found if each["event"] == name and attempt in (None, each["attempt"])]
 
     def ended_at(self) -> dict[int, float]:
-        """When each step ended, the last time it was run."""
+        """When each step ended in its latest run."""
         lines = (line.split() for line in self.steps_log.read_text(encoding="utf-8").splitlines())
         return {int(step): float(moment) for step, moment in lines}
 
     def writes_s(self) -> list[float]:
-        """Of each checkpoint that became whole: from the end of its step until then."""
+        """For each checkpoint that became complete, the seconds from the end of its step until then."""
         ended = self.ended_at()
         uploads = self.events("checkpoint-uploaded")
         return [datetime.fromisoformat(upload["time"]).timestamp() - ended[upload["step"]] for upload in uploads]
 
     def interrupted(self, attempt: int, after_s: float, how: Callable[["Training", Any, int], None]) -> float:
-        """Run an attempt, interrupt it some seconds after its first checkpoint, lose its node; the moment of it."""
+        """Run an attempt, interrupt it `after_s` after its first checkpoint, lose its node; return the time."""
         with (self.work / "agent.log").open("a", encoding="utf-8") as log:
             agent = subprocess.Popen(
                 [sys.executable, "-m", "launcher.agent", "run", "--config", str(self.work / "job.json")],
@@ -123,7 +123,7 @@ class Training:
 
 
 def kill(training: Training, agent: "subprocess.Popen[bytes]", attempt: int) -> None:
-    """The machine is gone."""
+    """Kill the agent and its command without notice."""
     (started,) = training.events("command-started", attempt)
     agent.kill()
     os.killpg(started["pid"], signal.SIGKILL)
@@ -131,14 +131,14 @@ def kill(training: Training, agent: "subprocess.Popen[bytes]", attempt: int) -> 
 
 
 def give_notice(training: Training, agent: "subprocess.Popen[bytes]", attempt: int) -> None:
-    """Two minutes' notice, which the job uses."""
+    """Send the agent a notice, and wait until the job has used it."""
     del training, attempt
     agent.send_signal(signal.SIGUSR1)
     agent.wait(timeout=PATIENCE_S)
 
 
 def losses(training: Training, number: int, rng: random.Random) -> dict[str, list[dict[str, float]]]:
-    """What each interruption cost."""
+    """The loss of each interruption."""
     rows: dict[str, list[dict[str, float]]] = {"killed": [], "notice": []}
     kept: list[int] = []
     for attempt in range(1, number + 1):
@@ -159,7 +159,7 @@ def losses(training: Training, number: int, rng: random.Random) -> dict[str, lis
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """The figures of the module's docstring."""
+    """The figures in the module's docstring."""
     with tempfile.TemporaryDirectory(prefix="slipway-bench-") as folder:
         work, stored = Path(folder) / "job", Path(folder) / "stored"
         work.mkdir()
@@ -195,7 +195,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Measure and say."""
+    """Measure and print the figures; return the exit code."""
     parser = argparse.ArgumentParser(description="Work lost at interruptions.")
     parser.add_argument("--interruptions", type=int, default=20)
     parser.add_argument("--interval-s", type=float, default=2.0)

@@ -1,10 +1,10 @@
-"""An S3 server for benchmarks of clients: objects lie in files, no request is checked, nothing is slow on purpose.
+"""An S3 server for client benchmarks: objects are files, requests are not verified, and nothing is delayed.
 
     python -m benchmarks.checkpoint_server FOLDER
 
-It prints its endpoint and serves until its standard input ends. It knows what the agent, boto3, `aws s3 cp` and s5cmd
-ask for: put, get with a range, head, delete, list, multipart uploads. The parts of an upload stay files of their own,
-and what is got goes from the file to the socket within the kernel, so that the clients are what takes the time.
+It prints its endpoint and serves until its standard input ends. It supports the requests of the agent, boto3, `aws s3
+cp` and s5cmd: put, get with a range, head, delete, list, multipart uploads. The parts of an upload remain separate
+files, and downloads go from file to socket within the kernel, so that the clients dominate the time.
 """
 
 import itertools
@@ -26,13 +26,13 @@ Parts = list[tuple[Path, int]]
 
 
 class ObjectServer(ThreadingHTTPServer):
-    """The objects: of each key its files and their sizes."""
+    """The server with its objects: for each key, its files and their sizes."""
 
     daemon_threads = True
     request_queue_size = 128
 
     def __init__(self, folder: Path) -> None:
-        """Listen; objects go to `folder`."""
+        """Listen on a free port; objects are stored in `folder`."""
         super().__init__(("127.0.0.1", 0), _Handler)
         self.folder = folder
         self.objects: dict[str, Parts] = {}
@@ -41,19 +41,19 @@ class ObjectServer(ThreadingHTTPServer):
         self.lock = threading.Lock()
 
     def fresh(self) -> tuple[int, Path]:
-        """A number that was never given, and the file that belongs to it."""
+        """A new unique number, and the file with that name."""
         with self.lock:
             number = next(self.numbers)
         return number, self.folder / str(number)
 
     def keep(self, key: str, parts: Parts) -> None:
-        """Make an object of files; what was there before goes away."""
+        """Store an object that consists of files; remove the files of its previous version."""
         with self.lock:
             before, self.objects[key] = self.objects.get(key, []), parts
         remove(before)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is its own affair."""
+        """Ignore a client that disconnects."""
 
 
 def remove(parts: Parts) -> None:
@@ -102,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._xml(f'<CompleteMultipartUploadResult><ETag>"{len(parts)}"</ETag></CompleteMultipartUploadResult>')
 
     def do_DELETE(self) -> None:
-        """Of one object; of everything below a key that ends with a slash."""
+        """Delete one object, or everything below a key that ends with a slash."""
         with self.server.lock:
             below = [key for key in self.server.objects if key.startswith(self.key)] if self.key.endswith("/") else []
             gone = [self.server.objects.pop(key, []) for key in (below or [self.key])]

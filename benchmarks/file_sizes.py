@@ -1,13 +1,13 @@
-"""Checkpoints of many small, some middling and a few large files, up and down, beside s5cmd.
+"""Uploads and downloads of checkpoints with many small, some medium and a few large files, compared with s5cmd.
 
     python -m benchmarks.file_sizes [--mixes small,middle,large,mixed] [--scale 1.0] [--rounds 1] [--json]
 
-The server is that of `benchmarks.checkpoint`, on this machine with the clients. Every transfer is a process of its own,
-the clients take turns, the fastest of the rounds counts; s5cmd's time holds its start. The agent hashes everything and
-puts small files into packs, s5cmd does neither.
+The server is that of `benchmarks.checkpoint`, on the same host as the clients. Every transfer is a separate process;
+the clients run in turn, and the fastest round counts. The time of s5cmd includes its start. The agent hashes everything
+and puts small files into packs; s5cmd does neither.
 
-    up, down    mix, files, mib, client, seconds, mib_s, of_s5cmd (seconds over s5cmd's; null without it), cpu_s (of the
-                client's processor, user and system, least of the rounds, with its start), cpu_of_s5cmd
+    up, down    mix, files, mib, client, seconds, mib_s, of_s5cmd (seconds over s5cmd's; null without s5cmd), cpu_s (the
+                client's processor time, user and system, least of the rounds, with its start), cpu_of_s5cmd
 """
 
 import argparse
@@ -30,7 +30,7 @@ WAYS = ("up", "down")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """So many files of each size in bytes."""
+    """A mix of files: the number of files of each size in bytes."""
 
     name: str
     files: dict[int, int]
@@ -48,7 +48,7 @@ MIXES = {
 
 
 def made(mix: Mix, folder: Path, scale: float) -> tuple[int, int]:
-    """Write the files of a mix; how many, and their bytes."""
+    """Write the files of a mix; return their number and their bytes."""
     number, total = 0, 0
     for size, count in mix.files.items():
         for each in range(max(1, round(count * scale))):
@@ -60,7 +60,7 @@ def made(mix: Mix, folder: Path, scale: float) -> tuple[int, int]:
 
 
 def timed(mix: Mix, work: Path, endpoint: str, *, scale: float, rounds: int) -> dict[str, list[dict[str, Any]]]:
-    """Every client up and down with one mix, in turn."""
+    """Upload and download one mix with every client, in turn."""
     source, back = work / f"step-{STEP}", work / "back"
     files, total = made(mix, source, scale)
     clients = ["agent", *(["s5cmd"] if PROGRAMS["s5cmd"].exists() else [])]
@@ -91,7 +91,7 @@ def timed(mix: Mix, work: Path, endpoint: str, *, scale: float, rounds: int) -> 
 
 
 def _spent() -> float:
-    """Seconds of processor time of all processes that were started here and have ended."""
+    """Processor seconds of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -106,7 +106,7 @@ def _figures(total: int, client: str, seconds: float, of: float | None) -> dict[
 
 
 def measure(names: list[str], *, scale: float, rounds: int) -> dict[str, Any]:
-    """The figures of the module's docstring."""
+    """The figures in the module's docstring."""
     found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory(prefix="slipway-bench-") as folder:
         stored = Path(folder) / "stored"
@@ -120,14 +120,14 @@ def measure(names: list[str], *, scale: float, rounds: int) -> dict[str, Any]:
 
 
 def aims_met(figures: dict[str, Any]) -> bool:
-    """Whether the agent keeps to its bounds beside s5cmd; where that is not there, nothing is held."""
+    """Whether the agent meets its limits relative to s5cmd; always true without s5cmd."""
     rows = [(way, row) for way in WAYS for row in figures[way] if row["client"] == "agent" and row["of_s5cmd"]]
     most = {"large": 1 / LEAST_RATE_OF_S5CMD_LARGE}
     return all(row["of_s5cmd"] <= most.get(row["mix"], MOST_OF_S5CMD_SMALL) for _, row in rows)
 
 
 def main() -> int:
-    """Measure and say."""
+    """Measure and print the figures; return the exit code."""
     parser = argparse.ArgumentParser(description="Checkpoints of files of several sizes, beside s5cmd.")
     parser.add_argument("--mixes", default=",".join(MIXES), help="which, with commas between")
     parser.add_argument("--scale", type=float, default=1.0, help="times the number of files")

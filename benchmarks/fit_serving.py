@@ -1,13 +1,14 @@
-"""Fit the coefficients of the serving estimate to the measured rows that ship with the project.
+"""Fits the coefficients of the serving estimate to the measured rows that ship with the project.
 
     python -m benchmarks.fit_serving             writes launcher/catalog/data/serving/coefficients.json
 
-For Neuron and for GPUs apart: least squares on log(estimated / measured) of output tokens per second, with Huber
-weights (a row far off counts by its sign only) and a weak pull of every coefficient towards the value in TERMS, which
-decides where rows say little. Neuron rows of one batch count their time per token and to the first token too. Levenberg
-and Marquardt's method on the logarithms of the coefficients, derivatives by differences; pure Python, seconds.
+Neuron and GPUs are fitted separately: least squares on log(estimated / measured) of output tokens per second, with
+Huber weights (an outlier counts by its sign only). A weak pull of every coefficient towards its value in TERMS decides
+where rows give little information. Neuron rows of a single batch also count their time per token and to first token.
+The method is Levenberg-Marquardt on the logarithms of the coefficients, with numeric derivatives, in pure Python;
+the fit needs seconds.
 
-The spread is the error that eight in ten rows keep within when their model is left out of the fit.
+The spread is the error that eight in ten rows stay within if their model is left out of the fit.
 """
 
 import json
@@ -31,7 +32,7 @@ ROUNDS = 60
 STEP = 1e-4
 COVERED = 0.8
 MOST_DAMPING = 1e7
-"""Past this no step is worth taking."""
+"""Maximum damping: the fit stops beyond it."""
 FAMILIES = {"neuron": (neuron.TERMS, {}), "gpu": (gpu.TERMS, gpu.MOST)}
 
 Coefficients = Mapping[str, float]
@@ -39,14 +40,14 @@ Vector = list[float]
 
 
 def estimated(row: Row, coefficients: Coefficients) -> rate.Rate:
-    """All copies of a row together at its load."""
+    """The estimated rate of all copies of a row together, at the row's load."""
     step = neuron.times(row.copy, coefficients) if row.neuron else gpu.times(row.copy, coefficients)
     one = rate.rate_of(row.copy, step, coefficients["scheduling"], live=row.live)
     return one._replace(requests_per_s=one.requests_per_s * row.copies, tokens_per_s=one.tokens_per_s * row.copies)
 
 
 def residuals(row: Row, coefficients: Coefficients) -> Vector:
-    """Logarithms of estimated over measured, weighted."""
+    """Weighted logarithms of estimated over measured."""
     told = estimated(row, coefficients)
     found = [math.log(told.tokens_per_s / row.tokens_per_s)]
     alone = row.neuron and (row.copy.software not in SCHEDULED or row.live == 1)
@@ -63,7 +64,7 @@ def fit(rows: Sequence[Row], family: str) -> dict[str, float]:
     """The coefficients of a family.
 
     Raises:
-        ValueError: there are no rows.
+        ValueError: `rows` is empty.
     """
     if not rows:
         raise ValueError("no rows to fit")
@@ -82,7 +83,7 @@ def fit(rows: Sequence[Row], family: str) -> dict[str, float]:
 
 
 def _minimum(errors: Callable[[Vector], Vector], start: Vector) -> Vector:
-    """The point of least Huber loss with the pull towards the start."""
+    """The point with the least Huber loss, including the pull towards the start."""
     point, damping = list(start), 1e-2
     now = errors(point)
     best = _loss(now, point, start)
@@ -170,7 +171,7 @@ def fitted(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Fit and write; returns the exit code."""
+    """Fit and write the coefficients; return the exit code."""
     rows, _ = read_rows(ROWS)
     text = json.dumps(fitted(rows), indent=2)
     COEFFICIENTS.write_text(text + "\n", encoding="utf-8")

@@ -1,16 +1,15 @@
-"""Fit the coefficients of the training estimate to the published runs that ship with the project.
+"""Fits the coefficients of the training estimate to the published runs that ship with the project.
 
     python -m benchmarks.fit_training            writes launcher/catalog/data/training/coefficients.json
 
 A ridge regression of log(MFU) on the terms of `launcher.planning.utilisation`, towards the priors below, with Huber
-weights (a row far off counts by its sign only) and every source family weighted down by a power of its rows.
-Coefficients that come out with the wrong sign are held at their bound and the rest fitted again. The priors are round
-numbers in units of log(MFU), judged with the rows in view; they matter where a term has few rows. The form of the
-terms and the constants in capitals were chosen by leave-one-family-out error, every choice within the noise of its
-neighbours.
+weights (an outlier counts by its sign only). Every source family is weighted down by a power of its number of rows. A
+coefficient with the wrong sign is fixed at its bound, and the others are fitted again. The priors are round numbers in
+units of log(MFU), judged with the rows in view; they matter if a term has few rows. Leave-one-family-out error chose
+the form of the terms and the constants in capitals; every choice is within the noise of its neighbours.
 
-Spreads are the winsorised scale of the errors on rows whose family was left out of the fit, by class of job, drawn
-towards that of all rows where a class is small. Pure Python, a few seconds.
+Spreads are the winsorised scale of the errors on rows whose family was left out of the fit, by class of job. The scale
+of a small class is drawn towards the scale of all rows. Pure Python, a few seconds.
 """
 
 import json
@@ -28,7 +27,7 @@ from launcher.model.training import TrainingFacts
 from launcher.planning import flops, goodput, utilisation
 
 RUN_TERMS = ("run_framework", "run_tuned")
-"""What whole runs lose beside failures; not terms of MFU, but fitted with them."""
+"""The losses of whole runs other than failures; they are no terms of MFU, but are fitted with them."""
 COLUMNS = (*utilisation.TERMS, *RUN_TERMS)
 PRIORS = {
     "base": (-0.5, 0.01),
@@ -54,7 +53,7 @@ PRIORS = {
     "run_framework": (0.2, 1.0),
     "run_tuned": (0.05, 2.0),
 }
-"""The believed value of each coefficient, and its weight in rows of unit size."""
+"""The prior value of each coefficient, and its weight in rows of unit size."""
 MOST = {"step": 0.75}
 """Upper bounds; see launcher.planning.utilisation."""
 HUBER = 0.15
@@ -64,15 +63,15 @@ WINSOR = 0.8
 CLASS_PRIOR_ROWS = 10.0
 SPREADS = ("bf16", "fp8", "moe", "finetuning", "adapters", "quantised", "huggingface", "neuron")
 RUN_SCALE_LEAST = 0.12
-"""Whole runs are at least this much less sure than steady rates, whatever the rows at hand say; judgement."""
+"""Minimum additional spread of whole runs compared with steady rates, whatever the rows show; judgement."""
 COVERED = (0.93, 0.94, 0.95, 0.96)
-"""Share of the weighted errors inside each end of the range, on families left out of the fit; the quantiles are
-averaged, because the tail is made of few rows."""
+"""Shares of the weighted errors inside each end of the range, on families left out of the fit; their quantiles are
+averaged, because the tail has few rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One row as the regression sees it: the columns, log of the published MFU, its family and weight."""
+    """One row of the regression: the columns, the log of the published MFU, and its weight."""
 
     row: Row
     columns: tuple[float, ...]
@@ -81,7 +80,7 @@ class Observation:
 
 
 def observe(rows: Sequence[Row], facts: TrainingFacts) -> list[Observation]:
-    """The rows as observations; failures are taken out of whole runs first, by the goodput of the estimate."""
+    """The rows as observations; the estimated goodput removes failures from whole runs first."""
     counts = Counter(row.family for row in rows)
     return [
         Observation(
@@ -130,7 +129,7 @@ def fit(observations: Sequence[Observation]) -> dict[str, float]:
 
 
 def _weighted(observations: Sequence[Observation], held: Mapping[str, float]) -> dict[str, float]:
-    """Iteratively reweighted ridge regression with some coefficients held."""
+    """Iteratively reweighted ridge regression with some fixed coefficients."""
     free = [index for index, name in enumerate(COLUMNS) if name not in held]
     base_values = [held.get(name, PRIORS[name][0]) for name in COLUMNS]
     mean = sum(observation.weight for observation in observations) / len(observations)
@@ -202,7 +201,7 @@ def _error(observation: Observation, values: Mapping[str, float]) -> float:
 
 
 def fitted(observations: Sequence[Observation], errors: Sequence[float], values: Mapping[str, float]) -> dict[str, Any]:
-    """The document of coefficients.json: a fit, and the spreads that errors on left-out families give it."""
+    """The document of coefficients.json: a fit, and its spreads from the errors on left-out families."""
     rows = [observation.row for observation in observations]
     known = unfitted()
     by_chip: dict[str, Counter[str]] = {}
@@ -225,7 +224,7 @@ def fitted(observations: Sequence[Observation], errors: Sequence[float], values:
 def _spreads(
     observations: Sequence[Observation], errors: Sequence[float], document: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Scales by class, the further scale of whole runs, and how many scales the ends of the range lie away."""
+    """Scales by class, the additional scale of whole runs, and the distance of the range's ends, in scales."""
     weighed = [(each, max(-WINSOR, min(WINSOR, error))) for each, error in zip(observations, errors, strict=True)]
     steady = [(each, error) for each, error in weighed if not each.row.whole]
     pooled = _scale(steady)
@@ -255,7 +254,7 @@ def _scale(weighed: Sequence[tuple[Observation, float]]) -> float:
 
 
 def _quantile(weighed: Sequence[tuple[float, float]]) -> float:
-    """The mean of the values below which the shares of `COVERED` of the weight lie."""
+    """The mean of the quantiles at the shares in `COVERED`, by weight."""
     total = sum(weight for weight, _ in weighed)
     reached, found = 0.0, []
     shares = list(COVERED)
@@ -268,7 +267,7 @@ def _quantile(weighed: Sequence[tuple[float, float]]) -> float:
 
 
 def unfitted() -> TrainingFacts:
-    """Facts with the priors for coefficients: enough for terms and goodput, which no fit changes."""
+    """Facts with the priors as coefficients: sufficient for terms and goodput, which no fit changes."""
     return facts_from(
         {
             "coefficients": {name: PRIORS[name][0] for name in utilisation.TERMS},
@@ -287,7 +286,7 @@ def unfitted() -> TrainingFacts:
 
 
 def shipped_rows() -> list[Row]:
-    """The rows the shipped coefficients are fitted on."""
+    """The rows of the shipped coefficients' fit."""
     return [*read_rows(RUNS), *read_rows(FURTHER_RUNS)]
 
 

@@ -1,14 +1,14 @@
-"""How long it takes to ask a large cluster how one job is doing.
+"""The time to query one job's status in a large cluster.
 
     python -m benchmarks.kubernetes_status [--nodes N] [--pods N] [--runs N] [--json]
 
-The sandbox's API holds the nodes and the pods of many jobs, one of them the job that is asked for. Asked is by whole
-processes, the import of the official client among it; the fastest counts.
+The sandbox's API holds the nodes and the pods of many jobs, including the queried job. Each query is a separate
+process, including the import of the official client; the fastest counts.
 
     nodes     nodes of the cluster
-    pods      pods on it, 16 a job
-    asked_s   seconds of a process that says how one job is doing and why
-    alone_s   the same of a cluster with that job alone
+    pods      pods in the cluster, 16 per job
+    asked_s   seconds of a process that reports one job's status and its reason
+    alone_s   the same in a cluster with only that job
 """
 
 import argparse
@@ -31,14 +31,14 @@ A_JOB = 16
 
 
 def facts(address: str, token: str) -> JobFacts | None:
-    """How the first job is doing."""
+    """The status of the first job."""
     connection = to_endpoint(Endpoint(name="large", address=address, authority=None, token=lambda: token))
     jobs = KubernetesJobs(connection=connection, namespace="default", kind="Job")
     return jobs.facts(Submitted(job="job-0", key="job-0", folder="default"))
 
 
 def fill(cluster: KubernetesCluster, nodes: int, pods: int) -> None:
-    """Nodes, and jobs whose pods all run."""
+    """Add nodes, and jobs whose pods all run."""
     api = cluster.api
     for number in range(nodes):
         cluster.add_node(f"node-{number}", allocatable={"nvidia.com/gpu": "8"})
@@ -57,7 +57,7 @@ def fill(cluster: KubernetesCluster, nodes: int, pods: int) -> None:
 
 
 def asked(nodes: int, pods: int, runs: int) -> float:
-    """Seconds of the fastest process that asks."""
+    """Seconds of the fastest query process."""
     with tempfile.TemporaryDirectory() as folder:
         cluster = KubernetesCluster(Path(folder) / "kube", name="large", mark="bench", environment={}, keys=KeyRing())
         # Its API alone: what is there is only looked at.
@@ -74,7 +74,7 @@ def asked(nodes: int, pods: int, runs: int) -> float:
 
 
 def main() -> int:
-    """Measure and print."""
+    """Measure and print the figures; return the exit code."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--nodes", type=int, default=500)
     parser.add_argument("--pods", type=int, default=2000)

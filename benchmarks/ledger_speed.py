@@ -2,16 +2,16 @@
 
     python -m benchmarks.ledger_speed [--count N] [--runs N] [--json]
 
-Run folders with the files that a run leaves are made, listed once so that the index is there, and then listed by whole
-processes; the fastest counts. Before the last ones a run is added, which is what a person's folder looks like. The aim
-is held against processor time: on a busy machine the clock measures the others.
+The benchmark creates run folders with a run's usual files and lists them once to build the index. Then separate
+processes list them; the fastest counts. A run is added before the last listings, as in a user's folder. The aim applies
+to processor time: on a busy host, wall time also measures other processes.
 
     count        run folders
     first_s      seconds of the first listing, which reads every folder
     listed_s     seconds of a listing with the index
-    grouped_s    the same, added up by month
-    one_new_s    the same, after one more run
-    listed_cpu_s seconds of processor time of a listing with the index
+    grouped_s    the same, summed by month
+    one_new_s    the same as listed_s, after one more run
+    listed_cpu_s processor seconds of a listing with the index
     index_bytes  size of the index
 """
 
@@ -44,7 +44,7 @@ PLAN = {"slipway": 1, "tags": {"team": "speech", "project": "asr"}}
 
 
 def measure(count: int, runs: int) -> dict[str, object]:
-    """The figures of the module's docstring."""
+    """The figures in the module's docstring."""
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
         for number in range(count):
@@ -67,7 +67,7 @@ def measure(count: int, runs: int) -> dict[str, object]:
 
 
 def make(root: Path, number: int) -> None:
-    """The folder of one run that was interrupted once."""
+    """Write the folder of one run that was interrupted once."""
     begun = FIRST + timedelta(minutes=11 * number)
     name = f"job-{number % NAMES}"
     folder = root / ".slipway" / "runs" / name / f"{begun:%Y%m%dT%H%M%SZ}"
@@ -101,7 +101,7 @@ def make(root: Path, number: int) -> None:
 
 
 def _listed(root: Path, *words: str) -> tuple[float, float]:
-    """Seconds of one process that lists the runs, by the clock and of processor time."""
+    """Wall seconds and processor seconds of one process that lists the runs."""
     begun, before = time.perf_counter(), _used()
     command = [sys.executable, "-m", "launcher", "ledger", *words]
     environment = {name: value for name, value in os.environ.items() if name != "SLIPWAY_LEDGER"}
@@ -111,13 +111,13 @@ def _listed(root: Path, *words: str) -> tuple[float, float]:
 
 
 def _used() -> float:
-    """Seconds of processor time of the processes that were waited for."""
+    """Processor seconds of all ended child processes."""
     found = resource.getrusage(resource.RUSAGE_CHILDREN)
     return found.ru_utime + found.ru_stime
 
 
 def main() -> int:
-    """Measure and print; 0 when the aim is met."""
+    """Measure and print the figures; return 0 if the aim is met."""
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("--count", type=int, default=100_000, help="run folders")
     reader.add_argument("--runs", type=int, default=3, help="listings of each kind; the fastest counts")

@@ -1,19 +1,19 @@
-"""What a job of many nodes asks of the shared folder and of S3, and what a manifest of a million files costs.
+"""Load of a job with many nodes on the shared folder and on S3, and the cost of a manifest of a million files.
 
     python -m benchmarks.many_nodes [--nodes 2,64,512,2048] [--seconds 6] [--files 1000000] [--json]
 
-The agents' own modules with real files: each node is the thread that listens and speaks in the agent (`node.peers`),
-and what its uploader asks of it. Their folder stands for the head node's NFS; an operation is an open, a write or a
-rename there. The S3 server is that of `benchmarks.checkpoint`, which counts.
+The benchmark uses the agents' own modules with real files: each node is the thread that reads and writes messages in
+the agent (`node.peers`), plus its uploader's requests. Their folder emulates the head node's NFS; an operation is an
+open, a write or a rename there. The S3 server is that of `benchmarks.checkpoint`; the clients count requests.
 
-    phases      nodes, phase, operations_s (of all nodes, a second), each_s (of a node, in the mean), most_s (of the
-                busiest), taken_for_gone (nodes that are there and were not heard in time)
-    requests    nodes, phase, of_all (requests to S3 for one checkpoint, or one restore, of the whole job), of_one (of a
-                node that is not the first)
-    manifest    parts, files, mib, write_s (make the text), commit_s (put it), read_s (get and check it), peak_mib
+    phases      nodes, phase, operations_s (per second, of all nodes), each_s (mean of a node), most_s (of the busiest
+                node), taken_for_gone (existing nodes that were not heard in time)
+    requests    nodes, phase, of_all (requests to S3 for one checkpoint, or one restore, of the whole job), of_one (of
+                one node other than the first)
+    manifest    parts, files, mib, write_s (create the text), commit_s (put it), read_s (get and verify it), peak_mib
 
-The phases: `agree` on a checkpoint before the start; `train`, when nothing happens; `wait` for a checkpoint of which a
-part is missing; `failure`, when the command fails on all nodes at once and every one asks who is gone.
+The phases: `agree` on a checkpoint before the start; `train`, without events; `wait` for a checkpoint with a missing
+part; `failure`, if the command fails on all nodes together and every node checks which nodes are gone.
 """
 
 import argparse
@@ -40,7 +40,7 @@ from launcher.agent.node.peers import LOST_AFTER_S, Peers, in_folder
 from launcher.agent.node.placement import Placement
 
 AT_FULL_SPEED = 512
-"""Nodes; of a job of more, time runs slower, and operations are counted a second of the job's."""
+"""Maximum nodes at full speed; a larger job's time runs slower, and operations are per second of the job's time."""
 WAITS = (
     (peers_module, "BEAT_S"),
     (peers_module, "_LOOK_S"),
@@ -49,11 +49,12 @@ WAITS = (
     (agreement, "_LOOK_S"),
 )
 MOST_OF_A_NODE_S = 25.0
-"""Operations: 32 files heard in 2.5 s, its own written as often, the news and the first node's file once a second."""
+"""Maximum operations per second of one node: reads of 32 files and a write of its own in 2.5 s, and reads of the news
+and the first node's file every second."""
 
 
 class CountedPeers(Peers):
-    """Peers that count what they do on the shared folder."""
+    """Peers that count their operations on the shared folder."""
 
     operations = 0
 
@@ -68,7 +69,7 @@ class CountedPeers(Peers):
 
 @contextmanager
 def slowed(factor: float) -> Iterator[None]:
-    """Every wait of the agents so many times as long: thousands of them have to share this machine's processors."""
+    """Multiply every wait of the agents by a factor, because thousands of agents share this host's processors."""
     before = [(module, name, getattr(module, name)) for module, name in WAITS]
     for module, name, seconds in before:
         setattr(module, name, seconds * factor)
@@ -119,7 +120,7 @@ def phases(nodes: int, seconds: float, folder: Path, *, factor: float) -> list[d
 
 
 def _waits(peers: Peers, seconds: float, look_s: float) -> None:
-    """As the uploader does while a checkpoint is not whole: once a second it asks what the others say."""
+    """Poll the other nodes once a second, like the uploader while a checkpoint is incomplete."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         peers.gathered() if peers.part == 0 else peers.first()
@@ -127,7 +128,7 @@ def _waits(peers: Peers, seconds: float, look_s: float) -> None:
 
 
 def _fails(peers: Peers, factor: float) -> int:
-    """The command has ended with an error: tell all, and ask who is gone; how many are said to be."""
+    """Publish a failed command to all nodes, and check which nodes are gone; return their number."""
     peers.publish(Notice(source=FAILURE, detail="the command ended with 1", code=1))
     return len(peers.lost(after_s=LOST_AFTER_S * factor))
 
@@ -144,7 +145,7 @@ def requests(nodes: int, folder: Path) -> list[dict[str, Any]]:
 
 
 def manifest(parts: int, files: int, folder: Path) -> dict[str, Any]:
-    """What a manifest of so many files costs, in a process of its own."""
+    """The costs of a manifest with `files` files, measured in a separate process."""
     folder.mkdir()
     with server(folder) as endpoint:
         words = [sys.executable, "-m", "benchmarks.many_nodes_store", str(parts), f"s3://{BUCKET}/job", str(files)]
@@ -155,7 +156,7 @@ def manifest(parts: int, files: int, folder: Path) -> dict[str, Any]:
 
 
 def measure(nodes: list[int], *, seconds: float, files: int) -> dict[str, Any]:
-    """The figures of the module's docstring."""
+    """The figures in the module's docstring."""
     with tempfile.TemporaryDirectory(prefix="slipway-bench-") as name:
         work = Path(name)
         found: dict[str, list[dict[str, Any]]] = {"phases": [], "requests": [], "manifest": []}
@@ -170,7 +171,7 @@ def measure(nodes: list[int], *, seconds: float, files: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Measure and say."""
+    """Measure and print the figures; return the exit code."""
     parser = argparse.ArgumentParser(description="What a job of many nodes asks of its shared folder and of S3.")
     parser.add_argument("--nodes", default="2,64,512,2048", help="how many, with commas between")
     parser.add_argument("--seconds", type=float, default=6.0, help="of each phase, as the job counts them")

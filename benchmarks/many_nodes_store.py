@@ -1,9 +1,9 @@
-"""The S3 side of `benchmarks.many_nodes`, in a process that talks to its server.
+"""The S3 part of `benchmarks.many_nodes`, in a process that uses its server.
 
     python -m benchmarks.many_nodes_store NODES URI [FILES]
 
-Without FILES: one checkpoint of a job, every node's part by the agent's own sender, and the restore of one node; the
-requests of each. With it: the costs of a manifest of so many files.
+Without FILES: the requests of one checkpoint of a job, with every node's part sent by the agent's own sender, and of
+one node's restore. With FILES: the costs of a manifest with that number of files.
 """
 
 import json
@@ -31,7 +31,7 @@ SESSION = "bench.a1"
 
 @contextmanager
 def counted(store: Store) -> Iterator[list[int]]:
-    """How many requests a store sends: botocore tells of each before it goes."""
+    """Count the requests of a store: botocore reports each request before it is sent."""
     count = [0]
 
     def one(**_: Any) -> None:
@@ -44,12 +44,12 @@ def counted(store: Store) -> Iterator[list[int]]:
 
 
 def identity(part: int, parts: int) -> Identity:
-    """A node."""
+    """The identity of a node."""
     return Identity(run="bench", attempt=1, session=SESSION, part=part, parts=parts)
 
 
 def requests(nodes: int, uri: str) -> list[dict[str, Any]]:
-    """Requests of one checkpoint with a file a node, and of its restore."""
+    """Requests of one checkpoint with a file per node, and of its restore."""
     store = Store(uri)
     with tempfile.TemporaryDirectory() as name, counted(store) as count:
         folder = Path(name) / "step-1"
@@ -90,7 +90,7 @@ def requests(nodes: int, uri: str) -> list[dict[str, Any]]:
 
 
 def manifest(parts: int, files: int, uri: str) -> dict[str, Any]:
-    """The costs of a manifest: to make, to put, to get and check."""
+    """The costs of a manifest: to create, to put, to get and verify."""
     held = tuple(
         StoredFile(
             path=f"rank-{each % parts:05}/optimizer/state_{each:07}.bin",
@@ -141,7 +141,7 @@ def manifest(parts: int, files: int, uri: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Measure and say."""
+    """Measure and print the figures; return the exit code."""
     nodes, uri = int(sys.argv[1]), sys.argv[2]
     found = (
         requests(nodes, uri) if len(sys.argv) == len(["", "NODES", "URI"]) else manifest(nodes, int(sys.argv[3]), uri)

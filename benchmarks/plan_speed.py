@@ -1,17 +1,17 @@
-"""How long `slipway plan` computes and in how much memory, against the import of the two libraries it prints with.
+"""Processor time and memory of `slipway plan`, compared with the import of the two libraries that it prints with.
 
     python -m benchmarks.plan_speed [--runs N] [--json]
 
-Every command is a whole process. They are run in turn with `python -c "import typer, rich.console, rich.table"`, its
-processor time is taken, and the least of each counts, so that the ratio holds on a busy machine too. Bytecode is
-written before that, as an installation has it. With everything open a plan considers tens of thousands of combinations;
-the smaller plans say how time grows with them. With `--all` it prints all of them, as a table and as JSON: the aim is 5
-seconds where the import takes 0.085.
+Every command is a separate process. The commands run in turn with `python -c "import typer, rich.console, rich.table"`.
+The least processor time of each counts, so that the ratio is also valid on a busy host. Bytecode is compiled before, as
+in an installation. With every field open, a plan considers tens of thousands of combinations; the smaller plans show
+how time grows with their number. With `--all`, the command prints all of them, as a table and as JSON: the aim is 5
+seconds on a host whose import needs 0.085.
 
     base_s       processor seconds of the import
-    imports_s    processor seconds to import every module that the largest plan has loaded when it ends
-    commands     name, considered, seconds, ratio to base_s, most (the ratio aimed at, or null), mib (peak, resident);
-                 the largest plan a second time, its ratio to imports_s
+    imports_s    processor seconds to import every module that the largest plan has loaded at its end
+    commands     name, considered, seconds, ratio to base_s, most (the maximum ratio, or null), mib (peak, resident);
+                 the largest plan a second time, with its ratio to imports_s
 """
 
 import compileall
@@ -39,15 +39,15 @@ PLANS = (
     ("four types, all regions", JOB + FEW, None),
     ("every field any", JOB, 3.0),
 )
-"""Name, text of the plan (None: examples/tiny-gpt.yaml) and the ratio aimed at."""
+"""Name, text of the plan (None: examples/tiny-gpt.yaml) and maximum ratio."""
 EVERYTHING = (
     ("every field any, --all", ("--all",), 59.0),
     ("every field any, --all --json", ("--all", "--json"), 59.0),
 )
-"""Name, options of the last plan and the ratio aimed at: 5 s against 0.085 s."""
+"""Name, options of the last plan and maximum ratio: 5 s against 0.085 s."""
 MEMORY_MIB, ALL_MIB = 80, 150
 MOST_OF_IMPORTS = 3.0
-"""The ratio of the largest plan to the import of what it imports itself."""
+"""Maximum ratio of the largest plan to the import of its own modules."""
 LOADED = """
 import sys
 from launcher.cli.app import main
@@ -57,13 +57,13 @@ try:
 except SystemExit:
     print(*sorted(name for name, each in sys.modules.items() if getattr(each, "__spec__", None)), file=sys.stderr)
 """
-"""A plan that names on the last line of standard error the modules that it has loaded."""
+"""A plan that prints its loaded modules on the last line of standard error."""
 MOST_WHOLE = 3
-"""Runs of those."""
+"""Maximum runs of the commands in `EVERYTHING`."""
 
 
 def measure(runs: int) -> dict[str, Any]:
-    """The figures of the module's docstring."""
+    """The figures in the module's docstring."""
     with tempfile.TemporaryDirectory() as folder:
         compileall.compile_dir(ROOT / "launcher", quiet=1)
         paths = [_written(Path(folder), number, text) for number, (_, text, _) in enumerate(PLANS)]
@@ -100,14 +100,14 @@ def measure(runs: int) -> dict[str, Any]:
 
 
 def _loaded(path: Path) -> list[str]:
-    """The modules that a plan of a file has loaded when it ends."""
+    """The modules that a plan of a file has loaded at its end."""
     command = [sys.executable, "-c", LOADED, str(path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return done.stderr.splitlines()[-1].split()
 
 
 def _written(folder: Path, number: int, text: str | None) -> Path:
-    """The path of a plan."""
+    """The path of a plan, written to a folder if the plan has a text."""
     if text is None:
         return ROOT / "examples" / "tiny-gpt.yaml"
     path = folder / f"{number}.yaml"
@@ -127,7 +127,7 @@ def _run(words: Sequence[str]) -> tuple[float, float]:
 
 
 def _considered(path: Path) -> int:
-    """Combinations that a plan considers, as it says itself."""
+    """The number of combinations that a plan considers, from its own output."""
     done = subprocess.run(
         [sys.executable, "-m", "launcher", "plan", str(path), "--json"], cwd=ROOT, capture_output=True, check=True
     )
@@ -135,18 +135,18 @@ def _considered(path: Path) -> int:
 
 
 def _line(each: dict[str, Any]) -> str:
-    """The figures of a command."""
+    """The figures of a command, as text."""
     aim = f", aim {each['most']:g}" if each["most"] else ""
     return f"{each['considered']:,} considered, {each['ratio']} x{aim}, {each['mib']} MiB"
 
 
 def _met(each: dict[str, Any]) -> bool:
-    """Whether it is as quick and as small as it should be."""
+    """Whether a command meets its limits of time and memory."""
     return (each["most"] is None or each["ratio"] <= each["most"]) and each["mib"] <= each["most_mib"]
 
 
 def main() -> int:
-    """Measure and print; 0 when every aim is met."""
+    """Measure and print the figures; return 0 if every aim is met."""
     return ratios.told(__doc__, measure, "import of typer and rich", _line, _met)
 
 

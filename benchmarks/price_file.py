@@ -1,14 +1,14 @@
-"""A price file of the size that a large region's has, read over HTTP: memory, time, a cut, and no change.
+"""Reading a price file as large as a large region's over HTTP: memory, time, a lost connection, and no change.
 
     python -m benchmarks.price_file [--mib 400] [--small 40] [--json]
 
-The file is of the shape of the Price List's offer file of EC2: products by SKU with the attributes that one has, terms
-by kind and SKU with their dimensions. It is served as S3 serves a static object (ETag, ranges under If-Range), and the
-first connection is cut in the middle. Each reading is a process of its own that asks as `slipway prices refresh` does.
+The file has the format of the Price List's offer file of EC2: products by SKU with their attributes, terms by kind and
+SKU with their dimensions. The server behaves as S3 does for a static object (ETag, ranges under If-Range), and closes
+the first connection in the middle. Each read is a separate process with the requests of `slipway prices refresh`.
 
-    files     mib of the file, its products, prices taken, seconds of processor time, peak_mib of the reader less that
-              of one that reads nothing, sent_mib over all connections, connections
-    again_s   seconds of processor time of a second refresh, whose file has not changed; again_sent_mib likewise
+    files     mib of the file, its products, extracted prices, seconds of processor time, peak_mib of the reader minus
+              the peak of one that reads nothing, sent_mib over all connections, connections
+    again_s   processor seconds of a second refresh with an unchanged file; again_sent_mib likewise
 """
 
 import argparse
@@ -39,7 +39,7 @@ MOST_MIB, MOST_OF_SMALL, MOST_AGAIN, MOST_SENT = 120.0, 1.5, 0.05, 1.05
 
 
 def product(number: int) -> tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """A SKU, its product, and its terms on demand and reserved, as wordy as the Price List is."""
+    """A SKU, its product, and its on-demand and reserved terms, with as much text as in the Price List."""
     sku, system = f"SKU{number:013}", SYSTEMS[number % len(SYSTEMS)]
     name = WANTED[number // 600 % len(WANTED)] if number % 600 == 0 else f"x{number % 97}.{number % 13}xlarge"
     attributes = {
@@ -120,7 +120,7 @@ def _term(sku: str, code: str, prices: dict[str, tuple[str, str]], stated: dict[
 
 
 def written(path: Path, mib: int) -> int:
-    """Write a file of about so many MiB; how many products it has."""
+    """Write a file of about `mib` MiB; return its number of products."""
     one = sum(len(json.dumps(each, indent=2)) for each in product(1)[1:])
     count = mib * MIB // one
     head = {"formatVersion": "v1.0", "disclaimer": "none", "offerCode": SERVICE, "version": "20261101000000"}
@@ -140,12 +140,12 @@ def written(path: Path, mib: int) -> int:
 
 @contextmanager
 def served(path: Path, cut: int) -> Iterator[tuple[str, list[int]]]:
-    """The address of a file's server, and the bytes of each of its answers; the first ends after `cut`."""
+    """The address of a file's server, and the bytes of each of its responses; the first ends after `cut` bytes."""
     sent: list[int] = []
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *_words: object) -> None:
-            """Say nothing."""
+            """Write no log."""
 
         def do_GET(self) -> None:
             if self.headers.get("If-None-Match") == TAG:
@@ -182,7 +182,7 @@ def served(path: Path, cut: int) -> Iterator[tuple[str, list[int]]]:
 
 
 def read(address: str, cache: Path) -> dict[str, float]:
-    """Read the file as a refresh does; without an address nothing is read, for the memory that is in use anyway."""
+    """Read the file like a refresh; without an address, read nothing, to measure the base memory."""
     interest = Interest(types=frozenset(WANTED), ml_types=frozenset(), usage_types=usage_types(), units=item_units())
     files = PublicFiles(cache, Addresses(price_list=address), interest)
     begun = time.process_time()
@@ -196,14 +196,14 @@ def read(address: str, cache: Path) -> dict[str, float]:
 
 
 def reader(address: str, cache: Path) -> dict[str, float]:
-    """`read` in a process of its own."""
+    """`read` in a separate process."""
     words = [sys.executable, "-m", "benchmarks.price_file", "--read", address, str(cache)]
     found: dict[str, float] = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     return found
 
 
 def measured(mib: int, folder: Path, idle_mib: float) -> tuple[dict[str, Any], dict[str, Any]]:
-    """One size: how it is read the first time, with a cut, and the second."""
+    """The figures of one size: of the first read, with a lost connection, and of the second."""
     path = folder / f"{mib}.json"
     count, size = written(path, mib), path.stat().st_size
     with served(path, size // 2) as (address, sent):
@@ -227,7 +227,7 @@ def measured(mib: int, folder: Path, idle_mib: float) -> tuple[dict[str, Any], d
 
 
 def main() -> int:
-    """Measure and print."""
+    """Measure and print the figures; return the exit code."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--mib", type=int, default=400)
     parser.add_argument("--small", type=int, default=40)

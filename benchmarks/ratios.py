@@ -1,4 +1,4 @@
-"""The command line of a benchmark whose commands each have a ratio to a base, and the most that it should be."""
+"""The command line of a benchmark whose commands each have a ratio to a base, and a maximum for that ratio."""
 
 import argparse
 import json
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 Figures = dict[str, Any]
-"""`base_s`, `runs`, and `commands`: what was measured of each, by name."""
+"""`base_s`, `runs`, and `commands`: the measured figures of each command, with its name."""
 
 
 def told(
@@ -16,14 +16,14 @@ def told(
     line: Callable[[Figures], str],
     met: Callable[[Figures], bool],
 ) -> int:
-    """Measure and print; 0 when every aim is met.
+    """Measure and print the figures; return 0 if every aim is met.
 
     Args:
-        description: for --help.
-        measure: takes the runs of each.
-        base: what the ratios are to.
-        line: a command's figures in words, without its name.
-        met: whether a command's aim is met.
+        description: the text for --help.
+        measure: returns the figures for a number of runs of each command.
+        base: the name of the ratios' base.
+        line: returns a command's figures as text, without its name.
+        met: returns whether a command's aim is met.
     """
     reader = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("--runs", type=int, default=9, help="runs of each; the fastest counts")

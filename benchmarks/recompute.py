@@ -1,10 +1,10 @@
-"""Quotes worked out a second time, from the plan file and the shipped price files alone.
+"""Recomputes quotes independently, from the plan file and the shipped price files alone.
 
     python -m benchmarks.recompute [--json]
 
-Nothing of the launcher is imported: plans are read as YAML, prices as CSV, and each formula stands here a second time,
-as the documentation has it. What the estimators of planning give (hours of a job that names tokens, what an instance
-serves) is taken from the quote, whose money is what is worked out. Held: low, middle and high within 0.5 %.
+Nothing of the launcher is imported: plans are read as YAML, prices as CSV, and each formula is implemented a second
+time from the documentation. The results of planning's estimators (hours of a job that names tokens, an instance's
+throughput) are taken from the quote; its money is recomputed. Criterion: low, middle and high within 0.5 %.
 """
 
 import argparse
@@ -60,9 +60,9 @@ def recompute(plan: Plan, quote: Mapping[str, Any], today: date) -> Dollars:
     """The total of a plan.
 
     Args:
-        plan: the plan file as YAML has it.
-        quote: its `slipway.quote/1`, for what planning has estimated.
-        today: the day that ages of prices are counted to.
+        plan: the content of the plan file.
+        quote: its `slipway.quote/1`, for the estimates of planning.
+        today: the date from which ages of prices are counted.
     """
     if plan["workload"].get("serve"):
         return _hosted(plan, quote) if quote["purchase_option"] == "bedrock" else _endpoint(plan, quote)
@@ -79,7 +79,7 @@ def recompute(plan: Plan, quote: Mapping[str, Any], today: date) -> Dollars:
 
 
 def _around_h(plan: Plan, quote: Mapping[str, Any], end: str) -> float:
-    """Hours of the nodes before and after the job: the low end has no tail, what is prepaid never has one."""
+    """Hours of the nodes before and after the job: the low end has no idle tail, prepaid nodes never have one."""
     pod, slow = quote["target"].startswith("hyperpod"), end == "high"
     prepaid = quote["purchase_option"] in ("capacity-block", "training-plan")
     if end == "low" or prepaid:
@@ -89,7 +89,7 @@ def _around_h(plan: Plan, quote: Mapping[str, Any], end: str) -> float:
 
 
 def _by_the_hour(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
-    """On demand, a Savings Plan, a reservation, HyperPod: job hours, start-up, idle tail, a new term's share."""
+    """On demand, a Savings Plan, a reservation, HyperPod: job hours, start-up, idle tail, or a new term's share."""
     nodes, hours = quote["nodes"], quote["hours"]
     rate, share = _rate(plan, quote), _share(plan)
     pod = quote["target"].startswith("hyperpod")
@@ -101,7 +101,7 @@ def _by_the_hour(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
 
 
 def _rate(plan: Plan, quote: Mapping[str, Any]) -> float:
-    """Dollars of an instance-hour."""
+    """Dollars per instance-hour."""
     kind, region, option = quote["instance_type"], quote["region"], quote["purchase_option"]
     if quote["target"].startswith("hyperpod"):
         return prices.sagemaker(kind, region, "cluster")
@@ -112,7 +112,7 @@ def _rate(plan: Plan, quote: Mapping[str, Any]) -> float:
 
 
 def _share(plan: Plan) -> float:
-    """Hours of a new term that one run pays for: the term over the runs that fall into it."""
+    """Hours of a new term that one run pays for: the term divided by its number of runs."""
     purchase, train = plan["purchase"], plan["workload"]["train"]
     if purchase["option"] not in ("savings-plan", "reserved") or purchase.get("owned"):
         return 0.0
@@ -121,14 +121,14 @@ def _share(plan: Plan) -> float:
 
 
 def _tail_h(plan: Plan, busy_h: float, *, pod: bool = False, slow: bool = False) -> float:
-    """Hours that nodes stay after the job: 5 minutes unless the plan says otherwise, on HyperPod the guard's more."""
+    """Hours that nodes remain after the job: 5 minutes or the plan's value, plus the guard's delay on HyperPod."""
     guard = plan.get("guardrails", {})
     tail = guard.get("idle_minutes", 5) / 60 + (GUARD_H[slow] if pod else 0.0)
     return min(tail, max(0.0, guard.get("ttl_h", math.inf) - busy_h))
 
 
 def _spot(plan: Plan, quote: Mapping[str, Any], today: date) -> Dollars:
-    """Spot of a job whose checkpoints are stored within the notice: it loses a restart with each interruption."""
+    """Spot for a job whose checkpoints are stored within the notice: each interruption costs it a restart."""
     kind, region, nodes = quote["instance_type"], quote["region"], quote["nodes"]
     hours, load = _progress(plan, quote), SHARED + (1 - SHARED) * nodes
     low = -math.log(1 - prices.band_percent(kind, region) / 100) / MONTH_H
@@ -154,7 +154,7 @@ def _spot(plan: Plan, quote: Mapping[str, Any], today: date) -> Dollars:
 
 
 def _progress(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
-    """Hours of progress with the failures that the quote adds to them, in the middle case and at most."""
+    """Hours of progress, plus the quote's failures in the middle and high case."""
     hours = plan["workload"]["train"]["hours"]
     told = next(assumption for assumption in quote["assumptions"] if assumption["name"] == "failures and restarts")
     mid, high = (float(words.rpartition(" ")[2].rstrip("%")) / 100 for words in (told["value"], told["unit"]))
@@ -173,7 +173,7 @@ def _poisson(mean: float, probability: float) -> int:
 
 
 def _block(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
-    """A block that is bought lasts as long as it does; one that is not, the days that hold the job."""
+    """A purchased block is paid for its duration; otherwise the days that contain the job are paid."""
     rate = prices.zoned("capacity_blocks", quote["instance_type"], quote["region"]) * quote["nodes"]
     own = plan["purchase"].get("reservation")
     if own:
@@ -184,13 +184,13 @@ def _block(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
 
 
 def _fee(plan: Plan) -> Dollars:
-    """A training plan that is bought costs its fee."""
+    """A purchased training plan costs its fee."""
     fee = float(plan["purchase"]["training_plan"]["fee_usd"])
     return Dollars(fee, fee, fee)
 
 
 def _beside(plan: Plan, quote: Mapping[str, Any], hours: float, around_h: float) -> float:
-    """The lines of a cluster beside its compute that come to more than a cent an hour, and the S3 ones."""
+    """The lines of a cluster other than compute that cost more than a cent per hour, and the S3 lines."""
     region, nodes, pod = quote["region"], quote["nodes"], quote["target"].startswith("hyperpod")
     up_h, nodes_h = hours + max(OVERHEAD_H, around_h), hours + around_h
     logs = 0.05 * (up_h + nodes * nodes_h)
@@ -212,7 +212,7 @@ def _beside(plan: Plan, quote: Mapping[str, Any], hours: float, around_h: float)
 
 
 def _endpoint(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
-    """A month of an endpoint: the hours of its instances, two deployments, and what grows with the requests."""
+    """A month of an endpoint: its instance hours, two deployments, and the costs per request."""
     serve, serving = plan["workload"]["serve"], quote["serving"]
     rate = prices.sagemaker(quote["instance_type"], quote["region"], "hosting")
     speed = serving["tokens_per_s_range"]
@@ -229,7 +229,7 @@ def _endpoint(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
 
 
 def _beside_endpoint(serve: Plan, quote: Mapping[str, Any], instance_hours: float) -> float:
-    """Data, logs and what watches an endpoint."""
+    """Data, logs and monitoring of an endpoint."""
     requests = serve["requests_per_s"] * MONTH_H * 3600
     logs = requests * 1e-6 + instance_hours * 0.005
     lines = (
@@ -253,18 +253,18 @@ def _hosted(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
 
 
 def deviations(quote: Mapping[str, Any], own: Dollars) -> dict[str, float]:
-    """How far a quote is from what was worked out, as shares of it."""
+    """The relative differences between a quote and the recomputed total."""
     return {end: float(quote["usd"][end]) / getattr(own, end) - 1 for end in Dollars._fields}
 
 
 def read(path: Path) -> Plan:
-    """A plan file."""
+    """The content of a plan file."""
     found: Plan = yaml.safe_load(path.read_text(encoding="utf-8"))
     return found
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Quote every plan and work it out; 0 when all are within the tolerance."""
+    """Quote and recompute every plan; return 0 if all are within the tolerance."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.recompute", description=__doc__)
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""The shipped price files, read with the standard library alone: which row is a price, and what spot has cost."""
+"""Reads the shipped price files with the standard library alone: the valid price rows, and past spot prices."""
 
 import csv
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ def table(name: str) -> list[dict[str, str]]:
 
 
 def newest(rows: Iterator[dict[str, str]] | list[dict[str, str]], column: str = "usd") -> dict[str, str]:
-    """The row that is the price: of those listed or derived the newest, the listed one of a day, then the dearer.
+    """The valid price row: the newest listed or derived row; of one day, the listed row first, then the most expensive.
 
     Raises:
-        LookupError: there is none.
+        LookupError: no row is listed or derived.
     """
     known = [row for row in rows if row[column] and row["basis"] in ("listed", "derived")]
     if not known:
@@ -29,7 +29,7 @@ def newest(rows: Iterator[dict[str, str]] | list[dict[str, str]], column: str = 
 
 
 def on_demand(instance_type: str, region: str) -> float:
-    """Dollars of an instance-hour on demand."""
+    """Dollars per instance-hour on demand."""
     rows = (
         row
         for row in table("prices/on_demand.csv")
@@ -39,7 +39,7 @@ def on_demand(instance_type: str, region: str) -> float:
 
 
 def zoned(name: str, instance_type: str, region: str) -> float:
-    """Dollars of an instance-hour in a Capacity Block or a training plan."""
+    """Dollars per instance-hour in a Capacity Block or a training plan."""
     rows = [
         row for row in table(f"prices/{name}.csv") if (row["instance_type"], row["region"]) == (instance_type, region)
     ]
@@ -47,7 +47,7 @@ def zoned(name: str, instance_type: str, region: str) -> float:
 
 
 def reserved(instance_type: str, region: str, offering_class: str, years: int) -> float:
-    """Dollars of an instance-hour without upfront payment; a Compute Savings Plan costs what a convertible does."""
+    """Dollars per instance-hour without upfront payment; a Compute Savings Plan costs as much as a convertible one."""
     key = (instance_type, region, offering_class, str(years))
     rows = (
         row
@@ -58,7 +58,7 @@ def reserved(instance_type: str, region: str, offering_class: str, years: int) -
 
 
 def sagemaker(instance_type: str, region: str, component: str) -> float:
-    """Dollars of an `ml.` instance-hour; all components but HyperPod's are billed alike."""
+    """Dollars per `ml.` instance-hour; all components except HyperPod's have the same price."""
     rows = [
         row
         for row in table("prices/sagemaker.csv")
@@ -69,7 +69,7 @@ def sagemaker(instance_type: str, region: str, component: str) -> float:
 
 
 def item(name: str, region: str) -> float:
-    """Dollars of a unit of a bill item, past what is free of it."""
+    """Dollars per unit of a bill item, beyond its free quantity."""
     rows = [row for row in table("prices/bill_items.csv") if row["item"] == name]
     rows = [row for row in rows if row["region"] == region] or [row for row in rows if row["region"] == "*"]
     paid = [row for row in rows if row["usd"] != FREE and row["basis"] in ("listed", "derived", "memory")]
@@ -80,10 +80,10 @@ def item(name: str, region: str) -> float:
 
 
 def spot_seen(instance_type: str, region: str) -> list[tuple[float, date]]:
-    """What spot costs in a region by its zones, the newest row of each, and the ends of the range it had.
+    """Spot prices with dates in a region: the newest row of each zone, and the ends of the region's price range.
 
-    A row that costs what on demand does, or a tenth of it, is no market; a newer price of the region takes the place of
-    a zone's.
+    A row with the on-demand price, or a tenth of it, is no market price; a newer price of the region replaces a
+    zone's price.
     """
     most = on_demand(instance_type, region)
     by_zone: dict[str, list[dict[str, str]]] = {}
@@ -112,7 +112,7 @@ def spot_seen(instance_type: str, region: str) -> list[tuple[float, date]]:
 
 
 def band_percent(instance_type: str, region: str) -> float:
-    """The upper end of the Spot Advisor's band, percent of instances a month; its highest is taken as 25."""
+    """The upper end of the Spot Advisor's band, in percent of instances per month; 25 for its highest band."""
     rows = [
         row
         for row in table("prices/interruptions.csv")
@@ -123,7 +123,7 @@ def band_percent(instance_type: str, region: str) -> float:
 
 
 def bedrock(model_id: str) -> tuple[float, float]:
-    """Dollars per million tokens in and out of a model id with its profile, or without."""
+    """Dollars per million input and output tokens of a model id, with or without an inference profile."""
     profile, _, bare = model_id.partition(".")
     known = profile in ("us", "eu", "apac", "au", "jp", "global")
     key = (bare, profile) if known else (model_id, "")

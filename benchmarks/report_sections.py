@@ -1,6 +1,6 @@
-"""docs/accuracy.md has one section a benchmark: each writes its own and leaves the others as they are.
+"""Each benchmark writes its own section of docs/accuracy.md and does not change the others.
 
-The section `tried` is written by hand, after experiments on the fit.
+The section `tried` is written manually, after experiments on the fit.
 """
 
 from pathlib import Path

@@ -2,15 +2,15 @@
 
     python -m benchmarks.scaling [--json]
 
-A series is rows of one source that differ in the number of chips alone. Its smallest count is taken as one's own
-measurement, and the larger counts are estimated after it (launcher/planning/posterior.py). Beside it are the estimate
-without the measurement, and a constant rate a chip. Every larger count outside of its range, or off by more than a
-quarter, is listed.
+A series is rows of one source that differ only in the number of chips. Its smallest count serves as the user's own
+measurement, and the larger counts are estimated from it (launcher/planning/posterior.py). For comparison, there is the
+estimate without the measurement, and a constant rate per chip. The list of misses has every larger count outside its
+range, or off by more than a quarter.
 
-    series        how many
-    larger        counts that were estimated
-    within_25     share within 0.8 to 1.25 of the published rate: after the measurement, without it, at a constant rate
-    covered       share inside of the range, with and without the measurement
+    series        number of series
+    larger        number of estimated counts
+    within_25     share within 0.8 to 1.25 of the published rate: with the measurement, without it, at a constant rate
+    covered       share inside the range, with and without the measurement
     median_width  high over low, with and without
     misses        row, chips measured and estimated, estimated over published with each method, whether in the range
 """
@@ -33,15 +33,16 @@ from launcher.model.training import TrainingFacts
 from launcher.planning import throughput
 
 OWN = 0.03
-"""Spread of a published steady rate, in logarithms, as one's own would have; judgement."""
+"""Assumed spread of a published steady rate, in logarithms, as for the user's own measurement; judgement."""
 QUARTER = 1.25
 OTHERWISE = ("mlp", "tt-asynctp")
 
 
 def series(rows: Sequence[Row]) -> list[list[Row]]:
-    """Rows that differ in their chips alone, by chips; of two rows with one count the first.
+    """Series of rows that differ only in their chips, ordered by chips; of two rows with one count, the first is used.
 
-    MLPerf rows are of many submitters, and torchtitan's of async tensor parallelism are split otherwise: no series.
+    Excluded: MLPerf rows, which come from many submitters, and torchtitan's rows of async tensor parallelism, whose
+    layouts differ.
     """
 
     def job(row: Row) -> tuple[str, ...]:
@@ -61,7 +62,7 @@ def series(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 def as_measured(row: Row) -> Measurement:
-    """A published row as one's own measurement."""
+    """A published row in the form of the user's own measurement."""
     shape, rate = row.shape, row.published_tokens_per_s
     return Measurement(
         model=row.id,
@@ -91,7 +92,7 @@ def as_measured(row: Row) -> Measurement:
 
 
 def estimated(found: Sequence[Sequence[Row]], facts: TrainingFacts) -> Iterator[dict[str, object]]:
-    """Every larger count of every series: estimated over published, with each method."""
+    """For every larger count of every series, estimated over published, with each method."""
     for first, *larger in found:
         after = replace(facts, measured=(as_measured(first),))
         for row in larger:
@@ -113,7 +114,7 @@ def estimated(found: Sequence[Sequence[Row]], facts: TrainingFacts) -> Iterator[
 
 
 def measure() -> dict[str, object]:
-    """The figures of the module's docstring."""
+    """The figures in the module's docstring."""
     found = series([*read_rows(RUNS), *read_rows(FURTHER_RUNS)])
     rows = list(estimated(found, load_training()))
     near = {name: _share(rows, name) for name in ("after", "without", "constant")}
@@ -143,7 +144,7 @@ def _share(rows: Sequence[dict[str, object]], name: str) -> float:
 
 
 def main() -> int:
-    """Measure and print; 0 when the measurement is no worse than the estimate alone and than a constant rate."""
+    """Measure and print; return 0 if the measurement is no worse than the estimate alone and than a constant rate."""
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("--json", action="store_true", help="print the figures as JSON")
     figures = measure()

@@ -1,18 +1,19 @@
-"""How far serving estimates lie from published measurements.
+"""The difference between serving estimates and published measurements.
 
     python -m benchmarks.serving_accuracy [FILE] [--json]
 
-FILE has the columns of launcher/catalog/data/serving/throughput.csv, which is the default. Without --json the result is
-written to its section of docs/accuracy.md and a summary printed; with it, nothing is written and one object printed:
+FILE has the columns of launcher/catalog/data/serving/throughput.csv, which is the default. Without --json, the result
+is written to its section of docs/accuracy.md and a summary is printed; with it, nothing is written and one object is
+printed:
 
     inf2_trn1              {n, median_abs_error, within_25, leave_one_model_out} of rows on Inferentia2 and Trainium1
     gpu                    {n, median_abs_error, within_35, leave_one_model_out} of rows on GPUs
-    refused                number of rows the estimate does not reach
-    refused_rows           [{row, reason}] of those
+    refused                number of rows outside the estimate's scope
+    refused_rows           [{row, reason}] for each of them
 
-Errors are |estimated / measured - 1| of output tokens per second, shares fractions. leave_one_model_out holds the same
-figures with each row estimated by coefficients fitted on the shipped rows of other models. A row that was measured is
-never looked up here: this is the error of the estimate. Exit codes: 0, or 2 when the file cannot be used.
+Errors are |estimated / measured - 1| of output tokens per second; shares are fractions. leave_one_model_out has the
+same figures with coefficients fitted on the shipped rows of other models. Measured rows are never looked up here: the
+figures are the error of the estimate. Exit codes: 0, or 2 if the file is invalid.
 """
 
 import argparse
@@ -45,7 +46,7 @@ performance of the chips. An endpoint is estimated for its own engine, vLLM, whi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One row with the tokens per second that are estimated for it."""
+    """One row with its estimated tokens per second."""
 
     row: Row
     estimated: float
@@ -57,12 +58,12 @@ class Outcome:
 
     @property
     def error(self) -> float:
-        """How far off, as a share of what was measured."""
+        """The absolute error, as a share of the measured value."""
         return abs(self.ratio - 1)
 
 
 def outcomes(rows: Sequence[Row]) -> list[Outcome]:
-    """The rows under the shipped coefficients."""
+    """The rows with estimates from the shipped coefficients."""
     facts = load_serving()
     return [
         Outcome(row=row, estimated=fit_serving.estimated(row, facts.neuron if row.neuron else facts.gpu).tokens_per_s)
@@ -91,7 +92,7 @@ def left_out(rows: Sequence[Row], family: str) -> list[Outcome]:
 
 
 def summary(found: Sequence[Outcome], family: str) -> dict[str, Any]:
-    """Count, median error and share within the bound of a family; None for each where there is no row."""
+    """Count, median error and share within the bound of a family; all None without rows."""
     name, bound = NEAR[family]
     if not found:
         return {"n": 0, "median_abs_error": None, name: None}
@@ -145,7 +146,7 @@ def report(rows: Sequence[Row], refused: Sequence[Refused], name: str) -> str:
 
 
 def _line(title: str, found: Sequence[Outcome]) -> list[str]:
-    """One row of the table of errors; none without measurements."""
+    """One row of the table of errors; empty without measurements."""
     if not found:
         return []
     middle = 100 * median(outcome.error for outcome in found)
@@ -154,7 +155,7 @@ def _line(title: str, found: Sequence[Outcome]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; returns the exit code."""
+    """Run the benchmark; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.serving_accuracy", description="serving estimates against published measurements"
     )

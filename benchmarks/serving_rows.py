@@ -1,9 +1,9 @@
-"""Rows of published serving measurements, as a copy of a model under a load and the output tokens that were measured.
+"""Rows of published serving measurements, as a copy of a model under a load and the measured output tokens.
 
 A row becomes a `Copy` from its own columns: model, hardware, engine, number format, tensor and data parallelism, batch,
-concurrency and lengths. Two things are filled in where a row does not state them: lengths of "ShareGPT-like" prompts
-are those of vLLM's benchmark on ShareGPT (215 in, 198 out), a "short prompt" is 50 tokens. A row the estimate does not
-reach (mixtures of experts, trn2, an unknown model without a size in its name) is refused with the reason.
+concurrency and lengths. Two values are filled in if a row does not state them: lengths of "ShareGPT-like" prompts are
+those of vLLM's benchmark on ShareGPT (215 in, 198 out), and a "short prompt" is 50 tokens. Rows outside the estimate's
+scope (mixtures of experts, trn2, an unknown model without a size in its name) are refused with the reason.
 """
 
 import csv
@@ -28,30 +28,30 @@ SHAREGPT_IN, SHAREGPT_OUT = 215.0, 198.0
 """Mean lengths of vLLM's ShareGPT benchmark: 215,196 tokens in and 198,343 out for 1,000 prompts."""
 SHORT_PROMPT = 50.0
 OFFLINE = 4096
-"""Requests waiting where a row says saturated and gives no number."""
+"""Waiting requests for a row that says saturated without a number."""
 NEURON_LABELS = {"inf2": "Inferentia2", "inferentia2": "Inferentia2", "trn1": "Trainium1", "trainium1": "Trainium1"}
 NEURON_LABELS |= {"trn2": "Trainium2", "trainium2": "Trainium2", "trn3": "Trainium3", "trainium3": "Trainium3"}
 GPU_LABELS = ("H200", "H100", "L40S", "A10G", "L4", "B300", "B200")
 COUNTS = ("tp", "dp", "batch")
 LATENCIES = ("ttft_ms", "tpot_ms")
-"""Columns that no error is computed from."""
+"""Columns that are not used for an error."""
 COUNTS = ("tp", "dp", "batch")
 LATENCIES = ("ttft_ms", "tpot_ms")
-"""Columns that no error is computed from."""
+"""Columns that are not used for an error."""
 TYPE = re.compile(r"(?:ml\.)?([a-z]+\d+[a-z-]*\.\d*x?large)")
 SIZE = re.compile(r"(?<![\dx.])(\d+(?:\.\d+)?)b(?![a-z\d])")
 MIXTURE = re.compile(r"\d+x\d+b|-a\d+(\.\d+)?b|moe|mixtral")
 PER_GPU_TABLES = re.compile(r"tensorrt-llm 0\.", re.IGNORECASE)
-"""TensorRT-LLM's tables of 2023 print tokens per second of one GPU, also where several share the model."""
+"""TensorRT-LLM's tables of 2023 have tokens per second of one GPU, even if several GPUs share the model."""
 
 
 class RowsError(ValueError):
-    """A file of rows cannot be used; the text lists what is wrong, one line each."""
+    """A file of rows is invalid; the text lists its problems, one per line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One measurement. `live` requests run at once in each of `copies`; milliseconds are None where not published."""
+    """One measurement. `live` requests run concurrently in each of `copies`; milliseconds are None if not published."""
 
     id: str
     model: str
@@ -65,27 +65,27 @@ class Row:
 
     @property
     def neuron(self) -> bool:
-        """Whether it was measured on Neuron cores."""
+        """Whether the row was measured on Neuron cores."""
         return self.copy.accelerator.family == "neuron"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A row that the estimate does not reach, and why."""
+    """A row outside the estimate's scope, and the reason."""
 
     id: str
     reason: str
 
 
 class _OutOfReachError(Exception):
-    """A row is understood and the estimate does not reach it."""
+    """A valid row is outside the estimate's scope."""
 
 
 def read_rows(path: Path) -> tuple[list[Row], list[Refused]]:
-    """The rows of a file, and those that are refused.
+    """The valid rows of a file, and the refused rows.
 
     Raises:
-        RowsError: the file cannot be read, lacks a column, or a row cannot be understood; all of it at once.
+        RowsError: the file is unreadable or lacks a column, or a row is invalid; the text lists all problems.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -172,27 +172,27 @@ def _copy(cells: Mapping[str, str], model: ServedModel, chip: Accelerator) -> Co
 
 
 def _live(cells: Mapping[str, str], copy: Copy) -> int:
-    """Requests at once in one copy: its share of the concurrency, at most its batch."""
+    """Concurrent requests in one copy: its share of the concurrency, at most its batch."""
     batch = _number(cells, "batch")
     live = _asked(cells) if re.match(r"\d", cells.get("concurrency", "")) else int(batch or OFFLINE)
     return min(live, copy.batch) if batch else live
 
 
 def _asked(cells: Mapping[str, str]) -> int:
-    """Requests at once that one copy is sent: its share of a number at the start of the column, or 1."""
+    """Concurrent requests sent to one copy: its share of the number at the start of the column, or 1."""
     told = re.match(r"\d+", cells.get("concurrency", ""))
     copies = max(1, int(_number(cells, "dp") or 1))
     return -(-int(told[0]) // copies) if told else 1
 
 
 def _counted(hardware: str) -> int:
-    """Accelerators that a row's hardware counts, such as 8xH100 or H100 x2; 1 where it counts none."""
+    """The number of accelerators in a row's hardware, such as 8xH100 or H100 x2; 1 without a number."""
     told = re.search(r"\b(\d+) ?x ?[A-Z]|\bx ?(\d+)\b", hardware)
     return int(told[1] or told[2]) if told else 1
 
 
 def _held(copy: Copy, live: int, *, continuous: bool) -> int:
-    """Live requests as far as the cache holds them: at half of their answers where they come and go."""
+    """Live requests that fit into the cache; with continuous batching, at half of their output length."""
     length = copy.input_tokens + copy.output_tokens * (0.5 if continuous else 1.0)
     limit = footprint.MOST_LIVE if copy.software in SCHEDULED else footprint.MOST_LIVE_TUNED
     return max(1, footprint.most_live(copy, length=length, limit=min(live, limit)))
@@ -227,10 +227,10 @@ def _model(label: str, catalog: Catalog) -> ServedModel:
 
 
 def _number(cells: Mapping[str, str], name: str) -> float | None:
-    """A column as a number; None where it is empty or holds words, and where a latency is not a number.
+    """A column as a number; None if it is empty or text, or if a latency is not a number.
 
     Raises:
-        ValueError: it is a number that cannot be.
+        ValueError: the number is out of range.
     """
     text = cells.get(name, "")
     try:

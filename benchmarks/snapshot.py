@@ -1,13 +1,13 @@
-"""New rows for the shipped prices, out of a refreshed cache, and the text of what they change.
+"""Writes new rows for the shipped prices from a refreshed cache, and prints the changes.
 
     slipway prices refresh --all      read prices into the cache
-    python -m benchmarks.snapshot     write the shipped files anew (make snapshot does both)
+    python -m benchmarks.snapshot     update the shipped files (make snapshot does both)
 
-The rows of the snapshot stay: a price that changed is a row more, with the source and the day that the cache has. One
-that did not change is dated anew only when its row is SEEN_AGAIN_DAYS old, so that a day on which nothing moved changes
-little. Of the rows that earlier snapshots wrote, those between the first and the last of equal prices go, as in the
-cache; of spot, which moves every day, the newest stays. What is printed is a proposal's text: the changes as `slipway
-prices diff` has them.
+Existing rows stay: a changed price adds a row, with the source and the day in the cache. An unchanged price gets a new
+date only if its row is SEEN_AGAIN_DAYS old, so that a day without price changes changes little. Of the rows of earlier
+snapshots, those between the first and the last of equal prices are removed, as in the cache. Spot prices change every
+day; only their newest row stays. The output is the text of a proposal: the changes in the format of `slipway prices
+diff`.
 """
 
 import argparse
@@ -28,29 +28,29 @@ from launcher.records.price_snapshot import pack
 from launcher.workflow.quote import prices
 
 SEEN_AGAIN_DAYS = 14
-"""Days after which a price that did not change is dated anew: a choice of this project."""
+"""Days after which an unchanged price gets a new date: a choice of this project."""
 OWN = "aws-"
-"""How the ids of sources that a refresh writes begin; rows of others were gathered by hand and stay as they are."""
+"""Prefix of the source ids that a refresh writes; all other rows were collected manually and are never changed."""
 WIDTH = 120
 
 Row = tuple[str, ...]
 _CATALOG = load()
-"""For what is known of places; nothing is read before it is asked."""
+"""The catalog, for known places; it reads no file before its first use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What one writing did: rows added by file, and the newest day that was known before."""
+    """The result of one snapshot: added rows by file, and the newest date before it."""
 
     added: dict[str, int]
     before: date
 
 
 def write(cache: Path, data: Path, today: date) -> Snapshot:
-    """Take the rows of a cache into the shipped files of a folder, each file written whole or not at all.
+    """Copy the rows of a cache into the shipped files of a folder, each file written completely or not at all.
 
     Raises:
-        UnreadableInputError: a file of either is not of its format.
+        UnreadableInputError: a file of the cache or of the folder has an invalid format.
     """
     added: dict[str, int] = {}
     newest, used = "", set()
@@ -76,7 +76,7 @@ def write(cache: Path, data: Path, today: date) -> Snapshot:
 
 
 def _new(table: Table, shipped: Sequence[Row], fresh: Sequence[Row]) -> list[Row]:
-    """The rows of a cache that say something new: another price than the newest that ships, or a much later day."""
+    """The rows of a cache with new information: another price than the newest shipped one, or a much later day."""
     newest = _newest(table, shipped)
     dated = table.columns.index("as_of")
     found = []
@@ -97,7 +97,7 @@ def _newest(table: Table, rows: Sequence[Row]) -> dict[Row, Row]:
 
 
 def _is_placed(table: Table, row: Row) -> bool:
-    """Whether a row is of a zone that the catalog knows, or of none: a new Local Zone needs a look first."""
+    """Whether a row's zone is empty or known to the catalog: a new Local Zone needs a review first."""
     zone = _of(table, row, "zone") if "zone" in table.columns else ""
     return not zone or _CATALOG.region_of_az(zone) == _of(table, row, "region")
 
@@ -118,7 +118,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def proposal(catalog: Catalog, snapshot: Snapshot, today: date) -> list[str]:
-    """What a snapshot changes, as the text of a proposal."""
+    """The changes of a snapshot, as the text of a proposal."""
     rows = [f"  {path}: {count:,} rows" for path, count in sorted(snapshot.added.items())]
     if not rows:
         return ["Nothing is new in the cache."]
@@ -129,7 +129,7 @@ def proposal(catalog: Catalog, snapshot: Snapshot, today: date) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the shipped files and print the proposal."""
+    """Write the shipped files and print the proposal; return the exit code."""
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("--data", type=Path, default=tables.SNAPSHOT, help="the folder of the shipped files")
     parser.add_argument("--archive", type=Path, help="write the cache's prices there too, for prices refresh --from")

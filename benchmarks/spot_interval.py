@@ -1,9 +1,9 @@
-"""The automatic checkpoint interval of spot jobs against the best that a search finds.
+"""Compares the automatic checkpoint interval of spot jobs with the best one that a search finds.
 
     python -m benchmarks.spot_interval [--json]
 
-Over a grid of models, node counts and interruption rates the whole bill of a job is computed at the automatic interval
-and at 241 intervals around it, from a twentieth to twenty times as long. Held: it costs at most 1 % more than the best.
+Over a grid of models, node counts and interruption rates, the total cost of a job is computed at the automatic interval
+and at 241 intervals around it, from a twentieth to twenty times its length. Criterion: at most 1 % above the best cost.
 """
 
 import argparse
@@ -49,12 +49,12 @@ class Cell:
 
     @property
     def excess(self) -> float:
-        """What the automatic interval costs more, as a share."""
+        """The additional cost of the automatic interval, as a share."""
         return self.automatic_usd / self.best_usd - 1
 
 
 def cells() -> list[Cell]:
-    """The grid; a job that does not fit its machines is left out."""
+    """The grid, without jobs that do not fit their nodes."""
     catalog, now = load(), datetime.now(UTC)
     found = []
     for model, nodes, rate in product(MODELS, NODES, RATES):
@@ -70,7 +70,7 @@ def cells() -> list[Cell]:
 
 
 def _cell(name: str, drawn: TrainingCandidate) -> Cell:
-    """One job at its automatic interval, and searched."""
+    """One job at its automatic interval and at the best one."""
     automatic_s = drawn.interval_s or 0.0
     around = [automatic_s * SPAN ** (step / STEPS) for step in range(-STEPS, STEPS + 1)]
     usd, best_s = min((_usd(drawn, interval_s), interval_s) for interval_s in around)
@@ -78,7 +78,7 @@ def _cell(name: str, drawn: TrainingCandidate) -> Cell:
 
 
 def _usd(drawn: TrainingCandidate, interval_s: float | None) -> float:
-    """Dollars of the machines at an interval; None is the automatic one."""
+    """Dollars of the nodes at an interval; None is the automatic one."""
     request, price = drawn.context.request, drawn.offer.price
     if not isinstance(price, Price) or drawn.hazard is None:
         raise TypeError(drawn)
@@ -99,7 +99,7 @@ def summary(found: list[Cell]) -> dict[str, float | str]:
 
 
 def main() -> int:
-    """Search the grid and say whether all held."""
+    """Search the grid and print the figures; return 0 if every cell meets the criterion."""
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("--json", action="store_true", help="print the figures as JSON")
     asked = reader.parse_args()

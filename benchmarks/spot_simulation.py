@@ -1,13 +1,13 @@
-"""The closed form of spot against a simulation that plays the job out, event by event, with code of its own.
+"""Compares the closed form of spot with an independent simulation that runs the job event by event.
 
     python -m benchmarks.spot_simulation [--json]
 
-The grid: interruptions an hour, seconds to store a checkpoint, seconds of notice, hours of work, and the interval as a
-multiple of Young's, with a checkpoint stored as its stall ends or as long after that again. Held: expected hours (and
-so dollars, which are a rate times them) within 2 %, and the 90th percentile within 5 % where at least three
-interruptions are expected. Below that the distribution is exact, its atoms included: the share of simulated jobs at or
-under the computed percentile is 90 % or more, and of those under it 90 % or less, within four standard deviations of
-the simulation.
+The grid: interruptions per hour, seconds to store a checkpoint, seconds of notice, hours of work, and the interval as a
+multiple of Young's, with a checkpoint stored at the end of its stall or after twice that time. Criterion: expected
+hours (and so dollars, which are a rate times hours) within 2 %, and the 90th percentile within 5 % if at least three
+interruptions are expected. Below that, the distribution is exact, including its atoms: the share of simulated jobs at
+or under the computed percentile is 90 % or more, and the share of those under it is 90 % or less, within four standard
+deviations of the simulation.
 """
 
 import argparse
@@ -28,19 +28,19 @@ WORK_H = (0.5, 5.0, 50.0, 400.0)
 MULTIPLES = (0.5, 1.0, 3.0)
 RESTART_H = 0.25
 DRAWS = 400_000
-"""Interruptions drawn for a cell, at most and about."""
+"""Approximate maximum of interruptions drawn for a cell."""
 MEAN_TOLERANCE, P90_TOLERANCE = 0.02, 0.05
 FEW = 3.0
 MOST_RUNS = 40_000
 ROUNDING = 2e-5
-"""Of the computed percentile, which is found to a share of itself; around an atom it counts on both sides."""
+"""Relative rounding error of the computed percentile; an atom within this margin counts on both sides."""
 LATE_BY = (1.0, 2.0)
-"""A checkpoint is stored after so many times its stall."""
+"""Time until a checkpoint is stored, as a multiple of its stall."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One point of the grid with both answers."""
+    """One point of the grid with both results."""
 
     job: Interruptible
     runs: int
@@ -58,22 +58,22 @@ class Cell:
 
     @property
     def p90_error(self) -> float:
-        """The same of the 90th percentile."""
+        """Closed form over simulation, minus 1, for the 90th percentile."""
         return self.job.quantile_hours(0.9) / self.p90 - 1
 
     @property
     def few(self) -> bool:
-        """Whether fewer interruptions are expected than the tolerance of the percentile is for."""
+        """Whether fewer interruptions are expected than the percentile's tolerance requires."""
         return self.job.expected_interruptions < FEW
 
     @property
     def p90_miss(self) -> float:
-        """By how much the simulation's probabilities on both sides of the computed percentile leave 90 % out."""
+        """By how much 90 % lies outside the simulated probabilities on both sides of the computed percentile."""
         return max(0.0, 0.9 - self.at_most, self.below - 0.9)
 
     @property
     def held(self) -> bool:
-        """Whether the cell is within what is promised."""
+        """Whether the cell meets the criterion."""
         noise = 4 * self.standard_error / self.mean
         if abs(self.mean_error) > MEAN_TOLERANCE + noise:
             return False
@@ -84,7 +84,7 @@ class Cell:
 
 
 def grid() -> Iterator[Interruptible]:
-    """The jobs of the grid; those that would run for ever are left out."""
+    """The jobs of the grid, without those that would never end."""
     axes = product(HAZARDS, STORE_S, NOTICE_S, WORK_H, MULTIPLES, LATE_BY)
     for hazard, store_s, notice_s, work, multiple, late in axes:
         store, stall = store_s / 3600, store_s / 3600 / late
@@ -103,7 +103,7 @@ def grid() -> Iterator[Interruptible]:
 
 
 def simulate(job: Interruptible, seed: int, draws: int = DRAWS) -> Cell:
-    """Play one job of the grid out many times."""
+    """Simulate one job of the grid many times."""
     dice = random.Random(seed)  # noqa: S311 - a repeatable simulation, no secret
     runs = int(min(MOST_RUNS, max(800, draws / (1 + job.hazard * job.expected_hours))))
     hours = sorted(_play(job, dice) for _ in range(runs))
@@ -123,7 +123,7 @@ def simulate(job: Interruptible, seed: int, draws: int = DRAWS) -> Cell:
 
 
 def _play(job: Interruptible, dice: random.Random) -> float:
-    """Hours until one job is done."""
+    """Hours until one simulated job is done."""
     left, clock = job.work, 0.0
     cycle = job.interval + job.stall
     while True:
@@ -142,7 +142,7 @@ def _play(job: Interruptible, dice: random.Random) -> float:
 
 
 def main() -> int:
-    """Simulate the grid, print the worst cells, and say whether all held."""
+    """Simulate the grid, print figures and failed cells; return 0 if every cell meets the criterion."""
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("--json", action="store_true", help="print the figures as JSON")
     reader.add_argument("--draws", type=int, default=DRAWS, help="interruptions drawn for a cell")

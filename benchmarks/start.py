@@ -1,13 +1,13 @@
-"""How long `slipway --help`, `--version` and a shell's Tab take, against the import of the library that prints them.
+"""The time of `slipway --help`, `--version` and a shell's Tab, compared with the import of their output library.
 
     python -m benchmarks.start [--runs N] [--json]
 
-Every command is a whole process. They are run in turn with `python -c "import typer"`, and the fastest run of each
-counts, so that the ratio holds on a busy machine too.
+Every command is a separate process. The commands run in turn with `python -c "import typer"`, and the fastest run of
+each counts, so that the ratio is also valid on a busy host.
 
     base_s       seconds of the import
-    runs         runs of each
-    commands     name, seconds, ratio to base_s, most (the ratio aimed at)
+    runs         runs of each command
+    commands     name, seconds, ratio to base_s, most (the maximum ratio)
 """
 
 import os
@@ -24,13 +24,13 @@ ROOT = Path(__file__).resolve().parents[1]
 BASE = ("-c", "import typer")
 COMMANDS = ("--help", "--version")
 TABS = ("slipway la", "slipway plan ", "slipway launch plan.yaml --region us-", "slipway prices show --type trn")
-"""Lines that bash asks about."""
+"""Command lines that bash completes."""
 TAB = ("-c", "import sys; sys.argv = ['slipway']; from launcher.cli.app import main; main()")
 MOST = 2.0
 
 
 def measure(runs: int) -> dict[str, Any]:
-    """The figures of the module's docstring."""
+    """The figures in the module's docstring."""
     asked: list[tuple[Sequence[str], str]] = [(BASE, ""), *((("-m", "launcher", word), "") for word in COMMANDS)]
     asked += [(TAB, line) for line in TABS]
     best = [float("inf")] * len(asked)
@@ -45,7 +45,7 @@ def measure(runs: int) -> dict[str, Any]:
 
 
 def _seconds(words: Sequence[str], line: str) -> float:
-    """Seconds of one process, which a shell may have asked about a line."""
+    """Seconds of one process, or of the completion of a line if `line` is not empty."""
     shell = {"_SLIPWAY_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
     environment = {**os.environ, **(shell if line else {})}
     begun = time.perf_counter()
@@ -54,7 +54,7 @@ def _seconds(words: Sequence[str], line: str) -> float:
 
 
 def main() -> int:
-    """Measure and print; 0 when the aim is met."""
+    """Measure and print the figures; return 0 if the aim is met."""
     return ratios.told(
         __doc__,
         measure,

@@ -1,18 +1,18 @@
-"""How long the largest example takes to synthesise, against a CDK app of one bucket.
+"""The time to synthesise the largest example, compared with a CDK app of one bucket.
 
     python -m benchmarks.synth [--runs N] [--json]
 
-Both are whole processes (Python, the CDK's library in Node, the templates on disk), run in turn; of each the least of
-all runs counts, in processor time of the process and all its children, which other work on the machine disturbs least,
-and on the clock. The largest example is the one whose templates have the most resources, of those that leave nothing
-to choose. Without --json the result is written to benchmarks/synth.json and a line printed; with it, nothing is
-written and one object printed:
+Both are separate processes (Python, the CDK's library in Node, the templates on disk), run in turn. The least of all
+runs counts for each, in wall time and in processor time of the process and all its children; other work on the host
+disturbs processor time least. The largest example is the one whose templates have the most resources, among the
+examples without open choices. Without --json, the result is written to benchmarks/synth.json and a line is printed;
+with it, nothing is written and one object is printed:
 
     example, resources            the largest example, and the resources of all its stacks
-    cpu_seconds, bucket_cpu       processor time of its best run, and of the one-bucket app's
-    ratio                         the first over the second; 1.6 is the most that it should be
-    seconds, bucket, clock_ratio  the same by the clock
-    runs                          runs of each
+    cpu_seconds, bucket_cpu       processor time of its best run, and of the best run of the one-bucket app
+    ratio                         the first over the second; its maximum is 1.6
+    seconds, bucket, clock_ratio  the same in wall time
+    runs                          runs of each app
 """
 
 import argparse
@@ -35,7 +35,7 @@ from launcher.planning.pin import pinned_plan
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "benchmarks" / "synth.json"
 MOST = 1.6
-"""The ratio aimed at."""
+"""Maximum ratio."""
 ONE_BUCKET = """
 from aws_cdk import App, Stack, aws_s3
 app = App()
@@ -45,7 +45,7 @@ app.synth()
 
 
 def main() -> int:
-    """Measure, and record or print."""
+    """Measure, and record or print the figures; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.synth")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--json", action="store_true")
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def measured(runs: int) -> dict[str, object]:
-    """The figures of the module's docstring."""
+    """The figures in the module's docstring."""
     paths = [path for path in sorted((ROOT / "examples").glob("*.yaml")) if is_one_plan(path)]
     sizes = {path.name: run(example(path)).resources for path in paths}
     largest = max(sizes, key=lambda name: sizes[name])
@@ -85,7 +85,7 @@ def measured(runs: int) -> dict[str, object]:
 
 
 def is_one_plan(path: Path) -> bool:
-    """Whether a plan file can be synthesised as it is."""
+    """Whether a plan file can be synthesised without further choices."""
     try:
         pinned_plan(plan_file.load(path), load())
     except ImpossibleError:
@@ -94,7 +94,7 @@ def is_one_plan(path: Path) -> bool:
 
 
 def example(path: Path) -> list[str]:
-    """The words that synthesise a plan file, as cdk.json has them, with its context."""
+    """The command that synthesises a plan file, as in cdk.json, with its context."""
     context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
     program = (
         "import os, runpy; os.environ['CDK_CONTEXT_JSON'] = {!r}; runpy.run_module('infra.app', run_name='__main__')"
@@ -103,7 +103,7 @@ def example(path: Path) -> list[str]:
 
 
 class Run(NamedTuple):
-    """One run: its processor time with that of its children, its time by the clock, and the resources it made."""
+    """One run: processor time including children, wall time, and the number of created resources."""
 
     cpu_s: float
     clock_s: float
@@ -111,7 +111,7 @@ class Run(NamedTuple):
 
 
 def run(words: list[str]) -> Run:
-    """Run a program that leaves templates."""
+    """Run a program that writes templates."""
     environment = {**os.environ, **toolchain.variables(os.environ), "PYTHONPATH": str(ROOT)}
     # As installed: modules are compiled once, and the runs before the first that counts have done so.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -124,7 +124,7 @@ def run(words: list[str]) -> Run:
 
 
 def processor_s() -> float:
-    """Processor time of all children that have ended, and of theirs: jsii waits for its Node."""
+    """Processor time of all ended children and their children: jsii waits for its Node process."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,11 +1,10 @@
-"""Rows of published training runs, as fields of a plan file and the figure that was published for them.
+"""Rows of published training runs, as fields of a plan file and the published figure.
 
-A row becomes a `TrainingShape` from what a plan file could say: dimensions, method, tokens, sequence, batch,
-precision, recompute, stack, accelerator and count. Its id, model name, source and family are used for reports and for
-leaving families out, never for an estimate. Two fields are read from words, because the files have no column for
-them: `stack` is huggingface where the framework names its libraries, tuned where that or the family names MLPerf, NeMo
-or Megatron, and framework elsewhere;
-`recompute` is full or none where the notes say so.
+A row becomes a `TrainingShape` from values that a plan file could have: dimensions, method, tokens, sequence, batch,
+precision, recompute, stack, accelerator and count. Its id, model name, source and family are used for reports and to
+leave families out, never for an estimate. Two fields are derived from text, because the files have no column for them.
+`stack` is huggingface if the framework names its libraries; tuned if the framework or the family names MLPerf, NeMo or
+Megatron; and otherwise framework. `recompute` is full or none if the notes say so.
 """
 
 import csv
@@ -42,25 +41,25 @@ KEEPS = re.compile(r"\bno ac\b|activation checkpointing false|\bac off\b|(no|wit
 MICRO_BATCH = re.compile(r"batch (\d+) a gpu|batch (\d+)/gpu|\bmbs (\d+)|micro-?batch(?: size)? (\d+)")
 HARDWARE_COUNT = re.compile(r"\bhfu\b|counts? .*recompute|incl\. recompute")
 UNSAID_CHIPS = 1024
-"""Accelerators assumed for a run that gives only accelerator-hours: all such runs are pretraining by large clusters."""
+"""Accelerators assumed for a run that has only accelerator-hours: all such runs are pretraining by large clusters."""
 UNSAID_SEQUENCE = 4096
 MODEL_SHARE_OF_HARDWARE = 0.75
-"""Model over hardware FLOPs with full recomputation, 6N / 8N."""
+"""Model FLOPs over hardware FLOPs with full recomputation, 6N / 8N."""
 PEAKS_APART = 1.15
-"""Chips of one name with peaks further apart are different chips (H100 SXM and PCIe)."""
+"""Chips of one name whose peaks differ by more than this factor are different chips (H100 SXM and PCIe)."""
 UNSAID_MEMORY_GIB = 80.0
 UNSAID_FLOP_PER_BYTE = 250.0
 
 
 class RowsError(ValueError):
-    """A file of rows cannot be used; the text lists what is wrong, one line each."""
+    """A file of rows is invalid; the text lists its problems, one per line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One published figure: the job, and tokens per second of all its chips, steady or over the whole run.
 
-    `tokens` is given for whole runs, whose published hours are compared with expected hours.
+    `tokens` is set for whole runs, whose published hours are compared with expected hours.
     """
 
     id: str
@@ -73,15 +72,15 @@ class Row:
 
     @property
     def whole(self) -> bool:
-        """Whether hours of a whole run were published, with all that goes wrong in them."""
+        """Whether the row has hours of a whole run, including all interruptions."""
         return self.tokens is not None
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a file, but for those that a newer recipe of the same configuration supersedes.
+    """The rows of a file, except those that a newer recipe of the same configuration replaces.
 
     Raises:
-        RowsError: the file cannot be read, lacks a column, or a row lacks a figure; all of it at once.
+        RowsError: the file is unreadable or lacks a column, or a row lacks a figure; the text lists all problems.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -175,7 +174,7 @@ def _recompute(fields: Mapping[str, str]) -> Recompute:
 
 
 def _akin(fields: Mapping[str, str], hardware: Mapping[str, tuple[Accelerator, int]]) -> tuple[Accelerator, int] | None:
-    """A known chip whose name is part of the label and whose peak is not far from the row's; the longest such name."""
+    """The known chip with the longest name in the row's label, and with a peak close to the row's; None without one."""
     label, peak = fields["accelerator"].lower(), _number(fields, "peak_bf16_dense_tflops")
     for name in sorted(hardware, key=lambda each: (-len(each), each)):
         known = hardware[name][0].peak_bf16_tflops
@@ -185,7 +184,7 @@ def _akin(fields: Mapping[str, str], hardware: Mapping[str, tuple[Accelerator, i
 
 
 def _unlisted(fields: Mapping[str, str]) -> Accelerator:
-    """A chip that nothing is known of, from the row's own peak."""
+    """An unknown chip, from the row's own peak."""
     label = fields["accelerator"]
     peak = _number(fields, "peak_bf16_dense_tflops")
     if not label or peak is None:
@@ -204,7 +203,7 @@ def _unlisted(fields: Mapping[str, str]) -> Accelerator:
 
 
 def _whole(fields: Mapping[str, str], shape: TrainingShape) -> float:
-    """Tokens per second of a whole run: its tokens over its hours, per chip-hour where only those are published."""
+    """Tokens per second of a whole run: its tokens over its hours, or over chip-hours if only those are published."""
     tokens = _needed(fields, "tokens_B") * 1e9
     accelerator_hours = _number(fields, "accel_hours")
     if accelerator_hours is not None:
@@ -214,7 +213,7 @@ def _whole(fields: Mapping[str, str], shape: TrainingShape) -> float:
 
 
 def _steady(fields: Mapping[str, str], shape: TrainingShape) -> float:
-    """Tokens per second at steady state; from FLOPs per second or MFU where no throughput was published."""
+    """Tokens per second at steady state; from FLOPs per second or MFU if no throughput was published."""
     per_chip = _number(fields, "tokens_per_s_per_chip") or _number(fields, "tokens_per_s_per_chip_derived")
     if per_chip is not None:
         return per_chip * shape.chips
@@ -229,7 +228,7 @@ def _steady(fields: Mapping[str, str], shape: TrainingShape) -> float:
 
 
 def _published_mfu(fields: Mapping[str, str], shape: TrainingShape) -> float:
-    """Model FLOPs utilisation as published; figures that count recomputation are brought down."""
+    """Model FLOPs utilisation as published; figures that count recomputation are reduced to model FLOPs."""
     implied = _number(fields, "implied_mfu_6N_attn_pct")
     if implied is not None:
         return implied / 100.0

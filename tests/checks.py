@@ -7,7 +7,7 @@ Item = TypeVar("Item")
 
 
 def some(items: Iterable[Item]) -> list[Item]:
-    """The items, of which there must be at least one: a loop of assertions over nothing proves nothing."""
+    """The items, at least one: a loop of assertions over an empty list proves nothing."""
     listed = list(items)
     assert listed, "there is nothing to check"
     return listed

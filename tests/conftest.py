@@ -1,7 +1,7 @@
-"""What every test gets: no network, no AWS account, caches of its own, golden files, and the rule about skips.
+"""Applies to every test: no network, no AWS account, separate caches, golden files, and the rule about skips.
 
-Sockets are closed but for loopback by pytest-socket (pyproject.toml). Tests that call AWS are marked `aws` and run only
-with `pytest --live -m aws tests/live`, which leaves the environment and the sockets as they are.
+pytest-socket closes all sockets but loopback (pyproject.toml). Tests that call AWS are marked `aws` and run only with
+`pytest --live -m aws tests/live`, which does not change the environment and the sockets.
 """
 
 import difflib
@@ -64,9 +64,9 @@ LONGEST_FIRST = (
     "lightning",
     "guard",
 )
-"""Groups of tests that one worker runs after another, longest first; the end of a run says how long each took.
+"""Groups of tests that one worker runs in sequence, longest first; the end of a run prints the time of each.
 
-What is not here runs after them: no long group is left for the end, when only one worker has something to do.
+All other tests run after them, so that no long group remains at the end, when only one worker is busy.
 """
 NO_NAMESPACE = "no network namespace can be made here"
 SLURM_PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
@@ -78,7 +78,7 @@ settings.register_profile("full", settings.get_profile("slipway"), max_examples=
 settings.load_profile("slipway")
 
 FOR_TESTS = frozenset({"SLIPWAY_ATTACK_SEED", "SLIPWAY_FAILED", "SLIPWAY_FUZZ", "SLIPWAY_VENDOR_DATA"})
-"""What is said to the tests, not to Slipway."""
+"""Variables for the tests, not for Slipway."""
 
 # --------------------------------------------------------------------------------------------------------- environment
 
@@ -93,7 +93,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Change the environment before any test module is imported: boto3 and jsii read it when they are loaded."""
+    """Change the environment before any test module is imported: boto3 and jsii read it at their import."""
     if config.getoption("--live"):
         return
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -139,11 +139,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 # ------------------------------------------------------------------------------------------------------------- the end
 
 ENDED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
-"""Exit codes by which a sandbox unwinds when it gets a signal while a test has it open."""
+"""Exit codes of a sandbox that gets a signal while a test has it open."""
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Let SIGTERM end a run: fixtures are torn down, and what they started goes with it."""
+    """End a run on SIGTERM: fixtures are torn down, together with the processes that they started."""
     pid = os.getpid()
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -158,31 +158,31 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def end_run(session: pytest.Session) -> NoReturn:
-    """Run no further test, though what runs now may take the exception for its own. xdist knows no other code."""
+    """Run no further test, even if the current test catches the exception. xdist passes no other exit code on."""
     session.shouldstop = "terminated"
     pytest.exit("terminated", returncode=pytest.ExitCode.INTERRUPTED)
 
 
 SECONDS: Counter[str] = Counter()
-"""How long each group took."""
+"""The time of each group."""
 
 
 def group_of(nodeid: str) -> tuple[str, str | None]:
-    """A test's own id, and the group that xdist writes behind it, None without one."""
+    """A test's own id, and the group that xdist appends to it; None without a group."""
     own, marked, group = nodeid.rpartition("@")
     return (own, group) if marked and "]" not in group else (nodeid, None)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add a test's seconds to those of its group."""
+    """Add a test's seconds to its group."""
     _, group = group_of(report.nodeid)
     if group is not None:
         SECONDS[group] += report.duration
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how long the groups took: LONGEST_FIRST follows from it. Name what failed for `make test`, in a file."""
+    """Print the times of the groups, which determine LONGEST_FIRST; write failed tests to a file for `make test`."""
     if SECONDS:
         terminalreporter.section("slowest groups")
     for group, seconds in SECONDS.most_common(len(LONGEST_FIRST)):
@@ -197,7 +197,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 class Doctests:
-    """Leaves modules without an example out of `--doctest-modules`: collecting them took half of the collection."""
+    """Removes modules without an example from `--doctest-modules`: they took half of the collection's time."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collect_file(self, file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
@@ -229,15 +229,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected lives to the end: the garbage collector need not walk it again and again."""
+    """Exclude imported and collected objects from garbage collection, because they exist until the end."""
     gc.collect()
     gc.freeze()
 
 
 def own_group(item: pytest.Item) -> str | None:
-    """The group of a test that names none: one jsii process for all of tests/infra, one set-up for each other module.
+    """The default group of a test: one jsii process for all of tests/infra, one set-up for each other module.
 
-    Tests that set up nothing together and mostly wait are spread, whatever their module.
+    None for tests that share no set-up and mostly wait: xdist distributes them, whatever their module.
     """
     if item.get_closest_marker("cdk"):
         return "cdk"
@@ -246,14 +246,14 @@ def own_group(item: pytest.Item) -> str | None:
 
 
 def start_order(item: pytest.Item) -> int:
-    """The place of a test's group among those that begin first."""
+    """The position of a test's group among the groups that start first."""
     mark = item.get_closest_marker("xdist_group")
     group = mark.args[0] if mark and mark.args else None
     return LONGEST_FIRST.index(group) if group in LONGEST_FIRST else len(LONGEST_FIRST)
 
 
 def missing_components() -> dict[str, str]:
-    """Why tests with a mark cannot run here; an empty reason where they can."""
+    """Why tests with a mark cannot run here; an empty reason if they can."""
     path = f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin"
     absent = [name for name in SLURM_PROGRAMS if shutil.which(name, path=path) is None]
     slurm = f"not installed: {', '.join(absent)} (apt-get install slurm-wlm munge)" if absent else ""
@@ -279,9 +279,9 @@ def missing_components() -> dict[str, str]:
 
 
 def unenforced() -> str:
-    """Why no account can be made here whose IAM refuses; empty where one can.
+    """Why no account with an enforcing IAM can run here; empty if one can.
 
-    ministack listens on every address of the machine: it runs in a network namespace of its own or not at all.
+    ministack listens on every address of the host: it runs in a separate network namespace or not at all.
     """
     if not MINISTACK.exists():
         return "not installed: ministack (make setup-ministack)"
@@ -291,7 +291,7 @@ def unenforced() -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def judged_stubs() -> Iterator[None]:
-    """Every answer that a test gives botocore's Stubber goes through the judge of all answers that tests make up."""
+    """Validate every canned answer in botocore's Stubber against botocore's model."""
     taken = Stubber.add_response
 
     def judged(stub: Stubber, method: str, service_response: dict[str, Any], *rest: Any, **more: Any) -> None:
@@ -305,7 +305,7 @@ def judged_stubs() -> Iterator[None]:
 
 
 def pytest_runtest_teardown() -> None:
-    """A command that a test ran in this process with -v says more by a variable: the next test's says what is usual."""
+    """Reset the verbosity variable: a command that a test ran in this process with -v sets it for later tests too."""
     os.environ.pop(VERBOSE, None)
 
 
@@ -313,14 +313,14 @@ def pytest_runtest_teardown() -> None:
 
 
 def allowed_skips() -> list[str]:
-    """The patterns of allowed_skips.txt: one a line, and after two blanks and a # why it is allowed."""
+    """The patterns of allowed_skips.txt: one per line, with the reason after two blanks and a #."""
     lines = (TESTS / "allowed_skips.txt").read_text(encoding="utf-8").splitlines()
     patterns = [line.partition("  #")[0].strip() for line in lines]
     return [pattern for pattern in patterns if pattern and not pattern.startswith("#")]
 
 
 def refuse_unlisted_skip(report: pytest.TestReport | pytest.CollectReport) -> pytest.TestReport | pytest.CollectReport:
-    """The report; with CI set, a failure in place of a skip that no line of the list allows by reason or by test."""
+    """The report; with CI set, a failure for a skip that no line of the list allows by reason or by test."""
     if not report.skipped or hasattr(report, "wasxfail") or os.environ.get("CI", "").lower() not in {"1", "true"}:
         return report
     reason = report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else report.longreprtext
@@ -349,7 +349,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 @pytest.fixture(autouse=True)
 def aws_environment_of_a_test() -> Iterator[None]:
-    """AWS's variables as they were, whatever a test does: moto leaves its own credentials behind."""
+    """Restore AWS's variables after a test: moto leaves its own credentials in the environment."""
     before = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     yield
     for name in [name for name in os.environ if name.startswith("AWS_")]:
@@ -362,12 +362,12 @@ def aws_environment_of_a_test() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def catalog() -> Catalog:
-    """What exists and what it costs, as it is shipped."""
+    """The shipped catalog with its prices."""
     return load()
 
 
 class Ended(NamedTuple):
-    """A command that has ended: its exit code, its result, what it said beside that."""
+    """An ended command: its exit code, its result, its other output."""
 
     code: int
     out: str
@@ -397,7 +397,7 @@ def slipway(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 @pytest.fixture(scope="session")
 def warm_app() -> Iterator[WarmApp]:
-    """The CDK app in a process that stays."""
+    """The CDK app in a persistent process."""
     app = WarmApp()
     yield app
     app.close()
@@ -413,7 +413,7 @@ def warm_server() -> Iterator[WarmServer]:
 
 @pytest.fixture(scope="session")
 def warm_cli() -> Iterator[WarmCli]:
-    """The CDK CLI in a process that stays."""
+    """The CDK CLI in a persistent process."""
     cli = WarmCli()
     yield cli
     cli.close()
@@ -421,7 +421,7 @@ def warm_cli() -> Iterator[WarmCli]:
 
 @pytest.fixture(scope="module")
 def warm_launches(warm_app: WarmApp, warm_server: WarmServer, warm_cli: WarmCli) -> Iterator[None]:
-    """What a module's tests launch and deploy in this process is synthesised, and served, by processes that stay."""
+    """Let persistent processes synthesise and serve the launches and deployments of a module's tests."""
     with warm_app.used(), warm_server.used(), warm_cli.used():
         yield
 
@@ -433,8 +433,8 @@ def warm_launches(warm_app: WarmApp, warm_server: WarmServer, warm_cli: WarmCli)
 def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Compare a text with tests/golden/<name>; `pytest --update-golden` (make golden) writes the file instead.
 
-    What differs from another golden file in a few lines is kept as those lines: `like` names that file, and the
-    differences are in tests/golden/<name>.diff. Where both change, make golden writes the second on its second run.
+    A text that differs from another golden file in a few lines is stored as a diff: `like` names that file, and the
+    differences are in tests/golden/<name>.diff. If both change, make golden writes the second on its second run.
     """
 
     def compare(name: str, text: str, like: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What commands print with --json, held against the JSON Schema of the document that it says it is."""
+"""Validates the --json output of commands against the JSON Schema that the document names."""
 
 import json
 from functools import cache
@@ -9,14 +9,14 @@ from jsonschema import Draft202012Validator, FormatChecker
 from launcher.answers.json_schemas import schema_of
 
 ROWS = 5
-"""Of a long list so many at its begin and its end are looked at."""
+"""Number of rows validated at the beginning and at the end of a long list."""
 
 
 def read_document(text: str) -> dict[str, Any]:
-    """A document as it was printed.
+    """Parse and validate a printed document.
 
     Raises:
-        AssertionError: it is not what its schema says.
+        AssertionError: the document violates its schema.
     """
     document: dict[str, Any] = json.loads(text)
     kind = document["schema"].removeprefix("slipway.").partition("/")[0]
@@ -33,7 +33,7 @@ def _validator(kind: str) -> Draft202012Validator:
 
 
 def _cut(value: Any) -> Any:
-    """The same with long lists cut."""
+    """The value with long lists shortened."""
     if isinstance(value, dict):
         return {key: _cut(each) for key, each in value.items()}
     if isinstance(value, list):

@@ -20,12 +20,12 @@ MARKS = {
     "own trainer": "with the plan of the page and a train.py",
     "aws": "in an account; the reason follows the mark",
 }
-"""What a comment before a block says, and where the block is run."""
+"""The mark in a comment before a block, and where the block runs."""
 BLOCK = re.compile(r"(?:<!-- ([a-z ]+)(?:: ([^>]+))? -->\n)?```sh\n(.*?)```", re.DOTALL)
 
 
 class Block(NamedTuple):
-    """Some commands, with their mark and its reason."""
+    """A block of commands, with its mark and the mark's reason."""
 
     mark: str
     why: str
@@ -40,7 +40,7 @@ def blocks(page: str) -> list[Block]:
 
 
 def marked(mark: str) -> list[Block]:
-    """The blocks of all pages with a mark."""
+    """The blocks of all pages that have the mark."""
     return [block for page in PAGES for block in blocks(page) if block.mark == mark]
 
 

@@ -1,4 +1,4 @@
-"""Runs that were measured, and the shapes of jobs they are held against."""
+"""Measured runs, and shapes of jobs for comparison with them."""
 
 import json
 from dataclasses import replace
@@ -16,7 +16,7 @@ HARDWARE = load_hardware()
 
 
 def measurement(**changes) -> Measurement:
-    """Llama 3.1 8B on two nodes of eight H100s, 100,000 tokens/s, with what a test says otherwise."""
+    """Llama 3.1 8B on two nodes of eight H100s, 100,000 tokens/s, with a test's changes."""
     made = Measurement(
         model="llama-3.1-8b",
         params_b=8.03,
@@ -46,7 +46,7 @@ def measurement(**changes) -> Measurement:
 
 
 def job_shape(label="H100-SXM", **changes) -> TrainingShape:
-    """A model of 8 B on four nodes of a kind of chip."""
+    """A model of 8 B on four nodes with one kind of chip."""
     chip, per_node = HARDWARE[label]
     made = TrainingShape(
         params_b=8.0,
@@ -112,7 +112,7 @@ EVENTS = [
 
 
 def lines(rate: float, *, tokens: bool = True) -> list[dict[str, float]]:
-    """Two attempts that each begin to count their seconds anew, their first steps slow; a million tokens a step."""
+    """Metrics of two attempts, each with its own seconds and slow first steps; a million tokens per step."""
     metrics = []
     for first in (0, 10):
         seconds = 100.0
@@ -124,7 +124,7 @@ def lines(rate: float, *, tokens: bool = True) -> list[dict[str, float]]:
 
 
 def written_run(root, metrics, *, plan=PLAN, simulated=False):
-    """The folder of a run with such lines of metrics."""
+    """The folder of a run with the given lines of metrics."""
     folder = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), root)
     for name, document in {"plan": plan, "quote": QUOTE, "report": REPORT | {"simulated": simulated}}.items():
         folder.write_json(f"{name}.json", document)

@@ -1,4 +1,4 @@
-"""How much memory a part of a test takes at its worst, whatever the tests before it have left in the process."""
+"""Limits the peak memory of a part of a test, independent of earlier tests in the process."""
 
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +13,9 @@ def _kib(key):
 
 @contextmanager
 def at_most(kib):
-    """Fail where the resident memory exceeds what it was at the start by more than `kib` KiB, at any time.
+    """Fail if the resident memory ever exceeds its value at the start by `kib` KiB or more.
 
-    Linux alone: proc(5), clear_refs: 5 sets the peak (VmHWM) back to the present size.
+    Linux only: proc(5), clear_refs: 5 resets the peak (VmHWM) to the current size.
     """
     (PROCESS / "clear_refs").write_text("5")
     before = _kib("VmRSS")

@@ -1,10 +1,10 @@
-"""What is on a terminal's screen after all that was written to it."""
+"""The content of a terminal's screen after a given output."""
 
 import re
 
 
 def rows(written):
-    """The rows of a screen of any size, by the sequences that are used: up, erase below, colours.
+    """The rows of a screen of any size; supports the used sequences: up, erase below, colours.
 
     >>> rows("one\\ntwo\\n\\r\\033[1A\\033[J\\033[2mthree\\033[0m")
     ['one', 'three']

@@ -1,10 +1,10 @@
-"""Tests wait for conditions, never for seconds."""
+"""Waits for conditions: tests never wait for a fixed time."""
 
 import time
 from types import SimpleNamespace
 
 PATIENCE_S = 240.0
-"""Of a machine that does much else at the same time."""
+"""Timeout for a host with much other load."""
 
 
 def until(condition, describe=str, seconds=PATIENCE_S):
@@ -19,7 +19,7 @@ def until(condition, describe=str, seconds=PATIENCE_S):
 def replace_sleep(monkeypatch, module, sleep=lambda seconds: None):
     """Replace `time.sleep` for one module.
 
-    Patched in `time` itself, it is replaced for every thread of the process: loops that earlier tests have left behind
-    then run without a pause, and took five times the processor time of the tests beside them.
+    A patch in `time` itself would affect every thread of the process: loops of earlier tests would then run without a
+    pause, and used five times the processor time of the current tests.
     """
     monkeypatch.setattr(f"{module}.time", SimpleNamespace(**{**vars(time), "sleep": sleep}))

@@ -1,8 +1,8 @@
-"""The CDK app in a process that stays, for the launches of tests: every plan is synthesised, jsii starts once.
+"""The CDK app in a persistent process, for the launches of tests: every plan is synthesised, but jsii starts once.
 
-A first synthesis takes 4 to 5 s of processor time to start jsii and load aws-cdk-lib, each further one 0.3 s. The CDK
-CLI is the real one. It starts this file as its app, which hands its environment to the process that stays. The CDK's
-validation of templates is off: its rules take 3.5 s to load, and tests/infra reads its report of every example.
+A first synthesis needs 4 to 5 s of processor time to start jsii and load aws-cdk-lib, each further one 0.3 s. The CDK
+CLI is the real one. It starts this file as its app, which passes its environment to the persistent process. The CDK's
+validation of templates is off: its rules need 3.5 s to load, and tests/infra reads its report for every example.
 """
 
 import json
@@ -21,7 +21,7 @@ WITHOUT_VALIDATION = {"CDK_VALIDATION": "false"}
 
 
 class WarmApp:
-    """Starts the process that stays when a plan is synthesised for the first time."""
+    """Starts the persistent process at the first synthesis of a plan."""
 
     def __init__(self):
         from tests.warm_process import WarmProcess
@@ -30,18 +30,18 @@ class WarmApp:
         self.close = self._process.close
 
     def command(self):
-        """What the CDK CLI starts in place of the app."""
+        """The command that the CDK CLI starts instead of the app."""
         return shlex.join([sys.executable, "-I", "-S", __file__, "ask", self._process.address])
 
     @contextmanager
     def used(self):
-        """Have what this process launches synthesised with it."""
+        """Synthesise the launches of this process with the persistent one."""
         with patch("launcher.cdk.toolchain.app_command", self.command):
             yield
 
 
 def serve(address):
-    """Synthesise for whoever asks, one after another."""
+    """Serve synthesis requests, one after another."""
     import threading
 
     from aws_cdk import App, AssetStaging
@@ -66,7 +66,7 @@ def serve(address):
 
 
 def context_of(environment):
-    """What the CLI says in the environment or, where it is long, in a file (cx-api)."""
+    """The CLI's context, from the environment or, if it is long, from a file (cx-api)."""
     context = json.loads(environment.get("CDK_CONTEXT_JSON", "{}"))
     if OVERFLOW in environment:
         context |= json.loads(Path(environment[OVERFLOW]).read_text(encoding="utf-8"))
@@ -74,7 +74,7 @@ def context_of(environment):
 
 
 def ask(address):
-    """What the CDK CLI starts."""
+    """Forward a synthesis; the CDK CLI starts this function."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)
         with connection.makefile("rw", encoding="utf-8") as stream:

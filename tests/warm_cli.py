@@ -1,7 +1,7 @@
-"""The CDK CLI in a process that stays, for the launches of tests: a start of Node and the CLI costs 1.3 s of processor.
+"""The CDK CLI in a persistent process, for launches of tests: a start of Node and the CLI costs 1.3 s of CPU time.
 
-warm_cli.js runs the real CLI for each command. Its output, exit code and the programs that it starts are the same;
-interruptions, `--version` and `--help` are for the program (tests/sandbox/test_interrupted_launch.py, test_launch.py).
+warm_cli.js runs the real CLI for each command, with the same output, exit code and child processes. Interruptions,
+`--version` and `--help` are tested with the program (tests/sandbox/test_interrupted_launch.py, test_launch.py).
 """
 
 import json
@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 
 class WarmCli:
-    """Starts the process when a command is run for the first time."""
+    """Starts the process at the first command."""
 
     def __init__(self):
         from launcher.cdk import toolchain
@@ -26,7 +26,7 @@ class WarmCli:
 
     @contextmanager
     def used(self):
-        """Have the commands that this process starts run there."""
+        """Run the CDK commands of this process in the persistent one."""
         with patch("launcher.cdk.toolchain.cdk_command", self._command):
             yield
 
@@ -36,7 +36,7 @@ class WarmCli:
 
 
 def ask(address, args):
-    """Have a command run; prints what it prints, and returns its exit code."""
+    """Forward a command; print its output, and return its exit code."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)
         with connection.makefile("rw", encoding="utf-8") as stream:

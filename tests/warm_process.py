@@ -1,4 +1,4 @@
-"""A process of tests that starts once, stays, and listens at a socket."""
+"""A persistent process for tests, which starts once and listens on a socket."""
 
 import os
 import subprocess
@@ -10,9 +10,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 class WarmProcess:
-    """Runs `words` and the path of its socket, when it is needed for the first time, until `close`.
+    """Runs `words` with the path of its socket as last argument, from its first use until `close`.
 
-    It prints "ready" when it listens, and ends when its standard input does, however this process ends.
+    It prints "ready" when it listens, and ends with its standard input, however this process ends.
     """
 
     def __init__(self, *words, **variables):
@@ -22,7 +22,7 @@ class WarmProcess:
 
     @property
     def address(self):
-        """The path of its socket."""
+        """The path of the process's socket; starts the process at the first use."""
         if self._address is None:
             folder = self._lasting.enter_context(tempfile.TemporaryDirectory(prefix="slw-", dir="/tmp"))
             self._address = str(Path(folder, "socket"))
@@ -35,5 +35,5 @@ class WarmProcess:
         return self._address
 
     def close(self):
-        """End it."""
+        """End the process."""
         self._lasting.close()

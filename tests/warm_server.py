@@ -1,8 +1,8 @@
 """Embedded servers of tests, forked from a process that has imported moto.
 
-A server's start takes 2 s of processor time, of which 1.8 s import moto, and its first calls another second. What is
-forked runs `launcher.sandbox.server` as the program does: its words, environment and standard streams, a session of its
-own. How servers and their owners end is tested with the program (tests/sandbox/test_sandbox.py,
+A server's start needs 2 s of processor time, of which 1.8 s import moto, and its first calls need another second. A
+fork runs `launcher.sandbox.server` like the program: with its arguments, environment, standard streams, and its own
+session. Tests of the end of servers and their owners use the program (tests/sandbox/test_sandbox.py,
 test_running_sandbox.py).
 """
 
@@ -25,7 +25,7 @@ from tests.warm_process import WarmProcess
 
 MOST_FDS = 8
 IMPORTED = ("aws.issued_keys", "aws.pcs", "aws.registration", "aws.training_jobs", "aws.web", "cluster.registry")
-"""What a server imports when it starts."""
+"""The modules that a server imports at its start."""
 READ_AHEAD = (
     "application-autoscaling",
     "budgets",
@@ -45,11 +45,11 @@ READ_AHEAD = (
     "ssm",
     "sts",
 )
-"""Services that most tests call."""
+"""The services that most tests call."""
 
 
 class WarmServer:
-    """Starts the process that forks when a server is started for the first time."""
+    """Starts the forking process at the first start of a server."""
 
     def __init__(self):
         from launcher.sandbox import embedded
@@ -60,7 +60,7 @@ class WarmServer:
 
     @contextmanager
     def used(self):
-        """Have the servers that this process starts forked."""
+        """Fork the servers that this process starts."""
         with patch("launcher.sandbox.embedded._start", self._start):
             yield
 
@@ -78,7 +78,7 @@ class WarmServer:
 
 
 class Forked:
-    """A forked server, with what `EmbeddedServer` uses of `subprocess.Popen`."""
+    """A forked server, with the parts of `subprocess.Popen` that `EmbeddedServer` uses."""
 
     def __init__(self, connection, stdin):
         self._messages = connection.makefile("rb")
@@ -87,13 +87,13 @@ class Forked:
         self.pid = int(self._messages.readline())
 
     def poll(self):
-        """The exit code, None while it runs."""
+        """The exit code; None while the server runs."""
         if self.returncode is None and select.select([self._connection], [], [], 0)[0]:
             self.wait()
         return self.returncode
 
     def wait(self, timeout=None):
-        """Wait for the exit code."""
+        """Wait for the exit code and return it."""
         if self.returncode is None:
             if not select.select([self._connection], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired("server", timeout)
@@ -103,7 +103,7 @@ class Forked:
         return self.returncode
 
     def kill(self):
-        """End it at once."""
+        """Kill the server immediately."""
         os.kill(self.pid, signal.SIGKILL)
 
 
@@ -150,7 +150,7 @@ def serve(address):
 
 
 def attend(connection, main, mock_random):
-    """Fork the server, say its process id and wait for its exit code. Neither process returns."""
+    """Fork the server, report its process id and wait for its exit code. Neither process returns."""
     code = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -177,7 +177,7 @@ def attend(connection, main, mock_random):
 
 
 def become(request, stdin, log):
-    """Make this process what the program would be."""
+    """Give this process the session, streams, folder and environment of the program."""
     os.setsid()
     for given, taken in ((stdin, 0), (log, 1), (log, 2)):
         os.dup2(given, taken)

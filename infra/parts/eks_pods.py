@@ -69,7 +69,7 @@ def pod_statements(store: StoreAccess, *, compile_cache: bool, owner: str | None
         store: the checkpoint store of the jobs.
         compile_cache: whether jobs share a cache of compiled programs.
         owner: the service account whose checkpoints are at the store's top level, because its plan names the store;
-        None: no such account, and every account has its own folder.
+            None: no such account, and every account has its own folder.
     """
     statements = [
         finding_statement(store),

@@ -1,4 +1,4 @@
-"""Shared by the attacks: a seed that is printed and can be set (`SLIPWAY_ATTACK_SEED`), and agents."""
+"""Shared by the attack tests: a seed that is printed and can be set (`SLIPWAY_ATTACK_SEED`), and agents."""
 
 import os
 import random
@@ -12,7 +12,7 @@ from tests.sandbox.conftest import endpoint  # noqa: F401  a fixture
 
 @pytest.fixture
 def seed(request, capsys):
-    """The seed of one attack, said when it begins."""
+    """The seed of one attack, printed at its start."""
     chosen = int(os.environ.get("SLIPWAY_ATTACK_SEED") or random.randrange(1 << 32))
     with capsys.disabled():
         print(f"\n{request.node.name}: SLIPWAY_ATTACK_SEED={chosen}")  # noqa: T201

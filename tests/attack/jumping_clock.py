@@ -1,7 +1,7 @@
-"""The agent with a wall clock that is off by as many seconds as the file named in JUMPING_CLOCK says at that moment.
+"""The agent with a wall clock that is off by the number of seconds in the file that JUMPING_CLOCK names.
 
-What asks the kernel for the time of day is replaced before the agent and its SDK are imported; seconds since the boot
-go on as ever, as they do when a machine's clock is set. (libfaketime 0.9.10 breaks `time.sleep` of Python 3.11.)
+The functions that read the time of day are replaced before the agent and its SDK are imported. The monotonic clock does
+not change, as when a host's clock is set. (libfaketime 0.9.10 breaks `time.sleep` of Python 3.11.)
 """
 
 import datetime as dt

@@ -1,4 +1,4 @@
-"""Invalid values and texts from a seed, as a damaged disk, a hostile neighbour or a mistake leaves them."""
+"""Invalid values and texts from a seed, like those from a damaged disk, a hostile neighbour or a mistake."""
 
 import copy
 import json
@@ -17,7 +17,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def deep(levels: int) -> Any:
-    """Lists in lists."""
+    """Nested lists."""
     value: Any = []
     for _ in range(levels):
         value = [value]
@@ -25,7 +25,7 @@ def deep(levels: int) -> Any:
 
 
 def changed(chance: random.Random, document: Any, times: int) -> Any:
-    """A document with some of its values replaced, dropped, doubled or moved."""
+    """A document with some of its values replaced, removed, duplicated or moved."""
     copied = copy.deepcopy(document)
     for _ in range(times):
         places = list(_places(copied))
@@ -50,7 +50,7 @@ def changed(chance: random.Random, document: Any, times: int) -> Any:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Everything that can be replaced: the holder and the key."""
+    """Every replaceable value, as its container and its key."""
     if isinstance(value, dict):
         for key in value:
             yield value, key
@@ -62,7 +62,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def damaged(chance: random.Random, text: str) -> bytes:
-    """A text whose bytes were cut, flipped, doubled or mixed with others."""
+    """A text whose bytes were cut, flipped, duplicated or mixed with others."""
     data = bytearray(text.encode("utf-8", errors="surrogatepass"))
     for _ in range(chance.randint(1, 4)):
         at = chance.randrange(len(data) + 1)
@@ -83,6 +83,6 @@ def damaged(chance: random.Random, text: str) -> bytes:
 
 
 def text_of(chance: random.Random, document: Any) -> bytes:
-    """A document as JSON, odd values and all, sometimes damaged."""
+    """A document as JSON, including invalid values, sometimes damaged."""
     text = json.dumps(document, ensure_ascii=chance.random() < 0.7, default=str)
     return damaged(chance, text) if chance.random() < 0.2 else text.encode("utf-8", errors="surrogatepass")

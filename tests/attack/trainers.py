@@ -47,7 +47,7 @@ while step < steps:
 
 
 class Bucket:
-    """The checkpoints by what is in the objects; each object is read once, for no key is ever written twice."""
+    """The checkpoints by the content of their objects; each object is read once, as no key is ever written twice."""
 
     def __init__(self, bucket):
         self.bucket = bucket

@@ -1,7 +1,7 @@
 """Validates the tests' canned answers against botocore's model of the operation, member by member.
 
-Stricter than botocore's own validator: a word that an enumeration does not have is wrong. What it cannot tell is
-whether AWS would give such a value: tests/sandbox/aws/test_recorded_answers.py looks at that.
+Stricter than botocore's own validator: a value outside its enumeration is an error. The validation cannot show whether
+AWS would return a value: tests/sandbox/aws/test_recorded_answers.py checks that.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def operation(service: str, name: str) -> OperationModel:
 
 
 def check(service: str, name: str, answer: dict[str, Any]) -> None:
-    """Fail where an answer, as a client has it or as JSON on its way, is none that the operation can give."""
+    """Fail if an answer, in a client's form or as JSON in transit, is impossible for the operation."""
     check_by_model(operation(service, name), answer)
 
 
@@ -81,7 +81,7 @@ def _wrong_word(shape: Shape, value: Any, place: str) -> Iterator[str]:
 
 
 def check_xml(service: str, name: str, text: str) -> None:
-    """Fail where XML of EC2's or a query protocol has an element that the operation's answer has not."""
+    """Fail if XML of EC2's or a query protocol has an element that the operation's answer lacks."""
     model = operation(service, name)
     assert model.output_shape is not None
     wrong = list(_unknown(model.output_shape, fromstring(text), name))

@@ -1,8 +1,8 @@
-"""An AWS account on loopback: moto answers what it has, and canned answers what it lacks or knows no state of.
+"""An emulated AWS account on loopback: moto, plus canned answers for operations or states that moto lacks.
 
-A canned answer is walked against the output shape of botocore's model before it is sent, so that it cannot drift from
-the API, and sent as moto's serialisers write that service's protocol. A request for an operation that neither has
-fails the way AWS refuses one.
+A canned answer is validated against the output shape of botocore's model, so that it cannot drift from the API. moto's
+serialisers then write it in the service's protocol. A request for an operation without either fails like a refusal of
+AWS.
 """
 
 import json
@@ -21,13 +21,13 @@ from tests.emulators.loopback import QuietHandler, listening
 from tests.emulators.moto_server import moto_server
 
 SERVICES = {"servicequotas": "service-quotas", "monitoring": "cloudwatch"}
-"""Names in the SDK of services that sign their requests with another one."""
+"""SDK names of services that sign their requests with another name."""
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-2"}
 
 
 @dataclass(frozen=True)
 class Refused:
-    """An error instead of an answer: its code, its text and the status of HTTP."""
+    """An error instead of an answer: its code, its text and its HTTP status."""
 
     code: str
     message: str = "no"
@@ -43,7 +43,7 @@ Answer = dict | Refused | Callable[[dict], "dict | Refused"]
 
 @dataclass
 class AwsAccount:
-    """Canned answers of the account beside moto, by "service.Operation", and the received requests."""
+    """Canned answers in addition to moto, by "service.Operation", and the received requests."""
 
     canned: dict[str, Answer] = field(default_factory=dict)
     requests: list[tuple[str, dict]] = field(default_factory=list)
@@ -52,27 +52,27 @@ class AwsAccount:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What boto3 needs to find it."""
+        """The environment variables that point boto3 at the account."""
         return {**KEYS, "AWS_ENDPOINT_URL": self.url}
 
 
 @contextmanager
 def served() -> Iterator[AwsAccount]:
-    """The account on a free port of loopback, over a moto server of its own."""
+    """The account on a free loopback port, with its own moto server."""
     with moto_server() as url, in_front_of(url) as state:
         yield state
 
 
 @contextmanager
 def in_front_of(url: str) -> Iterator[AwsAccount]:
-    """The account on a free port of loopback, over a sandbox, to which its requests stay signed."""
+    """The account on a free loopback port, in front of a sandbox; it forwards requests with their signatures."""
     state = AwsAccount(moto=url)
     with listening(type("Handler", (_Handler,), {"state": state})) as state.url:
         yield state
 
 
 def reset(state: AwsAccount) -> None:
-    """Forget everything, moto's resources included."""
+    """Remove all state, including moto's resources."""
     state.canned.clear()
     state.requests.clear()
     request = urllib.request.Request(f"{state.moto}/moto-api/reset", method="POST")
@@ -134,7 +134,7 @@ class _Handler(QuietHandler):
 
 
 def _service(authorization: str) -> str:
-    """The service of a signed request, by the scope of its signature."""
+    """The service of a request, from its signature's scope."""
     if "Credential=" not in authorization:
         return "s3"
     signed = authorization.partition("Credential=")[2].split(",")[0].split("/")[3]
@@ -142,7 +142,7 @@ def _service(authorization: str) -> str:
 
 
 def _operation(headers, body: bytes) -> tuple[str, dict]:
-    """The operation of a request and what was sent with it; an empty name where its path decides."""
+    """The operation and parameters of a request; an empty name if its path determines the operation."""
     target = headers.get("X-Amz-Target")
     if target:
         return target.rpartition(".")[2], json.loads(body or b"{}")

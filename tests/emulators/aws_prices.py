@@ -1,7 +1,7 @@
 """AWS's price services on loopback: the Price List, EC2, SageMaker and Savings Plans in their own protocols.
 
-It answers real boto3 through AWS_ENDPOINT_URL_<SERVICE> with the shapes of botocore's service models, filters and pages
-as the services do, and fails the way they fail when it is told to.
+It serves real boto3 through AWS_ENDPOINT_URL_<SERVICE> with the shapes of botocore's service models. It filters and
+pages like the services, and fails like them on request.
 """
 
 import json
@@ -22,7 +22,7 @@ JSON_SERVICES = {
     "DescribeSavingsPlansOfferingRates": "savingsplans",
     "SearchTrainingPlanOfferings": "sagemaker",
 }
-"""The services of the operations that answer in JSON."""
+"""The services of operations with JSON responses."""
 
 EC2 = "http://ec2.amazonaws.com/doc/2016-11-15/"
 ADVISOR = json.dumps({"spot_advisor": {"us-east-2": {"Linux": {"p5.48xlarge": {"s": 50, "r": 1}}}}}).encode()
@@ -32,7 +32,7 @@ SERVICES = ("PRICING", "EC2", "SAGEMAKER", "SAVINGSPLANS")
 
 @dataclass
 class Fault:
-    """What an operation does instead of answering: an error, or an answer that is cut, looped or held back."""
+    """An operation's fault: an error, or an answer that is cut, looped or held back."""
 
     status: int = 400
     code: str = ""
@@ -50,7 +50,7 @@ HELD = Fault(what="hold")
 
 @dataclass
 class ReceivedRequest:
-    """One request as it came."""
+    """One received request."""
 
     operation: str
     region: str
@@ -63,9 +63,9 @@ class AwsPrices:
 
     products: list[dict] = field(default_factory=list)
     filtering: bool = True
-    """Whether the Price List heeds attribute filters."""
+    """Whether the Price List applies attribute filters."""
     raw_entries: list[str] = field(default_factory=list)
-    """Texts that it adds to every answer."""
+    """Texts that the Price List adds to every answer."""
     spot: list[dict] = field(default_factory=list)
     zones: dict[str, dict[str, str]] = field(default_factory=dict)
     blocks: list[dict] = field(default_factory=list)
@@ -80,7 +80,7 @@ class AwsPrices:
     url: str = ""
 
     def environment(self, cache) -> dict[str, str]:
-        """What boto3 and Slipway need to find it; credentials that open nothing."""
+        """The environment variables that point boto3 and Slipway at the services; real AWS rejects the credentials."""
         endpoints = {f"AWS_ENDPOINT_URL_{name}": self.url for name in SERVICES}
         keys = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
         public = {"SLIPWAY_SPOT_ADVISOR_URL": f"{self.url}/advisor.json", "SLIPWAY_SPOT_PAGE_URL": f"{self.url}/none"}
@@ -91,7 +91,7 @@ class AwsPrices:
         return [each.operation for each in self.requests]
 
     def fault(self, operation: str) -> Fault | None:
-        """What is to go wrong with the next request."""
+        """The fault of the next request; None without a fault."""
         if self.faults[operation]:
             return self.faults[operation].popleft()
         return self.always.get(operation)
@@ -105,7 +105,7 @@ class AwsPrices:
 
 @contextmanager
 def served(state: AwsPrices) -> Iterator[AwsPrices]:
-    """The services on a free port of loopback."""
+    """The services on a free loopback port."""
     with listening(type("Handler", (_Handler,), {"state": state})) as state.url:
         try:
             yield state
@@ -114,19 +114,19 @@ def served(state: AwsPrices) -> Iterator[AwsPrices]:
 
 
 class _Handler(QuietHandler):
-    """One request: which operation, what is to go wrong, and its answer."""
+    """Handles one request: its operation, its fault, and its answer."""
 
     state: AwsPrices
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
     def do_GET(self):
-        """Answer a request for the Spot Instance Advisor's public file; no other lies here."""
+        """Answer a request for the Spot Instance Advisor's public file, the only file here."""
         body = ADVISOR if self.path == "/advisor.json" else b""
         self.reply(200 if body else 403, body)
 
     def do_POST(self):
-        """Answer a request of any of the services."""
+        """Answer a request to any of the services."""
         raw = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
         target = self.headers.get("X-Amz-Target", "")
         if target:
@@ -172,7 +172,7 @@ class _Handler(QuietHandler):
         self.wfile.write(data)
 
     def _listed(self, items, token, fault):
-        """One page; a loop hands back the token that it was given."""
+        """One page; a loop returns the received token."""
         page, after = self.state.page(items, token)
         return page, ("1" if fault and fault.what == "loop" else after)
 
@@ -246,7 +246,7 @@ class _Handler(QuietHandler):
 
 
 def _fields(product: dict) -> dict[str, str]:
-    """What a product can be filtered by."""
+    """The filterable attributes of a product."""
     return {"productFamily": product.get("productFamily", ""), **product["attributes"]}
 
 

@@ -1,7 +1,7 @@
-"""An emulated endpoint on loopback: SageMaker, its runtime, S3 and CloudFormation, as far as tests need them.
+"""An emulated endpoint on loopback: the parts of SageMaker, its runtime, S3 and CloudFormation that tests need.
 
-It speaks chat completions with streaming, embeddings and asynchronous invocations, and can be slow, refuse, stall or
-break off in the middle of an answer, or serve the old configuration.
+It supports chat completions with streaming, embeddings and asynchronous invocations, and can be slow, refuse, stall,
+disconnect during a response, or serve the old configuration.
 """
 
 import json
@@ -20,7 +20,7 @@ SERVICES = {
     "DescribeAlarms": "cloudwatch",
     "DescribeInferenceComponent": "sagemaker",
 }
-"""The services of operations that answer in JSON."""
+"""The services of operations with JSON responses."""
 NAME = "slipway-small"
 ARN = f"arn:aws:sagemaker:us-east-2:123456789012:endpoint/{NAME}"
 MADE = {"CreationTime": 1763600000, "LastModifiedTime": 1763600000}
@@ -52,7 +52,7 @@ class Runtime:
     gone: bool = False
     digest: str = ""
     template: int | None = None
-    """Tokens that it counts beside the words of a prompt; None counts 12 whatever is asked."""
+    """Tokens counted in addition to the words of a prompt; None: always 12 tokens."""
     url: str = ""
     requests: list = field(default_factory=list)
     objects: dict = field(default_factory=dict)
@@ -62,12 +62,12 @@ class Runtime:
     released: threading.Event = field(default_factory=threading.Event)
 
     def environment(self):
-        """What points a session at it."""
+        """The environment variables that point a session at the endpoint."""
         return {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_ENDPOINT_URL": self.url}
 
     @property
     def outputs(self):
-        """Of the endpoint's stack."""
+        """The outputs of the endpoint's stack."""
         outputs = {
             "EndpointName": NAME,
             "EndpointConfigName": "config-new",
@@ -84,7 +84,7 @@ class Runtime:
 
 
 class Handler(QuietHandler):
-    """One request."""
+    """Handles one request."""
 
     state: "Runtime"
     protocol_version = "HTTP/1.1"
@@ -126,7 +126,7 @@ class Handler(QuietHandler):
             self.query(parse_qs(body.decode()), target)
 
     def query(self, fields, target):
-        """CloudFormation and CloudWatch."""
+        """Handle requests to CloudFormation and CloudWatch."""
         state, action = self.state, fields.get("Action", [target.rpartition(".")[2]])[0]
         answers = {
             "DescribeLogStreams": {"logStreams": [{"logStreamName": "main/1"}] if state.log else []},
@@ -169,7 +169,7 @@ class Handler(QuietHandler):
         return self.xml("DescribeStacks", f"<Stacks><member>{stack}</member></Stacks>")
 
     def chat(self, body):
-        """An answer, token by token."""
+        """Send a response, token by token."""
         state = self.state
         state.requests.append(("chat", body, dict(self.headers)))
         if state.refuse:
@@ -204,7 +204,7 @@ class Handler(QuietHandler):
         self.wfile.flush()
 
     def take(self, location):
-        """A request of the queue, answered later in S3."""
+        """Accept a request for the queue, whose response is written to S3 later."""
         state = self.state
         document = json.loads(state.objects["/" + location.removeprefix("s3://")])
         state.requests.append(("queue", document, dict(self.headers)))
@@ -239,7 +239,7 @@ class Handler(QuietHandler):
 
 @contextmanager
 def served(state):
-    """Serve it on a port of loopback."""
+    """Serve the endpoint on a loopback port."""
     with listening(type("Handler", (Handler,), {"state": state})) as state.url:
         try:
             yield state

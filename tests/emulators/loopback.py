@@ -1,4 +1,4 @@
-"""An HTTP server on this machine for the duration of a test."""
+"""An HTTP server on this host for the duration of a test."""
 
 import sys
 import threading
@@ -15,7 +15,7 @@ class QuietHandler(BaseHTTPRequestHandler):
         del format, args
 
     def reply(self, status: int, body: bytes, content_type: str | None = None) -> None:
-        """Send a whole answer."""
+        """Send a complete response."""
         self.send_response(status)
         if content_type is not None:
             self.send_header("Content-Type", content_type)
@@ -25,7 +25,7 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 
 class _Server(ThreadingHTTPServer):
-    """A client may hang up in the middle of an answer."""
+    """A server that ignores clients that disconnect during a response."""
 
     daemon_threads = True
 
@@ -36,7 +36,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def listening(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
-    """The address of a free port of loopback at which a handler answers; it ends at once."""
+    """The address of a free loopback port that a handler serves; the server stops without delay."""
     server = _Server(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()

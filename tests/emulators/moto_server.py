@@ -1,4 +1,4 @@
-"""moto on a free port of loopback, for as long as a test has need of it."""
+"""moto on a free loopback port, for the duration of a test."""
 
 import threading
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from launcher.sandbox.aws.web import Dispatcher
 
 @contextmanager
 def moto_server() -> Iterator[str]:
-    """The address of a moto server that finds the backend of a host as the sandbox's does: looked up once."""
+    """The address of a moto server that looks up each host's backend once, like the sandbox's server."""
     app = Dispatcher(create_backend_app)
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=MotoRequestHandler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)

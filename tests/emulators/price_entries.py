@@ -2,7 +2,7 @@
 
 
 def term(usd: str | None, since: str = "2026-07-01", *, currency: str = "USD", unit: str = "Hrs") -> dict:
-    """An on-demand term of one price."""
+    """An on-demand term with one price."""
     dimension = {"unit": unit, "beginRange": "0", "endRange": "Inf", "appliesTo": [], "pricePerUnit": {currency: usd}}
     return {"effectiveDate": f"{since}T00:00:00Z", "termAttributes": {}, "priceDimensions": {"one": dimension}}
 
@@ -18,7 +18,7 @@ def reserved_term(years: int, payment: str, hourly: str, upfront: str, offering_
 
 
 def ec2_product(name: str, region: str, *terms: dict, reserved: tuple[dict, ...] = (), **attributes: str) -> dict:
-    """An entry of AmazonEC2: Linux, shared, on demand unless the attributes say something else."""
+    """An entry of AmazonEC2: Linux, shared, on demand unless the attributes differ."""
     stated = {
         "instanceType": name,
         "regionCode": region,
@@ -56,7 +56,7 @@ def ml_product(name: str, region: str, component: str, usd: str, usage: str) -> 
 
 
 def spot_entry(name: str, region: str, zone: str, price: str, *, since: str, zone_id: str = "") -> dict:
-    """An entry of the spot price history; without an id the zone has its name alone."""
+    """An entry of the spot price history; without an id, the zone has only its name."""
     entry = {
         "region": region,
         "instanceType": name,
@@ -104,7 +104,7 @@ def plan(name: str, region: str, fee: str, *parts: tuple[int, int], currency: st
 
 
 def rate(name: str, region: str, usd: str, *, plan_type: str, years: int, payment: str, **fields: object) -> dict:
-    """A Savings Plan rate; `usage` replaces the usage type of a plain Linux box."""
+    """A Savings Plan rate; `usage` replaces the usage type of a plain Linux instance."""
     ml = name.startswith("ml.")
     usage = fields.pop("usage", f"BoxUsage:{name}")
     offering = {

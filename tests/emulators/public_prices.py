@@ -1,9 +1,9 @@
 """AWS's public price files on loopback: offer files, the spot page's file, the advisor's data.
 
-It answers as CloudFront and S3 do for a static object: a strong ETag, Last-Modified, `If-None-Match`, `Range` under
-`If-Range`, 403 for what is not there (S3 without the right to list). The shapes are those of `spot.json` of 2026-08-06
-and of `spot-advisor-data.json` of 2026-03-20 (alexei-led/spotinfo@69bcec6 and @5bdc33c), and of the Price List's
-documented offer file (AWS Billing user guide, "Reading the service price list file").
+It responds as CloudFront and S3 do for a static object: a strong ETag, Last-Modified, `If-None-Match`, `Range` under
+`If-Range`, 403 for a missing object (S3 without the permission to list). The shapes are those of `spot.json` of
+2026-08-06 and of `spot-advisor-data.json` of 2026-03-20 (alexei-led/spotinfo@69bcec6 and @5bdc33c), and of the Price
+List's documented offer file (AWS Billing user guide, "Reading the service price list file").
 """
 
 import json
@@ -20,19 +20,19 @@ SPOT_DAY, ADVISOR_DAY = "Fri, 20 Nov 2026 06:00:00 GMT", "Fri, 20 Mar 2026 10:00
 
 @dataclass
 class PublicPrices:
-    """The files by path, when each changed, the faults to inject, and the received requests."""
+    """The files by path, their modification dates, the faults to inject, and the received requests."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     changed: dict[str, str] = field(default_factory=dict)
     cuts: dict[str, list[int]] = field(default_factory=dict)
-    """Bytes after which the connection of the next answers ends."""
+    """Bytes after which the server closes the connection, for the next responses."""
     tags: bool = True
     requests: list[tuple[str, str, int]] = field(default_factory=list)
-    """Path, the `Range` or `If-None-Match` that came, the status that went."""
+    """Path, received `Range` or `If-None-Match`, and returned status."""
     url: str = ""
 
     def offer(self, service: str, region: str, *products: dict) -> None:
-        """Publish an offer file out of entries of the shape that GetProducts answers with."""
+        """Publish an offer file with entries in the format of GetProducts."""
         offer_file = {
             "formatVersion": "v1.0",
             "disclaimer": "{not a price}",
@@ -52,7 +52,7 @@ class PublicPrices:
         self.files[offer_path(service, region)] = json.dumps({**offer_file, "attributesList": {}}, indent=1).encode()
 
     def environment(self, cache) -> dict[str, str]:
-        """What Slipway needs to find it; no credentials."""
+        """The environment variables that point Slipway at the files; no credentials."""
         return {
             "AWS_ENDPOINT_URL_PRICING": self.url,
             "SLIPWAY_SPOT_PAGE_URL": f"{self.url}/spot.json",
@@ -61,12 +61,12 @@ class PublicPrices:
         }
 
     def statuses(self, path: str) -> list[int]:
-        """The statuses that went for a path."""
+        """The returned statuses for a path."""
         return [status for requested, _, status in self.requests if requested == path]
 
 
 def offer_path(service: str, region: str) -> str:
-    """Where an offer file lies: of a region, or of all of the service ("*")."""
+    """The path of an offer file: of a region, or of the entire service ("*")."""
     return f"/offers/v1.0/aws/{service}/current{'' if region == '*' else f'/{region}'}/index.json"
 
 
@@ -119,7 +119,7 @@ def item_product(
 
 @contextmanager
 def served(state: PublicPrices) -> Iterator[PublicPrices]:
-    """The files on a free port of loopback."""
+    """The files on a free loopback port."""
     with listening(type("Handler", (_Handler,), {"state": state})) as state.url:
         yield state
 
@@ -128,7 +128,7 @@ class _Handler(QuietHandler):
     state: PublicPrices
 
     def do_GET(self):
-        """One static object."""
+        """Send one static object."""
         body = self.state.files.get(self.path)
         stated = self.headers.get("Range") or self.headers.get("If-None-Match") or ""
         if body is None:

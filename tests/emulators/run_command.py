@@ -1,7 +1,7 @@
-"""Systems Manager's Run Command on loopback, for real boto3: scripts run on this machine.
+"""Systems Manager's Run Command on loopback, for real boto3: scripts run on this host.
 
-The protocol is AWS JSON 1.1 with the shapes of botocore's service model. What stands for the machine is an environment
-and a folder of programs that come first on its PATH.
+The protocol is AWS JSON 1.1 with the shapes of botocore's service model. An environment and a folder of programs, first
+on its PATH, emulate the node.
 """
 
 import json
@@ -18,14 +18,14 @@ from tests.emulators.answers import check
 from tests.emulators.loopback import QuietHandler, listening
 
 OUT, ERR = 24_000, 8_000
-"""What GetCommandInvocation returns of standard output and of standard error, in characters."""
+"""Maximum characters of standard output and standard error from GetCommandInvocation."""
 
 
 class Machine:
-    """One machine with its agent."""
+    """One node with its agent."""
 
     def __init__(self, instance: str, environment: Mapping[str, str]) -> None:
-        """Keep what commands are run with; `silent_looks` is how often a new command is not known yet."""
+        """Store the environment of commands; `silent_looks` polls do not find a new command yet."""
         self.instance = instance
         self.environment = dict(environment)
         self.silent_looks = 1
@@ -48,7 +48,7 @@ class Machine:
         return 200, {"Command": {"CommandId": command, "Status": "Pending", "DocumentName": params["DocumentName"]}}
 
     def run(self, state: dict[str, object], script: str) -> None:
-        """What the agent on the machine does."""
+        """Run a script, like the agent on the node."""
         if self.details:
             state |= {"Status": "TimedOut", "StatusDetails": self.details}
             return
@@ -82,7 +82,7 @@ class Machine:
 
 @contextmanager
 def served(machine: Machine, *, otherwise: str = "") -> Iterator[str]:
-    """Serve a machine's commands; the endpoint. What else Systems Manager does is asked of `otherwise`."""
+    """Serve a node's commands; yield the endpoint. Other requests to Systems Manager go to `otherwise`."""
 
     class Handler(QuietHandler):
         def do_POST(self) -> None:

@@ -1,10 +1,10 @@
-"""An account whose IAM refuses: ministack 1.5.33 with AUTH=true, in a network namespace of its own.
+"""An account with an enforcing IAM: ministack 1.5.33 with AUTH=true, in a separate network namespace.
 
 It evaluates identity policies and boundaries as IAM does (ministack/core/iam_evaluator.py), and refuses with AWS's
-words. A request in it has few of the services' own condition keys: none of `s3:RequestObjectTag`, `s3:if-none-match`,
+texts. Its requests have few of the services' own condition keys: none of `s3:RequestObjectTag`, `s3:if-none-match`,
 `dynamodb:LeadingKeys`, `cloudwatch:namespace` and `iam:PermissionsBoundary` (_resolve_condition_key,
-s3_service_context, dynamodb_service_context), and its simulation takes no context. What statements say on these is held
-by their text alone (tests/infra, tests/unit/aws/test_person_policy.py). It knows no resource of EventBridge's rules.
+s3_service_context, dynamodb_service_context), and its simulation accepts no context. Statements with these keys are
+tested only as text (tests/infra, tests/unit/aws/test_person_policy.py). It supports no resource of EventBridge's rules.
 """
 
 import json
@@ -30,7 +30,7 @@ from tests.plans import ROOT
 REGION = "us-east-2"
 ID = "000000000000"
 STACK = f"arn:aws:cloudformation:{REGION}:{ID}:stack/slipway-guarded/6f1d0f80-0000-11f0-8000-0000000000000"
-"""The account that ministack answers for."""
+"""The account that ministack serves, and a stack in it."""
 KNOWN = {
     "AWS::Partition": "aws",
     "AWS::AccountId": ID,
@@ -38,7 +38,7 @@ KNOWN = {
     "AWS::StackId": STACK,
     "OutputFnGetAttStoreBucket": "arn:aws:s3:::slipway-guarded-store",
 }
-"""What a template refers to that no resource of its own is."""
+"""Values of references that no resource of the template defines."""
 FUNCTIONS = {
     "Fn::Join": lambda of: of[0].join(of[1]),
     "Fn::Select": lambda of: of[1][of[0]],
@@ -46,12 +46,12 @@ FUNCTIONS = {
     "Fn::Sub": lambda of: of.replace("${AWS::AccountId}", ID),
 }
 OWNER = {"AWS_ACCESS_KEY_ID": "OWNEROWNEROWNEROWNER", "AWS_SECRET_ACCESS_KEY": "owner"}
-"""The account's root, which everything is made with that policies are tried on."""
+"""The account's root, which creates the resources for the tests of policies."""
 
 
 @dataclass
 class Enforced:
-    """The account."""
+    """The account with its address."""
 
     url: str
     account: Account = field(default_factory=lambda: Account(id=ID, qualifier="hnb659fds", boundary_arn=None))
@@ -61,11 +61,11 @@ class Enforced:
 
     @cached_property
     def owner(self):
-        """Clients of the account's root, by their service."""
+        """A session with clients of the account's root, by service."""
         return Session(environment=self.environment(OWNER), region=REGION)
 
     def user(self, name, documents):
-        """The environment of a new user who has some policies, by their names, and nothing else."""
+        """Create a user with some policies, by their names; return the user's environment."""
         iam = self.owner.client("iam")
         iam.create_user(UserName=name)
         for title, document in documents.items():
@@ -79,13 +79,13 @@ class Enforced:
         )
 
     def policies(self, *names):
-        """Policies of `slipway policies` for this account, by their names in it."""
+        """Policies of `slipway policies` for this account, by their names in the account."""
         return {policy_name(name): render_policy(load_permissions(), name, self.account).text for name in names}
 
 
 @pytest.fixture(scope="session")
 def enforced():
-    """ministack, its root and an address that reaches it; it ends with the tests."""
+    """ministack with its root and a reachable address; it ends with the tests."""
     with tempfile.TemporaryDirectory() as home, socket.create_server(("127.0.0.1", 0)) as listening:
         inside = [sys.executable, str(Path(__file__).with_name("inside.py")), str(listening.fileno()), "4566"]
         process = subprocess.Popen(
@@ -106,9 +106,9 @@ def enforced():
 
 @pytest.fixture(scope="session")
 def golden_policies():
-    """The policies of a role or a managed policy of an example's stack, its references filled in.
+    """The policies of a role or a managed policy in an example's stack, with resolved references.
 
-    The golden file is what the stack's template is held against (tests/infra/test_snapshots.py).
+    The golden file is also the expected template of the stack (tests/infra/test_snapshots.py).
     """
 
     def documents(example, prefix, references):
@@ -127,7 +127,7 @@ def golden_policies():
 
 
 def _filled(value, references):
-    """A template's value without functions; a reference is looked up by what its name begins with."""
+    """A template's value with evaluated functions; references are resolved by the prefix of their name."""
     if isinstance(value, list):
         return [_filled(each, references) for each in value]
     if not isinstance(value, dict):
@@ -147,7 +147,7 @@ def _filled(value, references):
 
 @pytest.fixture(scope="session")
 def boto():
-    """A plain client of an environment."""
+    """A plain boto3 client for an environment."""
 
     def client(environment, service):
         return boto3.client(

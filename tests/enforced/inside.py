@@ -1,7 +1,7 @@
-"""Runs ministack in a network namespace of its own: it binds every address, and its MQTT port, whatever it is told.
+"""Runs ministack in a separate network namespace: it always binds every address, and its MQTT port.
 
-`unshare -rn python inside.py FD PORT PROGRAM...`: FD is a listening socket of the world outside, on loopback there,
-whose connections are carried to PORT in here, where PROGRAM listens.
+`unshare -rn python inside.py FD PORT PROGRAM...`: FD is a listening loopback socket outside the namespace. Its
+connections are forwarded to PORT inside, where PROGRAM listens.
 """
 
 import fcntl
@@ -14,11 +14,11 @@ import threading
 import time
 
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
-"""linux/sockios.h, linux/if.h."""
+"""Constants of linux/sockios.h and linux/if.h."""
 
 
 def bring_loopback_up() -> None:
-    """A new namespace has its loopback down."""
+    """Bring loopback up, which is down in a new namespace."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         fcntl.ioctl(sock, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP | IFF_RUNNING))
 

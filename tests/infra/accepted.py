@@ -44,7 +44,7 @@ CLUSTERS = (
         "log streams are named by the session, below one group; the agent's own calls take no resource",
     ),
 )
-"""Of all clusters: rule, construct and why."""
+"""For all clusters: rule, construct and reason."""
 
 HYPERPOD = (
     (
@@ -63,7 +63,7 @@ HYPERPOD = (
         "SageMaker chooses the cluster's id; a condition on its tag tells it from others",
     ),
 )
-"""Of HyperPod with Slurm, beside those of all clusters: rule, construct and why."""
+"""For HyperPod with Slurm, in addition to those of all clusters: rule, construct and reason."""
 
 PCS = (
     (
@@ -82,7 +82,7 @@ PCS = (
         "PCS names node groups by ids of its own choice; the wildcard ends at the cluster",
     ),
 )
-"""Of PCS, beside those of all clusters: rule, construct and why."""
+"""For PCS, in addition to those of all clusters: rule, construct and reason."""
 
 EKS = (
     (
@@ -111,7 +111,7 @@ EKS = (
         "interfaces of a function in a subnet: Lambda refuses a role that is limited to some",
     ),
 )
-"""Of EKS, beside those of all clusters: rule, construct and why."""
+"""For EKS, in addition to those of all clusters: rule, construct and reason."""
 
 HYPERPOD_EKS = (
     (
@@ -150,7 +150,7 @@ HYPERPOD_EKS = (
         "SageMaker chooses the cluster's id; a condition on its tag tells it from others",
     ),
 )
-"""Of HyperPod with EKS, beside those of all clusters: rule, construct and why."""
+"""For HyperPod with EKS, in addition to those of all clusters: rule, construct and reason."""
 
 ENDPOINTS = (
     (
@@ -174,7 +174,7 @@ ENDPOINTS = (
         "metrics and lists of components cannot be allowed by resource; reporting is limited to one namespace",
     ),
 )
-"""Of endpoints: rule, construct and why."""
+"""For endpoints: rule, construct and reason."""
 
 TRAINING_JOBS = (
     (
@@ -198,11 +198,11 @@ TRAINING_JOBS = (
         "the token for a registry cannot be allowed by resource",
     ),
 )
-"""Of training jobs, beside those of all clusters: rule, construct and why."""
+"""For training jobs, in addition to those of all clusters: rule, construct and reason."""
 
 
 def accepted(findings, rule, construct):
-    """The place of a violation in a list of rules, constructs' ends (both patterns) and reasons, or None."""
+    """The index of a violation in a list of rules, constructs' ends (both patterns) and reasons, or None."""
     for index, (rule_pattern, construct_pattern, _) in enumerate(findings):
         if re.fullmatch(rule_pattern, rule) and re.search(f"{construct_pattern}$", construct):
             return index

@@ -1,7 +1,7 @@
 """Compares deployed resources with the quote: raw templates and YAML on one side, a quote's JSON on the other.
 
-No code of the project is used here, so that a mistake in it cannot agree with itself. What the templates make is turned
-into the quantities that it costs, by the hours that the quote gives; then every line must be accounted for.
+No code of the project is used here, so that a mistake in it cannot confirm itself. The templates' resources are turned
+into billed quantities, for the hours of the quote; every line must then match.
 """
 
 import csv
@@ -14,9 +14,9 @@ from tests.infra.counted import hours_up
 PRICES = Path(__file__).resolve().parents[2] / "launcher" / "catalog" / "data" / "prices" / "bill_items.csv"
 MONTH_H = 730
 IMAGE_GIB, LARGEST_IMAGE_GIB = 45, 100
-"""The root volume of ParallelCluster 3.16.1's image, for which login nodes have no setting; an image of one's own."""
+"""Root volume of ParallelCluster 3.16.1's image, for which login nodes have no setting; and of a custom image."""
 HEAD_ALARMS, HEAD_METRICS, HEAD_REPORTS_AN_HOUR = 5, 4, 60
-"""Of ParallelCluster itself; test_agreement_parallelcluster.py counts them in its own template."""
+"""Values of ParallelCluster itself; test_agreement_parallelcluster.py counts them in its own template."""
 GUARD_METRICS, GUARD_REQUESTS = 2, 2
 NODE_METRICS, NODE_REPORTS_AN_HOUR, JOB_REPORTS_AN_HOUR, IDLE_VALUES = 3, 60, 12, 3
 CAPACITY_TYPES = {"spot": "SPOT", "capacity-block": "CAPACITY_BLOCK", "on-demand": "ONDEMAND"}
@@ -28,7 +28,7 @@ USAGE = {
     "data to the NAT's zone and back",
     "signs of life of the job",
 }
-"""Lines that no template decides: how much is stored and sent."""
+"""Lines that no template determines: amounts stored and sent."""
 STANDING = {
     "NAT gateway": "NAT gateways",
     "public IPv4 address of the NAT": "NAT addresses",
@@ -50,15 +50,15 @@ STANDING = {
     "S3 replaced checkpoints": "replaced GB-months",
     "S3 access log": "access log GB-months",
 }
-"""Lines that templates decide, and the name of their quantity here."""
+"""Lines that templates determine, with the names of their quantities here."""
 
 
 def differences(templates, shown, quote):
-    """The names of quantities that are not what was quoted.
+    """The names of quantities that differ from the quote.
 
     Args:
         templates: the stacks' templates by file name.
-        shown: the cluster configuration as it is shown.
+        shown: the cluster configuration in the preview.
         quote: the quote's JSON.
     """
     quoted = of_quote(quote)
@@ -70,7 +70,7 @@ def differences(templates, shown, quote):
 
 
 def same(one, other):
-    """Whether two quantities are equal, numbers but for rounding."""
+    """Whether two quantities are equal; numbers may differ by rounding."""
     if isinstance(one, int | float) and isinstance(other, int | float):
         return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
     return one == other
@@ -80,7 +80,7 @@ def same(one, other):
 
 
 def deployed(templates, configuration, quote):
-    """What templates and a cluster configuration make, as the quantities of a bill."""
+    """The billed quantities of templates and a cluster configuration."""
     stands_h, runs_h = hours_up(quote)
     return {
         **of_machines(configuration, quote, stands_h, runs_h),
@@ -97,13 +97,13 @@ def resources(templates, kind):
 
 
 def cluster_of(templates):
-    """The configuration that ParallelCluster is given."""
+    """The configuration passed to ParallelCluster."""
     (cluster,) = resources(templates, "Custom::PclusterCluster")
     return cluster["ClusterConfiguration"]
 
 
 def main_queue(configuration):
-    """The queue of the plan's own type, with its one resource; the others are empty until a job asks for them."""
+    """The queue of the plan's own type, with its one resource; the other queues are empty until a job needs them."""
     queue, *others = configuration["Scheduling"]["SlurmQueues"]
     assert sum(compute_resource["MinCount"] for other in others for compute_resource in other["ComputeResources"]) == 0
     (resource,) = queue["ComputeResources"]
@@ -140,7 +140,7 @@ def of_machines(configuration, quote, stands_h, runs_h):
 
 
 def of_storage(templates, configuration, quote, stands_h):
-    """File systems, and how long the store keeps what it holds."""
+    """File systems, and the retention times of the store."""
     systems = [
         [each["FsxLustreSettings"]["StorageCapacity"], each["FsxLustreSettings"]["PerUnitStorageThroughput"]]
         for each in configuration.get("SharedStorage", [])
@@ -168,7 +168,7 @@ def of_storage(templates, configuration, quote, stands_h):
 
 
 def replaced_gb(quote):
-    """GB of the checkpoints that newer ones replace, from the quote's saves, their size and the number kept."""
+    """GB of superseded checkpoints, from the quote's saves, their size and the number retained."""
     kept = next(
         (assumption for assumption in quote["assumptions"] if assumption["name"].endswith("kept checkpoints stay for")),
         None,
@@ -193,7 +193,7 @@ def interval_s(quote):
 
 
 def of_network(templates, configuration, stands_h):
-    """Ways out, endpoints, names, load balancers."""
+    """NAT gateways, endpoints, DNS zones, load balancers."""
     endpoints = [
         resource
         for resource in resources(templates, "AWS::EC2::VPCEndpoint")
@@ -210,7 +210,7 @@ def of_network(templates, configuration, stands_h):
 
 
 def of_watch(templates, configuration, stands_h, runs_h):
-    """Alarms, metrics and what else watches the cluster."""
+    """Alarms, metrics and other monitoring of the cluster."""
     queue, resource = main_queue(configuration)
     (function,) = resources(templates, "AWS::Lambda::Function")
     (schedule,) = [
@@ -248,14 +248,14 @@ def of_watch(templates, configuration, stands_h, runs_h):
 
 
 def function_price(calls, memory_mb, seconds=3, messages=1):
-    """Dollars of a function's month, to the hundredth of a cent; the regions of the examples have one price."""
+    """Dollars per month of a function, to the hundredth of a cent; the regions of the examples have the same price."""
     of_calls = calls * MONTH_H / 1e6 * listed("lambda.requests", "us-east-1")
     of_time = calls * MONTH_H * seconds * memory_mb / 1024 * listed("lambda.duration-x86", "us-east-1")
     return round(of_calls + of_time + messages * MONTH_H / 1e6 * listed("sns.requests", "us-east-1"), 4)
 
 
 def listed(item, region):
-    """A price as the file of prices has it."""
+    """A price from the price file."""
     with PRICES.open(encoding="utf-8", newline="") as file:
         rows = {row["region"]: row["usd"] for row in csv.DictReader(file) if row["item"] == item}
     return float(rows[region])
@@ -265,12 +265,12 @@ def listed(item, region):
 
 
 def quantity(quote, name):
-    """The quantity of a line, 0 where there is none."""
+    """The quantity of a line; 0 if the line is missing."""
     return sum(component["quantity"] for component in quote["components"] if component["name"] == name)
 
 
 def of_quote(quote):
-    """The same quantities as the quote has them; a line that nothing is known of is one too."""
+    """The same quantities from the quote, including unknown lines."""
     quoted = {"node-hours": 0, "file systems": [], "file system price": [], "login node": []}
     for line in quote["components"]:
         name, amount = line["name"], line["quantity"]

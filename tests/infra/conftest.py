@@ -27,7 +27,7 @@ from tests.infra.guard_modules import guard_module
 from tests.plans import NOW, ROOT
 
 OPEN = {"llama31-8b-sft"}
-"""Examples that leave a choice, which the launcher makes."""
+"""Examples with an open choice, which the launcher makes."""
 PLAN_FILES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.yaml")) if path.stem not in OPEN}
 
 EKS_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "eks").glob("*.yaml"))}
@@ -48,13 +48,13 @@ FILES = {
 
 @dataclass(frozen=True)
 class Assembly:
-    """What `cdk synth` leaves of a plan."""
+    """The output of `cdk synth` for a plan."""
 
     plan: Plan
     folder: Path
 
     def template(self, part):
-        """The template of one stack, {} where the plan has none of that name."""
+        """The template of one stack; {} if the plan has no stack of that name."""
         path = self.folder / f"{stack_name(self.plan, part)}.template.json"
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
@@ -64,7 +64,7 @@ class Assembly:
         return {key: each.get("Properties", {}) for key, each in found.items() if each["Type"] == kind}
 
     def only(self, part, kind):
-        """The properties of a stack's one resource of a type."""
+        """The properties of a stack's only resource of a type."""
         (properties,) = self.resources(part, kind).values()
         return properties
 
@@ -75,13 +75,13 @@ class Assembly:
 
     @property
     def manifest(self):
-        """The stacks as the CLI sees them."""
+        """The stacks as the CLI reads them."""
         artifacts = json.loads((self.folder / "manifest.json").read_text())["artifacts"]
         return {key: each for key, each in artifacts.items() if each["type"] == "aws:cloudformation:stack"}
 
     @property
     def violations(self):
-        """Rule and construct of everything the validators found."""
+        """Rule and construct of all findings of the validators."""
         reports = json.loads((self.folder / "validation-report.json").read_text())["pluginReports"]
         return [
             (violation["ruleName"], construct["constructPath"])
@@ -98,7 +98,7 @@ def context():
 
 @pytest.fixture(scope="session")
 def plan_names():
-    """The plan files there are, by the names that `synthesised` takes."""
+    """The existing plan files, by the names that `synthesised` accepts."""
     return sorted(PLAN_FILES)
 
 
@@ -116,7 +116,7 @@ def plan_named(plan_at):
 
 @pytest.fixture(scope="session")
 def synthesised(tmp_path_factory, plan_named, catalog, context):
-    """Synthesise a plan, the text of a plan file, or a plan file by its name, with more context; each once."""
+    """Synthesise a plan, the text of a plan file, or a plan file by its name, with further context; each once."""
     done = {}
 
     def synthesise(source, **more):
@@ -144,7 +144,7 @@ def synthesised(tmp_path_factory, plan_named, catalog, context):
 
 @pytest.fixture(scope="session")
 def both_sides(synthesised, catalog):
-    """Of a plan file: its best candidate's quote, the templates as the launcher deploys them, the quote's JSON."""
+    """For a plan file: its best candidate's quote, the templates as the launcher deploys them, the quote's JSON."""
     done = {}
 
     def sides(path):
@@ -190,7 +190,7 @@ def example(request, named):
 
 
 class AppRun(NamedTuple):
-    """A run of the app: its exit code, what it said on standard error, the folder of its assembly."""
+    """A run of the app: its exit code, its standard error, the folder of its assembly."""
 
     code: int
     err: str
@@ -212,7 +212,7 @@ def run_app(tmp_path, context, capsys):
 
 @pytest.fixture
 def golden_stack(golden):
-    """Compare a stack's template with its golden file; stores and networks are kept by how they differ from one."""
+    """Compare a stack's template with its golden file; stores and networks are stored as diffs to one of them."""
 
     def compare(name, part, template):
         text = json.dumps({key: template[key] for key in ("Resources", "Outputs")}, indent=2, sort_keys=True)
@@ -233,14 +233,14 @@ def p5(synthesised):
 
 @pytest.fixture(scope="module")
 def module(request):
-    """The guard that a test module names in GUARD, as Lambda loads it; ParallelCluster's where it names none."""
+    """The guard that a test module names in GUARD, as Lambda loads it; by default ParallelCluster's."""
     with guard_module(getattr(request.module, "GUARD", "guard")) as loaded:
         yield loaded
 
 
 @pytest.fixture
 def aws(request, monkeypatch):
-    """The account in which that guard runs, of the test module's kind."""
+    """The account in which the guard runs, of the test module's kind."""
     with account_of(monkeypatch, getattr(request.module, "ACCOUNT_KIND", SlurmAccount)) as account:
         yield account
 

@@ -1,6 +1,6 @@
-"""Counts templates of clusters without ParallelCluster line by line against a quote: the part all targets share.
+"""Compares templates of clusters without ParallelCluster with a quote, line by line: the part common to all targets.
 
-As in agreement.py no code of the project counts here, so that a mistake in it cannot agree with itself.
+As in agreement.py, no code of the project is used here, so that a mistake in it cannot confirm itself.
 """
 
 import math
@@ -12,12 +12,12 @@ AROUND_MINUTES = (
     "nodes stay after the job, idle and billed, for",
 )
 HEALTH_H = 1.0
-"""Deep health checks, of which AWS publishes no time: what the quote assumes of them."""
+"""Assumed hours of deep health checks in the quote; AWS publishes no time for them."""
 GUARD_METRICS, GUARD_CALLS_AN_HOUR, GUARD_REQUESTS = 3, 12, 2
 
 
 def hours_up(quote):
-    """Hours that a cluster runs, and that each node does: the job, start-up and idle tail as the quote says them."""
+    """Hours that a cluster runs, and that each node runs: the quote's job, start-up and idle tail."""
     values = {assumption["name"]: assumption["value"] for assumption in quote["assumptions"]}
     around_h = sum(float(values.get(name, 0)) for name in AROUND_MINUTES) / 60
     hours = quote["hours"]["mid"]
@@ -36,13 +36,13 @@ def resources(templates, kind):
 
 
 def groups_of(templates):
-    """The groups of machines of the one HyperPod cluster."""
+    """The instance groups of the only HyperPod cluster."""
     (cluster,) = resources(templates, "AWS::SageMaker::Cluster")
     return {group["InstanceGroupName"]: group for group in cluster["InstanceGroups"]}
 
 
 def by_the_hour(templates, up_h):
-    """Quantities of what is billed as long as a cluster is up, whatever kind it is of."""
+    """Quantities that are billed while a cluster of any kind is up."""
     made = {
         "NAT gateway": len(resources(templates, "AWS::EC2::NatGateway")) * up_h,
         "public IPv4 address of the NAT": len(resources(templates, "AWS::EC2::EIP")) * up_h,
@@ -62,16 +62,16 @@ def by_the_hour(templates, up_h):
 
 
 ALWAYS = r"\d+ x |NAT gateway|\d+ alarm|dashboard|guard|S3 listings|AWS Budget|FSx"
-"""Lines that the templates of every target decide."""
+"""Lines that the templates of every target determine."""
 
 
 def differences(made, quote, decided):
-    """Names of lines whose quantity is not what is deployed, and of those of `decided` that only one side has.
+    """Names of lines whose quantity differs from the deployment, and of lines of `decided` that only one side has.
 
     Args:
-        made: quantities by the quote's names of the lines; None: more than one is to be said.
+        made: quantities by the quote's names of the lines; None: the quote must have the line, with any quantity.
         quote: the quote's JSON.
-        decided: a pattern of the lines that the target's templates decide beside those of every target.
+        decided: a pattern of the lines that the target's templates determine in addition to those of every target.
     """
     quantities = {component["name"]: component["quantity"] for component in quote["components"]}
     names = {name for name in made if name not in quantities}
@@ -84,7 +84,7 @@ def differences(made, quote, decided):
 
 
 def change_group(name, key, value):
-    """Another value in a group of a HyperPod cluster."""
+    """A change that sets another value in a group of a HyperPod cluster."""
 
     def change(templates):
         groups_of(templates)[name][key] = value
@@ -93,7 +93,7 @@ def change_group(name, key, value):
 
 
 def drop(kind):
-    """None of something is made."""
+    """A change that removes all resources of a type."""
 
     def change(templates):
         for template in templates.values():

@@ -12,7 +12,7 @@ NAMED = {
     "objects": ("arn:aws:s3:::weights/team/*",),
     "key": (f"arn:aws:kms:us-east-2:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab",),
 }
-"""What a plan names that whoever launches it has to reach."""
+"""Resources that a plan names and its launcher must reach."""
 FREE = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None, data_buckets=("corpus-of-the-team",), lists=NAMED)
 
 
@@ -25,7 +25,7 @@ def policies(target, account=FREE):
 
 
 def refused(target, resources, account=FREE):
-    """What a target's policies refuse of what its stacks make: (action, ARN)."""
+    """The requests for a target's stacks that its policies refuse: (action, ARN, context)."""
     documents, bound = policies(target, account), account.boundary_arn
     context = {"PermissionsBoundary": bound} if bound else {}
     return [

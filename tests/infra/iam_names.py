@@ -1,7 +1,7 @@
-"""What CloudFormation asks of IAM when it makes a template's resources: action, ARN, and what the request says besides.
+"""The IAM requests of CloudFormation when it creates a template's resources: action, ARN, and context.
 
-A resource without a name of its own is named after its stack and its logical id (CloudFormation user guide, Name type);
-S3 takes the same in lower case.
+A resource without its own name is named after its stack and its logical id (CloudFormation user guide, Name type); S3
+uses the same name in lower case.
 """
 
 import json
@@ -75,7 +75,7 @@ PLAIN = {
 
 
 def made(assembly):
-    """What the stacks of an assembly ask for."""
+    """The requests of an assembly's stacks."""
     calls = []
     for file, template in assembly.templates.items():
         stack = file.removesuffix(".template.json")
@@ -92,7 +92,7 @@ def made(assembly):
 
 
 def nested(*, with_role):
-    """What the provider's stack and the one nested in it ask for; `with_role`: no role is given to the provider."""
+    """The requests of the provider's stack and its nested stack; `with_role`: the provider creates its own role."""
     stack, calls = "slipway-x-training-ParallelClusterProvider-x", []
     # The alternative to the nested stack is one of our own, from the same template.
     for each in (*PROVIDER["provider"], *PROVIDER["policies"]):
@@ -114,7 +114,7 @@ def nested(*, with_role):
 
 
 def _role(template, stack, logical_id, properties):
-    """What making a role asks for."""
+    """The requests for the creation of a role."""
     trust = properties["AssumeRolePolicyDocument"]["Statement"]
     services = [each["Principal"]["Service"] for each in trust if "Service" in each["Principal"]]
     attached = [_attached(template, stack, arn) for arn in properties.get("ManagedPolicyArns", ())]
@@ -130,7 +130,7 @@ def _role_of(arn, services, attached):
 
 
 def _attached(template, stack, value):
-    """The ARN of a policy that a role is given."""
+    """The ARN of a policy that is attached to a role."""
     if isinstance(value, dict) and "Ref" in value:
         return _policy_arn(stack, value["Ref"], template["Resources"][value["Ref"]]["Properties"])
     return _text(value)
@@ -141,7 +141,7 @@ def _policy_arn(stack, logical_id, properties):
 
 
 def _named(properties, key):
-    """A name that a template gives, by its path."""
+    """The name at a path of a template's properties; None without a name."""
     if key is None:
         return None
     value = properties
@@ -151,7 +151,7 @@ def _named(properties, key):
 
 
 def _text(value):
-    """A string of a template: what is only known in an account is some of it."""
+    """A string of a template; values known only in an account are replaced by samples."""
     if isinstance(value, str):
         return value
     if "Fn::Join" in value:

@@ -13,17 +13,17 @@ from tests.infra.template_policies import policy_complaints
 
 IGNORED = ["W6001", "W3005"]
 """W6001: the training stack's outputs repeat ids of the other stacks, so that the launcher reads one stack.
-W3005: an order that a reference makes, too, is said where it is what matters."""
+W3005: the templates state an important order explicitly, even if a reference implies it."""
 
 
 @cache
 def lint_rules() -> Rules:
-    """cfn-lint's rules: reading them takes five times as long as linting a template."""
+    """cfn-lint's rules, cached: reading them takes five times as long as linting a template."""
     return Runner(ConfigMixIn([], ignore_checks=IGNORED)).rules
 
 
 def complaints(folder, region):
-    """What they have against the templates in a folder, for the region that they are for."""
+    """The findings of all linters on the templates in a folder, for the templates' region."""
     files = sorted(folder.glob("*.template.json"))
     assert files
     problems = []

@@ -20,7 +20,7 @@ def _process():
 
 
 def ask(operation, files):
-    """The driver's answer for each of the files, in their order."""
+    """The driver's results for some files, in their order."""
     process = _process()
     process.stdin.write(json.dumps([operation, *map(str, files)]) + "\n")
     process.stdin.flush()

@@ -2,9 +2,9 @@
 
     .venv-pcluster/bin/python tests/infra/pcluster_json_schema.py >launcher/sandbox/cluster/parallelcluster.schema.json
 
-What its marshmallow fields say and nothing else: keys, which of them must be there, types, words, patterns, bounds.
-Types are held strictly: the custom resource of this project hands over typed values, and a "4800" in quotes is a
-mistake in its making.
+It contains only what the marshmallow fields state: keys, required keys, types, enumerations, patterns, bounds. Types
+are strict: the custom resource of this project passes typed values, so a "4800" in quotes is a mistake in its
+rendering.
 """
 
 import importlib.metadata
@@ -17,7 +17,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def of_schema(schema):
-    """A mapping with its keys."""
+    """The schema of a mapping with its keys."""
     keys = {field.data_key or name: field for name, field in schema.fields.items()}
     required = sorted(key for key, field in keys.items() if field.required)
     return {
@@ -29,7 +29,7 @@ def of_schema(schema):
 
 
 def of_field(field):
-    """One value."""
+    """The schema of one value."""
     kind = type(field).__name__
     if kind == "OneOrManyCustomActionField":
         script = of_schema(field.schema)
@@ -54,7 +54,7 @@ def of_field(field):
 
 
 def of_validator(validator, kind):
-    """What a validator of marshmallow's own says; a function of the package says nothing here."""
+    """The constraint of marshmallow's own validators; empty for a function of the package."""
     name = type(validator).__name__
     if name == "OneOf":
         kinds = validator.choices
@@ -71,7 +71,7 @@ def of_validator(validator, kind):
 
 
 def lines(value, indent=""):
-    """A value as JSON, what is short on one line."""
+    """A value as JSON, with short values on one line."""
     short = json.dumps(value)
     if len(indent + short) <= WIDTH or not isinstance(value, dict):
         return short
@@ -81,7 +81,7 @@ def lines(value, indent=""):
 
 
 def main():
-    """Print it."""
+    """Print the schema."""
     from pcluster.schemas.cluster_schema import ClusterSchema
 
     version = importlib.metadata.version("aws-parallelcluster")

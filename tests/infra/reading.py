@@ -31,7 +31,7 @@ def alarms(assembly):
 
 
 def behind(assembly, key):
-    """Everything that a resource waits for, directly or not: DependsOn, Ref and GetAtt."""
+    """All resources that a resource depends on, directly or indirectly: DependsOn, Ref and GetAtt."""
     made = assembly.template("training")["Resources"]
     reached, left = set(), [key]
     while left:
@@ -46,7 +46,7 @@ def behind(assembly, key):
 
 
 def key_of(assembly, kind, **properties):
-    """The one logical id of a type whose properties are these."""
+    """The only logical id of a type with these properties."""
     (key,) = (
         key
         for key, each in assembly.resources("training", kind).items()
@@ -56,7 +56,7 @@ def key_of(assembly, kind, **properties):
 
 
 def shown(assembly, catalog):
-    """The files of the cluster as they are shown, by their paths."""
+    """The files of the cluster in the preview, by their paths."""
     job = JobSettings(run="r", checkpoint_interval_s=600.0)
     names = symbolic_names(assembly.plan)
     files = render(assembly.plan, instances=catalog.instance_types, names=names, job=job).files
@@ -64,7 +64,7 @@ def shown(assembly, catalog):
 
 
 def with_words(value, shown):
-    """A template's value with every intrinsic replaced by what stands in its place in the rendered file."""
+    """A template's value with every intrinsic replaced by the text at its place in the rendered file."""
     if (
         isinstance(value, dict)
         and len(value) == 1
@@ -80,10 +80,10 @@ def with_words(value, shown):
 
 
 def garbage(assembly):
-    """Assets that `cdk gc` would take from a stack that exists.
+    """Assets that `cdk gc` would delete from an existing stack.
 
-    Its rule (aws-cdk of package-lock.json, lib/api/garbage-collection): an object's key up to its first dot stands in
-    no stack's template as CloudFormation gives it back.
+    Its rule (aws-cdk of package-lock.json, lib/api/garbage-collection): an object's key up to its first dot appears in
+    no stack's template, as CloudFormation returns the template.
     """
     texts = [path.read_text(encoding="utf-8") for path in assembly.folder.glob("*.template.json")]
     keys = []
@@ -97,7 +97,7 @@ def garbage(assembly):
 
 
 def lacking(assembly, wanted=OWN):
-    """Resources that the registry calls taggable and that lack a tag."""
+    """Resources that are taggable according to the registry and lack a tag."""
     missing = []
     for template in assembly.templates.values():
         for name, resource in template["Resources"].items():
@@ -112,5 +112,5 @@ def lacking(assembly, wanted=OWN):
 
 
 def given(tags):
-    """Tags as a mapping, whichever of the two forms they have."""
+    """Tags as a mapping, from either of their two forms."""
     return tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}

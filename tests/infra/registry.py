@@ -1,4 +1,4 @@
-"""CloudFormation's registry as cfn-lint carries it: resource types' schemas, with what their handlers may do."""
+"""CloudFormation's registry from cfn-lint's data: resource types' schemas, with the permissions of their handlers."""
 
 import gzip
 import json
@@ -23,7 +23,7 @@ def _providers():
 
 
 def regions():
-    """The regions whose registry cfn-lint carries."""
+    """The regions with a registry in cfn-lint's data."""
     return {path.stem for path in _providers().glob("*.json")}
 
 
@@ -42,10 +42,10 @@ def handlers(resource_type):
 
 
 def replacing(resource_type):
-    """The properties of a type whose change replaces what is there, as paths, each with "yes" or "maybe".
+    """The properties of a type whose change replaces the resource, as paths, each with "yes" or "maybe".
 
-    Of the registry those that only a creation can give; of the CloudFormation documentation, as the CDK CLI carries it
-    (db.json.gz of aws-cdk), those that it says need a replacement: it knows of types that have no handler.
+    The registry has the properties that only a creation can set. The CloudFormation documentation in the CDK CLI
+    (db.json.gz of aws-cdk) has those that need a replacement, also for types without a handler.
     """
     replacement_by_property = dict(_documented(resource_type))
     schema = schemas().get(resource_type, {})

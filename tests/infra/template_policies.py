@@ -1,7 +1,7 @@
 """Policies in a template, compared with the Service Authorization Reference: every action, on its own resource type.
 
-What refers to another resource is given an ARN of that resource's kind, so that a statement on the wrong resource is
-seen; what is joined with text is a wildcard there.
+A reference to another resource becomes an ARN of that resource's type, so that a statement on the wrong resource is
+detected; a reference joined with text becomes a wildcard.
 """
 
 from tests.infra.iam import ACCOUNT, fits, formats, listed, unknown_actions
@@ -16,7 +16,7 @@ ARNS = {
     "AWS::S3::Bucket": "arn:aws:s3:::x",
     "AWS::SNS::Topic": f"arn:aws:sns:{_PLACE}:x",
 }
-"""An ARN of each kind of resource that a policy of ours refers to."""
+"""An ARN for each resource type that the project's policies refer to."""
 PSEUDO = {
     "AWS::AccountId": ACCOUNT,
     "AWS::Partition": "aws",
@@ -33,7 +33,7 @@ DOCUMENTS = {
 
 
 def policies(template):
-    """Every policy of a template, with the logical id of what has it."""
+    """Every policy of a template, with the logical id of its resource."""
     for key, resource in template["Resources"].items():
         properties = resource.get("Properties", {})
         for name in DOCUMENTS.get(resource["Type"], ()):
@@ -44,7 +44,7 @@ def policies(template):
 
 
 def policy_complaints(template):
-    """What is wrong with the policies of a template: logical id, statement, action."""
+    """The errors in the policies of a template: logical id, statement, action."""
     complaints = []
     for key, document in policies(template):
         complaints += [(key, "no such action", action) for action in unknown_actions(document)]
@@ -57,7 +57,7 @@ def policy_complaints(template):
 
 
 def placed(action, arns):
-    """Whether some of a statement's resources can be an action's own; of a pattern, any of its actions'."""
+    """Whether any of a statement's resources fits the action or, for a pattern, any action of the service."""
     service, _, name = action.partition(":")
     if "*" in name:
         return any(arn.split(":")[2] == service for arn in arns)
@@ -65,7 +65,7 @@ def placed(action, arns):
 
 
 def text(value, template):
-    """A template's value as the ARN that it may be."""
+    """A template's value as a possible ARN."""
     if isinstance(value, str):
         return value
     ((name, of),) = value.items()
@@ -77,7 +77,7 @@ def text(value, template):
 
 
 def _alone(name, of, template):
-    """What a reference stands for; an import is of the resource that its export's name says."""
+    """The value of a reference; the name of an import's export tells the resource type."""
     key = of[0] if isinstance(of, list) else of
     if name == "Fn::ImportValue":
         return ARNS["AWS::S3::Bucket"] if "Bucket" in key and "Arn" in key else "*"

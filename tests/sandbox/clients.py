@@ -13,7 +13,7 @@ ONE_TRY = Config(retries={"total_max_attempts": 1})
 
 
 def client(sandbox: Sandbox, service: str, **more: Any) -> Any:
-    """A client of a service; `more` are boto3's own arguments, other keys among them."""
+    """A client of a service; `more` are boto3's own arguments, such as other keys."""
     known = sandbox.environment
     own = {
         "endpoint_url": sandbox.endpoint,

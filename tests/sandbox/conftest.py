@@ -1,4 +1,4 @@
-"""A machine without Slurm: two nodes, and the local scheduler behind Slurm's commands."""
+"""A host without Slurm: two nodes, and the local scheduler behind Slurm's commands."""
 
 import fcntl
 import os
@@ -24,7 +24,7 @@ SETTINGS = {"RequeueExit": "75", "JobRequeue": "1"}
 
 
 class Nodes:
-    """Two nodes of one partition, each with a folder that is new in each of its lives."""
+    """Two nodes of one partition, each with a new folder after every replacement."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -59,14 +59,14 @@ class Nodes:
 
 @pytest.fixture(scope="module", autouse=True)
 def warm(warm_launches):
-    """Every plan is synthesised, and jsii starts once; what a test starts as a program takes the real way."""
+    """Synthesise every plan with one start of jsii; a test that starts a program uses the real way."""
 
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory, worker_id):
-    """What the trainer of the examples says at its end when nothing disturbs it: run once, by one worker.
+    """The output of an uninterrupted run of the examples' trainer, made once by one worker.
 
-    Its environment is that of the tests: a setting for BLAS may change how it rounds.
+    It runs in the environment of the tests: a setting for BLAS may change its rounding.
     """
     alone = worker_id == "master"
     folder = tmp_path_factory.getbasetemp() if alone else tmp_path_factory.getbasetemp().parent
@@ -100,14 +100,14 @@ def local_slurm(nodes):
 
 @pytest.fixture(scope="module")
 def sandbox(request):
-    """A sandbox in the test module's REGION, us-east-2 where it has none, with the local scheduler and no cluster."""
+    """A sandbox in the test module's REGION (default us-east-2), with the local scheduler and no cluster."""
     with Sandbox(region=getattr(request.module, "REGION", "us-east-2"), scheduler="local") as started:
         yield started
 
 
 @pytest.fixture(scope="session")
 def endpoint():
-    """The address of an S3 with the rules of the sandbox's own."""
+    """The address of an S3 server with the sandbox's rules."""
     buckets.install()
     with moto_server() as address:
         yield address

@@ -1,4 +1,4 @@
-"""Copies of the examples: their start days lie in the future, and their trainer can wait."""
+"""Copies of the examples with start days in the future and a trainer that can wait."""
 
 import json
 import re
@@ -15,7 +15,7 @@ WORKDIR = re.compile(r"(workdir: )([^\s}]+)")
 TO_COME = timedelta(days=10)
 TRAINER_STEPS = 180
 TRAINER_WORDS = ["--steps", str(TRAINER_STEPS), "--batch", "4", "--context", "32"]
-"""Of examples/tiny_gpt where a run that was interrupted is compared with one that was not: an eighth of its work."""
+"""Options of examples/tiny_gpt to compare an interrupted run with an uninterrupted one: an eighth of its work."""
 SAVING = [*TRAINER_WORDS, "--every", "10", "--log-every", "10"]
 PATIENT = """
 import os, sys, time
@@ -33,7 +33,7 @@ class Stop(train.Stop):
 train.Stop = Stop
 sys.exit(train.main())
 """
-"""Their trainer, which waits about its fiftieth step until it is interrupted, however quick a machine is."""
+"""The copies' trainer, which waits near its fiftieth step until it is interrupted, on hosts of any speed."""
 
 
 def patient_work(root):
@@ -44,7 +44,7 @@ def patient_work(root):
 
 
 def patient_changes(root):
-    """What makes a copy of an example start that trainer."""
+    """The text changes that make a copy of an example start that trainer."""
     words = ", ".join([*(word if word.startswith("-") else json.dumps(word) for word in SAVING)])
     there = json.dumps(str((EXAMPLES / "tiny_gpt").resolve())), json.dumps(str(patient_work(root)))
     return [('train.py, --steps, "180", --every, "30"', f"patient.py, {words}"), there]
@@ -66,7 +66,7 @@ def copied(path, root, changes=()):
 
 
 def launched(name, root):
-    """An example launched into a sandbox of its own: its folder, its report, and its messages."""
+    """Launch an example into a separate sandbox; return its folder, its report, and its messages."""
     plan = copied(EXAMPLES / name, root, patient_changes(root))
     priced = price(plan, datetime.now(UTC), PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)

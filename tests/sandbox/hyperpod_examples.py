@@ -1,4 +1,4 @@
-"""HyperPod's examples in the sandbox: a copy that can be priced, the output of `down`, and what remains."""
+"""HyperPod's examples in the sandbox: a copy that can be priced, the output of `down`, and remaining resources."""
 
 import json
 import os
@@ -14,13 +14,13 @@ RATE = "option: on-demand\n  price_overrides: {ml.trn2.48xlarge/on-demand: 25}"
 
 
 def example(name, root, changes=()):
-    """A copy of an example, with a rate where no price is published."""
+    """A copy of an example, with a rate if no price is published."""
     rate = [("option: on-demand", RATE)] if name == "trn2-on-demand" else []
     return copied(EXAMPLES / "hyperpod" / f"{name}.yaml", root, [*rate, *changes])
 
 
 def down(path, sandbox, root):
-    """What `slipway down FILE` says, as JSON, in a folder that knows no run: the environment says where AWS is."""
+    """The JSON output of `slipway down FILE` in a folder without runs, with the sandbox in the environment."""
     words = [sys.executable, "-m", "launcher", "down", str(path), "--yes", "--json"]
     environment = sandbox.process_environment(os.environ)
     elsewhere = root / "elsewhere"
@@ -31,7 +31,7 @@ def down(path, sandbox, root):
 
 
 def remains(sandbox):
-    """What the sandbox still has of a cluster on HyperPod."""
+    """The sandbox's remaining resources of a cluster on HyperPod."""
     session = Session(environment=sandbox.process_environment({}), region=sandbox.region)
     fsx = session.client("fsx")
     return {

@@ -38,7 +38,7 @@ print(f"ends with {state.hex()}", flush=True)
 
 
 def undisturbed() -> str:
-    """What the first pod's run comes to that nothing disturbs."""
+    """The result of the first pod's uninterrupted run."""
     state = b""
     for step in range(1, STEPS + 1):
         state = hashlib.sha256(state + f"0 {step}".encode()).digest()
@@ -46,7 +46,7 @@ def undisturbed() -> str:
 
 
 def launched(folder, plan):
-    """A launch in which a node is taken, to its end: the run's folder and its report."""
+    """Run a launch that loses a node, to its end; return the run's folder and its report."""
     (folder / "plan.yaml").write_text(plan)
     (folder / "work").mkdir()
     (folder / "work" / "train.py").write_text(TRAINER)

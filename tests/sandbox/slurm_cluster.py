@@ -76,7 +76,7 @@ TEMPLATE = {
 
 
 def deploy(sandbox):
-    """Put the cluster into the sandbox."""
+    """Deploy the cluster to the sandbox."""
     cloudformation = client(sandbox, "cloudformation")
     cloudformation.create_stack(StackName="train", TemplateBody=json.dumps(TEMPLATE))
     (stack,) = cloudformation.describe_stacks(StackName="train")["Stacks"]

@@ -1,4 +1,4 @@
-"""Jobs on a private Slurm, through its commands; attempts are read from its prolog and epilog records."""
+"""Jobs on a private Slurm, through its commands; attempts come from the records of its prolog and epilog."""
 
 import json
 import os
@@ -16,19 +16,19 @@ from launcher.submit import slurm_output
 from launcher.submit.jobs import SchedulerError
 
 _NOT_PENDING = "no longer pending"
-"""Of ESLURM_JOB_NOT_PENDING, what scontrol says of a job that has begun."""
+"""From scontrol's text for a job that has started (ESLURM_JOB_NOT_PENDING)."""
 
 
 class SlurmJobs:
     """The private Slurm of one cluster, as its user sees it."""
 
     def __init__(self, configuration: Path, attempts: Path, mark: str) -> None:
-        """Keep how it is reached.
+        """Store how to reach the cluster.
 
         Args:
             configuration: its slurm.conf.
-            attempts: the record that its prolog and epilog write.
-            mark: what processes of this sandbox carry.
+            attempts: the file that its prolog and epilog write.
+            mark: the mark of this sandbox's processes.
         """
         self._configuration = configuration
         self._attempts = attempts
@@ -36,7 +36,7 @@ class SlurmJobs:
         self._lost: set[tuple[str, int]] = set()
 
     def submit(self, script: Path, *, folder: Path, environment: Mapping[str, str]) -> str:
-        """Hand in a batch script; the job's id."""
+        """Submit a batch script; return the job's id."""
         client = client_environment(self._configuration)
         path = f"{environment.get('PATH', '')}:{client['PATH']}".lstrip(":")
         whole = {**environment, **client, "PATH": path, MARK: self._mark}
@@ -82,11 +82,11 @@ class SlurmJobs:
         return bool(self._run("squeue", "--noheader", "--format=%i", f"--nodelist={node}").strip())
 
     def release(self, job: str) -> None:
-        """Let a job that was put back into the queue start a second from now.
+        """Let a requeued job start one second from now.
 
-        Not at once: slurmd refuses the credential of an attempt made in the second in which the one before ended ("Job
-        credential revoked"), and the job would count as failed. A job that Slurm starts between the question and the
-        order needs no help, and Slurm's refusal of the order is no failure.
+        Not immediately: slurmd refuses the credential of an attempt in the second in which the previous one ended ("Job
+        credential revoked"), and the job would count as failed. Slurm may start the job between the query and the
+        update; the update is then unnecessary, and its refusal is no failure.
         """
         if self._field(job, "JobState") != "PENDING":
             return
@@ -97,18 +97,18 @@ class SlurmJobs:
                 raise
 
     def cancel(self, job: str) -> None:
-        """End a job for good."""
+        """Cancel a job."""
         self._run("scancel", job)
 
     def node_lost(self, node: str) -> None:
-        """Take note of the attempts that end with it; the server tells Slurm."""
+        """Record the attempts that end with the node; the server notifies Slurm."""
         for job in {record["job"] for record in self._records()}:
             for attempt in self.attempts(job):
                 if attempt.ended_at is None and node in attempt.nodes:
                     self._lost.add((job, attempt.number))
 
     def _records(self) -> list[dict[str, Any]]:
-        """What prolog and epilog wrote down, oldest first."""
+        """The records of prolog and epilog, oldest first."""
         if not self._attempts.is_file():
             return []
         return [json.loads(line) for line in self._attempts.read_text(encoding="utf-8").splitlines()]
@@ -132,14 +132,14 @@ class SlurmJobs:
 
 
 class LocalJobs:
-    """The same where the local scheduler answers."""
+    """As `SlurmJobs`, for the local scheduler."""
 
     def __init__(self, sandbox: Sandbox, cluster: str) -> None:
-        """Keep whose jobs they are."""
+        """Store the sandbox and the cluster's name."""
         self._sandbox, self._cluster = sandbox, cluster
 
     def submit(self, script: Path, *, folder: Path, environment: Mapping[str, str]) -> str:
-        """Hand in a batch script; the job's id."""
+        """Submit a batch script; return the job's id."""
         return self._run("sbatch", "--parsable", str(script.resolve()), environment=environment, folder=folder).strip()
 
     def state(self, job: str) -> JobState:
@@ -165,14 +165,14 @@ class LocalJobs:
         return self.attempts(job)[-1].nodes if self.state(job) is JobState.RUNNING else ()
 
     def cancel(self, job: str) -> None:
-        """End a job for good."""
+        """Cancel a job."""
         self._run("scancel", job, environment=os.environ)
 
     def release(self, job: str) -> None:
-        """A requeued job waits for nothing but its nodes."""
+        """Do nothing: a requeued job waits only for its nodes."""
 
     def node_lost(self, node: str) -> None:
-        """The sandbox tells it by itself."""
+        """Do nothing: the sandbox notifies the scheduler itself."""
 
     def _job(self, job: str) -> Mapping[str, Any]:
         return next(each for each in self._sandbox.jobs(self._cluster) if each["id"] == job)

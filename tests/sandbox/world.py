@@ -20,7 +20,7 @@ from tests.documents import read_document
 
 
 class World:
-    """An example deployed as `slipway deploy --sandbox` does it, and what a person then does with it."""
+    """An example deployed like `slipway deploy --sandbox`, and the commands that a user then runs."""
 
     def __init__(self, path, sandbox, root):
         self.path, self.sandbox, self.root = path, sandbox, root
@@ -36,12 +36,12 @@ class World:
         return {name for name in stacks.names(self.session) if name.startswith("slipway-")}
 
     def ids(self, part, kind):
-        """The physical ids of the resources of a type in one of its stacks."""
+        """The physical ids of a type's resources in one of the example's stacks."""
         resources = stacks.resources(self.session, f"slipway-{self.name}-{part}")
         return [resource.physical_id for resource in resources if resource.type == kind]
 
     def complaints(self):
-        """What reading it back complains of."""
+        """The deviations that reading the deployment back reports."""
         names = [f"slipway-{self.name}-{part}" for part in ("network", "checkpoints", "training")]
         rate = self.quoted.usd_per_hour
         try:
@@ -51,7 +51,7 @@ class World:
         return set()
 
     def down(self, monkeypatch, capsys):
-        """What `slipway down FILE` says, as JSON, in a folder that knows no run: the environment says where AWS is."""
+        """The JSON output of `slipway down FILE` in a folder without runs, with the sandbox in the environment."""
         elsewhere = self.root / "elsewhere"
         elsewhere.mkdir(exist_ok=True)
         monkeypatch.chdir(elsewhere)
@@ -66,7 +66,7 @@ class World:
 
 
 def assert_read_back(world):
-    """Every type of the templates has a reader, and something that it could read."""
+    """Assert that every type in the templates has a reader, and a resource that the reader could read."""
     assert any(re.search(r"read back and as planned: \d+ facts", line) for line in world.messages), world.messages
     assembly = latest(world.quoted.plan.name, world.root).assembly
     templates = [json.loads(path.read_text()) for path in assembly.glob("*.template.json")]
