@@ -60,20 +60,12 @@ class Subject:
 
     @cached_property
     def caller(self) -> Caller:
-        """The identity of the credentials.
-
-        Raises:
-            AwsError: the call failed.
-        """
+        """The identity of the credentials."""
         return caller(self.session("sts"))
 
     @property
     def account(self) -> str:
-        """The account's id.
-
-        Raises:
-            AwsError: the call failed.
-        """
+        """The account's id."""
         return self.caller.account
 
 

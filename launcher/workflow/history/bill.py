@@ -313,7 +313,6 @@ def bill_of(name: str, folder: RunFolder, options: BillOptions, now: datetime) -
     Raises:
         ImpossibleError: the run was in the sandbox, or the export has no tags to find its rows by.
         UnreadableInputError: the run's files, or those of the export, cannot be read.
-        AwsError: a call to AWS failed.
     """
     report = stored_report(folder)
     if report.simulated:

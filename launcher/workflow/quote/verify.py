@@ -35,7 +35,6 @@ def verify(
 
     Raises:
         ImpossibleError: the quote has no line that AWS can price.
-        AwsError: a call to AWS failed.
     """
     lines = quoted_lines(quote)
     sessions = Sessions(environment)
