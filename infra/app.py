@@ -42,7 +42,7 @@ def synthesise(app: App, account: str | None = None) -> int:
         if passed.refusal is not None and gated:
             raise passed.refusal
         build_app(plan, account=account, app=app, catalog=catalog)
-        # Have the CLI say what the gate said, at the stack that costs most: the last one, which the others are for
+        # The CLI prints the gate's decision at the stack with the highest cost: the last one, which the others serve.
         *_, stack = (child for child in app.node.children if isinstance(child, Stack))
         if passed.refusal is None:
             Annotations.of(stack).add_info_v2("slipway:gate", passed.words)

@@ -113,7 +113,7 @@ class NodeGroup(Construct):
         together = ec2.CfnPlacementGroup(self, "Placement", strategy="cluster") if context.placement_group else None
         return ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
             instance_type=context.instance_type,
-            # The device is Amazon Linux 2023's. EC2 Auto Scaling starts the machines, and uses a key of the account's
+            # The device is Amazon Linux 2023's. EC2 Auto Scaling starts the instances, and uses a key of the account's
             # own only where the key's policy allows it (docs/security.md; the doctor reads it).
             block_device_mappings=[root_volume("/dev/xvda", context.volume_gib, context.volume_key_arn)],
             # Pods that are not on the host's network do not reach it: the hop limit.

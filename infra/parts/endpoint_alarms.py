@@ -53,7 +53,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
         resources=[f"arn:{Aws.PARTITION}:application-autoscaling:{region}:{account}:scalable-target/*"],
         conditions={"StringEquals": {"application-autoscaling:service-namespace": "sagemaker"}},
     )
-    # What registering a range asks of its caller in the service itself (user guide, permissions to SageMaker).
+    # Permissions that the service requires of callers that register a range (user guide, permissions to SageMaker).
     scaled = iam.PolicyStatement(
         sid="StopInstances",
         actions=[

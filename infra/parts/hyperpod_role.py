@@ -59,7 +59,7 @@ class HyperPodRole(Construct):
             self,
             "Role",
             # No condition, as in AWS's own samples (awsome-distributed-ai@95b939c, sagemaker_iam_role/main.tf): were
-            # aws:SourceAccount not sent, no machine would come.
+            # aws:SourceAccount not sent, no instance would start.
             assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"),
             description=f"Machines of HyperPod cluster {cluster}",
             managed_policies=self._policies(node_policy, session_log_arn, nodes=eks_arn is not None),
@@ -179,7 +179,7 @@ class HyperPodRole(Construct):
             ),
             # What is tagged while it is made may have no subnet yet; AWS's samples have no condition either.
             iam.PolicyStatement(sid="TagInterfaces", actions=["ec2:CreateTags"], resources=[interfaces]),
-            # The other resource of a detachment: a machine of SageMaker's own.
+            # The other resource of a detachment: an instance of SageMaker's own account.
             iam.PolicyStatement(
                 sid="FreeMachines", actions=["ec2:DetachNetworkInterface"], resources=[self._arn("instance/*")]
             ),

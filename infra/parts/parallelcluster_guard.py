@@ -37,7 +37,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
 
 def announce(plan: Plan, guardrails: Guardrails) -> None:
     """Announce the events of ParallelCluster and EC2."""
-    # ParallelCluster's alarm about its head node (health, CPU, memory, disk, its daemon), which tells nobody
+    # ParallelCluster's alarm about its head node (health, CPU, memory, disk, its daemon), which notifies no one
     pattern = {
         "source": ["aws.cloudwatch"],
         "detail-type": ["CloudWatch Alarm State Change"],

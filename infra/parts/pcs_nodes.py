@@ -163,7 +163,7 @@ class PcsGroup(Construct):
                 min_instance_count=group.minimum, max_instance_count=group.maximum
             ),
             subnet_ids=[context.subnet_id],
-            # A version that is written out would keep every later one from the machines.
+            # A fixed version would keep later versions of the template from the instances.
             custom_launch_template=pcs.CfnComputeNodeGroup.CustomLaunchTemplateProperty(
                 template_id=self.template.ref, version=self.template.attr_latest_version_number
             ),

@@ -59,7 +59,7 @@ class SessionLog(Construct):
                         actions=["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
                         resources=[f"arn:{Aws.PARTITION}:logs:{Aws.REGION}:{Aws.ACCOUNT_ID}:log-group:{log.ref}:*"],
                     ),
-                    # The agent lists groups, to see that this one is there; the call takes no resource.
+                    # The agent lists groups to check that this one exists; the call takes no resource.
                     iam.PolicyStatement(sid="FindLog", actions=["logs:DescribeLogGroups"], resources=["*"]),
                 ]
             ),

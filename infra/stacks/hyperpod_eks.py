@@ -95,7 +95,7 @@ class TaskGovernance(Construct):
         self.policy = self._resource("ClusterSchedulerConfig", sections)
         self.policy.node.add_dependency(addon)
         self.quota = self._resource("ComputeQuota", sections)
-        # The classes are there before the first job can ask for one.
+        # The classes exist before the first job can request one.
         self.quota.node.add_dependency(self.policy)
 
     def _resource(self, kind: str, sections: Mapping[str, Any]) -> CfnResource:
@@ -132,7 +132,7 @@ class HyperPodEksStack(ClusterStack):
     def _make(self) -> None:
         plan, catalog, network = self._plan, self._catalog, self._network
         self.own_synthesizer.bind(self)
-        # HyperPod's machines have no other group that could let them out.
+        # HyperPod's instances have no other group that allows outbound traffic.
         group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True)
         group_id = group.group.attr_group_id
         self.control = EksCluster(

@@ -39,7 +39,7 @@ class HyperPodStack(ClusterStack):
 
     def _make(self) -> None:
         plan, instances, network = self._plan, self._catalog.instance_types, self._network
-        # HyperPod's machines have no other group that could let them out.
+        # HyperPod's instances have no other group that allows outbound traffic.
         group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True)
         group_id = group.group.attr_group_id
         lustre = HyperPodLustre(self, "Lustre", plan=plan, subnet_id=network.subnet_id, security_group_id=group_id)
@@ -49,7 +49,7 @@ class HyperPodStack(ClusterStack):
         self.cluster = HyperPodCluster(self, "HyperPod", request=request)
         # Named by their keys, the scripts of a cluster that exists are no garbage to `cdk gc`.
         self.cluster.resource.add_metadata("slipway:lifecycle", list(lifecycle.keys))
-        # Machines fetch their scripts through the group and mount the file system when they are made.
+        # New instances fetch their scripts through the group and mount the file system.
         lustre.file_system.node.add_dependency(*group.rules)
         self.cluster.resource.node.add_dependency(*group.rules, lustre, role)
         document = None if self.session_log is None else self.session_log.document

@@ -108,7 +108,7 @@ class TrainingStack(ClusterStack):
             configuration=cluster_configuration(plan, instances=instances, names=names),
             provider_parameters=access.parameters,
         )
-        # Nodes that started without the rules would have no EFA until somebody restarts them.
+        # Nodes that started without the rules would have no EFA until a user restarts them.
         self.cluster.resource.node.add_dependency(*group.rules)
         head_node = self.cluster.resource.get_att_string("headNode.instanceId")
         connect = self._connect(plan, head_node)

@@ -53,7 +53,7 @@ def run_in_pod(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> i
             raise
         reason = f"the store permanently refuses access to the run's files, so attempts are not counted: {error}"
     _say(reason)
-    # Kubernetes keeps the last word. An operator that starts again whatever fails is told that all is well.
+    # Kubernetes keeps the termination message. An operator that restarts every failure gets a success.
     try:
         Path(environment[exits.LAST_WORD]).write_text(exits.GAVE_UP + reason[:_LONGEST_WORD], encoding="utf-8")
     except (KeyError, OSError) as problem:
@@ -78,9 +78,9 @@ def _run(spec: JobSpec, uri: str, environment: Mapping[str, str]) -> int:
     if rendezvous.completed:
         if rendezvous.failed is not None:
             _say(f"the job has failed with exit code {rendezvous.failed}: no further attempt is allowed")
-            # A Job fails at this code; the other operators start again whatever fails, until their own limit.
+            # A Job fails at this code; the other operators restart every failure, up to their own limit.
             return exits.STOPPED if environment.get(OPERATOR) == JOB else exits.COMPLETED
-        # An operator that starts what failed again has to be told that there is nothing left to start.
+        # An operator that restarts failed pods must get a success, so that it starts nothing more.
         _say("the job was stopped at its budget" if rendezvous.stopped else "the job has completed")
         return exits.COMPLETED
     if seat is None:
@@ -126,7 +126,7 @@ def _newest(spec: JobSpec, seat: Placement, environment: Mapping[str, str]) -> i
     if seat.part:
         return None
     newest = newest_step(telling_events(events_path(Path(expand(spec.events, environment)), part=seat.part)))
-    # What a trainer keeps by itself may not be recognised.
+    # Checkpoints that a trainer stores itself may not be recognised.
     return None if newest < 0 and spec.checkpoint.mode == "own" else newest
 
 

@@ -318,7 +318,7 @@ class Session:
         try:
             outcome = Supervision(command, self._spec, services).run()
         except BaseException:
-            command.signal(signal.SIGKILL)  # a defect of the agent's must not leave a command that nobody watches
+            command.signal(signal.SIGKILL)  # a defect in the agent must not leave an unsupervised command
             raise
         self._log.append("command-ended", code=exits.exit_code_of(outcome.returncode))
         return self._ending(outcome, Keepers(uploader=uploader, dcp=watcher, own=own, tagging=tagging))

@@ -144,7 +144,7 @@ class Supervision:
 
     def _look_for_the_last_time(self) -> None:
         watch = self._services.watch
-        # It may have come while the command ended; ranks in step leave all at once when one of them is told to.
+        # A notice may arrive while the command ends; ranks in step leave together when one of them is asked to.
         self._services.peers.listen()
         while (notice := self._services.notices.next(wait_s=0)) is not None:
             self._react_to_notice(notice)

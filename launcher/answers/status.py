@@ -103,7 +103,7 @@ def _story(state: RunState) -> tuple[str, ...]:
 
 
 def _standing(state: RunState) -> tuple[str, ...]:
-    # What is left after slipway down is what it keeps unless it is told not to.
+    # Resources after slipway down are those that it keeps by default.
     erase = " --checkpoints" if all(stack.endswith(f"-{STORE_STACK}") for stack in state.stacks) else ""
     sandbox = state.command is not None and state.command.sandbox
     rate = state.report.left_up_usd_per_hour if state.report is not None else None

@@ -35,7 +35,7 @@ class Sessions:
             try:
                 credentials = self._boto.get_credentials()
             except ProxyConnectionError as problem:
-                # Nothing else names any, and the metadata service was asked by way of a proxy.
+                # No other source has credentials, and the metadata service was called through a proxy.
                 hint = f"check HTTP_PROXY and NO_PROXY; {NO_CREDENTIALS_HINT}"
                 raise NoAccountError(f"no AWS credentials: {problem}", hint=hint) from problem
             if credentials is None:

@@ -198,7 +198,7 @@ def remove(
         if NOT_REMOVED in ends:
             raise _failure(session, stack, failed)
         if not fresh:
-            # Somebody else may have removed it between the look and the order: then no further event comes.
+            # Another user may have removed the stack after the check: then no further event arrives.
             idle = 0 if (now := _status(session, stack)) == BEING_REMOVED else idle + 1
             if now == REMOVED:
                 return

@@ -114,7 +114,7 @@ def _scratch(parent: Path) -> Iterator[tuple[Path, int]]:
         folder = Path(name)
         with (folder / "new").open("wb") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
-            # Held before it has its name: another launcher would take it for nobody's.
+            # Locked before it gets its name: another launcher would take an unlocked one for abandoned.
             (folder / "new").rename(folder / _LOCK)
             yield folder, held.fileno()
 

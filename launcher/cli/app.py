@@ -129,7 +129,7 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
     app.callback()(_options)
     for name in names:
         import_module(f"launcher.cli.{name}").register(app)
-    # Of what has none of its own, typer cuts the summary to what is left of the line.
+    # For commands without a short help, typer cuts the summary to the rest of the line.
     for command in app.registered_commands:
         command.short_help = SUMMARIES.get(str(command.name))
     for group in app.registered_groups:

@@ -93,7 +93,7 @@ def verify(
             hint="a restarted job skips them; restore another step with --step",
         )
         if json:
-            # The document has said it.
+            # The document contains it.
             raise typer.Exit(problem.exit_code)
         raise problem
 

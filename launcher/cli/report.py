@@ -64,7 +64,7 @@ def report(
     if json:
         output.document(_document(report_document(current), bill))
     elif target is None:
-        # The page: the bill alone where it was asked for
+        # The page: only the bill if it was requested
         if bill is None:
             from launcher.answers.report import page
 

@@ -91,7 +91,7 @@ def endpoint_alarms(mode: EndpointMode, *, scales_to_zero: bool, tells_idle: boo
     >>> [str(each) for each in endpoint_alarms(EndpointMode.VARIANT, scales_to_zero=False)]
     ['Errors', 'Refused', 'Latency', 'Overhead', 'Idle']
     """
-    # Nobody waits for an answer of a queue, and its requests are taken in whether or not anything runs.
+    # Clients of a queue do not wait, and its requests are accepted even if no instance runs.
     answered = (EndpointAlarm.REFUSED, EndpointAlarm.LATENCY, EndpointAlarm.OVERHEAD)
     others = answered if mode is not EndpointMode.ASYNCHRONOUS else ()
     last = (EndpointAlarm.WAKE,) if scales_to_zero else (EndpointAlarm.IDLE,) if tells_idle else ()

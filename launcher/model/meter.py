@@ -105,7 +105,7 @@ def meter(
     left = None if span is None else Range(low=span.low, mid=span.mid, high=span.high)
     cost = quoted.cost
     until = None
-    # A trainer may save by itself, at intervals of its own.
+    # A trainer may save itself, at its own intervals.
     gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(saved)]
     interval_s = median(gaps) if gaps else quoted.interval_s
     if interval_s is not None and saved:

@@ -20,7 +20,7 @@ def nearest_name(word: str, known: Iterable[str]) -> str:
     """
     if len(word) > _LONGEST or not word:
         return ""
-    # Whoever errs in the first letter means something else; a word with more around it is meant.
+    # A word with another first letter means another name; a word with additions is matched.
     alike = [name for name in known if name[:1].lower() == word[0].lower()]
     close = difflib.get_close_matches(word.lower(), alike, n=1, cutoff=0.6)
     close = close or [name for name in alike if word.lower().startswith(name)]

@@ -167,7 +167,7 @@ def _numbers(field: str, first: int, last: int, names: Sequence[str] = ()) -> se
         end = last if parts[1] or (parts[4] and not parts[3]) else int(parts[3] or parts[2])
         if not (first <= start <= last and first <= end <= last):
             return set()
-        # A range that ends before it begins goes on from the start: FRI-MON.
+        # A range that ends before it begins wraps around: FRI-MON.
         span = range(start, end + 1) if start <= end else [*range(start, last + 1), *range(first, end + 1)]
         numbers.update(span[:: int(parts[4] or 1)])
     return numbers

@@ -54,7 +54,7 @@ def resolve_training(
     A request with errors has none; a request that no instance type can serve has an error with the reason. `measured`
     are the user's own runs, for the hours around the job; the runs that correct the rate are in the facts.
     """
-    # Spot without checkpoints is priced all the same, so that a person sees what it would cost; its gate refuses it.
+    # Spot without checkpoints is priced, so that the user sees its cost; its gate refuses it.
     findings = [finding for finding in check(request, catalog) if finding.code != SPOT_WITHOUT_CHECKPOINTS]
     estimator = Estimator(request=request, catalog=catalog, facts=facts, measured=measured)
     findings += limits(request, catalog, estimator)

@@ -70,7 +70,7 @@ def _key(request: PlanRequest, place: Place) -> Iterator[Finding]:
 def _unsuited(request: PlanRequest, place: Place) -> Iterator[Finding]:
     row = target_of(place.target)
     if request.target.cluster is not None:
-        # The cluster is there, and what it logs and admits was decided with it.
+        # The cluster exists, with its logging and access rules.
         return
     if request.security.session_log and not row.logs_sessions:
         able = " or ".join(kind.value for kind, traits in TARGETS.items() if traits.logs_sessions)

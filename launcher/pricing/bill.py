@@ -343,7 +343,7 @@ def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own: bo
     nodes = COMPUTE_ROOT_GIB * place.nodes / HOURS_PER_MONTH
     cluster = 0.0
     if own:
-        # An image of one's own must not be larger than the nodes' volumes.
+        # A custom image must not be larger than the nodes' volumes.
         login = LOGIN_ROOT_GIB if request.target.ami is None else COMPUTE_ROOT_GIB
         head = HEAD_ROOT_GIB if target_of(place.target).head is not None else 0
         cluster = (head + login * request.storage.login_nodes) / HOURS_PER_MONTH

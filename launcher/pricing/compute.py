@@ -151,7 +151,7 @@ def least_charge(work: Work, option: PurchaseOption, committed: Callable[[float]
         return 0.0, 0.0
     hours = work.hours.mid
     if option is PurchaseOption.SPOT:
-        # Failures and checkpoints are counted anew on spot, and never come to less than nothing.
+        # Failures and checkpoints are counted again on spot, and are never negative.
         hours = min(hours / (1 + work.failure_overhead), FOREVER_H)
     return hours * NEARLY, max(hours, committed(hours)) * work.nodes * NEARLY
 

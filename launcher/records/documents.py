@@ -66,7 +66,7 @@ def candidate(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) -> Js
         **picked(quoted, "usd_per_hour hours billed_hours usd commitment_usd incomplete"),
         "missing_usd": plain(quoted.missing_usd) if quoted.incomplete else None,
         "unpriced": quoted.unpriced,
-        # A price that was seen and prices nothing, beside the reason for that.
+        # A known price that prices nothing, next to the reason.
         "unverified": plain(quoted.price.seen, FORMS) if isinstance(quoted.price, Unpriced) else None,
         "availability": quoted.availability.value,
         "price": _price(quoted),

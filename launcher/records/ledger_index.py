@@ -69,7 +69,7 @@ class LedgerIndex:
             elif self._lines() + len(lines) > REWRITE * max(known, 1):
                 self._write(self._retained_lines(new.keys()), lines)
             else:
-                # Add lines in one write; the first begins on a line of its own, whatever a killed writer left
+                # Append lines in one write; the first begins on its own line, even after a killed writer
                 data = b"\n" + b"\n".join(lines) + b"\n"
                 descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
                 try:

@@ -120,7 +120,7 @@ def deployed_names(outputs: Mapping[str, str]) -> ClusterNames:
         KeyError: an output that every training stack has is missing.
     """
     return ClusterNames(
-        # Machines that come for one job may be in their service's own network.
+        # Instances that start for one job may be in their service's own network.
         subnet_id=outputs.get(OUTPUTS["subnet_id"], ""),
         security_group_id=outputs.get(OUTPUTS["security_group_id"], ""),
         node_policy_arn=outputs[OUTPUTS["node_policy_arn"]],

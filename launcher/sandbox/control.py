@@ -45,7 +45,7 @@ class ControlServer:
         if self._over.is_set():
             return
         self._over.set()
-        # Closing a socket wakes nobody who waits at it; a caller does. It waits for no answer: nobody may be left.
+        # Closing a socket does not wake a waiting thread; a connection does. It does not wait for an answer.
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as caller:
             caller.connect(str(self._address))
         self._thread.join()

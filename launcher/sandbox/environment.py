@@ -28,7 +28,7 @@ def of_sandbox(endpoint: str, region: str, key: AccessKey) -> dict[str, str]:
         "AWS_EC2_METADATA_DISABLED": "true",
         "CDK_DEFAULT_ACCOUNT": ACCOUNT,
         "CDK_DEFAULT_REGION": region,
-        # The notices come from a web server, and nothing here leaves the machine.
+        # The notices are fetched from a web server, and the sandbox makes no outside connections.
         "CDK_NOTICES": "false",
         "CDK_DISABLE_CLI_TELEMETRY": "true",
         "CDK_DISABLE_VERSION_CHECK": "1",

@@ -202,7 +202,7 @@ def _end_leftovers(environment: Mapping[str, str], path: Path) -> RunningSandbox
     with suppress(ControlError):
         sandbox.client.call("end")
     deadline = time.monotonic() + _END_S
-    # The file may be of another day: the number is its server's only where the mark is there as well.
+    # The record may be old: the process is its server only if it has the mark.
     while sandbox.pid in processes.marked(processes.MARK, sandbox.mark) and time.monotonic() < deadline:
         time.sleep(_LOOK_S)
     # The keeper does the same, where it was not killed itself.

@@ -189,7 +189,7 @@ class Sandbox:
         """A complete environment for submitting a job. The scheduler adds the node's own variables."""
         variables = {**self.process_environment(base), "SLIPWAY_SANDBOX": "1", "SLIPWAY_PYTHON": sys.executable}
         del variables["AWS_EC2_METADATA_DISABLED"]
-        # The nodes of all sandboxes are this machine: the first job of each would meet at one port, of its number.
+        # The nodes of all sandboxes are this computer: the first jobs of two sandboxes would use the same port.
         variables.setdefault("MASTER_PORT", str(_FIRST_PORT + secrets.randbelow(_PORTS)))
         return variables
 

@@ -73,7 +73,7 @@ def bind(port: int) -> list[socket.socket]:
             return [first, _listen(socket.AF_INET6, _HOST_6, chosen)]
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
-                return [first]  # a machine without IPv6
+                return [first]  # a computer without IPv6
             first.close()
             if port:
                 raise PortTakenError(f"port {port} on {_HOST_6} cannot be used: {error.strerror}") from error
@@ -98,11 +98,11 @@ def prepare_environment(folder: Path) -> None:
     os.environ.update(
         {
             "TMPDIR": str(folder / TEMPORARY),
-            # moto signs nothing with them; without any, the SDK would look for the person's own.
+            # moto signs nothing with them; without any, the SDK would look for the user's own.
             "AWS_ACCESS_KEY_ID": "none",
             "AWS_SECRET_ACCESS_KEY": "none",
             "AWS_EC2_METADATA_DISABLED": "true",
-            "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",  # 1,293 for each region that is asked for, and none is used
+            "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",  # 1,293 for each region that is used, and none is needed
             "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",
         }
     )

@@ -65,7 +65,7 @@ class SlurmNodes:
         """Forward a local port to a port of a node."""
         words = self.head.forwarding(node, port, local_port)
         if words is None and local_port == port:
-            ready()  # the node is this machine: its port is here already, and a connection to it would come back
+            ready()  # the node is this computer: its port is local already, and a forwarded connection would loop
             threading.Event().wait()
         if words is None:
             return forwarded(

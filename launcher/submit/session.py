@@ -187,7 +187,7 @@ def _run_session(
             heard = _read_until(session, time.monotonic() + timeout_s, frame)
             if heard is None:
                 raise UnreachableError(f"{where}: no answer within {timeout_s:g} s")
-            # Let a session end: it is at the end of its input now, and has said all that counts
+            # Let the session end: its input is closed, and its output is complete
             try:
                 session.communicate(timeout=_LEAVING_S)
             except subprocess.TimeoutExpired:

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 
-# What of the user's folder never leaves this machine unless the user says so, and how the user says so.
+# Files of the user's folder that are not shipped by default, and how the user includes them.
 #
 # Three sets of rules, the last one that speaks of a file decides: what is plainly made, what is private, and the
 # folder's own `.slipwayignore`, which is written as a `.gitignore` is. One difference: `!keys/id_rsa` readmits a file

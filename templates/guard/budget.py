@@ -63,7 +63,7 @@ class Sum:
     def reached(self, spent: float, usd_per_node_hour: float, count: int, *, late: bool = False) -> bool:
         """Whether the rest of the limit only suffices to end in good order; with `late`, only to end at all."""
         hours = (self.ending if late else self.reserve) / timedelta(hours=1)
-        # Nodes that are not there yet may come before the next look.
+        # Starting nodes may join before the next check.
         an_hour = max(count, self.nodes) * usd_per_node_hour + self.beside
         return spent + hours * an_hour >= float(self.usd)
 

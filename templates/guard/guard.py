@@ -393,7 +393,7 @@ class Guard:
             return
         word = self.attempt("tell the job to stop", lambda: said_at(self.client("s3"), limit, spent, self.now))
         if word is None:
-            # The job is not told. Its nodes go when nothing is left but what that takes.
+            # The job gets no request to stop. Its nodes end when the budget left covers only their end.
             if limit.reached(spent, rate, count or 0, late=True):
                 why = self.failures[-1].words.partition("\n")[0]
                 self.end(f"{limit.words(spent)}; the guard {why}. {GO_ON}", count)

@@ -79,7 +79,7 @@ class Folder:
         """
         subject, begin = SUBJECTS.get(words[0].event, OTHERWISE)
         text = "\n".join((f"{begin}:", *(word.words for word in words)))
-        # Where the store removes nothing, the mark alone keeps it from being told at every look.
+        # If the bucket deletes nothing, only the mark prevents a message at every check.
         name = sha256("\n".join(word.key for word in words).encode()).hexdigest()
         self.once(name, now, lambda: notify(subject, text))
         for word in words:

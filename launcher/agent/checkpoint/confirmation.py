@@ -44,7 +44,7 @@ class Question:
             ManifestError: a part changed after it was finished.
         """
         if self._step is not None and step < self._step:
-            return False  # what is asked about is newer, and comes first
+            return False  # the requested step is newer, and comes first
         if self._step != step:
             self._number, self._step, self._asked_at = next_number(), step, time.monotonic()
             self._peers.say(question=[self._number, step])

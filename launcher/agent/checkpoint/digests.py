@@ -32,7 +32,7 @@ class Digests(threading.Thread):
     def add(self, folder: FinishedFolder) -> None:
         """Queue a folder; it is read before folders that were added earlier."""
         with self._changed:
-            self._known.pop(folder.path, None)  # of one that is taken anew nothing is known
+            self._known.pop(folder.path, None)  # nothing is known about a file that is read again
             self._waiting.append(folder)
             self._changed.notify()
 
@@ -64,5 +64,5 @@ class Digests(threading.Thread):
                 while not self._waiting:
                     self._changed.wait()
                 folder = self._waiting.pop()
-            with contextlib.suppress(OSError):  # it went away, or cannot be read: its upload says so
+            with contextlib.suppress(OSError):  # the file is gone or cannot be read: its upload reports that
                 self._on_hashed(folder.name, {file.path: self.of(folder.path, file) for file in folder.files})

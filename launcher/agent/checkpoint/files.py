@@ -90,7 +90,7 @@ def changed_since(finished: Iterable[LocalFile], now: Iterable[LocalFile]) -> st
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file's content, hexadecimal."""
     digest = hashlib.sha256()
-    # One large buffer for all of it: memory that is asked for anew at every read costs more than the reading, and
+    # One large buffer for the whole file: memory allocated at every read costs more than the reading, and
     # between two reads a thread may wait for the interpreter.
     buffer = memoryview(bytearray(_CHUNK_BYTES))
     with path.open("rb", buffering=0) as file:

@@ -77,7 +77,7 @@ class Layout:
         """Whether an entry has the kind of the layout; a link does not count because it repeats another entry."""
         path = folder / name
         if self.layout == SLIPWAY:
-            return True  # what is wrong with it is said by who is to store it
+            return True  # the uploading code reports what is wrong with it
         if path.is_symlink():
             return False
         return path.is_dir() if self.kind == "folder" else path.exists()

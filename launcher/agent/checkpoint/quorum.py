@@ -50,7 +50,7 @@ class Quorum:
         """
         if own.parts == 1:
             return assemble(self._store, own, session=self._session)
-        # What they say first: what a node has announced before it ended is there then.
+        # First: parts that a node announced before it ended exist by then.
         gathered = self._peers.gathered()
         missing = set(missing_parts(self._store, own, session=self._session))
         empty = {part for part in missing if self._writes_none(part, gathered, own.step, newest)}

@@ -311,7 +311,7 @@ class Tagging(threading.Thread):
                 while self._tag_what_is_superseded():
                     pass  # look again: a step in which nothing is left is done with
             except TakenOverError:
-                return  # whoever commits finds out, and says so
+                return  # the committing thread detects the loss and reports it
             except StoreError as error:
                 self._log.append("retention-failed", error=str(error))
                 if not self._paused(permanent=error.permanent):
@@ -382,7 +382,7 @@ class Tagging(threading.Thread):
                 if sheet is not None:
                     self._tag_sheet(sheet)
             except TakenOverError:
-                continue  # who asked for it has ended, or was replaced
+                continue  # the requester has ended, or was replaced
             except StoreError as error:  # the first node takes it back
                 self._log.append("retention-failed", error=str(error))
 

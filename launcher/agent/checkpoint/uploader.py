@@ -265,7 +265,7 @@ class Uploader(threading.Thread):
     def _upload(self, folder: FinishedFolder) -> None:
         try:
             self._learn_what_is_whole()
-            # Before anything is stored: an attempt that finds no whole checkpoint must not decide anew what one is
+            # Before any upload: an attempt that finds no complete checkpoint must not choose the layout again
             key = f"{folder.layout}/{folder.unit}"
             if self._identity.part == 0 and key != self._layout:
                 layout_record.write_layout(self._store, run=self._identity.run, key=key)

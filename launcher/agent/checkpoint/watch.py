@@ -235,7 +235,7 @@ class CheckpointWatch:
         name = entry.names[0]
         try:
             inside = survey(entry.root, entry.entries)
-        except UnusableCheckpointError:  # something went away while it was looked at
+        except UnusableCheckpointError:  # a file was removed during the inspection
             self._candidates.pop(_key(entry), None)
             return None
         ended = self._quiet_since(_key(entry), inside, now, lacks)

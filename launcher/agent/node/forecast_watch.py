@@ -67,7 +67,7 @@ def watch(
     earlier = list(_events(events))
     try:
         earlier_h = hours_of_earlier(earlier, attempt)
-    except (TypeError, ValueError):  # somebody else has written there
+    except (TypeError, ValueError):  # another process has written the file
         earlier_h = None
     if earlier_h is None:
         return None

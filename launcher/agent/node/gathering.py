@@ -224,7 +224,7 @@ class Listener:
         if state is None or state == before:
             return
         self._states[part] = state
-        if before is not None:  # what is there at the first look may have been said at any time before
+        if before is not None:  # reports that exist at the first poll may have been written at any time before
             self._changed_at[part] = now
 
     def gathered(self, state: Mapping[str, Any], now: float, *, silent_after_s: float) -> Gathered:

@@ -281,7 +281,7 @@ class Peers(threading.Thread):
         return state if isinstance(state, dict) else None
 
     def _write_state(self) -> None:
-        # What is written last is what was said last; whoever only asks does not wait for the file system or the store.
+        # The last write has the last state; readers do not wait for the file system or the store.
         with self._writing:
             with self._lock:
                 below = {}

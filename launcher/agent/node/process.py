@@ -35,7 +35,7 @@ class Command:
         def begin() -> None:  # in the new process: nothing but system calls, for other threads may have held a lock
             if hasattr(libc, "prctl"):
                 libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
-            if os.getppid() != agent:  # it was gone before the kernel was told
+            if os.getppid() != agent:  # the process ended before the signal
                 os._exit(1)
             record(os.getpid())
 

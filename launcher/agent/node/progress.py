@@ -31,7 +31,7 @@ class Metrics:
                 file.seek(max(0, self._offset - _TAIL_BYTES))
                 tail = file.read()
         except OSError:
-            pass  # it is not there yet: the trainer makes it
+            pass  # the trainer has not created the file yet
         self.reported_before = any("step" in figures_in(line)[0] for line in tail.splitlines())
         self.invalid = 0
         """Number of lines with an invalid value."""
@@ -41,7 +41,7 @@ class Metrics:
         try:
             with self._path.open("rb") as file:
                 if file.seek(0, os.SEEK_END) < self._offset:
-                    self._offset, self._rest = 0, b""  # somebody began the file anew
+                    self._offset, self._rest = 0, b""  # the file was started again
                 file.seek(self._offset)
                 data = file.read(_MOST_BYTES)
         except OSError:

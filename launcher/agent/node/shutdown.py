@@ -297,7 +297,7 @@ class Shutdown:
         if self._term_at is None and self._command.returncode is not None:
             self._term_at = now + _LINGER_S
         if self._term_at is not None and now >= self._term_at and self._kill_at is None:
-            # Ranks that were asked by SIGTERM have had the whole grace time.
+            # Ranks that got SIGTERM have had the whole grace time.
             self._kill_at = now if self._sent is signal.SIGTERM else now + _TERM_TO_KILL_S
             if self._sent is not signal.SIGTERM and self._command.group_lives():
                 self._log.append("signalled", signal="SIGTERM")

@@ -41,7 +41,7 @@ class StoreBoard:
 
     def replace(self, name: str, text: str, *, by: int) -> None:
         """Replace a text."""
-        del by  # an object is there as a whole or not at all
+        del by  # an object is complete or missing
         try:
             self._store.write_text(self._key(name), text)
         except StoreError as error:

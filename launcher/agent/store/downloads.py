@@ -20,9 +20,9 @@ from urllib3.exceptions import HTTPError
 from launcher.agent.store.incoming import Incoming, Part
 from launcher.agent.store.transfers import Transfers
 
-# The body of an answer, read into memory that is there already.
+# The body of a response, read into existing memory.
 #
-# `readinto` of urllib3 2.8 reads into memory that it asks for anew, and copies that while it holds the interpreter:
+# `readinto` of urllib3 2.8 allocates memory, reads into that, and copies it while it holds the interpreter lock:
 # of a large restore on two processors a quarter of the time. Below it lies the response of `http.client`, which reads
 # from the socket into the memory it is given. The agent brings its own urllib3; where that looks otherwise one day,
 # its own `readinto` is used.

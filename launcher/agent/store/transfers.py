@@ -133,7 +133,7 @@ class Transfers(ABC):
             raise StoreError(f"{action} {key}: interrupted by a notice", cut_off=True)
         begun = start()
         self._started.append((action, key, begun))
-        if self._is_cut_off():  # while it began: whoever cut everything off may not have seen it
+        if self._is_cut_off():  # while it began: the thread that closed all connections may not have seen it
             begun.cancel()
 
 

@@ -131,7 +131,7 @@ class Downloads:
 
     @contextmanager
     def _request(self, url: str, headers: dict[str, str]) -> Iterator[Any]:
-        # What came before a cut is kept, and the length is held against the promise here.
+        # Data before a disconnect are kept, and the length is compared with the announced one.
         pool = self._pools.setdefault(proxy := _proxy(url), _pool(proxy))
         answer = pool.request("GET", url, headers=headers, preload_content=False, enforce_content_length=False)
         try:

@@ -20,7 +20,7 @@ from launcher.pricing.offers import Offer
 from launcher.pricing.serving.token_rates import MILLION, TokenRates, token_lines, token_rates
 from launcher.pricing.serving.traffic import requests_per_month
 
-# Weights of one's own on Bedrock: custom model import, by the custom model unit and the minute.
+# Custom weights on Bedrock: custom model import, billed per custom model unit and minute.
 #
 # Billed are windows of 5 minutes from the first answered request on (Bedrock user guide, cost of a custom model), for
 # every copy that runs. Requests that come at random keep a window open for the share r T / (1 + r T) of the time,

@@ -159,7 +159,7 @@ class EmulatedStack(Stack):
         self._parse_template()
         self.description = self.template_dict.get("Description")
         self.resource_map = resources
-        # An output can be worked out once the resources are there.
+        # An output can be evaluated once the resources exist.
         self.output_map = OutputMap(resources, {}, self.stack_id)
 
     def say(self, status: str, why: str | None = None) -> None:

@@ -156,7 +156,7 @@ class Dispatcher(DomainDispatcherApplication):
 def serve(sockets: list[socket.socket], log: Path, ledger: Ledger, conduct: Conduct, keys: KeyRing, *, pcs: Pcs) -> Web:
     """Answer on sockets that listen already."""
     moto = PcsApi(Dispatcher(create_backend_app), pcs)
-    # The log holds a part of an answer back until the next is there: a stream would come too late.
+    # The log delays a part of a response until the next part exists: streams would arrive too late.
     served = ModelServer(AccessLog(PlainAnswers(moto, ledger), log), EmulatedHosts(), conduct, keys)
     application = Entrance(served, keys)
     servers = []

@@ -122,7 +122,7 @@ class Cluster:
             node = self._node(name)
             if self._slurm is not None:
                 self._slurm.kill_node(name)
-                # Who runs the instances sees it gone and says so; Slurm alone would wait for its own time limit.
+                # The operator of instances reports the loss; Slurm alone would wait for its own timeout.
                 self._slurm.declare_down(name, advance_notice)
             self._take_down(node, code)
 

@@ -223,7 +223,7 @@ class KubernetesCluster:
                 bring_on(self._cluster, document)
         self._collect()
         self._clean_nodes()
-        # The device plugins: what a node carries can be asked for where its plugin runs
+        # The device plugins: pods can request a node's devices if their plugin runs on it
         daemon_sets = self._cluster.every("apps", "daemonsets")
         for node in self.nodes() if daemon_sets else ():
             carried = self._devices.get(node["metadata"]["name"], {})
@@ -275,7 +275,7 @@ class KubernetesCluster:
                 continue
             place = metadata["namespace"], metadata["name"]
             run = self._runs.get(metadata["uid"])
-            # A machine that has come meanwhile under the name of one that went runs none of its pods.
+            # A replacement node under the name of a removed one runs none of its pods.
             if where not in nodes or (run is not None and run.lost):
                 self._quietly(lambda place=place, pod=pod: self._orphaned(place, pod))
                 continue
@@ -385,7 +385,7 @@ class KubernetesCluster:
         namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
         services = self._cluster.every("", "services")
         node = self.api.objects.find(self._cluster.kind("", "nodes"), "", pod["spec"]["nodeName"]) or {}
-        # All nodes are this machine, whose own boot would stand for each of them.
+        # All nodes are this computer, so its boot id cannot identify them.
         boot = {"SLIPWAY_BOOT_ID": str(node.get("metadata", {}).get("uid", ""))}
 
         def find(plural: str, name: str) -> Object | None:

@@ -50,7 +50,7 @@ def _placed(api: Api, document: Mapping[str, Any]) -> tuple[Kind, str, dict[str,
     if kind is None:
         raise RefusedError("NotFound", f"no matches for {identity[0]}, Kind={identity[1]}")
     metadata = dict(document.get("metadata", {}))
-    # Of what stands in no namespace the API server drops one that is named (apiserver, rest/meta.go).
+    # The API server drops the namespace of cluster-scoped objects (apiserver, rest/meta.go).
     space = metadata.get("namespace", "default") if kind.namespaced else ""
     own = metadata if space else {name: value for name, value in metadata.items() if name != "namespace"}
     return kind, space, {**document, "metadata": own}

@@ -389,7 +389,7 @@ class LocalScheduler:
         node_gone = code != 0 and not job.cancelled.is_set() and self._has_lost_node(nodes)
         with self._lock:
             job.node_lost = job.node_lost or node_gone
-            # A script that had come to its end by itself has lost nothing.
+            # A script that ended before has lost nothing.
             job.node_lost = job.node_lost and code != 0
             lost = job.node_lost
             job.attempts[-1] = replace(

@@ -194,7 +194,7 @@ class LocalSlurm:
             case ["show", "node", name]:
                 if name not in {node.name for node in self.scheduler.nodes_now()}:
                     raise _RefusedError(f"Node {name} not found", plain=True)
-                # All of them are this machine.
+                # All of them are this computer.
                 return f"NodeName={name} NodeAddr=127.0.0.1 NodeHostName={name}\n"
             case ["show", "job", job]:
                 return self._described(self._job(job, "slurm_load_jobs error: " + _NO_JOB), command)

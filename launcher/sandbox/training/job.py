@@ -323,7 +323,7 @@ class TrainingJob(threading.Thread):
             "TRAINING_JOB_NAME": self.name_of_job,
             "TRAINING_JOB_ARN": self.arn,
             "HOSTNAME": "aws",
-            # Here a container sees this machine's files, and nodes meet on loopback.
+            # Here a container sees this computer's files, and nodes meet on loopback.
             "SLIPWAY_ROOT": str(folder / "tmp" / "slipway"),
             "TMPDIR": str(folder / "tmp"),
             "SLIPWAY_MEETING": "127.0.0.1",

@@ -250,7 +250,7 @@ class KubernetesJobs:
         given_up = last_word(pods)
         code = self._failed_for_good() if ended is not None or given_up else None
         if code is not None or given_up:
-            # An operator that starts again whatever fails is told that all is well: it would not stop otherwise.
+            # An operator that restarts every failure gets a success: it would not stop otherwise.
             counted = of_code(code) if code is not None else ""
             state, word, reason = JobState.FAILED, "Failed", ": ".join(filter(None, (counted, given_up)))
         elif ended is not None:
@@ -396,7 +396,7 @@ class KubernetesJobs:
 
     def _why(self, job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
         reasons = [reason for pod in pods if (reason := words.waiting(pod))]
-        reasons.sort(key=words.ON_ITS_WAY.__contains__)  # one that waits for machines says more
+        reasons.sort(key=words.ON_ITS_WAY.__contains__)  # a pod that waits for nodes has a more specific reason
         if reasons:
             more = f" ({len(reasons)} of {len(pods)} pods wait)" if len(pods) > 1 else ""
             return f"{reasons[0]}{more}"

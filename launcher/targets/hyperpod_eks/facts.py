@@ -32,7 +32,7 @@ FACTS = Target(
         module="hyperpod_eks",
         variable="HYPERPOD_EKS",
         events=("SageMaker HyperPod Cluster Node Health Event", "SageMaker HyperPod Cluster State Change"),
-        # EC2 shows nobody its machines: a function in the cluster's network counts what its pods ask for.
+        # EC2 does not list its instances: a function in the cluster's network counts the pods' requests.
         idle="workers without a pod that asks for chips",
         alone=True,
         trial_hours=(1.0, 2.0),

@@ -35,7 +35,7 @@ FACTS = Target(
         metrics_a_look=1,
         job_metrics=JOB_METRICS,
     ),
-    # FSx for Lustre's smallest file system: its machines share no folder of their own.
+    # FSx for Lustre's smallest file system: its nodes have no other shared folder.
     least_shared_gib=1200,
     logs_sessions=True,
     joins_groups=True,

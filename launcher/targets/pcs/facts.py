@@ -80,7 +80,7 @@ FACTS = Target(
         job_metrics=JOB_METRICS,
     ),
     instance_tags=InstanceTags(cluster="slipway:cluster", role=MACHINE_TAG, node="node", prefix=""),
-    # The home folder of its machines: they share none of their own.
+    # The home folder of its nodes: they have no other shared folder.
     least_shared_gib=1200,
     # AWS's templates attach an interface with an address to every card.
     efa_layout=EfaLayout.CLASSIC,

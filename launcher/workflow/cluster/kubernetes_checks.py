@@ -135,7 +135,7 @@ def _node_words(nodes: Sequence[Node], types: Mapping[str, int]) -> str:
 def _devices(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterator[Check]:
     nodes = inspection.cluster.nodes
     if not nodes or (inspection.existing.own and not target_of(plan.place.target).managed):
-        # What is not there cannot be inspected; on a cluster of Slipway's own the plugins come with the job.
+        # A missing object cannot be inspected; on Slipway's own cluster the plugins are created with the job.
         return
     devices = {}
     resource = pod.resource_name(facts)

@@ -162,7 +162,7 @@ def _removed(submission: Submission, environment: Mapping[str, str]) -> bool:
 def reach_pods(submission: Submission, environment: Mapping[str, str], _shell: Callable[[], Shell]) -> Reached:
     """The way to a job on Kubernetes, with the environment whose AWS it is in."""
     head_node = submission.head_node
-    # A launch that began anew keeps its journal where pods may tidy it: beside the plan's first checkpoints.
+    # A launch with --fresh keeps its journal where pods may delete it: next to the plan's first checkpoints.
     first = submission.checkpoint_uri.partition(f"/{FRESH_FOLDER}/")[0]
     connection, jobs = jobs_at(head_node, environment, place=submission.folder, checkpoints=first, key=submission.key)
     look_s = LOOK_HERE_S if head_node.via == SANDBOX else LOOK_S

@@ -82,7 +82,7 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         if quoted.plan.place.option in PREPAID:
             cluster, waits = deployed_stacks.cluster_name, not options.sandbox
             Beginning(plan=quoted.plan, session=session, cluster=cluster, notify=notify, waits=waits).check()
-        # The same files, which refer to the cluster that is there now.
+        # The same files, with the names of the existing cluster.
         folder.write_bundle(with_archive(with_names(bundle, deployed_names(deployed_stacks.training)), PENDING))
         return deployed_stacks.outputs
 
@@ -196,7 +196,7 @@ def target_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: Exi
             up_usd_per_hour=quoted.left_up_usd_per_hour,
         )
         refuse_unless_ready(subject, options.notify, PLAN_EXAMINATIONS if deploys(plan) else JOB_EXAMINATIONS)
-    # The CDK CLI asks whose credentials these are: what a dry run compares is synthesised for the account it looks at.
+    # The CDK CLI reads the identity of the credentials: a dry run is synthesised for the account that it reads.
     environment = (account_shown(options, plan.place.region) if options.dry_run else None) or options.environment
     context = DeployContext(
         runner=SubprocessRunner(),

@@ -249,7 +249,7 @@ def _with_troubles(failure: DeploymentFailedError, plan: Plan, session: Session)
     try:
         reports = troubles(served(plan.name, session), session)
     except SlipwayError:
-        # There is no endpoint, or AWS cannot be asked: the failure itself is the news.
+        # The endpoint does not exist, or AWS does not answer: the failure itself is reported.
         return failure
     more = "".join(f"\n{trouble}" for trouble in reports)
     return DeploymentFailedError(failure.message + more, hint=failure.hint)

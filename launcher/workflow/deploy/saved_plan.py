@@ -113,7 +113,7 @@ def _day(moment: datetime) -> str:
 
 def _stack_hashes(quoted: Quote, amounts: Mapping[str, Decimal], environment: Mapping[str, str]) -> dict[str, str]:
     with tempfile.TemporaryDirectory(prefix="slipway-") as scratch:
-        # Not plan.json: what the gate said is not asked, and is no part of a template.
+        # Without plan.json: the gate's decision is no part of a template.
         plan = Path(scratch) / "saved.json"
         write_whole(plan, json.dumps(document(quoted.plan.request)))
         cdk = Cdk(runner=SubprocessRunner(), environment=environment)

@@ -44,7 +44,7 @@ from launcher.workflow.cluster.verify import TRAINING_STACK, Verification, verif
 from launcher.workflow.deploy.render import UNSUBMITTED, render_any, shown
 from launcher.workflow.doctor.rates import running_rates
 
-# The log group of an EKS control plane that was left: EKS writes once more after its cluster, and makes it anew.
+# The leftover log group of an EKS control plane: EKS writes after its cluster is gone, and creates it again.
 #
 # CloudFormation makes the group of a cluster under a fixed name, and fails where there is one (terraform-aws-eks,
 # issues 2763 and 2446: EKS's service-linked role makes it; not seen here on AWS).

@@ -55,7 +55,7 @@ def left_running(
     goes_on = " (CloudFormation continues)" if any(stack.status.endswith(IN_PROGRESS) for stack in running) else ""
     single = len(running) == 1
     exist = "1 stack exists and costs" if single else f"{len(running)} stacks exist and cost"
-    # The command stands on a line of its own: a wrapped one cannot be pasted.
+    # The command has its own line: a wrapped command cannot be pasted.
     remove = f"to remove {'it' if single else 'them'}: {command}"
     return LeftRunning(lines=(f"{exist} {total}{goes_on}", *lines, remove), stacks=tuple(status.items()))
 

@@ -68,7 +68,7 @@ def _billed(folder: RunFolder) -> tuple[float | None, float | None]:
         return None, None
     document = folder.read_json(BILLED)
     hold(document, {"lines": [{"quoted": _BILLED, "billed": _BILLED}]})
-    # The machines are the first line of every quote.
+    # Compute is the first line of every quote.
     for line in document["lines"][:1]:
         (quoted, quoted_usd), (billed, billed_usd) = (
             (side["quantity"], float(amount(side["usd"]) or 0)) for side in (line["quoted"], line["billed"])

@@ -110,7 +110,7 @@ def shared_ledger(
     missing = {
         entry.identity: entry for entry in own.entries if _belongs(entry) and shared.get(entry.identity) != entry
     }
-    # Never a key before those that are there: a clock that is behind would hide the entry. S3 counts whole seconds; the
+    # Never a key before existing ones: a slow clock would hide the entry. S3 counts whole seconds; the
     # number of entries keeps two looks within one of them apart.
     after = timedelta(seconds=1, microseconds=len(known))
     moment = max([now, *(sent.modified + after for sent in known)])
@@ -133,7 +133,7 @@ def _objects(uri: str, environment: Mapping[str, str]) -> Objects:
 
 def _read_entries(store: Objects, environment: Mapping[str, str], say: Callable[[str], None]) -> list[_Sent]:
     """The entries: from the index of an earlier look, and from S3 what came since."""
-    # Where what was read of a ledger is kept: beside the prices, since it is the same for all folders
+    # The index of a ledger is next to the prices, because it is the same for all folders.
     mark = hashlib.sha256(store.uri.encode()).hexdigest()[:16]
     index = LedgerIndex(path=cache_folder(environment).parent / "ledgers" / f"{mark}.index")
     lines, damaged = index.load_checked()

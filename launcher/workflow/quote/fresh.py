@@ -146,7 +146,7 @@ def fresh_quote(
     except CredentialsError as problem:
         say(f"prices are not refreshed: {problem.message}")
     else:
-        # Machines that SageMaker bills by the hour have a name of their own there.
+        # Instances that SageMaker bills by the hour have their own name there.
         by_hour = place.option is PurchaseOption.ON_DEMAND
         name = place.billed_name if by_hour else place.instance_type
         if report.gone(name, place.option.value, place.region, place.az_id):

@@ -35,7 +35,7 @@ def quoted_lines(quote: Mapping[str, Any], hours: Decimal | None = None) -> tupl
     for component in quote["components"]:
         known = billed_as(component["name"])
         if component["group"] == "compute":
-            # What has no name of its own is of the same machines: their start, their tail, their deployments.
+            # Lines without an own name belong to the same instances: start-up, idle tail, deployments.
             known = machines = known or machines
         if known is None:
             known = BilledAs((), f"? {component['name']}", Decimal(1), confirmed=False)

@@ -172,7 +172,7 @@ def _with(plain: Mapping[str, Any], values: Mapping[str, Any]) -> PlanRequest:
     try:
         return plan_file.loads(json.dumps(data, default=str))
     except SlipwayError as problem:
-        # The lines are those of no file that a person has.
+        # The lines belong to no file of the user.
         findings = [replace(finding, line=None, column=None) for finding in problem.findings]
         raise UnreadableInputError(f"--sweep {words(values)} cannot be priced", findings=findings) from problem
 

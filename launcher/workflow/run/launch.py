@@ -96,7 +96,7 @@ def event_words(event: dict[str, object]) -> str | None:
     """An event of the agent in words for the user; None for events that only programs need."""
     kind, begin = str(event["event"]), f"attempt {event.get('attempt')}"
     if kind == "upload-retry":
-        # An upload that failed. One that goes on failing is told ever more rarely: at the 1st, 2nd, 4th, 8th time
+        # A failed upload. Repeated failures are reported less and less often: the 1st, 2nd, 4th, 8th time
         failures = int(str(event["failures"]))
         if failures & (failures - 1):
             return None
@@ -215,7 +215,7 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
     scheduler = scheduler_of(plan)
     folder = run_folder.create(plan.name, datetime.now(UTC), options.root)
     story = LaunchLog(folder=folder, quoted=quoted, simulated=options.sandbox, scheduler=scheduler)
-    # One that is killed leaves a run that tells what is known of it.
+    # A killed launch leaves a run folder with everything that is known.
     story.status = RunStatus.RUNNING
     story.write()
     story.status = RunStatus.FAILED
@@ -305,7 +305,7 @@ def _go(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions, sta
     """Run every step of a launch; `story` records the progress."""
     quoted, folder = story.quoted, story.folder
     key = fresh_key(quoted.plan.name, folder)
-    # In a sandbox nothing is spent, and nobody is told of it.
+    # In a sandbox no money is spent, and no notification is sent.
     figures = None if options.sandbox else quoted_figures
     base = Path(priced.path).resolve().parent
     bundle = record(folder, quoted, rank, priced.catalog, base, run=key, figures=figures)

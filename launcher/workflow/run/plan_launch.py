@@ -206,7 +206,7 @@ def launch_plan(
         person.show(first.priced, called=not options.sandbox)
     how = story.options_for(first)
     if serves:
-        # The endpoint of a serving plan, deployed and asked; None where it was only shown
+        # The endpoint of a serving plan, deployed and tested; None if it was only shown
         if how.dry_run:
             show_endpoint(*first, how)
             return None

@@ -275,7 +275,7 @@ def _measure(
         raise NothingMeasuredError(failed.message if failed is not None else "its trainer reported too few steps")
     measurement = parse_measurement(folder.read_json(IN_RUN))
     if measurement.simulated and measurement not in load_measurements(options.root / FILE)[0]:
-        # That of a launch in the sandbox stays in its folder; this one was asked for.
+        # The measurement of a sandbox launch stays in its folder; this one was requested.
         add_measurement(options.root / FILE, measurement)
     return measurement
 

@@ -66,7 +66,7 @@ class GrowingCopy:
     def take(self, chunk: Chunk) -> bool:
         """Write a piece of the original that was read from `size` on; whether there is more to read."""
         if chunk.size < self.size:
-            # The original was begun anew; so is the copy, and nobody sees less of it than before
+            # The original file was started again, and so is the copy
             if self._stream is not None:
                 self._stream.close()
             if self._anew is None:

@@ -55,7 +55,7 @@ def topic(reading: Reading) -> None:
 def guard(reading: Reading) -> None:
     """The guard's function: its environment variables, and that the rules that name it may call it."""
     checks, plan = reading.checks, reading.plan
-    # A cluster's stack may have other functions beside it.
+    # A cluster's stack may contain other functions.
     (name,) = (
         resource.physical_id for resource in reading.found if GUARD in resource.logical_id and resource.type == FUNCTION
     )
