@@ -1,4 +1,4 @@
-"""Nodes of purchased capacity: they start when it begins, not before."""
+"""Nodes of purchased capacity: Slipway starts them when the capacity begins, not before."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,16 +35,16 @@ class Beginning:
 
     @property
     def left_s(self) -> float:
-        """Seconds until it begins; 0 when it has begun."""
+        """Seconds until the purchased capacity begins; 0 after the begin, and if the plan has no begin."""
         now = self.clock()
         starts_at = begins(self.plan.request.purchase, self.plan.place.option, now) if self.waits else None
         return (starts_at - now).total_seconds() if starts_at is not None else 0.0
 
     def check(self) -> None:
-        """Start them, once, if it is time.
+        """Start the nodes, once, if the capacity has begun.
 
         Raises:
-            AwsError: a call failed for another reason than that these credentials may not make it.
+            AwsError: a call failed, and missing permissions are not the reason.
         """
         if self.done or self.left_s:
             return

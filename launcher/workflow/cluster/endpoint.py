@@ -1,4 +1,4 @@
-"""What `endpoint` commands do: they find a deployed endpoint, check its configuration, and send it requests."""
+"""The helpers of the `endpoint` commands: find a deployed endpoint, check its configuration, and send requests."""
 
 import time
 from collections.abc import Callable
@@ -22,7 +22,7 @@ PROMPT = "Count from one to twenty in words, separated by commas."
 IN_SERVICE = "InService"
 CHANGING = ("Creating", "Updating", "SystemUpdating", "RollingBack")
 SETTLE_S, SETTLE_POLL_S = 7200.0, 15.0
-"""How long a deployment is waited for: an hour to start, and as long for what it replaces."""
+"""How long Slipway waits for a deployment: an hour for the start, and an hour for the endpoint that it replaces."""
 ALARM = "AWS::CloudWatch::Alarm"
 TOKEN_S = 3600
 STALL_S, QUEUE_S = 60.0, 1800.0
@@ -35,10 +35,10 @@ def serving_stack(name: str) -> str:
 
 
 def served(name: str, session: Session) -> ServedEndpoint:
-    """The endpoint of a plan, by the outputs of its stack.
+    """The endpoint of a plan, read from the outputs of its stack.
 
     Raises:
-        ImpossibleError: it is not deployed in the region.
+        ImpossibleError: the region has no such endpoint.
     """
     stack = serving_stack(name)
     stack_state = stacks.find(session, stack)
@@ -163,7 +163,7 @@ def asker(
     most_tokens: int = 64,
     timeout_s: float | None = None,
 ) -> Ask:
-    """What sends one request of the endpoint's own kind: chat with streaming, an embedding, or one for the queue."""
+    """Return a function that sends one request of the endpoint's kind: streaming chat, embedding, or queued request."""
     if endpoint.mode is EndpointMode.ASYNCHRONOUS:
         body: dict[str, Any] = {
             "model": endpoint.served_name,
@@ -178,10 +178,10 @@ def asker(
 
 
 def probe(endpoint: ServedEndpoint, session: Session, ask: Ask) -> tuple[EndpointState, Reply]:
-    """Whether an endpoint runs what was deployed, and one real answer of it.
+    """The endpoint's state, if it runs the deployed configuration, and one real reply.
 
     Raises:
-        DeploymentFailedError: it does not, or does not answer.
+        DeploymentFailedError: the endpoint runs another configuration, or does not reply.
     """
     state = state_of(endpoint, session)
     return state, ask()

@@ -21,7 +21,7 @@ from launcher.workflow.cluster.kubernetes_cluster import Inspection
 from launcher.workflow.cluster.pod_identity import by_hand
 
 _TO_KARPENTER = {"capacity-block": "reserved"}
-"""What Karpenter calls a way of buying that EKS calls otherwise."""
+"""Karpenter's name of a purchase option, if EKS uses another name."""
 _PLUGINS = {
     "nvidia.com/gpu": "install NVIDIA's device plugin: helm repo nvdp, chart nvidia-device-plugin",
     "aws.amazon.com/neuron": "install Neuron's device plugin: public.ecr.aws/neuron/neuron-helm-chart",
@@ -32,7 +32,7 @@ _MOST_NAMED = 3
 
 
 def checks(plan: Plan, facts: InstanceType, inspection: Inspection) -> tuple[Check, ...]:
-    """Everything that a plan's job needs of the cluster that it names."""
+    """All checks of an existing cluster for a plan's job."""
     results = (
         *_rights(plan, inspection),
         *_nodes(plan, facts, inspection),
@@ -207,7 +207,7 @@ def _queue(plan: Plan, inspection: Inspection) -> Iterator[Check]:
 
 
 def _notices(plan: Plan, inspection: Inspection) -> Iterator[Check]:
-    """Who drains a node that EC2 takes back: pods themselves see no notice."""
+    """Which component drains a node that EC2 reclaims: pods receive no notice."""
     nodes, option = inspection.cluster.nodes or (), plan.place.option
     if option is not PurchaseOption.SPOT or not nodes:
         return

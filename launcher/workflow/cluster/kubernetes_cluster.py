@@ -29,9 +29,9 @@ from launcher.workflow.cluster.readback.training import COMPLETE
 ROLE = "AccessRoleArn"
 """The output of a Slipway cluster that names the role with access to it."""
 PODS_ROLE = "PodRoleArn"
-"""The output that names the role of each job's pods; each may write its own folder alone."""
+"""The output that names the role of each job's pods; each job's pods may write only to their own folder."""
 ELASTIC_AGENT = "hyperpodrun"
-"""The program by which HyperPod's operator speaks with the pods of its jobs; without it they never count as running."""
+"""The program through which pods communicate with HyperPod's operator; without it they never count as running."""
 _ACTIVE = "ACTIVE"
 
 
@@ -198,7 +198,7 @@ def _group(existing: ExistingCluster, session: Session) -> tuple[NodeGroupState,
 
 
 def chosen(plan: Plan, served: tuple[Operator, ...]) -> Operator:
-    """What runs a plan's job: the operator that it names, or the most able one that the cluster has for it."""
+    """The operator for a plan's job: the one that the plan names, or the cluster's most capable one for the job."""
     requested = plan.request.run.operator
     if requested is not None:
         return requested
@@ -210,7 +210,7 @@ def chosen(plan: Plan, served: tuple[Operator, ...]) -> Operator:
 
 
 def has_pod_role(existing: ExistingCluster, session: Session, namespace: str, account: str) -> bool | None:
-    """Whether Pod Identity grants the job's pods a role; None where that cannot be read."""
+    """Whether Pod Identity grants the job's pods a role; None if EKS cannot be read."""
     if existing.eks is None:
         return None
     try:
@@ -223,7 +223,7 @@ def has_pod_role(existing: ExistingCluster, session: Session, namespace: str, ac
 
 
 def inspect_cluster(plan: Plan, existing: ExistingCluster, environment: Mapping[str, str]) -> Inspection:
-    """The same, with a connection of its own."""
+    """Read the properties of a cluster that a job depends on, with a new connection."""
     session = Session(environment=environment, region=plan.place.region)
     connection = connection_to(existing.head_node, environment)
     try:

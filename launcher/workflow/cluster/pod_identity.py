@@ -1,7 +1,7 @@
 """Grants a cluster's role to the pods of another job: on Slipway's clusters each plan has its own service account.
 
-The role's policy names the account by its session tag, so that what it may write is the folder of that plan alone
-(infra/parts/eks_pods.py). The stack grants it to the cluster's own plan, the launcher to those of plans that join.
+The role's policy names the account by its session tag, so that pods may write only to the folder of their own plan
+(infra/parts/eks_pods.py). The stack grants the role to the cluster's own plan, the launcher to plans that join.
 """
 
 import time
@@ -21,14 +21,14 @@ earlier never gets a role."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodIdentity:
-    """The pods' role of a cluster that Slipway made, and the role that may grant it there."""
+    """The pods' role of a cluster that Slipway deployed, and the role that may grant the pods' role."""
 
     cluster: str
     pods_role: str
     access_role: str
 
     def by_hand(self, namespace: str, account: str) -> str:
-        """The command that does the same."""
+        """The command that grants the pods' role to a service account."""
         return by_hand(self.cluster, namespace, account, self.pods_role)
 
 
@@ -49,11 +49,11 @@ def grant(
     *,
     wait: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Grant the pods' role to a service account, and wait until pods get it; one that has it already is left alone.
+    """Grant the pods' role to a service account and wait until pods get it; do nothing if the account has a role.
 
     Raises:
-        ImpossibleError: these credentials may not; the hint has the command for who may.
-        AwsError: a call failed otherwise.
+        ImpossibleError: these credentials may not grant it; the hint has the command for an administrator.
+        AwsError: a call failed for another reason.
     """
     try:
         own = eks.assumed(session, pod_identity.access_role)
@@ -73,7 +73,7 @@ def grant(
 
 
 def revoke(pod_identity: PodIdentity, namespace: str, account: str, session: Session) -> bool:
-    """Revoke a service account's role; whether it had one."""
+    """Revoke a service account's role, and return whether the account had one."""
     own = eks.assumed(session, pod_identity.access_role)
     grants = eks.granted_roles(own, pod_identity.cluster, namespace, account)
     for granted in grants:

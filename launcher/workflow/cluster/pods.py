@@ -74,7 +74,7 @@ def _operator(request: JobRequest) -> Operator:
 
 
 def _for_cluster(request: JobRequest) -> Bundle:
-    """The plan's files, with the job's objects as the cluster's operator has them, under the account that it is."""
+    """The plan's files; the job's objects use the cluster's operator and the request's service account."""
     plan = request.quoted.plan
     if _operator(request) is operator_of(plan) and request.account is None:
         return request.bundle

@@ -95,12 +95,12 @@ def refuse_unless_answered(
 def jobs_at(
     head_node: HeadNode, environment: Mapping[str, str], *, place: str, checkpoints: str, key: str
 ) -> tuple[Connection, KubernetesJobs]:
-    """The jobs of a namespace, and the connection to be closed.
+    """The jobs of a namespace, and the connection, which the caller closes.
 
-    `place` is the job's `namespace/name`; `checkpoints` the URI below which pods keep what they write.
+    `place` is the job's `namespace/name`; `checkpoints` is the URI below which pods save their files.
 
     Raises:
-        SlipwayError: the API cannot be spoken to.
+        SlipwayError: the API is unreachable.
     """
     connection = connection_to(head_node, environment)
     session = Session(environment=environment, region=str(head_node.region))
@@ -112,11 +112,11 @@ def jobs_at(
 
 
 def reached(submission: Submission, environment: Mapping[str, str]) -> Reached:
-    """The way to what runs the job of a submission.
+    """The connection to the scheduler or API that runs a submission's job.
 
     Raises:
-        GoneError: its sandbox has ended.
-        SchedulerError: the way cannot be taken from here.
+        GoneError: the sandbox of the submission has ended.
+        SchedulerError: the scheduler is unreachable from this computer.
     """
     own, head_node = environment_of(submission, environment), submission.head_node
 
@@ -160,7 +160,7 @@ def _removed(submission: Submission, environment: Mapping[str, str]) -> bool:
 
 
 def reach_pods(submission: Submission, environment: Mapping[str, str], _shell: Callable[[], Shell]) -> Reached:
-    """The way to a job on Kubernetes, with the environment whose AWS it is in."""
+    """The connection to a job on Kubernetes; `environment` is that of the job's AWS account or sandbox."""
     head_node = submission.head_node
     # A launch with --fresh keeps its journal where pods may delete it: next to the plan's first checkpoints.
     first = submission.checkpoint_uri.partition(f"/{FRESH_FOLDER}/")[0]
@@ -170,10 +170,10 @@ def reach_pods(submission: Submission, environment: Mapping[str, str], _shell: C
 
 
 def environment_of(submission: Submission, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment whose AWS a submission is in: that of its sandbox, for one in a sandbox that stays.
+    """The environment for a submission's AWS calls: a persistent sandbox's, else the given one.
 
     Raises:
-        GoneError: that sandbox has ended.
+        GoneError: the sandbox has ended.
     """
     if submission.head_node.via != SANDBOX:
         return environment
@@ -181,10 +181,10 @@ def environment_of(submission: Submission, environment: Mapping[str, str]) -> Ma
 
 
 def environment_of_run(folder: RunFolder, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment whose AWS a run went to: the account's, or that of the sandbox that stays.
+    """The environment for a run's AWS calls: the account's, or that of the persistent sandbox.
 
     Raises:
-        GoneError: it went to a sandbox that has ended.
+        GoneError: the run's sandbox has ended.
     """
     submission = recorded(folder)
     if submission is not None:
@@ -200,10 +200,10 @@ def environment_of_run(folder: RunFolder, environment: Mapping[str, str]) -> Map
 
 
 def environment_of_newest(name: str, root: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment whose AWS a plan's newest run went to; the account's where no run is known.
+    """The environment for the AWS calls of a plan's newest run; the account's if no run is known.
 
     Raises:
-        GoneError: it went to a sandbox that has ended.
+        GoneError: the run's sandbox has ended.
     """
     return environment_of_run(latest(name, root), environment) if name in names(root) else environment
 
@@ -216,18 +216,18 @@ def region_in_sandbox(cluster: str, environment: Mapping[str, str]) -> str | Non
 
 
 def attached(environment: Mapping[str, str], region: str) -> Sandbox | None:
-    """The sandbox that stays, ready to be used; None where none runs."""
+    """The persistent sandbox, ready for use; None if none runs."""
     record = running_sandbox.find(environment)
     return None if record is None else Sandbox.attached(record, region=region)
 
 
 def connect(head_node: HeadNode, environment: Mapping[str, str], *, key: str, store: Objects | None) -> Shell:
-    """The way to a head node.
+    """The shell of a head node.
 
-    `store`: the place in S3 through which files go to a node that only takes commands; None where no file will go.
+    `store`: the place in S3 for files to a node that accepts only commands; None if the caller sends no file.
 
     Raises:
-        SchedulerError: the way cannot be taken from here.
+        SchedulerError: the head node is unreachable from this computer.
     """
     if head_node.via == SANDBOX:
         return sandbox_of(head_node, environment).head_node(str(head_node.host), environment)
@@ -264,10 +264,10 @@ def connect(head_node: HeadNode, environment: Mapping[str, str], *, key: str, st
 
 
 def sandbox_of(head_node: HeadNode, environment: Mapping[str, str]) -> Sandbox:
-    """The sandbox that a head node is in.
+    """The sandbox that a head node belongs to.
 
     Raises:
-        GoneError: it has ended.
+        GoneError: the sandbox has ended.
     """
     sandbox = attached(environment, str(head_node.region))
     if sandbox is None or sandbox.record is None or sandbox.record.mark != head_node.instance:

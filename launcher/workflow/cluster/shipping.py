@@ -1,7 +1,7 @@
 """Ships a job to the cluster: the user's folder as an archive in S3, and the job folder that names it.
 
-The archive lies under the hash of its content, so that the same folder is sent once. Nothing here holds a secret: a
-plan names secrets by their ARN, and the batch script fetches the values at every start.
+The archive's key is the hash of its content, so that Slipway sends the same folder only once. No archive holds a
+secret: a plan names secrets by their ARN, and the batch script fetches the values at every start.
 """
 
 import json
@@ -35,9 +35,9 @@ WORK_FILE = "work.json"
 """Next to the batch script: place, size and hash of the archive (templates/slurm/fetch_work.py reads it)."""
 _MIB = 1024 * 1024
 SHOWN = 5
-"""Names of what stayed that a line shows."""
+"""The maximum number of omitted file names that a line shows."""
 _FAST = 1
-"""The agent in it is packed already: more effort takes ten times as long and saves a sixth."""
+"""The agent in the archive is already compressed: a higher level takes ten times as long and saves a sixth."""
 
 
 def job_settings(quote: Quote, run: str) -> JobSettings:
@@ -92,7 +92,7 @@ class Shipment:
 
 
 def revision_words(git: GitState | None) -> str:
-    """Which revision a folder was shipped at."""
+    """The git revision of a shipped folder, in words."""
     if git is None:
         return "not in git"
     at = "no commit yet" if git.revision is None else f"git {git.revision[:12]}"
@@ -114,10 +114,10 @@ def left_out_words(names: Sequence[str]) -> str:
 
 
 def ship_work(folder: Path, store: Objects, environment: Mapping[str, str], now: datetime, notify: Notify) -> Shipment:
-    """Bring the user's folder to S3.
+    """Send the user's folder to S3.
 
-    The archive goes below `.work/` of the store, where no plan's name leads; one that would soon expire at `now` (UTC)
-    is sent again.
+    The archive's key is below `.work/` of the store, which no plan name can match. Slipway sends an archive again if
+    the stored copy would soon expire at `now` (UTC).
 
     Raises:
         ImpossibleError: the folder cannot be shipped.
@@ -157,7 +157,7 @@ def _for_anybody(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 @contextmanager
 def job_archive(bundle: Bundle, shipment: Shipment) -> Iterator[tuple[Path, str]]:
-    """A job folder as a tar.gz archive, and the hash of the agent in it; gone at the end of the block."""
+    """A job folder as a tar.gz archive, and the hash of its agent; the archive is deleted at the end of the block."""
     with tempfile.TemporaryDirectory(prefix="slipway-job-") as temporary:
         folder = Path(temporary) / "job"
         folder.mkdir()

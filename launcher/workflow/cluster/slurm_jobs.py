@@ -22,11 +22,11 @@ from launcher.workflow.cluster.shipping import Shipment, job_archive, ship_work,
 from launcher.workflow.cluster.targets import JobRequest, Reached, cluster_of
 
 FOLDER = "slipway"
-"""Below the user's home: one folder for each submission."""
+"""Below the user's home directory: one folder for each submission."""
 
 
 def node_commands(plan: Plan) -> list[tuple[str, str]]:
-    """Commands to type on a node that takes a plan's jobs, each with what it is for."""
+    """Commands for a shell on a node that accepts a plan's jobs, each with its purpose."""
     commands = [
         ("node shell, from that shell", f"srun --partition {queue_name(plan.place.instance_type)} --nodes 1 --pty bash")
     ]
@@ -37,7 +37,7 @@ def node_commands(plan: Plan) -> list[tuple[str, str]]:
 
 
 def reach_batch(_submission: Submission, _environment: Mapping[str, str], shell: Callable[[], Shell]) -> Reached:
-    """The Slurm behind a head node."""
+    """The connection to Slurm through a head node."""
     way = shell()
     return Reached(source=Slurm(shell=way), look_s=way.look_s, close=way.close)
 

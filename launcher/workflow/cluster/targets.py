@@ -23,15 +23,15 @@ from launcher.targets.load import part
 from launcher.workflow.cluster.readback.reading import ClusterState
 
 Outputs = Mapping[str, str]
-"""Of the cluster's own stack."""
+"""The outputs of the cluster's own stack."""
 
 
 def _allowed(_plan: Plan, _environment: Mapping[str, str]) -> None:
-    """Every job can be submitted from here."""
+    """Accept every job: all can be submitted from this computer."""
 
 
 def _nothing_to_start(_outputs: Outputs, _session: Session, _notify: Notify) -> None:
-    """Nodes come as jobs do, or are started elsewhere."""
+    """Start nothing: nodes start with each job, or another step starts them."""
 
 
 def _known_way(_plan: Plan, _outputs: Outputs) -> str:
@@ -53,7 +53,7 @@ def _all_up(_plan: Plan, _session: Session, _cluster: str) -> bool:
 
 
 def _no_queues(_session: Session, stack: StackState) -> ClusterState:
-    """Jobs of other plans go to clusters whose queues can be read."""
+    """Refuse: jobs of other plans go only to clusters with readable queues."""
     raise ImpossibleError(f"target.cluster: the queues of stack {stack.name} cannot be read")
 
 
@@ -62,11 +62,11 @@ def _no_inputs(_plan: Plan, _session: Session) -> dict[str, str]:
 
 
 def _removed_at_once(_session: Session, _outputs: Outputs, _notify: Notify, _pause: Callable[[float], None]) -> None:
-    """CloudFormation removes all of it."""
+    """Remove nothing: CloudFormation removes all resources."""
 
 
 def _counted_elsewhere(_session: Session, _outputs: Outputs) -> Mapping[str, int]:
-    """Its instances carry ParallelCluster's tags, or are not EC2's."""
+    """Count nothing: the instances carry ParallelCluster's tags, or are no EC2 instances."""
     return {}
 
 
@@ -154,5 +154,5 @@ def cluster_of(plan: Plan) -> Cluster:
 
 
 def cluster_at(kind: str) -> Cluster:
-    """The same, by the target's kind."""
+    """The functions of a target kind for its deployed cluster."""
     return part(kind, "deploy", Cluster)

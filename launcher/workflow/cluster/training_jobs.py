@@ -48,12 +48,12 @@ _LIMITS = {
         "the wait for managed spot is over: launch it again to resume, or set purchase.option: on-demand"
     ),
 }
-"""In plain words what SageMaker's secondary states say (botocore 1.44.5); one that is not here is taken as running."""
+"""SageMaker's secondary states in plain words (botocore 1.44.5); a state that is missing here counts as running."""
 _EXIT_CODE = re.compile(r"exit code:? (\d+)", re.IGNORECASE)
 
 
 def reach_training_job(submission: Submission, environment: Mapping[str, str], _shell: Callable[[], Shell]) -> Reached:
-    """The API that runs a job, and where its nodes keep what they write."""
+    """The API that runs a job, and the place in the store where its nodes save their files."""
     session = Session(environment=environment, region=str(submission.head_node.region))
     first = submission.checkpoint_uri.partition(f"/{FRESH_FOLDER}/")[0]
     emulated = submission.head_node.via == SANDBOX
@@ -66,7 +66,7 @@ def reach_training_job(submission: Submission, environment: Mapping[str, str], _
 
 
 def _nothing_open() -> None:
-    """The API keeps no connection."""
+    """Close nothing: the API keeps no connection open."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,7 +97,7 @@ class TrainingJobs:
         return job if ours else None
 
     def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
-        """The content of a job's files from an offset on: its log from CloudWatch, others as its nodes kept them."""
+        """The content of a job's files from an offset on: the log from CloudWatch, other files from the nodes."""
         try:
             return {name: self._read(job, name, offset) for name, offset in offsets.items()}
         except CredentialsError:
@@ -117,7 +117,7 @@ class TrainingJobs:
         return Chunk(data=text[offset : offset + _CHUNK], size=len(text)) if text else None
 
     def log_name(self, job: Submitted) -> str:
-        """What all its nodes print, merged by time."""
+        """The log with the output of all nodes, merged by time."""
         del job
         return LOG
 
@@ -164,7 +164,7 @@ class TrainingJobs:
 
 
 def facts_of(description: Mapping[str, Any]) -> JobFacts:
-    """A training job as SageMaker describes it, in the words of every other scheduler."""
+    """A training job as SageMaker describes it, in the terms that all schedulers share."""
     status, secondary = str(description["TrainingJobStatus"]), str(description["SecondaryStatus"])
     transitions = description.get("SecondaryStatusTransitions", ())
     last_message = next((str(transition.get("StatusMessage") or "") for transition in reversed(transitions)), "")
@@ -200,13 +200,13 @@ def facts_of(description: Mapping[str, Any]) -> JobFacts:
 
 
 def _billable(description: Mapping[str, Any]) -> BillableTime | None:
-    """What SageMaker bills of the time that it trained: of managed spot less, in seconds at the rate on demand."""
+    """The trained and the billed seconds; for managed spot SageMaker bills fewer seconds, at the on-demand rate."""
     trained, billed = description.get("TrainingTimeInSeconds"), description.get("BillableTimeInSeconds")
     return None if trained is None or billed is None else BillableTime(trained_s=int(trained), billed_s=int(billed))
 
 
 def _attempt(description: Mapping[str, Any], state: JobState, restarts: int, nodes: tuple[str, ...]) -> Attempt | None:
-    """The last attempt that is known; None for a job that has had no instances."""
+    """The last known attempt; None for a job that has had no instances."""
     begun = description.get("TrainingStartTime")
     if begun is None:
         return None

@@ -15,7 +15,7 @@ from launcher.model.target import target_of
 
 SAME_MOMENT = timedelta(minutes=1)
 USABLE = ("Scheduled", "Active")
-"""States of a training plan that instances can be taken from, now or later."""
+"""States of a training plan that can provide instances, now or later."""
 
 
 def refuse_unless_training_plan_fits(plan: Plan, session: Session, now: datetime) -> None:
@@ -74,7 +74,7 @@ def training_plan_findings(plan: Plan, state: TrainingPlanState, now: datetime) 
 
 
 def _window_findings(plan: Plan, state: TrainingPlanState) -> Iterator[Finding]:
-    """A window in the plan file that is not the training plan's: the price and the jobs' last save rest on it."""
+    """A time window in the plan file that differs from the training plan's; price and last checkpoint depend on it."""
     bought = plan.request.purchase.training_plan
     pairs = (
         ("starts_at", None if bought is None else bought.starts_at, state.starts_at),

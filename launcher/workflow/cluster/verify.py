@@ -23,7 +23,7 @@ SERVING_STACK = "serving"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What was read back and agreed, and for each type that was not read back the reason."""
+    """The facts that were read back and agree, and the reason for each type that was not read back."""
 
     stacks: tuple[StackState, ...]
     verified: tuple[str, ...]

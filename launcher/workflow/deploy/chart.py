@@ -12,7 +12,7 @@ from launcher.model.stages import Notify
 from launcher.records.cache_folder import own_folder
 
 NAMED = "SLIPWAY_HYPERPOD_CHART"
-"""A folder with the pinned files, for networks that do not reach their publishers."""
+"""A folder with the pinned files, for networks that cannot reach the publishers."""
 
 
 def chart_cache(environment: Mapping[str, str]) -> Path:

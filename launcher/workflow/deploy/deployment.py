@@ -1,4 +1,4 @@
-"""What `deploy` does: a quoted plan's cluster, in AWS, in the sandbox, or only shown."""
+"""The `deploy` command: deploys a quoted plan's cluster in AWS or in the sandbox, or only shows the changes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -43,11 +43,11 @@ from launcher.workflow.quote.existing_head import existing_head_type
 
 
 def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOptions) -> Mapping[str, Mapping[str, str]]:
-    """Deploy a quoted plan's stacks; their outputs.
+    """Deploy a quoted plan's stacks, and return their outputs.
 
     Raises:
-        ImpossibleError: the plan's jobs go to a cluster that exists.
-        SlipwayError: a step failed; the run folder holds what was done until then.
+        ImpossibleError: the plan's jobs use an existing cluster.
+        SlipwayError: a step failed; the run folder has the results until then.
     """
     notify, named = options.notify, quoted.plan.request.target.cluster
     if named is not None:
@@ -89,7 +89,7 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
 
 @contextmanager
 def report_ended_sandbox(notify: Notify, *, ends: bool) -> Iterator[None]:
-    """Say after an interruption that nothing is left, if the sandbox `ends` with the command."""
+    """Report after an interruption that nothing is left, if the sandbox `ends` with the command."""
     try:
         yield
     except InterruptedAtQuestionError:
@@ -126,10 +126,10 @@ def show_deployment(
     words: Iterable[str],
     options: DeployOptions,
 ) -> None:
-    """A dry run from its synthesis on: what would change in the account, and the command that would do it.
+    """The second part of a dry run, after synthesis: report the changes in the account, and the deploy command.
 
     Raises:
-        ImpossibleError: the deployment would be refused.
+        ImpossibleError: Slipway would refuse the deployment.
     """
     region = quoted.plan.place.region
     looked_at = account_shown(options, region)
@@ -164,7 +164,7 @@ def account_shown(options: DeployOptions, region: str) -> Mapping[str, str] | No
 
 
 def deploys(plan: Plan) -> bool:
-    """Whether a plan has stacks of its own: its jobs go to no cluster that exists."""
+    """Whether a plan has its own stacks: its jobs use no existing cluster."""
     return plan.request.target.ssh_host is None and plan.request.target.cluster is None
 
 

@@ -1,4 +1,4 @@
-"""The changes of a deployment in the account: shown before the question, and unchanged until it is answered."""
+"""The changes of a deployment in the account: Slipway shows them before the question and rechecks them afterwards."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -74,7 +74,7 @@ class Difference:
 
 
 def change_words(change: KeyChange) -> str:
-    """The change of a key, in a line.
+    """The change of a key, in one line.
 
     >>> change_words(KeyChange(path="MaxCount", old=2, new=4, needs=Needs.NOTHING, plan_key="target.nodes"))
     'MaxCount: 2 -> 4 (target.nodes)'
@@ -93,10 +93,10 @@ def change_words(change: KeyChange) -> str:
 
 
 def refuse_update(difference: Difference, cluster: str) -> None:
-    """Go on only with changes that CloudFormation and the cluster's service carry out.
+    """Continue only if CloudFormation and the cluster's service can carry out all changes.
 
     Raises:
-        ImpossibleError: the deployment would be rolled back, with every change that is in the way.
+        ImpossibleError: the deployment would be rolled back; the error lists every change that prevents it.
     """
     _refuse_broken_exports(difference)
     refused = [_refusal(key) for key in difference.keys if key.needs is Needs.NEW_CLUSTER]
@@ -115,7 +115,7 @@ def _refusal(change: KeyChange) -> Finding:
 
 
 def _refuse_broken_exports(difference: Difference) -> None:
-    """Go on only with changes that CloudFormation can carry out."""
+    """Continue only if CloudFormation can carry out the changes."""
     for change in difference.stacks:
         if change.new:
             continue
@@ -133,7 +133,7 @@ def _refuse_broken_exports(difference: Difference) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """A compute fleet that runs and has to be stopped for an update."""
+    """A running compute fleet that must stop for an update."""
 
     session: Session
     name: str
@@ -161,10 +161,10 @@ def fleet_to_stop(difference: Difference, plan: Plan, session: Session, notify: 
 
 @contextmanager
 def stopped(fleet: Fleet | None, notify: Notify) -> Iterator[None]:
-    """A part of a deployment with a stopped fleet, which is started again when all went well.
+    """Run a part of a deployment while the fleet is stopped; start the fleet again after success.
 
     Raises:
-        DeploymentFailedError: it does not stop.
+        DeploymentFailedError: the fleet does not stop.
     """
     if fleet is None:
         yield
@@ -182,7 +182,7 @@ IN_PROGRESS = "_IN_PROGRESS"
 NOT_MADE = ("REVIEW_IN_PROGRESS", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
 """States of a stack without resources: the CDK creates it again."""
 LISTED = 30
-"""Changed resources that are listed one by one; of more, the rest is counted."""
+"""The maximum number of changed resources in the list; the others are only counted."""
 STATEFUL = frozenset(
     (
         "AWS::EC2::Subnet",
@@ -200,13 +200,13 @@ STATEFUL = frozenset(
 
 
 def difference_of(assembly: Assembly, session: Session, kind: str | None = None) -> Difference:
-    """Look at the stacks of an assembly and what would change in them.
+    """Read the stacks of an assembly, and return their changes.
 
-    `kind` is None for an endpoint.
+    `kind` is the target's kind, None for an endpoint.
 
     Raises:
-        QuoteMismatchError: the assembly is not what was synthesised.
-        ImpossibleError: another deployment is at one of them.
+        QuoteMismatchError: the assembly changed after its synthesis.
+        ImpossibleError: another deployment of one of the stacks is in progress.
     """
     assembly.refuse_if_changed()
     states = {name: stacks.find(session, name) for name in assembly.stacks}
@@ -337,7 +337,7 @@ def update_obstacle(quoted: Quote, *, base: Path, environment: Mapping[str, str]
 def difference_lines(
     difference: Difference, context: DeployContext, region: str, words: Iterable[str]
 ) -> Iterator[str]:
-    """The difference in the plan's words, then stack by stack, then in dollars an hour."""
+    """The difference in the plan's words, then for each stack, then in dollars per hour."""
     first, *more = words
     yield f"changes: {first}"
     yield from (f"  {line}" for line in more)

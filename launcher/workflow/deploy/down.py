@@ -1,4 +1,4 @@
-"""What `down` does: it removes the stacks of a cluster or endpoint, and keeps checkpoints by default."""
+"""The `down` command: it removes the stacks of a cluster or endpoint, and retains checkpoints by default."""
 
 import re
 import time
@@ -28,12 +28,12 @@ from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE
 from launcher.workflow.doctor import leftovers
 
 SHARED_VPC = re.compile(r"slipway-.+-shared-network:VpcId")
-"""The export that every cluster of a shared network imports (infra/stacks/network.py)."""
+"""The export that every cluster in a shared network imports (infra/stacks/network.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Whose end it is: a cluster, its region, and the network it shares where that is known."""
+    """The cluster to remove: its name, its region, and its shared network if the name is known."""
 
     cluster: str
     region: str
@@ -41,7 +41,7 @@ class Subject:
 
     @property
     def parallelcluster(self) -> str:
-        """ParallelCluster's name of the cluster, which is that of its own stack too."""
+        """ParallelCluster's name of the cluster, which is also the name of ParallelCluster's own stack."""
         return f"slipway-{self.cluster}"
 
 
@@ -155,7 +155,7 @@ def survey(target: Subject, session: Session, catalog: Catalog, *, erase: bool) 
 
 
 def _kind_of(stack: StackState | None) -> TargetKind | None:
-    """The target of a cluster's own stack, by its outputs; None where its removal is CloudFormation's alone."""
+    """The target of a cluster's own stack, by its outputs; None if CloudFormation alone can remove the stack."""
     outputs = set() if stack is None else set(stack.outputs)
     known = [kind for kind, target in TARGETS.items() if target.own_outputs and outputs.issuperset(target.own_outputs)]
     return max(known, key=lambda kind: len(TARGETS[kind].own_outputs), default=None)
@@ -205,7 +205,7 @@ def take_down(
 
 
 def record_removal(removal: Removal, root: Path, environment: Mapping[str, str], notify: Notify) -> None:
-    """Write into the reports of a cluster's runs under `root` that its stacks are gone; a broken record is named."""
+    """Record the removal of the stacks in the reports of a cluster's runs under `root`; report unreadable records."""
     gone, simulated = dict(removal.stacks), MARK in environment
     for name, folder in run_folder.all_runs(root):
         if name != removal.cluster or not (folder.path / "report.json").is_file():
@@ -222,7 +222,7 @@ def record_removal(removal: Removal, root: Path, environment: Mapping[str, str],
 
 
 def _erase(surveyed: Survey, store: StackState, session: Session, notify: Notify) -> None:
-    """Delete the buckets before their stack, whose list of resources is all that names them."""
+    """Delete the buckets before their stack, because only the stack's resource list names them."""
     for bucket in surveyed.buckets:
         with stage(notify, f"deleting bucket {bucket}") as erasure:
             buckets.delete(session, bucket, lambda count: erasure.now(f"{count:,} objects are gone"))

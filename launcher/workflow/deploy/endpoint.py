@@ -42,11 +42,11 @@ ROLLOUTS: Mapping[Rollout, str] = {
     Rollout.ROLLING: "in steps",
 }
 IMAGE_LENGTH = 60
-"""Of an image's name before a question; the stack has all of it."""
+"""The length of an image name before a question; the stack has the full name."""
 
 
 NOT_BEGUN = "REVIEW_IN_PROGRESS"
-"""A stack that has a change set and nothing else."""
+"""The status of a stack that has only a change set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ def left_behind(quoted: Quote, decided: Endpoint, session: Session) -> Left:
 
 
 def _rate(quoted: Quote, decided: Endpoint) -> str:
-    """The most that one version costs an hour once it is scaled up: the quote's rate is that of `target.nodes`."""
+    """The maximum cost per hour of one version after scaling up: the quote's rate covers `target.nodes`."""
     if quoted.usd_per_hour is None:
         return ""
     most = quoted.usd_per_hour / Decimal(quoted.plan.place.nodes) * decided.most
@@ -100,7 +100,7 @@ class LiveEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointRun:
-    """A deployment that is over: its folder, its report, and the outputs of its stack."""
+    """A finished deployment: its folder, its report, and the outputs of its stack."""
 
     folder: RunFolder
     report: Report
@@ -129,7 +129,7 @@ def endpoint_words(served: ServingDeployment) -> Iterator[str]:
 
 
 def show_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptions) -> None:
-    """A dry run: the run folder's files, what would change, and the command that would do it."""
+    """Run a dry run: write the run folder's files, and report the changes and the deploy command."""
     catalog = priced.catalog
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root, dry_run=True)
     bundle = record(folder, quoted, rank, catalog, Path(priced.path).resolve().parent)
@@ -232,10 +232,10 @@ def _in_service(
 
 
 def ask_once(endpoint: ServedEndpoint, session: Session, notify: Notify) -> Reply:
-    """One real request of the endpoint's kind.
+    """Send one real request of the endpoint's kind, and return the reply.
 
     Raises:
-        DeploymentFailedError: it was refused, stalled, broke off, or was answered without a token.
+        DeploymentFailedError: the request was refused, stalled, broke off, or got a reply without a token.
     """
     queued = endpoint.mode is EndpointMode.ASYNCHRONOUS
     notify("sending a real request through its queue" if queued else "sending a real request, as a client does")
@@ -261,7 +261,7 @@ def _instances(state: EndpointState) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class _EndpointLog(LaunchLog):
-    """One run of an endpoint. `begun` is what was decided, once something may exist; `left` what existed at its end."""
+    """One run of an endpoint. `begun` is its definition once resources may exist; `left` what existed at the end."""
 
     begun: tuple[Endpoint, Session] | None = None
     left: Left | None = None

@@ -53,7 +53,7 @@ def cluster_for(folder: RunFolder, quoted: Quote, bundle: Bundle, context: Deplo
 
 
 def _joined(folder: RunFolder, quoted: Quote, context: DeployContext, session: Session) -> Deployed:
-    """The cluster that a plan names: other plans deployed it, and this one only has to fit."""
+    """The existing cluster that a plan names: other plans deployed it, and this plan only has to fit."""
     plan = quoted.plan
     stack = find(session, plan.cluster_name)
     ask = context.cluster
@@ -132,10 +132,10 @@ def refuse_unless_fits(plan: Plan, cluster: ClusterState) -> None:
 
 
 def refuse_unless_in_zone(plan: Plan, session: Session, subnet_id: str) -> None:
-    """Go on only when the price is of the zone that the cluster is in: spot prices differ between zones.
+    """Continue only if the price is for the cluster's zone: spot prices differ between zones.
 
     Raises:
-        ImpossibleError: it is of another.
+        ImpossibleError: the price is for another zone.
     """
     zone_id = networks.subnets(session, (subnet_id,))[0].az_id
     if plan.place.az_id not in (None, zone_id):

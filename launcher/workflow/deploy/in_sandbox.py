@@ -1,4 +1,4 @@
-"""The sandbox of `launch` and `deploy`: their own, or one that runs already."""
+"""The sandbox of `launch` and `deploy`: a temporary one, or one that already runs."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -101,7 +101,7 @@ def _existing(sandbox: Sandbox, plan: Plan) -> ExistingCluster | None:
 
 
 def _operators(plan: Plan) -> tuple[str, ...]:
-    """What serves the kinds that a plan's job is made of, by the names that the sandbox has for it."""
+    """The operators that a plan's job needs, by their names in the sandbox."""
     own = {Operator.PYTORCHJOB: ("training-operator",), Operator.HYPERPOD_PYTORCHJOB: ("hyperpod",)}
     return (*own.get(operator_of(plan), ()), *(("kueue",) if plan.request.target.queue is not None else ()))
 
@@ -165,5 +165,5 @@ def left_out(sandbox: Sandbox, checked: Verification | None, prerequisites: Iter
 
 
 def cluster_state(sandbox: Sandbox, name: str) -> ClusterState:
-    """A cluster as its scheduler runs it, by queue."""
+    """A cluster as its scheduler runs it, in queues."""
     return ClusterState(name=name, queues=tuple(QueueState(**group) for group in sandbox.groups(name)))

@@ -1,4 +1,4 @@
-"""What `policies` does: the IAM policies that an account needs for one plan, or for everything that Slipway creates."""
+"""The `policies` command: the IAM policies that an account needs for one plan, or for all of Slipway's resources."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ class AccountPolicies:
 
     @property
     def every(self) -> tuple[RenderedPolicy, ...]:
-        """All of them; the boundary first, which the others may name."""
+        """All policies; the boundary first, because the others may name it."""
         return (self.boundary, *self.execution, *self.person, *self.roles.values())
 
 
@@ -112,7 +112,7 @@ def _targets(request: PlanRequest) -> tuple[TargetKind, ...] | None:
 
 
 def _partition(region: str) -> str:
-    """The partition that a region is in.
+    """The AWS partition of a region.
 
     >>> _partition("us-east-2"), _partition("cn-north-1"), _partition("us-gov-west-1")
     ('aws', 'aws-cn', 'aws-us-gov')

@@ -1,4 +1,4 @@
-"""Renders a quoted plan: the files that would be deployed and submitted."""
+"""Renders a quoted plan into the files that a launch deploys and submits."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,7 +21,7 @@ from launcher.rendering.serving import render_serving
 from launcher.workflow.cluster.shipping import job_settings
 
 UNSUBMITTED = "not-submitted"
-"""The run id in files that are only shown."""
+"""The run id in files that Slipway only shows."""
 
 
 def render_quote(
@@ -44,17 +44,17 @@ def render_quote(
 
 
 def shown(bundle: Bundle, plan: Plan) -> Bundle:
-    """The files of a plan with words in the blanks that stand for what does not exist yet."""
+    """The files of a plan with descriptive words in the blanks for names that do not exist yet."""
     return with_archive(with_names(bundle, symbolic_names(plan)), PENDING)
 
 
 def render_any(
     quote: Quote, catalog: Catalog, *, run: str = UNSUBMITTED, quoted: Mapping[str, float] | None = None
 ) -> Bundle:
-    """The files of a quoted plan of either kind; those for a cluster have blanks.
+    """The files of a quoted training or serving plan; those for a cluster have blanks.
 
     Raises:
-        ImpossibleError: the plan cannot be written as files, or there are none: Bedrock is only called.
+        ImpossibleError: the plan has no file form, or needs no files: with Bedrock, Slipway deploys nothing.
     """
     if quote.plan.request.workload.serve is None:
         return render_quote(quote, catalog.instance_types, run=run, quoted=quoted)

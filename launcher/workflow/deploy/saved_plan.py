@@ -27,10 +27,10 @@ AGAIN = "slipway plan FILE -o SAVED shows and saves the current one"
 
 
 def save_plan(path: Path, priced: Priced, rank: int, quoted: Quote, environment: Mapping[str, str]) -> SavedPlan:
-    """Keep one candidate of what was shown: its plan, its money, and the hash of its stacks.
+    """Save one shown candidate: its plan, its amounts, and the hashes of its stacks.
 
     Raises:
-        ImpossibleError: it has no price, its stacks cannot be synthesised, or the file cannot be written.
+        ImpossibleError: the candidate has no price, its stacks cannot be synthesised, or the file cannot be written.
     """
     if quoted.usd is None:
         raise ImpossibleError(
@@ -53,10 +53,10 @@ def save_plan(path: Path, priced: Priced, rank: int, quoted: Quote, environment:
 
 
 def saved_plan_of(path: Path, options: PriceOptions, selection: str | None) -> SavedPlan | None:
-    """The saved plan that a file is, None for a plan file; nothing about it is chosen on the command line any more.
+    """The saved plan in a file, None for a plan file; a saved plan excludes selections on the command line.
 
     Raises:
-        UnreadableInputError: it is damaged, or the command line picks something else.
+        UnreadableInputError: the file is damaged, or the command line selects a candidate or region.
     """
     saved = read_saved(path)
     if saved is not None and (selection is not None or options.region is not None):
@@ -84,11 +84,11 @@ def quoted_as_saved(saved: SavedPlan, quote: Callable[[str], Picked], environmen
 
 
 def refuse_if_moved(saved: SavedPlan, picked: Picked, environment: Mapping[str, str]) -> None:
-    """Go on only with what was saved: the same stacks, and no more dollars.
+    """Continue only with the saved stacks, at no higher price.
 
     Raises:
-        QuoteMismatchError: the stacks are others than the saved ones.
-        OverBudgetError: the high estimate is above the saved one.
+        QuoteMismatchError: the stacks differ from the saved ones.
+        OverBudgetError: the high estimate is above the saved one, or the candidate has no price now.
     """
     quoted = picked.quoted
     high = quoted.usd.high if quoted.usd is not None else None

@@ -82,7 +82,7 @@ def remove_left_log(plan: Plan, session: Session, notify: Notify) -> None:
 
 
 CELLS = 6
-"""Of one line of `cdk deploy`: stack, count, time, state, type, path with logical id."""
+"""The cells of one line of `cdk deploy`: stack, count, time, state, type, path with logical id."""
 STACK = "AWS::CloudFormation::Stack"
 ENDINGS = ("_COMPLETE", "_FAILED", "_SKIPPED")
 _ID = re.compile(r" \((\w+)\)")
@@ -95,7 +95,7 @@ def rates_by_stack(assembly: Assembly, catalog: Catalog, region: str) -> dict[st
 
 
 class StackEvents:
-    """Shows what CloudFormation is at, by the lines of `cdk deploy`, and what has been paid for it so far."""
+    """Shows CloudFormation's progress from the lines of `cdk deploy`, and the cost so far."""
 
     def __init__(
         self,
@@ -103,12 +103,12 @@ class StackEvents:
         rates: Mapping[str, Mapping[str, Decimal]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin.
+        """Start the clock.
 
         Args:
-            notify: receives one line per stack, and shows work in progress if it can.
-            rates: dollars an hour of resources by stack and logical id.
-            clock: seconds.
+            notify: receives one line per stack, and shows the work in progress if it can.
+            rates: dollars per hour of resources by stack and logical id.
+            clock: returns seconds.
         """
         self._notify, self._rates, self._clock = notify, rates, clock
         self._begun = clock()
@@ -181,7 +181,7 @@ class StackEvents:
             self._stage.detail(words)
 
     def _words(self, count: str) -> str:
-        """How far the stack is, and what has been paid so far at most: it is counted from each creation's beginning."""
+        """The stack's progress, and the maximum cost so far: cost counts from the start of each creation."""
         paid = sum((rate * Decimal(repr(self._clock() - begun)) for begun, rate in self._paid), Decimal(0)) / HOUR_S
         rate = sum((price for _, price in self._paid), Decimal(0))
         far = count.replace("/", " of ")
@@ -224,7 +224,7 @@ class DeployContext:
 
     @property
     def instances(self) -> Mapping[str, InstanceType]:
-        """The catalog's types."""
+        """The catalog's instance types."""
         return self.catalog.instance_types
 
 
@@ -236,12 +236,12 @@ class DeployOptions:
         root: folder of `.slipway`.
         notify: receives progress lines.
         sandbox: deploy to the sandbox, not to AWS.
-        dry_run: synthesise, report what would change, and change nothing.
+        dry_run: synthesise, report the changes, and change nothing.
         environment: of processes and AWS calls.
         emulator: a running sandbox, which keeps running; None: `sandbox` starts one for this deployment.
         scheduler: of the sandbox's clusters: "slurm", "local", or "auto" for Slurm if it is installed.
         account: the AWS account to bootstrap for the CDK; None: the doctor checks the account instead.
-        cluster: reads what a cluster's scheduler runs; None: not read.
+        cluster: reads the queues from a cluster's scheduler; None: not read.
         approve: called after all changes were shown; raises if the user declines.
     """
 

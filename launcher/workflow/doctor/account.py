@@ -25,11 +25,11 @@ from launcher.workflow.history.bill_parquet import INSTALL, readable
 COST_TAGS = ("slipway:cluster", "slipway:plan")
 """The tags by which a bill is split; one bill has more digests than anyone reads."""
 HOME = "us-east-1"
-"""Where Cost Explorer's endpoint is, for every region of the commercial partition (AWS General Reference)."""
+"""The region of Cost Explorer's endpoint, for the entire commercial partition (AWS General Reference)."""
 
 
 def cost_tags(subject: Subject) -> Iterator[Check]:
-    """Each tag: active, not active, or never seen by billing, which knows none before its first use."""
+    """Check each tag: active, not active, or unknown to billing, which registers tags only after their first use."""
     states = tag_states(subject.session("ce", region=HOME), COST_TAGS)
     for key in COST_TAGS:
         requirement = f"{key} is a cost allocation tag"
@@ -45,9 +45,9 @@ def cost_tags(subject: Subject) -> Iterator[Check]:
 
 
 TABLES = ("COST_AND_USAGE_REPORT", "FOCUS_1_0", "FOCUS_1_2")
-"""How the tables are called that `report --billed --export` reads."""
+"""The tables that `report --billed --export` reads."""
 READ, PARQUET = "TEXT_OR_CSV", "PARQUET"
-"""The formats of files that it reads."""
+"""The file formats that `report --billed --export` reads."""
 NO_EXPORT = (
     "none: report --billed uses Cost Explorer, which has daily values, no hourly values, and no reservation fees"
 )
@@ -58,7 +58,7 @@ NEW_EXPORT = (
 
 
 def exports(subject: Subject) -> Iterator[Check]:
-    """Whether the bill is exported in a form that can be read; nothing depends on it: Cost Explorer answers, too."""
+    """Check that the bill is exported in a readable format; only advice, because Slipway can use Cost Explorer."""
     requirement = "the bill is exported as CUR 2.0 or FOCUS"
     account_exports = data_exports.data_exports(subject.session("bcm-data-exports", region=HOME))
     bills = [export for export in account_exports if any(table in export.query for table in TABLES)]
@@ -93,8 +93,8 @@ BILLING = (
 
 
 LEAST_BOOTSTRAP = 6
-"""The version of the bootstrap stack that assemblies with file assets ask for (aws-cdk-lib 2.275.0, cloud-assembly
-manifest, requiresBootstrapStackVersion); tests/infra holds it against the manifests of the examples."""
+"""The bootstrap version that assemblies with file assets require (aws-cdk-lib 2.275.0, cloud-assembly manifest,
+requiresBootstrapStackVersion); tests/infra compares the number with the manifests of the examples."""
 NOT_OPTED_IN = "not-opted-in"
 
 
@@ -110,7 +110,7 @@ def credentials(subject: Subject) -> Iterator[Check]:
 
 
 def region(subject: Subject) -> Iterator[Check]:
-    """Whether the account may use the region."""
+    """Check that the account may use the region."""
     name, requirement = "region", f"{subject.region} is enabled"
     status = regions.opt_in_status(subject.session("ec2", region=subject.sessions.home), subject.region)
     if status is None:
@@ -123,7 +123,7 @@ def region(subject: Subject) -> Iterator[Check]:
 
 
 def bootstrapped(subject: Subject) -> Iterator[Check]:
-    """Whether the CDK may deploy there: its parameter, its version, and the bucket it uploads to."""
+    """Check that the CDK can deploy in the region: its parameter, its version, and its staging bucket."""
     name = "bootstrap"
     qualifier = subject.plan.request.security.qualifier if subject.plan is not None else None
     requirement = f"{bootstrap.version_parameter(qualifier)} is at least {LEAST_BOOTSTRAP}"
@@ -203,9 +203,9 @@ def programs(subject: Subject) -> Iterator[Check]:
 
 
 def shared_log(subject: Subject) -> Iterator[Check]:
-    """How long the account keeps a log group that jobs write to and no stack owns.
+    """Check how long the account retains a log group that jobs write to and no stack owns.
 
-    The guard sets a retention only while that deletes nothing (templates/guard/training_jobs.py).
+    The guard sets a retention only if that deletes nothing (templates/guard/training_jobs.py).
     """
     group = target_of(subject.plan.place.target).shared_log if subject.plan is not None else ""
     if not group:
@@ -266,4 +266,4 @@ ACCOUNT = (
     Examination("log retention", "shared log groups expire their events", shared_log),
     Examination("advice", "limits and recipients", boundary),
 )
-"""What every plan needs, and an account without a plan."""
+"""The checks for every plan, and for an account without a plan."""

@@ -39,7 +39,7 @@ def offered(subject: Subject) -> Iterator[Check]:
 
 
 def addresses(subject: Subject) -> Iterator[Check]:
-    """Free addresses in an existing network's subnets."""
+    """Check the number of free addresses in an existing network's subnets."""
     plan = subject.plan
     if plan is None or plan.request.network.vpc_id is None:
         return
@@ -55,7 +55,7 @@ def addresses(subject: Subject) -> Iterator[Check]:
 
 
 def reserved(subject: Subject) -> Iterator[Check]:
-    """The reservation that a plan names, or the one it should name."""
+    """Check the reservation that a plan names, or report that it names none but needs one."""
     plan = subject.plan
     if plan is None:
         return
@@ -108,7 +108,7 @@ def _against(subject: Subject, plan: Plan, held: Reservation, state: Reservation
 
 
 def _begins(subject: Subject, starts_at: datetime | None) -> Iterator[Check]:
-    """Advice where what was bought begins later: until then a cluster of its own costs, and has no node."""
+    """Advise on a later begin of purchased capacity: until then the plan's own cluster costs money without nodes."""
     plan, rate = subject.plan, subject.up_usd_per_hour
     own = plan is not None and plan.request.target.cluster is None
     if own and rate is not None and starts_at is not None and starts_at > subject.now:
@@ -117,7 +117,7 @@ def _begins(subject: Subject, starts_at: datetime | None) -> Iterator[Check]:
 
 
 def training_plan(subject: Subject) -> Iterator[Check]:
-    """The training plan that a plan file names."""
+    """Check the training plan that a plan file names."""
     plan = subject.plan
     named = plan.request.purchase.training_plan if plan is not None else None
     if plan is None or named is None:

@@ -1,4 +1,4 @@
-"""What `doctor` does: it checks an account for the requirements of a plan before any cost."""
+"""The `doctor` command: it checks an account for the requirements of a plan before any cost."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -35,9 +35,9 @@ JOB_EXAMINATIONS: tuple[Examination, ...] = (CONTAINER_IMAGE, DATA, STORE)
 
 
 def diagnose(subject: Subject, *, billing: bool = False) -> Diagnosis:
-    """Everything there is to ask of an account, for a plan or without one.
+    """Run all checks of an account, with or without a plan.
 
-    `billing` adds what only the paying account can answer.
+    `billing` adds the checks that only the paying account can answer.
     """
     return examine(subject, (*PLAN_EXAMINATIONS, *(BILLING if billing else ())))
 

@@ -1,4 +1,4 @@
-"""Runs the checks of an account in parallel; every question ends in a check, also after an error."""
+"""Runs the checks of an account in parallel; every examination ends in a check, also after an error."""
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +19,7 @@ from launcher.model.errors import AwsError, SlipwayError
 from launcher.model.plan import Plan
 
 AT_ONCE = 8
-"""Questions under way together; each service answers a handful of read calls a second without throttling."""
+"""Examinations that run in parallel; each service answers several read calls per second without throttling."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,18 +41,18 @@ class Subject:
 
     @cached_property
     def sessions(self) -> Sessions:
-        """Clients of every region on one set of credentials."""
+        """The AWS clients of all regions, with one set of credentials."""
         return Sessions(self.environment)
 
     @property
     def policies_command(self) -> str:
-        """What writes the policies of the account, or those of the plan's target alone."""
+        """The command that writes the policies of the account, or only those of the plan's target."""
         if self.plan is None:
             return f"slipway policies --account {self.account} --region {self.region} -o policies"
         return f"slipway policies FILE --account {self.account} --region {self.region} -o policies"
 
     def session(self, *services: str, region: str | None = None) -> Session:
-        """The session of a region with the clients of some services in it, made by one thread at a time."""
+        """The session of a region with clients of some services; only one thread creates sessions at a time."""
         with self._lock:
             sessions = self.sessions
         session_objects = [sessions.session(region or self.region, service) for service in services]
@@ -78,9 +78,9 @@ class Examination(NamedTuple):
 
 
 def examine(subject: Subject, examinations: Iterable[Examination]) -> Diagnosis:
-    """Ask everything side by side; the checks are in the order of the questions.
+    """Run all examinations in parallel; the checks have the order of the examinations.
 
-    What AWS did not answer is not known, and never counts as passed.
+    A check without an answer from AWS is unknown, and never counts as passed.
     """
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
         answers = list(pool.map(lambda examination: _answered(subject, examination), examinations))

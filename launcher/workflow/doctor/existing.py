@@ -29,7 +29,7 @@ from launcher.workflow.doctor.rights import account_of, judged, one_of
 
 AVAILABLE = "available"
 OWN_TAG = "slipway:cluster"
-"""On every stack that slipway makes."""
+"""A tag of every stack that Slipway creates."""
 
 
 def machine_image(subject: Subject) -> Iterator[Check]:
@@ -70,7 +70,7 @@ def _named_images(plan: Plan | None) -> Iterator[tuple[str, str]]:
 
 
 def readable(subject: Subject) -> Iterator[Check]:
-    """Whether model, artefacts and data can be listed with these credentials; the nodes' role is another matter."""
+    """Check that these credentials can list model, artefacts and data; the nodes' role is a separate check."""
     for path, uri in _named_uris(subject.plan):
         requirement = f"{path} {uri}"
         try:
@@ -100,7 +100,7 @@ def _named_uris(plan: Plan | None) -> Iterator[tuple[str, str]]:
 
 
 def free_names(subject: Subject) -> Iterator[Check]:
-    """Whether the stacks' names are free, or Slipway's own."""
+    """Check that the stack names are free, or that the stacks are Slipway's."""
     plan = subject.plan
     if plan is None or plan.request.target.cluster is not None:
         return
@@ -180,7 +180,7 @@ EXISTING_KUBERNETES = (Examination("cluster", "the existing cluster accepts the 
 
 
 def groups(subject: Subject) -> Iterator[Check]:
-    """Each security group: there, in the plan's VPC, and open to itself where EFA needs it."""
+    """Check each security group: it exists, is in the plan's VPC, and is open to itself if EFA needs that."""
     plan = subject.plan
     if plan is None or plan.request.target.cluster is not None:
         return
@@ -194,9 +194,9 @@ def groups(subject: Subject) -> Iterator[Check]:
 
 
 def _check_group(plan: Plan, name: str, requirement: str, group: GroupState | None, *, strict: bool) -> Check:
-    """One group against the plan.
+    """Compare one security group with the plan.
 
-    HyperPod's check of EFA fails where one of several groups lacks the rule (awsome-distributed-ai, pull request 259);
+    HyperPod's EFA check fails if any of several groups lacks the rule (awsome-distributed-ai, pull request 259);
     a rule to 0.0.0.0/0 does not cover EFA.
     """
     title, region = "security group", plan.place.region
@@ -255,7 +255,7 @@ def _role(subject: Subject, plan: Plan, role: NamedRole) -> Iterator[Check]:
 
 
 def _allows(subject: Subject, plan: Plan, role: NamedRole) -> Check:
-    """What its policies let it do, on names such as the stacks will give."""
+    """Simulate the role's policies for the needed actions, on resource names like those of the stacks."""
     session, decisions = subject.session("iam"), list[Decision]()
     context = {ACCOUNT_KEY: plan.name} if role.use.service == _PODS else {}
     for actions, patterns in needed_actions(load_permissions(), plan.request, role, account_of(subject)):

@@ -1,4 +1,4 @@
-"""Quota that a plan's own stacks use already: a second launch does not need it again."""
+"""The quota that a plan's own stacks already use: a second launch does not need it again."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -29,13 +29,13 @@ class Holdings:
     cluster: bool = False
 
     def in_reservation(self, identifier: str) -> int:
-        """How many of the instances run in a capacity reservation."""
+        """The number of instances in a capacity reservation."""
         return sum(instance.reservation == identifier for instance in self.instances)
 
     def of_quotas(
         self, plan: Plan, types: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName]
     ) -> Mapping[str, int]:
-        """What they use of each quota that a plan needs, by the quota's name."""
+        """The used amount of each quota that a plan needs, by the quota's name."""
         used: Counter[str] = Counter()
         for instance in self.instances:
             facts = types.get(instance.instance_type)

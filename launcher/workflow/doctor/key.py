@@ -1,4 +1,4 @@
-"""The KMS key of a plan: whether it is usable in the plan's region, and whom its key policy allows."""
+"""The KMS key of a plan: whether it is usable in the plan's region, and which principals its key policy allows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from launcher.workflow.doctor.examination import Examination, Subject
 
 PAGE = "docs/security.md, A key of your own"
 USE = ("kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey")
-"""What CloudWatch Logs, EC2 Auto Scaling and PCS do with a key (their user guides: encrypting log data, required key
-policy for use with encrypted volumes)."""
+"""The actions of CloudWatch Logs, EC2 Auto Scaling and PCS on a key (their user guides: encrypting log data,
+required key policy for use with encrypted volumes)."""
 PUBLISH = ("kms:Decrypt", "kms:GenerateDataKey*")
 """Actions of a publisher to an encrypted topic on its key (SNS developer guide, key management)."""
 
@@ -87,7 +87,7 @@ def _words(given: Any) -> Sequence[str]:
 
 
 def _matches(action: str, patterns: Sequence[str]) -> bool:
-    """Whether a pattern covers an action; case does not count, and an action may be a pattern itself."""
+    """Whether a pattern covers an action; case is ignored, and an action may itself be a pattern."""
     return any(fnmatchcase(action.casefold(), pattern.casefold()) for pattern in patterns)
 
 
@@ -112,7 +112,7 @@ def usable(subject: Subject) -> Iterator[Check]:
 
 
 def lets_in(subject: Subject) -> Iterator[Check]:
-    """Whether the policy of the plan's key lets those in who use it without a role of the stacks'."""
+    """Check that the policy of the plan's key allows the principals that use it without a role of the stacks."""
     plan, arn = subject.plan, _key(subject.plan)
     if plan is None or arn is None:
         return
@@ -161,7 +161,7 @@ def _own_default(subject: Subject, title: str, arn: str | None, default: str | N
 
 
 def _started_with(subject: Subject, role: str, default: str, requirement: str) -> Iterator[Check]:
-    """EBS's default key of the account's own, which node groups start their volumes with."""
+    """Check the account's own EBS default key, with which node groups start their volumes."""
     policy, name = key_policy(subject.session("kms"), default), role.partition("/")[2]
     missing = [word for starter in _starters(subject, role) for word in lacking(policy, starter)]
     if missing:
@@ -231,4 +231,4 @@ KEYS = (
     Examination("key policy", "the key's policy allows the services", lets_in),
     Examination("volume key", "the key of root volumes", volumes),
 )
-"""What encrypts."""
+"""The checks of encryption keys."""

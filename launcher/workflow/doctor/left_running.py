@@ -92,7 +92,7 @@ def report_running_costs(
 
 
 def _down(plan: Plan, *, sandbox: bool) -> str:
-    """The command that looks for the stacks of a plan, and removes them."""
+    """The command that checks the stacks of a plan and removes them."""
     return f"slipway down {plan.cluster_name} --region {plan.place.region}" + (" --sandbox" if sandbox else "")
 
 
@@ -120,7 +120,7 @@ def report_earlier_runs(
 
 
 def _report_plans(plans: Sequence[Plan], environment: Mapping[str, str], catalog: Catalog, notify: Notify) -> None:
-    """Look at the stacks of each cluster, once however many plans have shared it."""
+    """Read and report the stacks of each cluster, once even if several plans share it."""
     for plan in {(shared.cluster_name, shared.place.region): shared for shared in plans}.values():
         region = plan.place.region
         left = left_running(plan, Session(environment=environment, region=region), catalog, datetime.now(UTC))

@@ -1,4 +1,4 @@
-"""What stays after a cluster is removed, with its monthly cost: checkpoints, logs, a shared network."""
+"""What remains after a cluster is removed, with their monthly cost: checkpoints, logs, a shared network."""
 
 import re
 from collections import Counter
@@ -18,12 +18,12 @@ from launcher.pricing.bill_lines import component
 
 PROVIDER_STACK = "AWS::CloudFormation::Stack"
 PAID_HOURLY = {"AWS::EC2::NatGateway": "vpc.nat-gateway", "AWS::EC2::EIP": "vpc.public-ipv4"}
-"""What of a network costs by the hour whether it is used or not, and the name of its price."""
+"""The resources of a network that cost money per hour, used or not, and the names of their prices."""
 GIB = 2**30
 
 
 def bucket_names(session: Session, store: StackState) -> tuple[str, ...]:
-    """The buckets of a checkpoint stack, the checkpoints' own first: its log is written to another."""
+    """The buckets of a checkpoint stack; the checkpoint bucket first, because it writes its log to another bucket."""
     own = store.outputs.get("BucketName")
     names = [
         resource.physical_id for resource in stacks.resources(session, store.name) if resource.type == "AWS::S3::Bucket"
@@ -34,7 +34,7 @@ def bucket_names(session: Session, store: StackState) -> tuple[str, ...]:
 def retained_store(
     session: Session, catalog: Catalog, region: str, names: Iterable[str], cluster: str
 ) -> Iterator[Retained]:
-    """The buckets of a checkpoint stack that stays."""
+    """The buckets of a retained checkpoint stack."""
     for name in names:
         held = buckets.contents(session, name)
         if held is not None:
@@ -44,7 +44,7 @@ def retained_store(
 
 
 def requests(session: Session, catalog: Catalog, region: str, serving: StackState | None) -> Iterator[Retained]:
-    """The bucket of an endpoint's requests and answers: it stays, and its objects go by themselves."""
+    """The retained bucket of an endpoint's requests and responses; its objects expire."""
     if serving is None:
         return
     for resource in stacks.resources(session, serving.name):
@@ -73,7 +73,7 @@ def foreign(training: StackState | None, *, network: bool, store: bool) -> Itera
 def used_network(
     session: Session, catalog: Catalog, region: str, network: StackState, users: Iterable[str]
 ) -> Retained:
-    """A network that other clusters are in."""
+    """A network that other clusters use."""
     types = Counter(resource.type for resource in stacks.resources(session, network.name))
     lines = [
         component(kind, "network", "hour", HOURS_PER_MONTH * types[kind], catalog.bill_item(item, region))
@@ -90,7 +90,7 @@ def used_network(
 
 
 def provider_log(session: Session, training: StackState | None) -> str | None:
-    """The log group of the provider's function, None where that is not known any more."""
+    """The log group of the provider's function, None if no longer known."""
     if training is None:
         return None
     for resource in stacks.resources(session, training.name):
@@ -108,7 +108,7 @@ def provider_log(session: Session, training: StackState | None) -> str | None:
 def retained_logs(
     session: Session, catalog: Catalog, region: str, cluster: str, provider: str | None
 ) -> Iterator[Retained]:
-    """Log groups that nothing removes but their time: ParallelCluster's own and its provider's, HyperPod's."""
+    """The log groups that only expire: those of ParallelCluster, of its provider, and of HyperPod."""
     own = re.compile(rf"/aws/parallelcluster/{re.escape(cluster)}-\d{{12}}")
     groups = [
         group
@@ -136,7 +136,7 @@ def control_plane_log(session: Session, catalog: Catalog, region: str, cluster: 
 
 
 def stranded_cluster(session: Session, region: str, cluster: str) -> Iterator[Retained]:
-    """ParallelCluster's own stack, should its provider have left it behind: it is paid for in full."""
+    """ParallelCluster's own stack, if its provider failed to delete it: all its resources are billed."""
     if stacks.find(session, cluster) is not None:
         command = f"pcluster delete-cluster --region {region} --cluster-name {cluster}"
         yield Retained(

@@ -1,4 +1,4 @@
-"""Current offers of AWS as rows of the plan: each is priced like any candidate, with its own fee."""
+"""Current offers of AWS as candidates of the plan: each is priced like any candidate, with its own fee."""
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -68,10 +68,10 @@ def compared_live(
     environment: Mapping[str, str],
     say: Callable[[str], None],
 ) -> Comparison:
-    """A comparison with the offers of this moment among its candidates; as `with_live_offers`.
+    """A comparison with the current offers among its candidates; see `with_live_offers`.
 
     Raises:
-        ImpossibleError: it is of endpoints.
+        ImpossibleError: the comparison is of endpoints.
     """
     priced = with_live_offers(comparison.priced, options, environment=environment, say=say)
     if not isinstance(comparison, Comparison):

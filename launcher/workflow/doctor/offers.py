@@ -1,4 +1,4 @@
-"""What `capacity` does: current offers of AWS for a plan, each with the total dollars to finish."""
+"""The `capacity` command: current offers of AWS for a plan, each with the total dollars to finish."""
 
 import shlex
 from collections import defaultdict
@@ -70,7 +70,7 @@ class Answers:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """One search: the clients, the moment, the latest end that is allowed, and what exists."""
+    """One search: the clients, the current time, the latest allowed end, and the catalog's instance types."""
 
     sessions: Sessions
     now: datetime
@@ -112,9 +112,9 @@ class Search:
                 yield f"spot placement scores of {name}", _bound(self._scores, name, count, some)
 
     def _wishes(self, request: OfferRequest, lost_h: float) -> Iterator[CapacityWish]:
-        """Lengths that hold the job, each in the whole time that is sold ahead, the shortest week by week as well.
+        """The lengths that fit the job, each over the full sales period; the shortest also week by week.
 
-        EC2 answers with the earliest of a window: later starts, which can be cheaper, need windows of their own.
+        EC2 returns only the earliest offer of a time window: later starts, which can be cheaper, need their windows.
         """
         days = block_days(request.hours, lost_h)
         last = self.now + LEAD_WEEKS * WEEK
@@ -227,7 +227,7 @@ def _bound(ask: Callable[..., Sequence[CapacityOffer]], *words: object) -> Calla
 
 
 def _tried(ask: Callable[[], Sequence[CapacityOffer]]) -> Sequence[CapacityOffer] | AwsError:
-    """An answer, or why there is none; without credentials there is no point in going on."""
+    """The result of a request, or its error; missing credentials end the search."""
     try:
         return ask()
     except CredentialsError:
@@ -257,7 +257,7 @@ class CapacityFound:
 
     @property
     def cheapest(self) -> JudgedOffer | None:
-        """The one with the least total in the middle case."""
+        """The offer with the lowest middle estimate of the total."""
         known = [offer for offer in self.offers if offer.usd is not None]
         return min(known, key=lambda offer: offer.usd.mid if offer.usd else Decimal(0), default=None)
 
@@ -273,10 +273,10 @@ class CapacityFound:
 def capacity(
     path: Path, now: datetime, options: PriceOptions, *, environment: Mapping[str, str], say: Callable[[str], None]
 ) -> CapacityFound:
-    """Everything that can be had for a plan; nothing is bought.
+    """Find all capacity for a plan; Slipway buys nothing.
 
     Raises:
-        SlipwayError: the plan cannot be priced, or there are no credentials.
+        SlipwayError: the plan cannot be priced, or credentials are missing.
     """
     request, catalog = load_request(path, now, options)
     if request.workload.serve is not None:
@@ -290,7 +290,7 @@ def capacity(
 
 
 def search(priced: TrainingPriced, *, environment: Mapping[str, str], say: Callable[[str], None]) -> Answers:
-    """What AWS offers and holds for the candidates of a plan."""
+    """The current offers and reservations for the candidates of a plan."""
     requests = _requests(priced)
     count = sum(len(request.regions) for request in requests)
     places = "1 place" if count == 1 else f"{count} places"
@@ -356,7 +356,7 @@ def _messages(problem: ImpossibleError) -> Iterable[str]:
 
 
 def pinned_to(priced: TrainingPriced, offer: CapacityOffer) -> PlanRequest:
-    """The request as it would be with the offer in hand."""
+    """The request as if the user had bought the offer."""
     request = priced.request
     kind, bought = request.target.kind, None
     held = None

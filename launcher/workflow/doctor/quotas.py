@@ -14,7 +14,7 @@ from launcher.workflow.doctor.holdings import holdings_of_plan
 
 
 def enough_quota(subject: Subject) -> Iterator[Check]:
-    """One check a quota, each service's list read once."""
+    """One check per quota; Slipway reads each service's list once."""
     plan = subject.plan
     if plan is None:
         return

@@ -1,7 +1,7 @@
 """Dollars per hour of stacks, from their templates: before, during and after a deployment.
 
-All nodes at their quoted rate, which the guard's function holds; other instances, NAT gateways, addresses and file
-systems at the listed price. Traffic, logs and storage in S3 are not included.
+All nodes count at their quoted rate, from the guard's function; other instances, NAT gateways, addresses and file
+systems count at the listed price. Traffic, logs and storage in S3 are excluded.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,16 +21,16 @@ from launcher.workflow.cluster.verify import readback_of
 from launcher.workflow.doctor.leftovers import PAID_HOURLY
 
 Resources = Mapping[str, Any]
-"""Of one template, by logical id."""
+"""The resources of one template, by logical id."""
 PAID = {**PAID_HOURLY, "AWS::EKS::Cluster": "eks.cluster"}
 """Resources that are billed by the hour independent of use, and the name of their price."""
 RATE = "USD_PER_NODE_HOUR"
-"""The variable of the guard's function (infra/parts/guard_function.py)."""
+"""The rate variable of the guard's function (infra/parts/guard_function.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HourlyRate:
-    """Dollars an hour of some stacks at full strength; `unknown` names what has no price and is not in it."""
+    """Dollars per hour of stacks with all nodes running; `unknown` names the excluded resources without a price."""
 
     usd: Decimal
     unknown: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class HourlyRate:
 
     @property
     def sentence(self) -> str:
-        """The rate in a sentence; stacks of jobs that bring their own instances have none."""
+        """The rate in a sentence; another sentence if the stacks have no hourly cost."""
         if not self.usd and not self.unknown:
             return "nothing in these stacks is billed by the hour"
         return f"{self.words} an hour while all nodes run"
@@ -72,9 +72,9 @@ def hourly_rate(
 
 
 def running_rates(template: Mapping[str, Any], catalog: Catalog, region: str) -> dict[str, Decimal]:
-    """Dollars an hour of each resource of a template that is paid by the hour, before any job runs.
+    """Dollars per hour of each resource of a template with an hourly cost, before any job runs.
 
-    Nodes that come with a job are not in it, nor is what has no price.
+    Nodes that start with a job, and resources without a price, are excluded.
     """
     rates = {}
     for logical_id, paid in _paid(template, catalog, region):

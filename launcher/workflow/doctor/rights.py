@@ -25,10 +25,10 @@ from launcher.workflow.doctor.running_costs import guard_function
 
 ASSUME = "sts:AssumeRole"
 CDK_ROLES = ("deploy", "file-publishing")
-"""Roles of the bootstrap stack that `cdk deploy` assumes for every stack with file assets."""
+"""The bootstrap stack's roles that `cdk deploy` assumes for every stack with file assets."""
 EVERYTHING = ("*",)
 UNNEEDED = "iam:CreateUser"
-"""What no stack of Slipway's does: a role that may is an administrator."""
+"""An action that no Slipway stack uses: a role with this permission is an administrator."""
 MOST_NAMED = 6
 SHIPS = ("s3:GetObject", "s3:PutObject")
 """Actions of a launch on objects with the caller's credentials: it ships code and job files, and reads logs."""
@@ -36,7 +36,7 @@ USES = ("kms:Decrypt", "kms:GenerateDataKey")
 
 
 def own_rights(subject: Subject) -> Iterator[Check]:
-    """The caller's: the roles that it may take, and the calls that it makes itself, where no resource limits them."""
+    """Check the caller: the roles that it may assume, and its own calls that no resource limits."""
     session, me = subject.session("iam"), subject.caller
     principal, account = principal_of(subject), account_of(subject)
     names = [bootstrap.role_name(account.qualifier, role, me.account, subject.region) for role in CDK_ROLES]
@@ -50,7 +50,7 @@ def own_rights(subject: Subject) -> Iterator[Check]:
 
 
 def store_rights(subject: Subject) -> Iterator[Check]:
-    """The caller's, on the place that a launch ships to once the cluster is up, and on the key that encrypts it."""
+    """Check the caller's access to the store of a launch, and to the key that encrypts the store."""
     plan = subject.plan
     uri = plan.request.checkpoint.store_uri if plan is not None else None
     if plan is None or (uri is None and plan.request.target.cluster is not None):
@@ -95,7 +95,7 @@ def _unless_let_in(
 
 
 def kubernetes_access(subject: Subject) -> Iterator[Check]:
-    """Whether the caller is among those whom the plan lets put jobs into its cluster."""
+    """Check that the plan allows the caller to submit jobs to its cluster."""
     plan = subject.plan
     if plan is None or not plan.request.security.kubernetes_access or plan.request.target.cluster is not None:
         return
@@ -113,7 +113,7 @@ def kubernetes_access(subject: Subject) -> Iterator[Check]:
 
 
 def execution_role(subject: Subject) -> Iterator[Check]:
-    """CloudFormation's: every action of the handlers of the plan's resource types, on names such as they will have."""
+    """Check CloudFormation's role: every action for the plan's resource types, on names like those of the stacks."""
     plan = subject.plan
     if plan is None or plan.place.target not in TARGET_POLICIES or plan.request.target.cluster is not None:
         return
@@ -162,13 +162,13 @@ def guard_rights(subject: Subject) -> Iterator[Check]:
 
 
 def principal_of(subject: Subject) -> str:
-    """The user or role behind the credentials, as IAM simulates it."""
+    """The user or role of the credentials, in the form that IAM simulates."""
     me = subject.caller
     return role_arn(subject.session("iam"), me.role) if me.role is not None else me.arn
 
 
 def listed(value: str | Sequence[str]) -> list[str]:
-    """One or several words of a policy, as several.
+    """One or several words of a policy, as a list.
 
     >>> listed("s3:GetObject")
     ['s3:GetObject']
@@ -177,13 +177,13 @@ def listed(value: str | Sequence[str]) -> list[str]:
 
 
 def one_of(patterns: Sequence[str], plan: Plan) -> list[str]:
-    """A resource such as a statement is for: the first of its patterns, under a name as the plan's stacks give them."""
+    """A resource of a statement: the first of its patterns, with a name like those of the plan's stacks."""
     named = (pattern.replace(f"${{{ACCOUNT_KEY}}}", plan.name) for pattern in patterns)
     return [resource if resource == "*" else resource.replace("*", plan.cluster_name) for resource in named][:1]
 
 
 def account_of(subject: Subject) -> Account:
-    """The account as policies are written for it."""
+    """The account in the form that policies use."""
     security = subject.plan.request.security if subject.plan is not None else None
     return Account(
         id=subject.account,
@@ -194,7 +194,7 @@ def account_of(subject: Subject) -> Account:
 
 
 def judged(subject: Subject, name: str, requirement: str, decisions: Sequence[Decision], *, fix: str = "") -> Check:
-    """One check of several decisions: a denial that lacks context of the real call is not known, not a failure."""
+    """One check of several decisions: a denial that depends on context of the real call is unknown, not failed."""
     denied = [decision for decision in decisions if not decision.allowed]
     if not denied:
         return ok(name, requirement, "IAM allows it")

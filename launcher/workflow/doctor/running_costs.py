@@ -1,4 +1,4 @@
-"""What `cost` lists: Slipway's stacks in an account, their owner, their start and their dollars per hour."""
+"""The `cost` command: Slipway's stacks in an account, their owner, their start and their dollars per hour."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,13 +35,13 @@ STORED_WITHIN, STORED_PERIOD = timedelta(days=3), timedelta(days=1)
 NOT_STARTED = "REVIEW_IN_PROGRESS"
 LOOKS = 3
 UNREPORTED = f"its guard has reported no number of nodes in the last {LOOKS * GUARD_EVERY_MINUTES} minutes"
-"""As in the first minutes of a cluster."""
+"""The case in the first minutes of a cluster."""
 UNCOUNTED = f"counted now: {UNREPORTED}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surveyed:
-    """The stacks with their costs, and the regions that gave no answer, with the reason.
+    """The stacks with their costs, and the regions that did not answer, with the reason.
 
     `cluster` is the cluster or endpoint whose stacks are listed; None: all.
     """
@@ -67,9 +67,9 @@ def survey(
         sessions: Sessions of the account, or of the sandbox.
         catalog: Prices.
         now: UTC.
-        only: The region to look in; None: every region that the account may use.
+        only: The region to search; None: every region that the account may use.
         cluster: The cluster or endpoint whose stacks are listed; None: all.
-        sandbox: Whether `sessions` are of the sandbox, where nothing calls the guard by its schedule.
+        sandbox: Whether `sessions` are of the sandbox, which does not run the guard's schedule.
     """
     names = [only] if only is not None else sorted(regions.enabled(sessions.session(sessions.home, "ec2")))
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
@@ -85,7 +85,7 @@ def survey(
 
 
 def _of_sandbox(cost: StackCost) -> StackCost:
-    """A stack in a sandbox, where nothing calls the guard by its schedule."""
+    """The cost of a stack in a sandbox, which does not run the guard's schedule."""
     note = cost.note.replace(UNREPORTED, "the sandbox does not run the guard")
     return replace(cost, down_command=f"{cost.down_command} --sandbox", note=note)
 
@@ -108,7 +108,7 @@ def _region(
 
 
 def costs(session: Session, catalog: Catalog, now: datetime, states: Iterable[StackState]) -> list[StackCost]:
-    """What each of some stacks of Slipway's costs."""
+    """The costs of Slipway stacks, one entry for each."""
     return [_cost(session, catalog, now, stack, part) for stack, part in _parts(states)]
 
 
@@ -244,7 +244,7 @@ def _network(session: Session, catalog: Catalog, now: datetime, stack: StackStat
 
 
 def _store(session: Session, catalog: Catalog, now: datetime, stack: StackState) -> _Money:
-    """What its bucket holds, as S3 last reported it, at the first tier's price of a month."""
+    """The storage cost of the checkpoint bucket: its size as S3 last reported it, at the first tier's monthly price."""
     bucket = stack.outputs.get("BucketName")
     price = catalog.bill_item("s3.standard-storage", session.region)
     if bucket is None or not isinstance(price, Price):

@@ -1,4 +1,4 @@
-"""What `accuracy` does: it compares the quotes of a folder's runs with their measurements."""
+"""The `accuracy` command: it compares the quotes of a folder's runs with their measurements."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ _SPAN = {"low": float, "mid": float, "high": float}
 
 
 def run_accuracies(root: Path) -> tuple[tuple[RunAccuracy, ...], tuple[tuple[str, str], ...]]:
-    """The runs under a folder that trained, the newest first, and what could not be read, with the reason."""
+    """The training runs under a folder, the newest first, and the unreadable ones, each with the reason."""
     accuracies, ledger = [], folder_ledger(root)
     unread = list(ledger.unread)
     for entry in ledger.entries:

@@ -41,7 +41,7 @@ _NEEDED: dict[str, set[str]] = {
 
 
 STOPPED = "stopped"
-"""The agent's word for that ending."""
+"""The agent's name for the ending by a spending limit."""
 
 
 def budget_stop(events: Iterable[Mapping[str, Any]]) -> BudgetStop | None:

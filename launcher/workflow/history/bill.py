@@ -1,4 +1,4 @@
-"""What `report --billed` does: it compares the bill of a run with its quote."""
+"""The comparison of `report --billed`: the bill of a run with its quote."""
 
 import gzip
 import re
@@ -49,11 +49,11 @@ from launcher.workflow.quote.quoted_lines import quoted_lines
 
 SUFFIXES = (".csv", ".csv.gz", ".csv.zip", ".zip", ".parquet")
 PERIOD = re.compile(r"BILLING_PERIOD=(\d{4}-\d{2})|(\d{8})-\d{8}")
-"""The folder of a billing period: of a data export, and of the older report."""
+"""The folder of a billing period, in a data export or in the older report."""
 
 
 class ExportFile(NamedTuple):
-    """One file: its name below the place, when it was written, and how its bytes are had."""
+    """One file: its name below the place, its modification time, and the function that fetches its bytes."""
 
     name: str
     modified: datetime
@@ -61,10 +61,10 @@ class ExportFile(NamedTuple):
 
 
 def export_files(place: str, environment: Mapping[str, str], region: str) -> tuple[ExportFile, ...]:
-    """The files of an export: of a file, a folder, or a place in S3.
+    """The files of an export at a file path, a folder, or a place in S3.
 
     Raises:
-        UnreadableInputError: there are none, or none that can be read.
+        UnreadableInputError: the place has no files, or no readable ones.
     """
     files = _stored(place, environment, region) if place.startswith("s3://") else _on_disk(Path(place))
     good = [file for file in files if file.name.lower().endswith(SUFFIXES)]
@@ -99,10 +99,10 @@ def _export(name: str) -> str:
 
 
 def refuse_several(place: str, files: Sequence[ExportFile]) -> None:
-    """Refuse a place with more than one export below it: each has the whole bill.
+    """Refuse a place that contains more than one export: each has the entire bill.
 
     Raises:
-        ImpossibleError: there are several, with their names.
+        ImpossibleError: the place has several exports; the error lists their names.
     """
     names = exports_of(files)
     if len(names) > 1:
@@ -113,10 +113,10 @@ def refuse_several(place: str, files: Sequence[ExportFile]) -> None:
 
 @contextmanager
 def opened(file: ExportFile) -> Iterator[Iterable[str]]:
-    """The lines of a file, unpacked.
+    """The decompressed lines of a file.
 
     Raises:
-        UnreadableInputError: it is damaged, or a Parquet file where pyarrow is not installed.
+        UnreadableInputError: the file is damaged, or is Parquet and pyarrow is not installed.
     """
     with TemporaryFile() as content:
         file.fetch(content)
@@ -182,7 +182,7 @@ def _keep(into: IO[bytes], block: bytes) -> None:
 
 
 PLACES = Decimal("0.000001")
-"""Products of quantities and rates are rounded to this; their sum is the difference to the digit."""
+"""The precision for products of quantities and rates; their sum equals the difference exactly."""
 
 
 class Reconciled(NamedTuple):
@@ -195,15 +195,15 @@ class Reconciled(NamedTuple):
 
     @property
     def usd(self) -> Decimal:
-        """Everything but credits and taxes."""
+        """The total without credits and taxes."""
         return sum((line.usd for line in self.lines), sum((line.usd for line in self.unquoted), Decimal(0)))
 
 
 def reconcile(lines: Sequence[QuotedLine], rows: Iterable[BilledRow], upfront: Upfront) -> Reconciled:
-    """Compare a quote with a bill; every dollar of the rows is in exactly one place of the answer.
+    """Compare a quote with a bill; every dollar of the rows is in exactly one place of the result.
 
-    A row belongs to the line of its service and usage type; else to the line that is known by its service alone; a fee
-    to the line that is paid as a whole. Only usage has a quantity: a discount or a refund moves the rate.
+    A row belongs to the line of its service and usage type, else to a line defined by its service alone. A fee belongs
+    to the line that is paid as a total. Only usage has a quantity: a discount or a refund changes the rate.
     """
     taken: dict[int, list[BilledRow]] = {}
     known: dict[tuple[str, str, ChargeKind], int | None] = {}
@@ -233,7 +233,7 @@ def reconcile(lines: Sequence[QuotedLine], rows: Iterable[BilledRow], upfront: U
 def split(line: QuotedLine, quantity: Decimal | None, usd: Decimal) -> tuple[Decimal, Decimal] | None:
     """The difference between billed and quoted as quantity x quoted rate and rate x billed quantity.
 
-    Δ$ = Δquantity x quoted rate + billed quantity x Δrate. None where a side has no quantity or no price.
+    Δ$ = Δquantity x quoted rate + billed quantity x Δrate. None if one side has no quantity or no price.
 
     >>> line = QuotedLine(
     ...     names=("x",), services=("y",), usage_type="z", unit="hour", quantity=Decimal(10), usd=Decimal(20)
@@ -291,10 +291,10 @@ def _unquoted(key: tuple[str, str, str], rows: Sequence[BilledRow], upfront: Upf
 
 
 TAG = "slipway:cluster"
-"""The tag that everything of a run's cluster carries, and that outlives a change of its plan."""
+"""The tag of every resource of a run's cluster; it survives changes of the plan."""
 COST_EXPLORER = "Cost Explorer"
 LATE_H = (8, 24)
-"""Hours after which AWS bills what was used."""
+"""The delay of AWS's billing, in hours: from and to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,7 +404,7 @@ def _from_export(
 
 
 def _period(folder: RunFolder, cluster: str, root: Path, now: datetime) -> Period:
-    """From when a run was made until the next run of the same cluster was, or until the end of today."""
+    """The period from a run's creation to the creation of the same cluster's next run, or to the end of today."""
     begin = _created_at(folder)
     dated = ((_created_at_or_none(run), run) for _, run in all_runs(root))
     later = sorted(

@@ -16,16 +16,16 @@ from launcher.model.errors import UnreadableInputError
 ROWS = 10_000
 """Rows per read: a month of a large account does not fit into memory."""
 INSTALL = "pip install pyarrow"
-"""No requirement and no extra: a wheel of 40 MB, for those alone whose bill is exported in this format."""
+"""Not a requirement and not an extra: a wheel of 40 MB, needed only for bills exported in this format."""
 
 
 def readable() -> bool:
-    """Whether the library is installed."""
+    """Whether pyarrow is installed."""
     return find_spec("pyarrow") is not None
 
 
 def parquet_lines(file: IO[bytes], name: str) -> Iterator[str]:
-    """The lines of CSV of a Parquet file, its columns first.
+    """The CSV lines of a Parquet file, the column names first.
 
     Raises:
         UnreadableInputError: the file is damaged, or pyarrow is not installed.
@@ -48,7 +48,7 @@ def parquet_lines(file: IO[bytes], name: str) -> Iterator[str]:
 
 
 class _Line:
-    """What csv writes a row to."""
+    """The file object that csv writes a row to."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -67,7 +67,7 @@ def _written(rows: Iterable[list[str]]) -> Iterator[str]:
 
 
 def _cell(value: Any) -> str:
-    """A value as the CSV of the same export has it.
+    """A value in the form of the same export's CSV.
 
     >>> _cell(None), _cell(datetime(2026, 11, 20, 10, tzinfo=UTC)), _cell([("team", "speech")])
     ('', '2026-11-20T10:00:00Z', '{"team": "speech"}')

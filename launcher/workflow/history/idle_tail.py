@@ -1,8 +1,8 @@
 """The time that nodes stayed after the job of a run, from the node counts of the cluster's guard.
 
 The run folder does not show when the nodes ended, because they end minutes after the job. The guard counts them at
-every call, and CloudWatch keeps the counts, also of a removed cluster. Slipway reads the hours at the next command
-about the run, and writes its measurement again with them.
+every call, and CloudWatch retains the counts, also for a removed cluster. Slipway reads the hours at the next command
+about the run, and adds them to its measurement.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,26 +25,26 @@ from launcher.records.run_folder import RUNS, STAMP, RunFolder
 from launcher.workflow.history.measurement import IN_RUN
 
 NAMESPACE = "Slipway"
-"""Of what guards report (infra/parts/guardrails.py)."""
+"""The CloudWatch namespace of the guards' metrics (infra/parts/guardrails.py)."""
 LONGEST = timedelta(hours=23)
-"""Nodes that stay longer say nothing of what stops idle ones; a minute each, one answer of CloudWatch holds a day."""
+"""A longer tail shows nothing about the idle stop; one CloudWatch answer holds one day of one-minute values."""
 KEPT = timedelta(days=14)
-"""CloudWatch keeps values of a minute for fifteen days (PutMetricData, API reference)."""
+"""The limit for late readings: CloudWatch retains one-minute values for fifteen days (PutMetricData, API reference)."""
 LOOK = timedelta(minutes=GUARD_EVERY_MINUTES)
 SILENT = 3 * LOOK
-"""A guard that was not heard of for longer did not see when the nodes went."""
+"""If a guard reports nothing for longer, its counts do not show when the nodes ended."""
 LEAST_H = 1 / 60
 
 
 class Count(NamedTuple):
-    """Nodes that were there at a moment."""
+    """The number of nodes at a moment."""
 
     at: datetime
     nodes: float
 
 
 def learn_tails(name: str, root: Path, environment: Mapping[str, str], now: datetime, notify: Notify) -> None:
-    """Keep how long the nodes of a plan's runs stayed, where that is not known yet and can be by now."""
+    """Record how long the nodes of a plan's runs stayed, if that is unknown and can be read by now."""
     place = root / RUNS / name
     if not place.is_dir():
         return
@@ -91,7 +91,7 @@ def _start_of(path: Path) -> datetime | None:
 def _measured_tail_h(
     measurement: Measurement, cluster: str, until: datetime, environment: Mapping[str, str]
 ) -> float | None:
-    """Hours by the guard's counts from before the job's end until the next run; None where they do not say it."""
+    """The tail in hours, from the guard's counts until the next run; None if the counts do not show it."""
     ended = measurement.measured_at
     if until - ended < LOOK:
         return None
@@ -136,7 +136,7 @@ def _until_none(counted: Iterable[Count]) -> Iterable[Count]:
 
 
 def _keep(folder: RunFolder, path: Path, measurement: Measurement, notify: Notify) -> None:
-    """The measurement again, now with its tail, in the run folder and in the file that quotes are made with."""
+    """Write the measurement with its tail into the run folder and into the file that quotes use."""
     try:
         folder.write_json(IN_RUN, measurement_document(measurement))
         add_measurement(path, measurement)

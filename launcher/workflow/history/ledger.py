@@ -1,4 +1,4 @@
-"""What `ledger` does: it lists every run of a folder, from its index and later changes."""
+"""The `ledger` command: it lists every run of a folder, from its index and later changes."""
 
 import os
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ INDEX = Path(".slipway") / "ledger.index"
 def folder_ledger(root: Path) -> Ledger:
     """Every run under a folder, the newest first.
 
-    A run whose folder has not changed since it was read is taken from the index; every file in a run folder is written
-    whole, by a rename, which the folder's own time shows.
+    Slipway reads a run from the index if the run's folder has not changed since. Every file in a run folder is written
+    completely and renamed, so the folder's modification time shows each change.
     """
     index = LedgerIndex(path=root / INDEX)
     known = index.load()
@@ -45,12 +45,12 @@ def folder_ledger(root: Path) -> Ledger:
 
 
 def newest_first(entries: list[LedgerEntry]) -> tuple[LedgerEntry, ...]:
-    """Runs by when they began, the last one first."""
+    """The runs by start time, the newest first."""
     return tuple(sorted(entries, key=_BY_BEGINNING, reverse=True))
 
 
 _BY_BEGINNING = itemgetter(*(LedgerEntry._fields.index(name) for name in ("started_at", "name", "run")))
-"""By place and not by name: entries are tuples, and a long ledger has a hundred thousand of them."""
+"""By position, not by name: entries are tuples, and a long ledger has a hundred thousand entries."""
 
 
 def _folders(runs: Path) -> Iterator[tuple[str, str, str, str]]:

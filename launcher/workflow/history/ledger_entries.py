@@ -23,7 +23,7 @@ from launcher.workflow.history.attempts import attempts, interrupted, read_event
 
 NOT_SUBMITTED = "not-submitted"
 DIGITS = 6
-"""Of hours: four milliseconds."""
+"""Decimal digits of hours: six are four milliseconds."""
 _SPAN: dict[str, Any] = {"low": str, "mid": str, "high": str}
 _QUOTE: dict[str, Any] = {
     **dict.fromkeys(("target", "instance_type", "usd_per_hour"), (str, None)),

@@ -1,10 +1,10 @@
 """A shared ledger: one object for each run, in the bucket that `SLIPWAY_LEDGER` names.
 
-An entry is one PUT of an object that no other writer uses: it is complete or absent, writers never conflict, and a
-killed writer leaves nothing. If the entry of a run changes (its bill arrived), it gets another object; the later one
-counts. Keys begin with the time of writing, so a reader lists only keys after the newest object that it has read. This
-time is S3's (`LastModified`), so a writer's fast clock has no effect. `LATE` allows for keys of writers whose clock is
-slow or whose computer slept between naming and writing.
+An entry is one PUT of an object that no other writer uses: the object is complete or absent, writers never conflict,
+and a killed writer leaves nothing. If the entry of a run changes (its bill arrived), it gets another object; the later
+one counts. Keys begin with the time of writing, so a reader lists only keys after the newest object that it has read.
+This time is S3's (`LastModified`), so a writer's fast clock has no effect. `LATE` allows for keys of writers whose
+clock is slow or whose computer slept between naming and writing.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ _OVER = {status.value for status in RunStatus if status is not RunStatus.RUNNING
 
 
 class _Sent(NamedTuple):
-    """An entry in the store: when S3 says that it was written, and its key."""
+    """An entry in the store: S3's time of writing, its key, and its content."""
 
     modified: datetime
     key: str
@@ -58,10 +58,10 @@ class _Sent(NamedTuple):
 
 
 def shared_place(environment: Mapping[str, str]) -> str | None:
-    """The bucket and prefix of the shared ledger; None where none is named.
+    """The bucket and prefix of the shared ledger; None if the variable is not set.
 
     Raises:
-        UnreadableInputError: the variable holds something else.
+        UnreadableInputError: the variable is no S3 URI.
     """
     uri = environment.get(VARIABLE)
     if not uri:
@@ -91,7 +91,7 @@ def share(
 
 
 def send(store: Objects, entry: LedgerEntry, now: datetime) -> str:
-    """Write one entry; its key."""
+    """Write one entry, and return its key."""
     document = json.dumps(entry_document(entry), ensure_ascii=False, sort_keys=True).encode()
     # A hash of the content: two writers of one moment write two objects, or the same one twice.
     mark = hashlib.sha256(document).hexdigest()[:12]
@@ -103,7 +103,7 @@ def send(store: Objects, entry: LedgerEntry, now: datetime) -> str:
 def shared_ledger(
     uri: str, environment: Mapping[str, str], own: Ledger, now: datetime, say: Callable[[str], None]
 ) -> Ledger:
-    """Every run of a shared ledger, the newest first; runs of this folder that it lacks are sent first."""
+    """Every run of a shared ledger, the newest first; Slipway first sends the runs of this folder that it lacks."""
     store = _objects(uri, environment)
     known = _read_entries(store, environment, say)
     shared = {sent.entry.identity: sent.entry for sent in sorted(known, key=lambda sent: sent.order)}
@@ -132,7 +132,7 @@ def _objects(uri: str, environment: Mapping[str, str]) -> Objects:
 
 
 def _read_entries(store: Objects, environment: Mapping[str, str], say: Callable[[str], None]) -> list[_Sent]:
-    """The entries: from the index of an earlier look, and from S3 what came since."""
+    """The entries: from the index of earlier reads, and newer ones from S3."""
     # The index of a ledger is next to the prices, because it is the same for all folders.
     mark = hashlib.sha256(store.uri.encode()).hexdigest()[:16]
     index = LedgerIndex(path=cache_folder(environment).parent / "ledgers" / f"{mark}.index")

@@ -83,7 +83,7 @@ def setup_of(
 
 
 def fit(degrees: Mapping[str, int], workers: int) -> bool:
-    """Whether so many workers can be divided by these degrees; those of expert parallelism lie within the others.
+    """Whether the degrees divide the number of workers; expert parallelism is within the other degrees.
 
     >>> fit({"data": 2, "tensor": 4, "expert": 8}, 16), fit({"data": 3, "tensor": 4}, 16), fit({"expert": 3}, 16)
     (True, False, False)
@@ -93,11 +93,11 @@ def fit(degrees: Mapping[str, int], workers: int) -> bool:
 
 
 WARM_UP = 0.2
-"""Share of an attempt's lines that are left out at its beginning: compilation, caches, the first read of the data."""
+"""Share of an attempt's first lines that are omitted: compilation, caches, the first read of the data."""
 LEAST_STRETCHES = 3
 LOW, HIGH = 0.05, 0.95
 MOST_STRETCHES = 100
-"""Rates are taken over at most this many stretches of a run, so that a line a step does not count as a spread."""
+"""The maximum number of stretches of a run for rates, so that one line per step does not count as a spread."""
 
 
 IN_RUN = "measurement.json"
@@ -198,7 +198,7 @@ def _running_h(ran: Sequence[Attempt]) -> float:
 
 
 def _restore_s(events: Sequence[Mapping[str, Any]]) -> float | None:
-    """Seconds of a restore; of a spike, which never resumes, of reading back what it has written."""
+    """Seconds of a restore; for a spike, which never resumes, seconds to read its written data back."""
     restored = _mean(_seconds(events, "restored"))
     return _mean(_seconds(events, "read-back")) if restored is None else restored
 
@@ -262,9 +262,9 @@ def _spread(mid: float, single: Iterable[float]) -> Range:
 
 
 def _compile_s(path: Path, stretches: Sequence[Sequence[Point]], step_s: float) -> float | None:
-    """Seconds before the first steps of an attempt, beyond what those take: the trainer's word, else of its first line.
+    """Seconds before an attempt's first steps, beyond the steps' own time: as reported, else from the first line.
 
-    Of the first attempt alone: a later one begins at a step that its lines do not say.
+    Only of the first attempt: a later one begins at a step that its lines do not show.
     """
     reported = _mean(_figures(path, "compile_seconds"))
     if reported is not None or not stretches or not stretches[0]:

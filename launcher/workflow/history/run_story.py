@@ -1,4 +1,4 @@
-"""The facts of a run while it is in progress, and its report at any moment."""
+"""The facts of a run in progress, and its report at any moment."""
 
 from dataclasses import dataclass
 
@@ -35,7 +35,7 @@ class LaunchLog:
     billable_time: BillableTime | None = None
 
     def report(self) -> Report:
-        """The report as things are."""
+        """The report of the current state."""
         price, events = self.quoted.price, read_events(self.folder.events)
         ran = attempts(events)
         return Report(
@@ -60,7 +60,7 @@ class LaunchLog:
         )
 
     def write(self) -> Report:
-        """Keep the report in the run folder; the report."""
+        """Write the report into the run folder, and return it."""
         report = self.report()
         self.folder.write_json("report.json", report_document(report))
         return report

@@ -12,7 +12,7 @@ TROUBLES = ("checkpoints-not-recognised", "no-checkpoint-yet", "signal-not-handl
 
 
 def asks_for_checkpoints(plan: Plan) -> bool:
-    """Whether a plan wants its job's checkpoints in the store."""
+    """Whether a plan requests stored checkpoints for its job."""
     return plan.request.workload.train is not None and plan.request.checkpoint.mode is not CheckpointMode.NONE
 
 

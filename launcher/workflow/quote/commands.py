@@ -1,4 +1,4 @@
-"""Commands to type next for a priced plan, with its options, so that a rank keeps its number."""
+"""The next commands for a priced plan, with its options, so that a rank stays valid."""
 
 import shlex
 
@@ -24,7 +24,7 @@ TAKES = {
 
 
 def command(priced: Priced, name: str, *words: str) -> str:
-    """A command on the same plan."""
+    """A command for the same plan."""
     options = [word for flag in priced.context.flags if flag[0] in TAKES[name] for word in flag]
     return shlex.join(["slipway", name, priced.path, *options, *words])
 
@@ -36,7 +36,7 @@ def command_for(priced: Priced, name: str, rank: int, *words: str) -> str:
 
 
 def next_command(priced: Priced) -> str:
-    """What to type after the table of candidates; an offer of the moment is bought before it can be quoted."""
+    """The command after the table of candidates; a current offer must be bought before Slipway can quote it."""
     first = priced.candidates[0]
     offered = isinstance(first, TrainingCandidate) and first.offered
     return command(priced, "capacity") if offered else command_for(priced, "quote", 1)

@@ -1,4 +1,4 @@
-"""What `commit` does: it computes which part of a portfolio's demand pays for a commitment; nothing is bought."""
+"""The `commit` command: it computes the part of a portfolio's demand that justifies a commitment; it buys nothing."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -19,18 +19,18 @@ from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.portfolio import Member, portfolio
 
 COVERED = (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
-"""Ways of buying whose hours a commitment can pay for; it covers no spot, no Capacity Block and no training plan."""
+"""The purchase options whose hours a commitment can pay for; not spot, Capacity Blocks or training plans."""
 
 
 def commit(
     paths: Sequence[Path], now: datetime, options: PriceOptions, *, accept_derived: bool = False
 ) -> CommitmentChoice:
-    """What to commit to for several plans, each on its best option.
+    """The best commitments for several plans, each plan on its best option.
 
     `accept_derived` allows commitments at rates that AWS did not list.
 
     Raises:
-        ImpossibleError: one of them cannot be done, with the findings of all of them.
+        ImpossibleError: a plan is impossible; the error has the findings of all plans.
     """
     priced_portfolio = portfolio(paths, now, options)
     loads: list[Load] = []
@@ -95,9 +95,9 @@ def _on_demand(member: Member, choice: Quote) -> Decimal | None:
 
 
 def _loads(member: Member, choice: Quote) -> Iterator[Load]:
-    """Nodes that always run, and nodes that run a share of the time.
+    """The nodes that always run, and the nodes that run for a share of the time.
 
-    A job's runs take whole sets of its nodes, by the hours that they are billed for; an endpoint has its busy hours.
+    A job's runs use complete sets of its nodes, for the billed hours; an endpoint has its busy hours.
     """
     place, usd = choice.plan.place, _on_demand(member, choice) or Decimal(0)
     facts = member.priced.catalog.instance_types[place.instance_type]

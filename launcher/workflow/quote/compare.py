@@ -1,4 +1,4 @@
-"""What `compare` does: one job on every instance type, and GPU against Trainium including the port."""
+"""The `compare` command: one job on every instance type, and GPU against Trainium including the port."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +23,7 @@ from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import load_request, price_request
 
 NEAR = 0.25
-"""Discount of a measurement, in logarithms, up to which it decides: three doublings of the nodes."""
+"""The largest discount of a measurement, as a logarithm, at which the measurement decides: three node doublings."""
 
 if TYPE_CHECKING:
     from launcher.workflow.quote.compare_serving import ServingComparison
@@ -34,7 +34,7 @@ Candidates_co = TypeVar("Candidates_co", bound=Priced, covariant=True)
 
 @record(slots=False)
 class Opened(Generic[Candidates_co]):
-    """The candidates of a plan with its choices open, and those of the plan as it was written."""
+    """The candidates of a plan with its choices open, and those of the plan as written."""
 
     priced: Candidates_co
     pinned: Candidates_co
@@ -42,17 +42,17 @@ class Opened(Generic[Candidates_co]):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings of the plan as it was written."""
+        """The findings of the plan as written."""
         return self.pinned.findings
 
 
 def both_priced(
     request: PlanRequest, wide: PlanRequest, price: Callable[[PlanRequest], Candidates_co]
 ) -> tuple[Candidates_co, Candidates_co]:
-    """The candidates of the opened plan, and of the plan as it was written; those twice where opening it leaves none.
+    """The candidates of the opened plan and of the plan as written; the latter twice if the opened plan has none.
 
     Raises:
-        ImpossibleError: no candidate is left, with every finding.
+        ImpossibleError: no candidate remains; the error has every finding.
     """
     pinned = price(request)
     if wide == request:
@@ -65,7 +65,7 @@ def both_priced(
 
 @record(slots=False)
 class Comparison(Opened[Priced]):
-    """A comparison of GPUs and Trainium: the two candidates that stand for them, and what follows."""
+    """A comparison of GPUs and Trainium: the best candidate of each, and the verdict."""
 
     @cached_property
     def gpu(self) -> Quote | None:

@@ -1,4 +1,4 @@
-"""What `compare` does for a serving plan: instances against Bedrock, Inferentia against GPU, and the verdict."""
+"""The `compare` command for a serving plan: instances against Bedrock, Inferentia against GPU, and the verdict."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -24,9 +24,9 @@ from launcher.workflow.quote.serving import price_serving
 
 
 class Crossover(NamedTuple):
-    """Where one candidate costs what Bedrock does: the share of its hours it is full for, and requests a month.
+    """The break-even of one candidate with Bedrock: the share of its hours at full load, and requests per month.
 
-    A utilisation above 1 is never reached; None where there is nothing to compare, or no volume does it.
+    A utilisation above 1 is unreachable; None if no comparison is possible, or no volume reaches the break-even.
     """
 
     rank: int
@@ -76,11 +76,11 @@ class ServingComparison(Opened[ServingPriced]):
 
     @cached_property
     def verdict(self) -> Verdict:
-        """What to do."""
+        """The recommendation."""
         return recommend(self.sides)
 
     def best_of(self, family: str) -> list[ServingCandidate]:
-        """The best candidate of each type of a family that a verdict may rest on, of the pinned types before others."""
+        """The best candidate for a verdict of each type of a family; only of pinned types, if they have one."""
         priced, ranks = self._ranks(family)
         return [priced.candidates[rank - 1] for rank in ranks]
 
@@ -89,7 +89,7 @@ class ServingComparison(Opened[ServingPriced]):
         return priced.quote(ranks[0]) if ranks else None
 
     def _ranks(self, family: str) -> tuple[ServingPriced, list[int]]:
-        """The ranks of the best of each type of a family, and in which plan: the pinned one before the opened."""
+        """The ranks of each type's best candidate in a family, and their pricing: as written, else opened."""
         ranks: dict[str, int] = {}
         for priced in (self.pinned, self.priced):
             for rank, candidate in enumerate(priced.candidates, start=1):

@@ -1,4 +1,4 @@
-"""What `diff` does: it prices the plans of two files, folders or git revisions, and lists the changes."""
+"""The `diff` command: it prices the plans of two files, folders or git revisions, and lists the changes."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ _HINT = "slipway diff main, slipway diff OLD.yaml NEW.yaml, or two folders"
 
 @record
 class Side:
-    """Plans before or after: their texts by name, relative to a folder."""
+    """The plans before or after: their texts by name, relative to a folder."""
 
     name: str
     texts: Mapping[str, str]
@@ -42,7 +42,7 @@ class Side:
 
 @record
 class _Total:
-    """One plan priced: its request, and its best candidate's quote, None with the reason where there is none."""
+    """One priced plan: its request, and its best candidate's quote, None with the reason if it has none."""
 
     request: PlanRequest
     quoted: Quote | None
@@ -225,7 +225,7 @@ def _rate(quoted: Quote) -> str:
 
 
 def place_words(place: Place) -> str:
-    """Where and how, in words."""
+    """Nodes, purchase option and region, in words."""
     how = place.option.value.replace("-", " ") + (f" {place.term_years}y" if place.term_years else "")
     what = f"{place.nodes} × {place.billed_name}" if place.instance_type else "Bedrock"
     return f"{what}, {how} in {place.region}"

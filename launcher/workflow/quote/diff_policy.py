@@ -12,10 +12,10 @@ KEYS = ("max_increase_usd", "max_increase_percent")
 
 
 def policy_of(path: Path | None, usd: Decimal | None, percent: float | None) -> DiffPolicy:
-    """The policy of a file, of which the command line replaces what it gives.
+    """The policy of a file; values from the command line override it.
 
     Raises:
-        UnreadableInputError: the file cannot be read, has another key, or a value that is no amount.
+        UnreadableInputError: the file is unreadable, has an unknown key, or a value is not an amount.
     """
     stated = {} if path is None else _read(path)
     known = stated.get("max_increase_percent")

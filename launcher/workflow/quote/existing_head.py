@@ -1,4 +1,4 @@
-"""The head node of an existing cluster: it keeps its type, even if a new cluster of this size would get another one."""
+"""The head node of an existing cluster: it retains its type, even if a new cluster would get another one."""
 
 from launcher.aws import stacks
 from launcher.aws.calls import forbidden
@@ -12,10 +12,10 @@ from launcher.targets.load import part
 
 
 def existing_head_type(plan: Plan, session: Session) -> str | None:
-    """The type of the head node, controller or system group that a plan's cluster has; None where there is none.
+    """The type of the existing head node, controller or system group of a plan's cluster; None if it has none.
 
     Raises:
-        AwsError: a call failed for another reason than that these credentials may not make it.
+        AwsError: a call failed, and missing permissions are not the reason.
     """
     target = plan.request.target
     if plan.request.storage.head_node is not None or target.cluster is not None or target.ssh_host is not None:

@@ -23,10 +23,10 @@ REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError,
 
 
 def refuse_unless_allowed(priced: Priced, quoted: Quote, options: PriceOptions, say: Say = lambda _: None) -> None:
-    """Go on only with a quote that the gate allows; an endpoint needs a verdict that is not against it, too.
+    """Continue only with a quote that the gate allows; for an endpoint, the comparison's verdict must allow it too.
 
     Raises:
-        OverBudgetError, UnpricedError, ImpossibleError: it refuses, with the reason and the smallest way out.
+        OverBudgetError, UnpricedError, ImpossibleError: the gate refuses; the hint is the smallest fix.
     """
     if priced.request.workload.serve is None:
         _refuse_by_gate(quoted, REFUSALS)
@@ -47,7 +47,7 @@ def _refuse_by_gate(quoted: Quote, codes: Container[int]) -> None:
 
 
 Head: TypeAlias = Callable[[Plan], str | None]
-"""Which head node the cluster of a plan has already (existing_head.py); None where there is none."""
+"""Returns the type of the head node that a plan's cluster already has (existing_head.py), None if it has none."""
 
 
 def no_head(_plan: Plan) -> str | None:
@@ -69,7 +69,7 @@ def _at(priced: Priced, place: Place) -> tuple[int, Quote]:
 
 
 class Picked(NamedTuple):
-    """A candidate that the gate lets pass: the pricing that it is of, its rank there, its quote."""
+    """A candidate that the gate allows: its pricing, its rank in the pricing, and its quote."""
 
     priced: Priced
     rank: int

@@ -1,4 +1,4 @@
-"""Load tests of a folder's runs as measured rows of a serving plan, and why a test does not count."""
+"""Load tests of a folder's runs as measured rows of a serving plan, and why Slipway does not use a test."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,13 +25,13 @@ class LoadTestHistory(NamedTuple):
     findings: tuple[Finding, ...]
 
     def beside(self, facts: ServingFacts) -> ServingFacts:
-        """The facts with the rows that count."""
+        """The facts, extended by the usable rows."""
         own = tuple(load.row for load in self.loads if not load.unfit)
         return replace(facts, measured=(*facts.measured, *own)) if own else facts
 
 
 def load_test_history(root: Path | None) -> LoadTestHistory:
-    """The load tests of every run under a folder; none without one."""
+    """The load tests of every run under a folder; empty without a folder."""
     loads: list[PastLoadTest] = []
     findings: list[Finding] = []
     for name, folder in all_runs(root) if root is not None else ():

@@ -37,10 +37,10 @@ class PriceOptions:
 
 
 def refuse_errors(path: Path, findings: Sequence[Finding]) -> None:
-    """Go on only with a request that nothing is against.
+    """Continue only if the findings contain no error.
 
     Raises:
-        ImpossibleError: something does; with every finding.
+        ImpossibleError: a finding is an error; with every finding.
     """
     count = sum(finding.level is Level.ERROR for finding in findings)
     if count:
@@ -49,7 +49,7 @@ def refuse_errors(path: Path, findings: Sequence[Finding]) -> None:
 
 
 def context_for(request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions) -> PricingContext:
-    """What every quote of one command has in common."""
+    """The pricing context that all quotes of one command share."""
     rules = GateRules(
         today=now.date(),
         changes=CHANGES,

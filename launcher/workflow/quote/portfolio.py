@@ -1,4 +1,4 @@
-"""What `portfolio` does: the best option of each of several plans, one monthly total, and the same on one chip."""
+"""The `portfolio` command: the best option of each plan, one monthly total, and the totals on one accelerator."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -39,23 +39,23 @@ class Member:
 
     @property
     def kind(self) -> str:
-        """Whether it trains, serves, or only runs."""
+        """Whether the plan trains, serves, or is only a cluster."""
         workload = self.priced.request.workload
         return "serve" if workload.serve is not None else "train" if workload.train is not None else "cluster"
 
     @cached_property
     def rank(self) -> int | None:
-        """The rank of its best option: priced, possible, tied to nothing that the plan does not ask for."""
+        """The rank of the plan's best option: priced, possible, and without a term that the plan does not request."""
         return next((rank for rank, candidate in enumerate(self.priced.candidates, 1) if counts(candidate)), None)
 
     @cached_property
     def choice(self) -> Quote | None:
-        """Its best option."""
+        """The quote of the plan's best option."""
         return None if self.rank is None else self.priced.quote(self.rank)
 
     @property
     def usd_per_month(self) -> UsdRange | None:
-        """What its best option costs a month; None without one."""
+        """The monthly cost of the best option; None without one."""
         usd = None if self.choice is None else self.choice.usd
         if usd is None or self.choice is None:
             return None
@@ -77,7 +77,7 @@ class Member:
         return Decimal(1) if train is None else Decimal(repr(min(float(train.runs), float(train.runs_per_month))))
 
     def on_chip(self, chip: str) -> Decimal | None:
-        """The cheapest month on one kind of chip; None where nothing can or has a price."""
+        """The cheapest month on one kind of accelerator; None if no candidate fits or has a price."""
         costs = (
             candidate.usd for candidate in self.wide.candidates if candidate.accelerator == chip and counts(candidate)
         )
@@ -87,9 +87,9 @@ class Member:
 
 @record
 class OneChip:
-    """All plans on one kind of chip: the total of those that can, and the names of those that cannot.
+    """All plans on one kind of accelerator: the total of the plans that fit, and the names of those that do not.
 
-    `difference_usd` is against the best options; None where one of the plans is in only one of the two totals.
+    `difference_usd` is against the best options; None if a plan is in only one of the two totals.
     """
 
     accelerator: str
@@ -108,7 +108,7 @@ class Portfolio:
 
     @property
     def usd_per_month(self) -> UsdRange:
-        """The total of the best options, commitments once for all of them; plans without an option are not in it."""
+        """The total of the best options, with each commitment counted once; plans without an option are excluded."""
         tied = {name for commitment in self.commitments for name in commitment.plans}
         months = [member.beside(Decimal(0)) if member.name in tied else member.usd_per_month for member in self.members]
         held = sum((commitment.usd_per_month for commitment in self.commitments), Decimal(0))
@@ -116,7 +116,7 @@ class Portfolio:
 
     @cached_property
     def commitments(self) -> tuple[HeldCommitment, ...]:
-        """The new commitments of the best options, each held once, all hours of a month."""
+        """The new commitments of the best options, each counted once, for all hours of a month."""
         return held_commitments([member.choice for member in self.members if member.choice is not None])
 
     @property
@@ -126,7 +126,7 @@ class Portfolio:
 
     @cached_property
     def one_chip(self) -> tuple[OneChip, ...]:
-        """Every kind of chip that can carry a plan: those that carry all first, the cheapest of them first."""
+        """Every kind of accelerator that fits a plan: first those that fit all plans, by increasing cost."""
         chips = {
             candidate.accelerator
             for member in self.members

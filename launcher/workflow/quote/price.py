@@ -1,4 +1,4 @@
-"""Prices a plan file: ranked quotes. It calls nothing and spends nothing."""
+"""Prices a plan file: ranked quotes. Pricing makes no calls and spends nothing."""
 
 import re
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ def price(path: Path, now: datetime, options: PriceOptions) -> Priced:
     """The candidates of a plan file.
 
     Raises:
-        ImpossibleError: it is understood and no candidate is left, with every finding.
+        ImpossibleError: the plan is readable, but no candidate remains; the error has every finding.
     """
     request, catalog = load_request(path, now, options)
     return price_request(path, request, catalog, now, options)

@@ -22,7 +22,7 @@ CAPACITY_BLOCK, TRAINING_PLAN = PurchaseOption.CAPACITY_BLOCK.value, PurchaseOpt
 SAVINGS_PLAN = PurchaseOption.SAVINGS_PLAN.value
 BILL_ITEM, SPOT_BAND = "bill-item", "spot-band"
 PRICE_FILE, SPOT_PAGE = "price-file", "spot-page"
-"""Questions to AWS's public files; the names of a price file's are services."""
+"""The requests to AWS's public files; the names of a price file request are services."""
 REGIONAL = frozenset((SPOT, CAPACITY_BLOCK, TRAINING_PLAN))
 """Kinds that are queried in the region itself; the others have one endpoint for all regions."""
 ML_OPTIONS = (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN, PurchaseOption.TRAINING_PLAN)
@@ -101,7 +101,7 @@ def for_plan(request: PlanRequest, catalog: Catalog) -> tuple[Question, ...]:
 
 
 def for_place(place: Place, request: PlanRequest) -> tuple[Question, ...]:
-    """What one candidate of a plan is priced by, its head and login nodes included."""
+    """The price requests for one candidate of a plan, including its head and login nodes."""
     regions = (place.region,)
     name, ml = place.instance_type, f"ml.{place.instance_type}"
     commits = _commits((place.option,))
@@ -124,7 +124,7 @@ def for_place(place: Place, request: PlanRequest) -> tuple[Question, ...]:
 
 
 def for_everything(catalog: Catalog) -> tuple[Question, ...]:
-    """Every price that the catalog has a place for."""
+    """The requests for every price that the catalog can store."""
     types = catalog.instance_types.values()
     places = {type_.name: catalog.regions_of(type_.name) for type_ in types if not type_.name.startswith("u-")}
     chips = {type_.name: places[type_.name] for type_ in types if type_.accelerator and type_.name in places}
@@ -142,7 +142,7 @@ def for_everything(catalog: Catalog) -> tuple[Question, ...]:
 
 
 def within(questions: Iterable[Question], regions: Collection[str]) -> tuple[Question, ...]:
-    """The questions as far as they are about some regions."""
+    """The requests, limited to some regions."""
     cut = (
         replace(question, regions=tuple(name for name in question.regions if name in regions)) for question in questions
     )
@@ -184,14 +184,14 @@ def _types(request: PlanRequest, catalog: Catalog) -> list[InstanceType]:
 
 
 def _regions(request: PlanRequest, catalog: Catalog, name: str) -> tuple[str, ...]:
-    """The regions a plan may run a type in: the ones it names, whether or not the type is known there."""
+    """The regions that a plan allows for a type: the named ones, even if the catalog lacks the type there."""
     regions = request.target.region or catalog.commercial(catalog.regions_of(name))
     zone = request.target.az_id
     return tuple(region for region in regions if zone is None or region == catalog.region_of_az(zone))
 
 
 def _hosts(request: PlanRequest, counts: tuple[int, ...] | None) -> tuple[str, ...]:
-    """The head and login nodes of clusters of so many nodes, of any number for None; an endpoint has none."""
+    """The head and login nodes of clusters with the given node counts, of any size for None; an endpoint has none."""
     if request.workload.serve is not None:
         return ()
     chosen = request.storage.head_node
@@ -274,7 +274,7 @@ def public_files(questions: Sequence[Question], catalog: Catalog, regions: Seque
 
 
 def bands(catalog: Catalog) -> Question:
-    """The question for the advisor's bands, of every type in every region: it is one file."""
+    """The request for the Spot advisor's bands, of every type in every region: they are one file."""
     return Question(kind=SPOT_BAND, names=EVERY_TYPE, regions=tuple(catalog.regions))
 
 
@@ -286,6 +286,6 @@ def bands_and_items(questions: Sequence[Question], catalog: Catalog) -> tuple[Qu
 
 
 def unasked(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Kinds of price among some questions that AWS publishes for no account alone."""
+    """The requested kinds of price that AWS never publishes without an account."""
     kinds = {question.kind for question in questions}
     return tuple(kind for kind in _SIGNED if kind in kinds)

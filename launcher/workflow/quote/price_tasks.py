@@ -17,18 +17,18 @@ from launcher.model.errors import AwsError
 from launcher.workflow.quote.price_needs import BILL_ITEM, Question
 
 AT_ONCE = 8
-"""Questions that are open at the same time: the services allow a few a second and each takes some tenths."""
+"""Parallel requests: the services allow a few per second, and each takes some tenths of a second."""
 MEGABYTE = 1_000_000
 TOLD_EVERY = 64 * MEGABYTE
-"""Bytes of a download between two lines about it."""
+"""Bytes of a download between two progress lines."""
 
 
 AskSigned = Callable[[Question, Sessions, datetime], Answer]
 Ask = Callable[[Question], Answer]
-"""What answers a question.
+"""Returns the answer to a request.
 
 Raises:
-    AwsError: it cannot.
+    AwsError: the request failed.
 """
 
 
@@ -80,11 +80,11 @@ SIGNED: Mapping[str, AskSigned] = {
     SAGEMAKER: _sagemaker,
     BILL_ITEM: _bill_items,
 }
-"""Which call of AWS is made, by kind of question; reserved rates come with the on-demand ones."""
+"""The AWS call for each kind of request; reserved rates come with the on-demand rates."""
 
 
 def signed(sessions: Sessions, files: PublicFiles, now: datetime) -> Ask:
-    """Answers from AWS's APIs, and from a public file where there is no API."""
+    """Return a function that uses AWS's APIs, and a public file if no API exists."""
 
     def ask(question: Question) -> Answer:
         if question.kind in SIGNED:
@@ -95,7 +95,7 @@ def signed(sessions: Sessions, files: PublicFiles, now: datetime) -> Ask:
 
 
 def public(files: PublicFiles, now: datetime, say: Callable[[str], None]) -> Ask:
-    """Answers from AWS's public files; `say` takes how far a large one is."""
+    """Return a function that uses AWS's public files; `say` receives the progress of a large file."""
 
     def ask(question: Question) -> Answer:
         progress = _DownloadProgress(words=question.words, say=say)
@@ -169,7 +169,7 @@ def _outcome(question: Question, ask: Ask) -> Answer | Exception:
 
 
 def _expected(outcome: Answer | Exception) -> Answer | AwsError:
-    """An outcome that a refresh can go on after; any other is raised here."""
+    """An outcome after which a refresh can continue; any other is raised."""
     if isinstance(outcome, Answer | AwsError):
         return outcome
     raise outcome

@@ -1,4 +1,4 @@
-"""Known prices: their values, their age, and the changes between two days. It calls nothing."""
+"""Known prices: their values, their age, and the changes between two days. This module makes no calls."""
 
 from collections.abc import Collection, Mapping
 from datetime import date, datetime
@@ -17,7 +17,7 @@ from launcher.records.cache_folder import cache_folder
 
 @record
 class PriceFilter:
-    """Which prices: of a type (with or without `ml.`), a region, a kind; None: all."""
+    """A filter of prices: a type (with or without `ml.`), a region, a kind; None: all."""
 
     instance_type: str | None = None
     region: str | None = None
@@ -80,10 +80,10 @@ def _holding(price_rows: Collection[PriceRow]) -> list[PriceRow]:
 
 
 def diff(catalog: Catalog, price_filter: PriceFilter, before: date, after: date) -> tuple[PriceChange, ...]:
-    """What changed between two days, in the order of the kinds.
+    """The changes between two days, in the order of the kinds.
 
     Raises:
-        UnreadableInputError: a type, region or kind that no row has, or days in the wrong order.
+        UnreadableInputError: no row has the given type, region or kind, or the days are in the wrong order.
     """
     _check(catalog, price_filter)
     if after < before:
@@ -102,10 +102,10 @@ def diff(catalog: Catalog, price_filter: PriceFilter, before: date, after: date)
 
 
 def check_regions(catalog: Catalog, regions: Collection[str]) -> None:
-    """Refuse a region that the catalog does not know.
+    """Refuse a region that the catalog does not have.
 
     Raises:
-        UnreadableInputError: naming it and the nearest.
+        UnreadableInputError: the region is unknown; the error names the region and the nearest one.
     """
     for region in regions:
         if region not in catalog.regions:

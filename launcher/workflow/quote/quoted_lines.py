@@ -1,4 +1,4 @@
-"""The lines of a quote as AWS bills them: lines of one usage type are one line, as in the bill."""
+"""The lines of a quote as AWS bills them: components with one usage type form one line, as in the bill."""
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -19,9 +19,9 @@ _QUOTE: dict[str, Any] = {"purchase_option": str, "components": [_COMPONENT], "s
 
 
 def quoted_lines(quote: Mapping[str, Any], hours: Decimal | None = None) -> tuple[QuotedLine, ...]:
-    """The lines of a quote document by what bills them, in the order of the quote.
+    """The lines of a quote document by service and usage type, in the order of the quote.
 
-    `hours`: of the period of a monthly quote; None for a quote of a whole job.
+    `hours`: the hours of the period for a monthly quote; None for a quote of an entire job.
 
     Raises:
         ValueError: `quote` is not a quote.
@@ -64,7 +64,7 @@ def _line(members: Iterable[tuple[Mapping[str, Any], BilledAs]], scale: Decimal,
 
 
 def unit_of(unit: str, units: Decimal) -> str:
-    """The name of AWS's unit where one of the quote's is several of them.
+    """The name of AWS's unit if the quote's unit is a multiple of that unit.
 
     >>> unit_of("1000 requests", Decimal(1000)), unit_of("GB-month", Decimal(1))
     ('requests', 'GB-month')

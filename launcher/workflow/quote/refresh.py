@@ -1,4 +1,4 @@
-"""What `prices refresh` does: it requests prices from AWS, writes them to the user's cache, and lists the changes."""
+"""The `prices refresh` command: it requests prices from AWS, writes them to the user's cache, and lists the changes."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
@@ -214,10 +214,10 @@ def refresh(
 def refresh_public(
     questions: Sequence[Question], *, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Notify
 ) -> RefreshReport:
-    """Read AWS's public files and keep each answer as it comes; the arguments are those of `refresh`.
+    """Read AWS's public files and write each answer to the cache when it arrives; the arguments are those of `refresh`.
 
     Raises:
-        UnreadableInputError: a file of the cache is not of its format.
+        UnreadableInputError: a cache file has an invalid format.
     """
     cache = PriceCache(folder=cache_folder(environment))
     cache.keep((), now.date())
@@ -241,7 +241,7 @@ def _files(environment: Mapping[str, str], catalog: Catalog) -> PublicFiles:
 def _reachable(
     questions: Sequence[Question], sessions: Sessions, say: Notify
 ) -> tuple[tuple[Question, ...], tuple[str, ...]]:
-    """The questions without the regions that the account may not use, and those regions."""
+    """The requests without the regions that the account may not use, and those regions."""
     asked_regions = {region for question in questions if question.kind in REGIONAL for region in question.regions}
     if len(asked_regions) <= 1:
         return tuple(questions), ()
@@ -282,12 +282,12 @@ _FILE_KINDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """The kinds of price in the answers of a question, except bands and bill items."""
 _ZONED = {"on-demand": False, "spot": True}
-"""Whether the answers of a kind name a zone."""
+"""Whether the answers of a kind name an availability zone."""
 
 
 @dataclass(kw_only=True)
 class _Run:
-    """One refresh on its way: what it works with, and what it has found."""
+    """One refresh in progress: its inputs and its results."""
 
     cache: PriceCache
     ask: Ask
@@ -366,7 +366,7 @@ class _Run:
         (self.say if answer.refusals else self.asking.detail)(f"  {self._place}  {words}")
 
     def _fail(self, question: Question, problem: AwsError) -> None:
-        """Count one failure and say what it was; the page at the end has all that failed in the same way."""
+        """Count one failure, and report each message once; the final report lists all requests that failed."""
         if isinstance(problem, CredentialsError):
             raise problem
         self.came += 1

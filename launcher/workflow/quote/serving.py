@@ -1,4 +1,4 @@
-"""Prices a serving plan: ranked quotes of a month. It calls nothing and spends nothing."""
+"""Prices a serving plan: ranked monthly quotes. Pricing makes no calls and spends nothing."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -22,7 +22,7 @@ def price_serving(
     """The candidates of a serving plan.
 
     Raises:
-        ImpossibleError: no candidate is left, with every finding.
+        ImpossibleError: no candidate remains; the error has every finding.
     """
     serve = request.workload.serve
     assert serve is not None  # noqa: S101 - the caller has looked

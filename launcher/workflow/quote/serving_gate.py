@@ -21,10 +21,10 @@ DESPITE = "--despite-verdict"
 
 
 def refuse_undeployable(priced: Priced, quoted: Quote) -> None:
-    """Go on only with a candidate that is a SageMaker endpoint which can be made.
+    """Continue only if the candidate is a deployable SageMaker endpoint.
 
     Raises:
-        ImpossibleError: it is Bedrock's or pods of a cluster, or something is against it, with every finding.
+        ImpossibleError: the candidate is Bedrock or pods of a cluster, or has errors; with every finding.
     """
     plan = quoted.plan
     if plan.place.option is PurchaseOption.BEDROCK:

@@ -1,4 +1,4 @@
-"""What `plan --sweep` does: it sets keys of a plan to several values, and finds the best candidate at each point."""
+"""The `plan --sweep` option: it sets keys of a plan to several values, and finds the best candidate at each point."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ UNPRICED = ("security.",)
 
 @record
 class Axis:
-    """A key of the plan file, dotted, and the values that it takes one after the other."""
+    """A dotted key of the plan file, and its values in order."""
 
     key: str
     values: tuple[Any, ...]
@@ -37,7 +37,7 @@ class Axis:
 
 @record
 class Point:
-    """One point: the values by key, and its candidates, or why there are none."""
+    """One point: the values by key, and its candidates, or why it has none."""
 
     values: Mapping[str, Any]
     priced: Priced | None
@@ -45,13 +45,13 @@ class Point:
 
     @property
     def best(self) -> Quote | None:
-        """The quote of its first candidate."""
+        """The quote of the point's first candidate."""
         return None if self.priced is None else self.priced.quote(1)
 
 
 @record
 class Sweep:
-    """Every point of the axes, in their order; `request` is the plan as it was written."""
+    """Every point of the axes, in their order; `request` is the plan as written."""
 
     path: Path
     request: PlanRequest
@@ -61,7 +61,7 @@ class Sweep:
 
     @property
     def cheapest(self) -> Point | None:
-        """The point with the least total; None where none has one."""
+        """The point with the lowest total; None if no point has a total."""
         known = [(point.best.usd.mid, point) for point in self.points if point.best is not None and point.best.usd]
         return min(known, key=lambda pair: pair[0])[1] if known else None
 
@@ -69,10 +69,10 @@ class Sweep:
 def sweep(path: Path, texts: Sequence[str], now: datetime, options: PriceOptions) -> Sweep:
     """Price a plan at every combination of values.
 
-    Each of `texts` is `KEY=VALUE,VALUE`; a key is dotted, or its last word where no other key ends so.
+    Each of `texts` is `KEY=VALUE,VALUE`; a key is dotted, or only its last word if no other key has the same one.
 
     Raises:
-        UnreadableInputError: the file or a sweep cannot be understood, or there are too many points.
+        UnreadableInputError: the file or a sweep is invalid, or the sweep has too many points.
     """
     return sweep_axes(path, [_axis(text) for text in texts], now, options)
 
@@ -139,7 +139,7 @@ def _axis(text: str) -> Axis:
 
 
 def _key(name: str, plain: Mapping[str, Any]) -> str:
-    """The dotted key that a name means; what changes no price is meant by its whole key alone."""
+    """The dotted key of a name; keys that change no price must be given in full."""
     every = list(_leaves(plain))
     if name in every:
         return name

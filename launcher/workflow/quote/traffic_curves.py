@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 FLAT, HOURLY = "workload.serve.requests_per_s", "workload.serve.hourly_requests_per_s"
 SHARES = (0.05, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0)
-"""Of the plan's own traffic."""
+"""Shares of the plan's own traffic."""
 Curve = tuple[str, str, tuple[tuple[float, float, float, float], ...]]
 
 

@@ -15,9 +15,9 @@ from launcher.model.request import PlanRequest
 SCRIPTS = (".py", ".sh")
 """Suffixes of scripts that an interpreter runs."""
 _NOT_ONE_PROGRAM = frozenset(";|&<>()`\n#'\"\\")
-"""What may be in a shell's line that runs more than one program, or that splits into other words than at blanks."""
+"""Characters of a shell line that may run several programs, or that is not split at blanks alone."""
 INTERPRETERS = ("accelerate", "bash", "deepspeed", "neuron_parallel_compile", "python", "sh", "torchrun")
-"""Programs whose first argument with such an end is what they run."""
+"""Programs that run their first argument with such a suffix."""
 STACKS: tuple[tuple[Stack, frozenset[str]], ...] = (
     (Stack.FRAMEWORK, frozenset({"unsloth"})),
     (Stack.TUNED, frozenset({"megatron", "nemo", "nemo_run"})),
@@ -45,9 +45,9 @@ STACKS: tuple[tuple[Stack, frozenset[str]], ...] = (
 )
 """Packages that identify a stack, the first match wins: unsloth's fused kernels are no Hugging Face trainer's."""
 PROGRAMS = {"llamafactory-cli": "llamafactory", "tune": "torchtune"}
-"""Programs that are not named like their package."""
+"""Programs with another name than their package."""
 BEFORE_A_PROGRAM = frozenset({"env", "exec", "nohup", "srun", "time", "uv", "run"})
-"""Words of a command line that stand before its program."""
+"""Words of a command line that precede its program."""
 MOST_FILES = 40
 MOST_BYTES = 1_000_000
 
@@ -104,7 +104,7 @@ def _of_words(words: Sequence[str], where: str) -> Iterator[tuple[str, str]]:
 
 
 def _lines(text: str) -> Iterator[list[str]]:
-    """The lines of a shell's text as words, continued ones joined; without those that do not split."""
+    """The lines of a shell text as words, with continued lines joined; lines with invalid syntax are omitted."""
     for line in text.replace("\\\n", " ").splitlines():
         try:
             yield shlex.split(line, comments=True)
@@ -113,7 +113,7 @@ def _lines(text: str) -> Iterator[list[str]]:
 
 
 def _text(root: Path, name: str) -> str:
-    """The text of a file of the job's folder; empty where there is none, or it is no text of a trainer's size."""
+    """The text of a file in the job's folder; empty if the file is missing, unreadable or too large."""
     path = root / name
     try:
         return path.read_text(encoding="utf-8") if path.stat().st_size <= MOST_BYTES else ""

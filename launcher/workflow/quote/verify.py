@@ -1,4 +1,4 @@
-"""What `quote --verify-with-aws` and `quote --credits` do: they send the quote's lines to AWS's calculator."""
+"""The requests of `quote --verify-with-aws` and `quote --credits` to AWS's calculator and billing."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime

@@ -27,10 +27,10 @@ def cancel_run(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> RunState:
-    """Cancel the job of a run; its state then. A job that has ended stays as it ended, and `say` gets that.
+    """Cancel the job of a run, and return its state afterwards; if the job has already ended, report that to `say`.
 
     Raises:
-        ImpossibleError: nothing was submitted from this folder.
+        ImpossibleError: this folder submitted no job.
         DeploymentFailedError: the job has not ended in time.
     """
     submission = recorded(folder)

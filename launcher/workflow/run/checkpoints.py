@@ -1,7 +1,7 @@
-"""The checkpoints of a job in its store: which exist, which are whole, which are superseded.
+"""The checkpoints of a job in its store: which exist, which are complete, which are superseded.
 
-A checkpoint is judged as in the agent (launcher/agent/manifest.py): a folder that the agent uploaded by its manifest, a
-folder that PyTorch wrote by its `.metadata`. Anything else is the rest of an incomplete upload.
+The rules are the agent's (launcher/agent/manifest.py): its manifest identifies a folder that the agent uploaded, and
+`.metadata` a folder that PyTorch wrote. Anything else is the rest of an incomplete upload.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ from launcher.records.submission import recorded
 
 AGENT, DCP = "agent", "dcp"
 SLIPWAY = "slipway"
-"""The layout of a manifest that names none: `step-N` or `checkpoint-N`, as every earlier version stored them."""
+"""The layout of a manifest without one: `step-N` or `checkpoint-N`, as in every earlier version."""
 _SHARED = "it was removed, except files that a newer checkpoint shares"
 
 
@@ -56,7 +56,7 @@ def store_at(uri: str, region: str, environment: Mapping[str, str]) -> Objects:
 
 
 def survey(store: Objects) -> tuple[Checkpoint, ...]:
-    """Every step of a store, newest first."""
+    """Every step of a store, the newest first."""
     objects = store.list_objects()
     sizes = {object_.key: object_.bytes for object_ in objects}
     written: dict[str, datetime] = {object_.key: object_.modified for object_ in objects}
@@ -80,7 +80,7 @@ def survey(store: Objects) -> tuple[Checkpoint, ...]:
 
 
 def step_of_folder_key(key: str) -> int | None:
-    """The step that a key lies under; `step-007/...` too, as PyTorch's trainers write it.
+    """The step of a key's folder; also for `step-007/...`, as PyTorch's trainers write it.
 
     >>> step_of_folder_key("step-007/.metadata"), step_of_folder_key(".work/a"), step_of_folder_key("step-7")
     (7, None, None)
@@ -112,7 +112,7 @@ def _checkpoint(
 def _of_agent(
     store: Objects, bare: Checkpoint, sizes: Mapping[str, int], written: Mapping[str, datetime]
 ) -> Checkpoint:
-    """A step with the agent's manifest: of several the whole one written last by the store's clock, else the first."""
+    """A step with the agent's manifest; of several the complete one written last by S3's clock, else the first."""
     checkpoints = [(written[key], _by_manifest(store, bare, key, sizes)) for key in bare.marks]
     wholes = [
         (moment, checkpoint.written_at or "", checkpoint) for moment, checkpoint in checkpoints if checkpoint.whole
@@ -127,7 +127,7 @@ def _of_agent(
 
 
 def _kind(checkpoint: Checkpoint) -> tuple[str | None, ...]:
-    """What must be the same of two checkpoints whose steps are compared."""
+    """The properties that two checkpoints must share for a comparison of their steps."""
     return checkpoint.form, checkpoint.layout, checkpoint.unit
 
 
@@ -179,10 +179,10 @@ def _of_torch(
 
 
 def chosen(checkpoints: tuple[Checkpoint, ...], step: int | None) -> Checkpoint:
-    """The checkpoint of a step; the newest whole one without a wish.
+    """The checkpoint of a step; the newest complete one if `step` is None.
 
     Raises:
-        ImpossibleError: there is none, or it is not whole.
+        ImpossibleError: the checkpoint is missing or not complete.
     """
     complete = ", ".join(str(checkpoint.step) for checkpoint in checkpoints if checkpoint.whole) or "none"
     if step is None:

@@ -123,7 +123,7 @@ def fetch(store: Objects, files: Iterable[StoredFile], place: Path, advance: Adv
 
 
 def prunable(store: Objects, checkpoints: tuple[Checkpoint, ...], keep: int) -> dict[str, int]:
-    """What `prune` would delete: keys with their sizes."""
+    """The objects that `prune` would delete: keys with their sizes."""
     sizes = {object_.key: object_.bytes for object_ in store.list_objects()}
     return {key: sizes[key] for key in superseded(checkpoints, sizes, keep)}
 
@@ -160,7 +160,7 @@ def prune(store: Objects, keys: Iterable[str], now: datetime, advance: Advance) 
 
 
 def writer(store: Objects, now: datetime) -> str | None:
-    """The run whose agent gives signs of life in a store, or "a job"; None where none does."""
+    """The run whose agent has an active claim on a store, or "a job"; None without an active claim."""
     claims = [object_ for object_ in store.list_objects() if object_.key == CLAIM]
     if not claims:
         return None

@@ -1,4 +1,4 @@
-"""The cluster of a job: its own, the one that its plan names, or the one behind the named head node."""
+"""The cluster of a job: its own, the one that its plan names, or the one of a named head node."""
 
 import time
 from collections.abc import Mapping
@@ -103,7 +103,7 @@ def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
 
 
 def scheduler_of(plan: Plan) -> str:
-    """What schedules the jobs of a plan's target, as reports say it."""
+    """The scheduler of a plan's target, as named in reports."""
     return target_of(plan.place.target).scheduler
 
 

@@ -22,12 +22,12 @@ from launcher.workflow.run.submission_watch import RemoteWatch
 
 NOTICE_S = 120.0
 WITHOUT_CHECKPOINT_S = 30.0
-"""Beyond `--interrupt-after`, from the start of the command: how long a first whole checkpoint is waited for."""
+"""Added to `--interrupt-after`, from the start of the command: the maximum wait for a first complete checkpoint."""
 
 
 @contextmanager
 def guard_called(plan: Plan, sandbox: Sandbox | None, environment: Mapping[str, str], notify: Notify) -> Iterator[None]:
-    """Have the guard called while the block follows the job, and for the last time when it ends."""
+    """Call the guard while the block follows the job, and a last time at the end of the block."""
     guard = target_of(plan.place.target).guard
     if sandbox is None or guard is None or stops_at(plan.request, plan.place.option) is None:
         yield
@@ -45,10 +45,10 @@ def guard_called(plan: Plan, sandbox: Sandbox | None, environment: Mapping[str, 
 
 
 class Undisturbed:
-    """Nothing is done to the job."""
+    """No disruption of the job."""
 
     def command_started(self) -> None:
-        """The clock starts, for a job that stores nothing."""
+        """Start the clock, for a job that stores no checkpoint."""
 
     def first_checkpoint(self) -> None:
         """Restart the clock."""
@@ -127,13 +127,13 @@ class _Disruption(Undisturbed):
 
 @dataclass(slots=True, kw_only=True)
 class _Interruption(_Disruption):
-    """EC2 takes a spot instance back. It waits for the job to leave, in a thread of its own."""
+    """EC2 reclaims a spot instance. A separate thread waits until the job has left the node."""
 
     thread: threading.Thread | None = None
     failure: Exception | None = None
 
     def _strike(self) -> None:
-        """Give notice to the job's first node, take it away and bring another."""
+        """Send the notice to the job's first node, remove the node, and add another one."""
         try:
             node = self.victim()
             if node is None:
@@ -146,7 +146,7 @@ class _Interruption(_Disruption):
             self.failure = problem
 
     def check(self, follower: Follower) -> None:
-        """Play it when it is due, and pass on what went wrong in the background."""
+        """Start the interruption when due, and raise errors of the background thread."""
         del follower
         if self.is_due():
             self.thread = threading.Thread(target=self._strike, name="interruption", daemon=True)
@@ -176,7 +176,7 @@ class _NodeFailure(_Disruption):
         return self.not_played
 
     def _strike(self, follower: Follower) -> None:
-        """Take the job's first node away, write down the attempt that ended with it, and bring another node."""
+        """Remove the job's first node, record the attempt that ended with the node, and add another node."""
         node = self.victim()
         if node is None:
             return

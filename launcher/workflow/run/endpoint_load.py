@@ -1,4 +1,4 @@
-"""What `endpoint load` does: a bounded ramp of requests, compared with the quote, and kept for later quotes."""
+"""The `endpoint load` command: a bounded ramp of requests, compared with the quote, and stored for later quotes."""
 
 import itertools
 import math
@@ -32,14 +32,14 @@ USUAL_TOKENS = (256, 250)
 USUAL_AT_ONCE, MOST_AT_ONCE = 16, 512
 """Concurrent requests if no plan says how many fill an endpoint, and the most that one computer sends in threads."""
 TRIES, CLOSE = 4, 0.02
-"""How often the length of the prompt is mended, and the share of it that is close enough."""
+"""The number of corrections of the prompt's length, and the deviation that is close enough."""
 TEXT = (
     "time year people way day man thing woman life child world school state family student group country problem hand"
     " part place case week company system program question work night point home water room mother area money story"
     " fact month lot right study book eye job word business issue side kind head house service friend father power"
     " hour game line end member law car city name team minute idea body back parent face others level office door"
 )
-"""Words that the vocabularies of the open models have as one token each, mostly."""
+"""Words that are mostly one token each in the vocabularies of the open models."""
 WORDS = TEXT.split(" ")
 
 
@@ -62,7 +62,7 @@ class LoadPlan:
 
 
 def planned(endpoint: ServedEndpoint, session: Session, root: Path, *, tokens: int | None = None) -> LoadPlan:
-    """The load of an endpoint: the lengths of its own plan, when the newest run of the folder is what was deployed."""
+    """The load of an endpoint: the lengths of its own plan, if the newest run in the folder is the deployed one."""
     folder = _run(endpoint.served_name, root)
     deployed = stacks.find(session, endpoint.stack)
     digest = deployed.outputs.get("PlanDigest") if deployed is not None else None
@@ -114,9 +114,9 @@ def _simulated(folder: RunFolder) -> bool:
 
 
 def prompt(words: int, number: int) -> str:
-    """A prompt of so many common words, another for every number.
+    """A prompt of the given number of common words, different for every `number`.
 
-    They differ from the first word on, so that an engine that keeps the beginnings of prompts has to read each.
+    Prompts differ from the first word on, so that an engine with a prefix cache must read each prompt.
 
     >>> prompt(3, 7)
     '7 water month word'
@@ -126,9 +126,9 @@ def prompt(words: int, number: int) -> str:
 
 
 def loader(endpoint: ServedEndpoint, session: Session, load_plan: LoadPlan, *, timeout_s: float | None = None) -> Ask:
-    """What sends requests of the wanted lengths, each with another prompt; the answer is held to its whole length.
+    """Return a function that sends requests of the planned lengths, each with another prompt and a full-length answer.
 
-    The endpoint itself counts the tokens of the first prompts, and their words are made more or fewer by that.
+    The endpoint counts the tokens of the first prompts, and Slipway adjusts the number of words accordingly.
     """
     numbers = itertools.count(1)
     base_url = endpoint.base_url
@@ -163,7 +163,7 @@ def ramp(most: int) -> tuple[int, ...]:
 
 
 def step(ask: Ask, concurrency: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> LoadStep:
-    """Keep so many requests under way for a while; each that was begun is waited for, and counts."""
+    """Maintain a number of concurrent requests for some seconds; every started request is awaited and counts."""
     begun = clock()
 
     def keep(_: int) -> list[Reply | SlipwayError]:
@@ -196,7 +196,7 @@ def step(ask: Ask, concurrency: int, seconds: float, clock: Callable[[], float] 
 
 
 def percentiles(values: list[float]) -> tuple[float, float] | None:
-    """Half of the values, and 95 of 100, are no larger; None without any.
+    """The median and the 95th percentile; None without values.
 
     >>> percentiles([3.0, 1.0, 2.0])
     (2.0, 3.0)

@@ -29,7 +29,7 @@ from launcher.workflow.cluster.pod_identity import revoke
 from launcher.workflow.cluster.reach import connection_to
 
 PATIENCE_S, LOOK_S = 600.0, 1.0
-"""How long a job's pods may take to leave: longer than a grace period that holds a large checkpoint."""
+"""The maximum time for a job's pods to end: longer than a grace period for a large checkpoint."""
 _UNSIZED = "its size was not read"
 _OVER = {"Complete": "completed", "Succeeded": "completed", "Completed": "completed", "Failed": "failed"}
 

@@ -1,4 +1,4 @@
-"""Follows a job to its end: attempts, steps, checkpoints; keeps its logs and events in the run folder."""
+"""Follows a job to its end: attempts, steps, checkpoints; writes its logs and events into the run folder."""
 
 import json
 import time
@@ -18,7 +18,7 @@ from launcher.workflow.run.submission_watch import RemoteWatch
 POLL_S = 0.25
 PROGRESS_EVERY_S = 2.0
 FIRST_LINE = "slipway: job "
-"""How the batch script begins the log of every attempt."""
+"""The first line that the batch script writes to the log of every attempt."""
 STATUS_OF_ENDING = {
     "completed": RunStatus.SUCCEEDED,
     "failed": RunStatus.FAILED,
@@ -31,7 +31,7 @@ class JobWatch(Protocol):
     """The scheduler's state of one job."""
 
     def ended(self) -> bool:
-        """Whether the job has left the queue for good."""
+        """Whether the job has left the queue permanently."""
         ...
 
 
@@ -85,9 +85,9 @@ class Follower:
     told_at: float = 0.0
 
     def follow(self, watch: JobWatch, tick: Callable[[], None]) -> RunStatus:
-        """Follow the job until it has left the queue; `tick` is called at every look.
+        """Follow the job until it has left the queue; `tick` is called at every poll.
 
-        A job that left without an ending of its own has failed.
+        A job that left without an ending event has failed.
         """
         while not watch.ended():
             self.look()
@@ -187,9 +187,9 @@ class Follower:
 
 @dataclass(slots=True, kw_only=True)
 class StopCondition:
-    """Cancels the job, once, when `is_met` holds for the run folder; checked after each new step. None: never.
+    """Cancels the job, once, when `is_met` is true for the run folder; checked after each new step. None: never.
 
-    A cancellation that the head node did not answer is sent again.
+    If the head node did not answer, Slipway sends the cancellation again.
     """
 
     is_met: Callable[[RunFolder], bool] | None
@@ -200,7 +200,7 @@ class StopCondition:
     over: bool = False
 
     def check(self, follower: Follower) -> None:
-        """Look at the job; called at every look."""
+        """Check the condition; called at every poll."""
         if self.is_met is None or self.over or follower.step is None or follower.step == self.checked_step:
             return
         self.checked_step = follower.step

@@ -1,7 +1,7 @@
-"""What `launch` does: it deploys or finds the cluster of a quoted plan, ships its job, submits it and follows it.
+"""The `launch` command: it deploys or finds the cluster of a quoted plan, ships its job, submits it and follows it.
 
-The steps are the same in AWS and in the sandbox. The sandbox has its own shell on the head node, it can disrupt the job
-(disruption.py), and it ends with the launch and the job.
+The steps are the same in AWS and in the sandbox. The sandbox has its own shell on the head node, can disrupt the job
+(disruption.py), and ends with the launch and the job.
 """
 
 import json
@@ -169,7 +169,7 @@ class LaunchOptions(DeployOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Launch:
-    """One launch on its way, with what its steps have in common: `bundle` is the files, `key` its submission's."""
+    """One launch in progress, with the data of all steps: `bundle` is the files, `key` its submission's key."""
 
     priced: Priced
     quoted: Quote
@@ -231,7 +231,7 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
 
 
 def _refuse_an_unproven_run(story: LaunchLog, report: Report, options: LaunchOptions) -> None:
-    """Say that a job which ended well has stored no checkpoint; in the sandbox the rehearsal has failed then."""
+    """Warn about a successful job without a stored checkpoint or simulated interruption; in the sandbox, raise."""
     unproven = [f"the interruption was not simulated: {story.not_played}"] if story.not_played else []
     if report.stored is not None and not report.stored.count:
         unproven.append("the job stored no checkpoint: an interruption would lose all its work")
@@ -472,7 +472,7 @@ def _beginning(launch: _Launch, submission: Submission) -> Beginning:
 
 
 def _cancelled(watch: RemoteWatch, stop: StopCondition, folder: RunFolder) -> bool:
-    """Whether the job was ended for good: by its scheduler's word, or by ours where that forgets it."""
+    """Whether the job was cancelled: by the scheduler's report, or, without one, by Slipway's record."""
     if watch.facts is not None:
         return watch.facts.state is JobState.CANCELLED
     known = recorded(folder)

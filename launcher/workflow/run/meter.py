@@ -114,9 +114,9 @@ class MeterReader:
 
 
 def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | None = None) -> Meter | None:
-    """The meter of a run; None for one that has not begun, and for an endpoint.
+    """The meter of a run; None for a run that has not begun, and for an endpoint.
 
-    `environment`: of the AWS account to read the current spot price from; None: it is not read.
+    `environment`: that of the AWS account for the current spot price; None: no spot price.
 
     Raises:
         UnreadableInputError: the run's quote is damaged.

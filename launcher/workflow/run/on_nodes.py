@@ -13,10 +13,10 @@ from launcher.workflow.run.submission import look_again
 
 @contextmanager
 def nodes_of(name: str, folder: RunFolder, environment: Mapping[str, str]) -> Iterator[Nodes]:
-    """The nodes that a run's job runs on.
+    """The nodes of a run's job.
 
     Raises:
-        ImpossibleError: the run has no job on a cluster, or it does not run.
+        ImpossibleError: the run has no job on a cluster, or the job does not run.
     """
     submission = recorded(folder)
     if submission is None:

@@ -26,7 +26,7 @@ from launcher.workflow.run.checkpoints_transfer import writer
 from launcher.workflow.run.status import GOING_ON, run_state
 
 _BUCKET = "BucketName"
-"""The output of a stack of checkpoints, which stays when its cluster goes."""
+"""The output of a checkpoint stack, which remains after its cluster is removed."""
 _POINTER = f"{FRESH_FOLDER}/newest"
 """Next to a plan's first checkpoints: the key of the newest launch with --fresh."""
 _OWNER = f"{FRESH_FOLDER}/owner"
@@ -75,7 +75,7 @@ def prefix_suffix(plan: Plan, first: Objects, key: str | None, notify: Notify) -
 
 
 def put_below(bundle: Bundle, below: str) -> Bundle:
-    """The files, with the job's checkpoints at a place below."""
+    """The files, with the job's checkpoints at a path below."""
     if not below:
         return bundle
     job = safe_json.loads(bundle.file(JOB_FILE).text)

@@ -1,7 +1,7 @@
-"""What `spike` does: it runs a plan's own command for a few minutes on each instance type, priced and gated.
+"""The `spike` command: it runs a plan's own command for a few minutes on each instance type, priced and gated.
 
-For each type, it makes a plan whose job and time limit have this length, launches it, and ends it as soon as its
-trainer has reported enough steps. The measurement is stored like that of any run.
+For each type, Slipway creates a plan whose job and time limit have this length, launches it, and ends it as soon as
+its trainer has reported enough steps. The measurement is stored like that of any run.
 """
 
 import json
@@ -85,13 +85,13 @@ LEAST_LINES = 10
 LONGEST_NAME = 40
 MINUTES_PER_HOUR = 60
 PATIENCE = timedelta(minutes=5)
-"""For the first checkpoint to come back, once the rate is measured: a trainer may never write any."""
+"""The maximum wait for reading back a first checkpoint after the rate is measured: a trainer may write none."""
 READ_BACK_ENDINGS = ("read-back", "read-back-failed", "read-back-skipped")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpikeOptions:
-    """How far a spike goes: at least so many steps, at most so many minutes, on these types; none: the plan's."""
+    """The limits of a spike: minimum steps, maximum minutes, and types; without types, the plan's."""
 
     steps: int
     minutes: float
@@ -100,7 +100,7 @@ class SpikeOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpikePlans:
-    """The plans of the spikes of one job."""
+    """The plans of one job's spikes."""
 
     path: Path
     request: PlanRequest
@@ -281,7 +281,7 @@ def _measure(
 
 
 def stop_after(steps: int, mode: CheckpointMode, clock: Callable[[], datetime]) -> Callable[[RunFolder], bool]:
-    """Whether a run has shown what it was started for: its rate, and how long a checkpoint takes to come back."""
+    """Return a function: whether a run has shown its rate and how long a checkpoint takes to read back."""
     shown_at: list[datetime] = []
 
     def measured(folder: RunFolder) -> bool:

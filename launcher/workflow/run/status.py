@@ -150,7 +150,7 @@ def _left(name: str, folder: RunFolder) -> RunState:
 
 
 def report_at(name: str, folder: RunFolder, report: Report, now: datetime) -> Report:
-    """The report of a job that runs, with its attempts and clock of the moment, as `status` has them."""
+    """The report of a running job, with its current attempts and clock, as in `status`."""
     if status_of(folder, report) != RunStatus.RUNNING.value or report.endpoint is not None:
         return report
     state = _with_job(_left(name, folder), folder)
@@ -191,7 +191,7 @@ def _with_stacks(state: RunState, folder: RunFolder, environment: Mapping[str, s
 
 
 def _deployed(folder: RunFolder, report: Report | None) -> tuple[str, ...]:
-    """The stacks whose outputs a deployment left in a run folder, and those that were there when it ended early."""
+    """The stacks with outputs in a run folder, and those that existed when a deployment ended early."""
     outputs = folder.read_json("outputs.json") if (folder.path / "outputs.json").is_file() else {}
     states = dict(report.stacks) if report is not None else {}
     return tuple(sorted(name for name in {*outputs, *states} if states.get(name) != stacks.REMOVED))
@@ -221,7 +221,7 @@ def _state(name: str, folder: RunFolder, submission: Submission, facts: JobFacts
 
 
 def _with_job(known: RunState, folder: RunFolder) -> RunState:
-    """A run with what its agent and its trainer wrote, as far as that was brought into its folder."""
+    """A run with the data of its agent and its trainer, as far as copied into its folder."""
     place = folder.path / JOB_FOLDER
     events, metric = read_events(place / EVENTS), _last_metric(place)
     saved = [int(event["step"]) for event in events if event.get("event") == "checkpoint-uploaded"]

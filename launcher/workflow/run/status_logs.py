@@ -1,4 +1,4 @@
-"""The output of a job, downloaded once or while it is printed."""
+"""The output of a job, downloaded once or continuously."""
 
 import time
 from collections.abc import Callable, Mapping

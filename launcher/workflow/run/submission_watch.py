@@ -21,12 +21,12 @@ from launcher.submit.kubernetes.words import CHECKED
 from launcher.workflow.history.attempts import ENDINGS, read_events
 
 REQUEUE_S = 15.0
-"""A job that Slurm is about to put back into its queue shows as failed for a moment: that it was interrupted, or lost
-its node, counts as a failure once it lasts."""
+"""A job that Slurm is about to requeue shows as failed for a moment. An interruption or a lost node therefore counts
+as a failure only after this time."""
 PATIENCE_S = 3600.0
 """Seconds without an answer of the head node until Slipway stops following; the job continues."""
 RELEASE_AGAIN_S = 15.0
-"""A requeued job starts "a second from now" by order: given at every look, that second would never come."""
+"""The pause between releases: each sets the job's start one second ahead, so a release per poll would block it."""
 _NOT_CAPACITY = (
     *("JobHeld", "Dependency", "BeginTime", "PartitionInactive", "Licenses", "Reservation"),
     *("image: ", "its image is ", "container ", "it ended ", "it was interrupted", "it is suspended", "quota: "),
@@ -37,7 +37,7 @@ launcher/submit/kubernetes/words.py)."""
 
 
 class GrowingCopy:
-    """The copy at a path, open as long as the block lasts; `size` is how much of the original is in it."""
+    """The local copy at a path, open during the block; `size` is the number of copied bytes of the original."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -49,7 +49,7 @@ class GrowingCopy:
             self.size = self._stream.seek(0, os.SEEK_END)
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Return the copy."""
         return self
 
     def __exit__(
@@ -64,7 +64,7 @@ class GrowingCopy:
             self._anew.unlink(missing_ok=True)
 
     def take(self, chunk: Chunk) -> bool:
-        """Write a piece of the original that was read from `size` on; whether there is more to read."""
+        """Write a piece of the original that was read from `size` on; return whether more data exists."""
         if chunk.size < self.size:
             # The original file was started again, and so is the copy
             if self._stream is not None:
@@ -84,7 +84,7 @@ class GrowingCopy:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """A file to write into at any place, made where there is none."""
+    """A file open for writes at any position, created if missing."""
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b")
 
 
@@ -94,14 +94,14 @@ class NoCapacityError(DeploymentFailedError):
 
 @dataclass(slots=True, kw_only=True)
 class Mirror:
-    """Copies of the files that a job writes on its cluster; several commands may keep the same copies."""
+    """Copies of a job's files from its cluster; several commands may update the same copies."""
 
     source: JobSource
     job: Submitted
     folder: Path
 
     def sync(self) -> None:
-        """Bring the copies up to date."""
+        """Update the copies."""
         self.folder.mkdir(parents=True, exist_ok=True)
         names: tuple[str, ...] = (EVENTS, METRICS, self.source.log_name(self.job))
         with ExitStack() as opened:
@@ -137,15 +137,15 @@ class RemoteWatch:
     taken_back: str = ""
 
     def __post_init__(self) -> None:
-        """Waiting is counted from here."""
+        """Start the waiting time."""
         self.begun = self.clock()
 
     def ended(self) -> bool:
-        """Whether nothing more happens to the job.
+        """Whether the job has ended permanently.
 
         Raises:
-            NoCapacityError: it never ran, and was taken back.
-            SchedulerError: the head node has been silent for too long.
+            NoCapacityError: the job never ran, and was cancelled.
+            SchedulerError: the head node did not answer for too long.
         """
         now = self.clock()
         if self.over or now < self.due:
@@ -207,13 +207,13 @@ class RemoteWatch:
         self.waiting.now(f"for capacity, at most {spoken(limit)}" if limit is not None else "")
 
     def close(self) -> None:
-        """Nothing is shown any more: the job waits no longer, or is not followed."""
+        """End the progress display: the job no longer waits, or is no longer followed."""
         if self.waiting is not None:
             self.waiting.end()
             self.waiting = None
 
     def _release(self, now: float) -> None:
-        """Spare a requeued job Slurm's two minutes."""
+        """Release a requeued job early, without Slurm's delay of two minutes."""
         if self.released_at is None or now - self.released_at >= RELEASE_AGAIN_S:
             self.released_at = now
             self.source.release(self.job)
@@ -223,7 +223,7 @@ class RemoteWatch:
         return (self.mirror.folder / self.source.log_name(self.job)).is_file()
 
     def _wait_for_capacity(self, facts: JobFacts, now: float) -> None:
-        """Take back a job that has waited long enough; one that begins at that moment stays."""
+        """Cancel a job that has waited too long; a job that starts at that moment stays."""
         requeued = facts.restarts and facts.reason == "BeginTime"
         other = facts.reason.startswith(_NOT_CAPACITY) and not requeued
         if self.waits_s is None or now - self.begun < self.waits_s or other:
@@ -243,7 +243,7 @@ class RemoteWatch:
             )
 
     def _silent(self, now: float, problem: UnreachableError) -> None:
-        """Take note of a look that gave nothing."""
+        """Record a poll without an answer."""
         if self.silent_since is None:
             self.silent_since = now
             self.notify(f"{problem.message}; the job continues; checking again")

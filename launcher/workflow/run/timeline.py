@@ -15,7 +15,7 @@ from launcher.workflow.history.attempts import interrupted, read_events
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTimeline:
-    """Seconds since the first attempt, each with what was reported then; `rates` are tokens a second."""
+    """Reports by seconds since the first attempt; `rates` are tokens per second."""
 
     losses: tuple[tuple[float, float], ...]
     rates: tuple[tuple[float, float], ...]
@@ -25,7 +25,7 @@ class RunTimeline:
 
 
 def timeline(folder: RunFolder, attempts: Sequence[Attempt]) -> RunTimeline:
-    """The run of a folder over time; empty where nothing was reported."""
+    """The timeline of a run folder; empty without reports."""
     if not attempts:
         return RunTimeline(losses=(), rates=(), saved=(), broken=(), ends_at=0.0)
     first = attempts[0].started_at
@@ -65,7 +65,7 @@ def _figures(folder: RunFolder, starts: Sequence[float]) -> Iterator[tuple[float
 
 
 def _rates(figures: Sequence[tuple[float, Mapping[str, int | float]]]) -> Iterator[tuple[float, float]]:
-    """Tokens a second between one report and the next of the same attempt."""
+    """Tokens per second between consecutive reports of the same attempt."""
     for (earlier, old), (later, new) in pairwise(figures):
         tokens = new.get("tokens", 0) - old.get("tokens", 0)
         if tokens > 0 and new["seconds"] > old["seconds"] and later > earlier:

@@ -20,7 +20,7 @@ RATE_PLACES = Decimal("0.000001")
 
 
 def notified_topics(reading: Reading) -> frozenset[str]:
-    """The topics that everything is announced on: the cluster's own and those of the plan."""
+    """The topics that receive all notifications: the cluster's own and those of the plan."""
     foreign = {address for address in reading.plan.request.guardrails.notify if _is_topic(address)}
     return frozenset((reading.main.outputs["NotifyTopicArn"], *foreign))
 
@@ -31,7 +31,7 @@ def _is_topic(address: str) -> bool:
 
 
 def topic(reading: Reading) -> None:
-    """The topic: its name, who may publish, over TLS, and who is subscribed."""
+    """Check the topic: its name, its publishers, TLS, and its subscribers."""
     checks, plan = reading.checks, reading.plan
     state = topics.describe(reading.session, reading.main.outputs["NotifyTopicArn"])
     checks.equal("topic", f"slipway {plan.cluster_name}", state.display_name)
@@ -90,7 +90,7 @@ def _rules(reading: Reading) -> tuple[str, ...]:
 
 
 def event_rules(reading: Reading) -> None:
-    """Every rule is on; together they call on time, on what AWS takes back, and on trouble of the head node."""
+    """Check that every rule is enabled, and that the rules cover the schedule, AWS's notices and head node failures."""
     checks, plan = reading.checks, reading.plan
     described_rules = [rules.describe(reading.session, rule) for rule in _rules(reading)]
     checks.holds("event rules are on", all(rule.enabled and rule.targets for rule in described_rules))
@@ -118,7 +118,7 @@ def event_rules(reading: Reading) -> None:
 
 
 def metric_alarms(reading: Reading) -> None:
-    """The alarms on silence and failure, and with a budget and a rate the one on the estimated spend."""
+    """Check the alarms on missing metrics and failed calls, and with a budget and a rate on the estimated spend."""
     checks, plan = reading.checks, reading.plan
     by_metric = {alarm.metric: alarm for alarm in alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))}
     limit = plan.request.budget.max_usd
@@ -134,7 +134,7 @@ def metric_alarms(reading: Reading) -> None:
 
 
 def overview(reading: Reading) -> None:
-    """The dashboard shows this cluster's head node, the jobs that its controller counts, or its nodes alone."""
+    """Check that the dashboard shows the cluster's head node, its controller's job counts, or only its nodes."""
     (name,) = reading.ids("AWS::CloudWatch::Dashboard")
     body = alarms.dashboard(reading.session, name)
     texts = [str(widget["properties"]) for widget in body.get("widgets", [])]
@@ -149,7 +149,7 @@ def overview(reading: Reading) -> None:
 
 
 def budget(reading: Reading) -> None:
-    """The budget of the cluster's tag."""
+    """Check the limit and the tag of the cluster's budget."""
     (name,) = reading.ids("AWS::Budgets::Budget")
     state = budgets.describe(reading.session, reading.account, name)
     limit = reading.plan.request.budget.max_usd

@@ -23,7 +23,7 @@ class QueueState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """A running cluster as its scheduler describes it: its queues, with instance type, count and way of buying."""
+    """A running cluster as its scheduler describes it: queues with instance type, count and purchase option."""
 
     name: str
     queues: tuple[QueueState, ...]
@@ -31,17 +31,17 @@ class ClusterState:
 
 @dataclass(slots=True)
 class Checks:
-    """Gathers what agrees and what does not."""
+    """Collects the facts that agree with the plan and those that differ."""
 
     agreed: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
     def holds(self, what: str, fact: object) -> None:
-        """Hold one fact that has to be so."""
+        """Check one fact that must be true."""
         self.equal(what, expected=True, got=bool(fact))
 
     def equal(self, what: str, expected: object, got: object) -> None:
-        """Hold one fact against the plan."""
+        """Compare one fact with the plan."""
         if expected == got:
             self.agreed.append(f"{what}: {word(got)}")
         else:
@@ -49,7 +49,7 @@ class Checks:
 
 
 def word(value: object) -> str:
-    """A fact as a report says it.
+    """A fact in the words of a report.
 
     >>> word(True), word({"Key": "slipway"}), word(frozenset(("b", "a"))), word(frozenset())
     ('yes', 'Key slipway', 'a, b', 'none')
@@ -69,12 +69,12 @@ def word(value: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One deployment being read back.
+    """The state of one deployment's read-back.
 
-    `zone` is the availability zone id of the plan's machines; `usd_per_hour` the quoted rate of all its nodes;
-    `deployed_now` says whether the plan was deployed just now: a cluster that existed before may carry another's digest
-    and rate. `main` is the stack of the cluster, or of the endpoint. `cluster` asks a cluster's scheduler what it runs,
-    None where nothing answers that. `endpoint` is what was decided of a serving plan's endpoint; None for a cluster.
+    `zone` is the availability zone id of the plan's nodes; `usd_per_hour` the quoted rate of all its nodes;
+    `deployed_now`: the plan was deployed just now; a cluster that existed before may carry another plan's digest
+    and rate. `main` is the stack of the cluster or of the endpoint. `cluster` reads the queues from a cluster's
+    scheduler, None if no scheduler can be read. `endpoint` is the decided serving endpoint; None for a cluster.
     """
 
     plan: Plan
@@ -94,13 +94,13 @@ class Reading:
 
     @property
     def account(self) -> str:
-        """The account's id, out of the stack's ARN."""
+        """The account's id, from the stack's ARN."""
         return self.main.id.split(":")[4]
 
 
 Reader: TypeAlias = tuple[Callable[[Reading], None], tuple[str, ...]]
 Readers: TypeAlias = tuple[Reader, ...]
-"""What reads which types of resources back."""
+"""Reader functions, each with the resource types that it reads back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,12 +115,12 @@ class Machines:
 
 
 Holds: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Iterable[Machines]]
-"""The machines of a resource, by its properties and by all resources of its template."""
+"""Returns the instances of a resource, from its properties and all resources of its template."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readback:
-    """The resources of a target's stacks: what reads each type back, and what machines those that hold some have."""
+    """The resources of a target's stacks: the readers of each type, and the instance counts of types that have some."""
 
     readers: Readers
     machines: Mapping[str, Holds] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from launcher.workflow.cluster.readback.reading import Reading
 
 
 def checkpoint_buckets(reading: Reading) -> None:
-    """Every bucket private, encrypted and over TLS only; the checkpoints' tidy, and their stack protected."""
+    """Check every bucket: private, encrypted, TLS only; for checkpoints also lifecycle rules and stack protection."""
     checks, request = reading.checks, reading.plan.request
     (name,) = {resource.stack for resource in reading.found if resource.type == "AWS::S3::Bucket"}
     state = stacks.describe(reading.session, name)

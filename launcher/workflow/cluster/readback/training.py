@@ -16,11 +16,11 @@ from launcher.workflow.cluster.readback import guards, store
 from launcher.workflow.cluster.readback.reading import ClusterState, Reader, Readers, Reading
 
 GATEWAYS = ("dynamodb", "s3")
-"""Services with a gateway endpoint in every network of Slipway (infra/parts/network.py)."""
+"""Services with a gateway endpoint in every Slipway network (infra/parts/network.py)."""
 
 
 def vpc(reading: Reading) -> None:
-    """The VPC's range, and the internet gateway that is attached to it."""
+    """Check the VPC's CIDR range, and that the internet gateway is attached to the VPC."""
     checks, session = reading.checks, reading.session
     vpc_ids = reading.ids("AWS::EC2::VPC")
     ranges = {networks.vpc_cidr(session, vpc_id) for vpc_id in vpc_ids}
@@ -44,7 +44,7 @@ def subnets(reading: Reading) -> None:
 
 
 def check_nat_gateway(reading: Reading) -> None:
-    """The private subnet leaves through the NAT gateway, which is up and has the stack's address."""
+    """Check that the private subnet routes through the NAT gateway, which is up and has the stack's address."""
     checks, session = reading.checks, reading.session
     gateway_ids = reading.ids("AWS::EC2::NatGateway")
     routes = networks.default_routes(session, reading.main.outputs["PrivateSubnetId"])
@@ -59,7 +59,7 @@ def check_nat_gateway(reading: Reading) -> None:
 
 
 def endpoints(reading: Reading) -> None:
-    """The gateway endpoints, and the interface endpoints that the plan pays for."""
+    """Check the gateway endpoints, and the interface endpoints that the plan pays for."""
     region = reading.plan.place.region
     expected = {(f"com.amazonaws.{region}.{gateway}", "Gateway") for gateway in GATEWAYS}
     expected |= {
@@ -81,7 +81,7 @@ BOUGHT_AS: Mapping[PurchaseOption, str] = {
     PurchaseOption.SPOT: "SPOT",
     PurchaseOption.CAPACITY_BLOCK: "CAPACITY_BLOCK",
 }
-"""ParallelCluster's word for how a queue is bought; a commitment is bought on demand."""
+"""ParallelCluster's name of a purchase option; a commitment uses on-demand capacity."""
 GRANTING = {
     "eks:CreatePodIdentityAssociation",
     "eks:DeletePodIdentityAssociation",
@@ -103,7 +103,7 @@ def node_group(reading: Reading) -> None:
 
 
 def endpoint_group(reading: Reading) -> None:
-    """Any other security group lets in HTTPS at most, and that not from everywhere."""
+    """Check that any other security group allows only HTTPS in, and only from the plan's network."""
     own = reading.main.outputs["NodeSecurityGroupId"]
     for group_id in reading.ids("AWS::EC2::SecurityGroup"):
         if group_id == own:
@@ -122,7 +122,7 @@ def nested_stacks(reading: Reading) -> None:
 
 
 def log_retention(reading: Reading) -> None:
-    """Every log group forgets in time."""
+    """Check the retention of every log group."""
     for group in reading.ids("AWS::Logs::LogGroup"):
         days = [
             log_group.retention_days
@@ -133,7 +133,7 @@ def log_retention(reading: Reading) -> None:
 
 
 def session_log(reading: Reading) -> None:
-    """The shells that are printed write to a log group of the stack's."""
+    """Check that the shell sessions whose commands Slipway prints write to a log group of the stack."""
     groups = set(reading.ids("AWS::Logs::LogGroup"))
     for document in reading.ids("AWS::SSM::Document"):
         inputs = ssm.document(reading.session, document)["inputs"]
@@ -165,7 +165,7 @@ def role_boundaries(reading: Reading) -> None:
 
 
 def policies(reading: Reading) -> None:
-    """No policy allows every action, and what nodes may write to is the store, what pods may their part of it."""
+    """Check that no policy allows every action, and that nodes write only to the store and pods to their part of it."""
     statements_by_policy = {
         policy: roles.policy_statements(reading.session, policy) for policy in reading.ids("AWS::IAM::ManagedPolicy")
     }
@@ -205,7 +205,7 @@ def _listed(value: str | list[str]) -> list[str]:
 
 
 def fits(plan_type: str, nodes: int, option: PurchaseOption, running: ClusterState) -> bool:
-    """Whether a queue of a running cluster has nodes of a type, as many, bought in a way."""
+    """Whether a queue of a running cluster has enough nodes of a type with a purchase option."""
     capacity_type = BOUGHT_AS.get(option, ON_DEMAND)
     return any(
         queue.instance_type == plan_type and queue.capacity_type == capacity_type and queue.maximum >= nodes
@@ -239,5 +239,5 @@ _BESIDE: Readers = (
 
 
 def around(*own: Reader) -> Readers:
-    """What reads a target's stacks back: its own resources, what they are laid into, and what watches them."""
+    """The readers of a target's stacks: for its own resources, the network and store, and the guardrails."""
     return (*_BELOW, *own, *_BESIDE)
