@@ -50,8 +50,9 @@ class TestCheckpoint:
         node.wait_until(lambda: node.steps("checkpoint-uploaded")[-1:] == [4])
         (folder,) = (node.folder / "vn1").glob("slipway-*/*/checkpoints")
         node.wait_until(lambda: sorted(path.name for path in folder.iterdir()) == ["step-3", "step-4"])
-        stored = {*node.steps("checkpoint-uploaded")}
-        assert {event["step"] for event in node.events("checkpoint-rotated", part=1)} == {1, 2} <= stored
+        # The event follows the removal.
+        node.wait_until(lambda: {event["step"] for event in node.events("checkpoint-rotated", part=1)} == {1, 2})
+        assert {1, 2} <= {*node.steps("checkpoint-uploaded")}
         assert node.events("checkpoint-rotated") == []
         for agent in agents:
             agent.send_signal(signal.SIGTERM)

@@ -40,7 +40,7 @@ def slipway(slipway, far, monkeypatch, tmp_path):
 def test_a_job_is_launched_at_the_price_of_today(far, slipway):
     prices, run = slipway
     code, out, err = run("launch", "plan.yaml", "--yes", "--json")
-    assert code == 0, err
+    assert code == 0, out + err
     report = json.loads(out)
     assert (report["status"], report["simulated"], report["quoted"]["usd_per_hour"]) == ("succeeded", False, "1.35")
     assert prices.operations()
