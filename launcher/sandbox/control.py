@@ -1,6 +1,6 @@
-"""How processes of a sandbox call one another: a connection a call on a socket below its folder, one JSON each way.
+"""Calls between the processes of a sandbox: one connection a call, on a socket in its folder, one JSON each way.
 
-The sockets are multiprocessing's, with a secret that only the two have; nothing that arrives is unpickled.
+The sockets are multiprocessing's, with a secret that only both sides know; no received data is unpickled.
 """
 
 import contextlib
@@ -19,17 +19,17 @@ from launcher.agent import safe_json
 Operation: TypeAlias = Callable[[Mapping[str, Any]], Any]
 
 TIMEOUT_S = 120.0
-"""Above the time that a node may take to come up."""
+"""More than the time that a node may need to start."""
 _BACKLOG = 64
 _BROKEN = (OSError, EOFError, ValueError, AuthenticationError)
 
 
 class ControlError(Exception):
-    """An operation that the server refused, or a server that does not answer."""
+    """The server refused an operation, or does not answer."""
 
 
 class ControlServer:
-    """Answers calls, each in a thread of its own."""
+    """Answers calls, each in its own thread."""
 
     def __init__(self, operations: Mapping[str, Operation], secret: str, address: Path) -> None:
         """Operations get the arguments and return JSON values; exceptions are sent to the caller."""
@@ -86,7 +86,7 @@ class ControlClient:
         self._secret = secret
 
     def call(self, operation: str, **arguments: Any) -> Any:
-        """The result of an operation.
+        """Call an operation; return its result.
 
         Raises:
             ControlError: the server refused the request or does not answer.

@@ -1,8 +1,8 @@
-"""The server's process and its keeper, seen from their owner: both start and end together.
+"""The server's process and its keeper, as their owner controls them: both start and end together.
 
-The owner holds the server's standard input; the server holds the keeper's. When the owner ends, for whatever reason,
-the server shuts down. When the server ends, for whatever reason, the keeper kills the remaining processes of the
-sandbox and removes its folder. After `leave`, the server runs without an owner until it receives a stop request.
+The owner holds the server's standard input; the server holds the keeper's. If the owner ends, for any reason, the
+server shuts down. If the server ends, for any reason, the keeper kills the remaining processes of the sandbox and
+removes its folder. After `leave`, the server runs without an owner until it receives a stop request.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from launcher.sandbox.processes import MARK
 from launcher.sandbox.server import PORT_TAKEN, READY, STAY
 
 _SHORT = 20
-"""Characters that a folder's path may have, so that the sockets of Slurm below it stay within 108 bytes."""
+"""Maximum length of a folder's path in characters, so that the sockets of Slurm below it stay within 108 bytes."""
 _START_S = 60.0
 _STOP_S = 60.0
 _LOOK_S = 0.02
@@ -33,7 +33,7 @@ _LOG_LINES = 15
 
 
 class EmbeddedServer:
-    """One embedded AWS. `folder` is private to it and goes with it; `short` is a short path to it, for sockets."""
+    """One embedded AWS. `folder` is private and removed with it; `short` is a short path to the folder, for sockets."""
 
     def __init__(self, *, mark: str, port: int, with_slurm: bool) -> None:
         """Create the folder and start both processes; `wait` returns when they are ready. `port` 0: any free port."""
@@ -54,7 +54,7 @@ class EmbeddedServer:
             self._server = _start("server", words, subprocess.PIPE, self._log, own, inherited=(writing.fileno(),))
 
     def wait(self) -> tuple[int, ControlClient, AccessKey]:
-        """Wait until the server answers: the port of its AWS, its control client, and its access key.
+        """Wait until the server answers; return the port of its AWS, its control client, and its access key.
 
         Raises:
             ImpossibleError: the requested port is taken.
@@ -82,7 +82,7 @@ class EmbeddedServer:
         return document
 
     def leave(self) -> None:
-        """Have it go on when this process has ended; before that an end of this process, of any kind, ends it."""
+        """Let the server run after this process has ended; before this call, the server ends with this process."""
         stdin = self._server.stdin
         if stdin is not None:
             with stdin:
@@ -93,7 +93,7 @@ class EmbeddedServer:
             process.returncode = 0
 
     def begin_to_stop(self) -> None:
-        """Ask the server to end; from then on it ends even if this process does."""
+        """Start the end of the server; from then on it ends even if this process ends first."""
         if self._server.stdin is not None:
             with contextlib.suppress(OSError):
                 self._server.stdin.close()
@@ -111,7 +111,7 @@ class EmbeddedServer:
         remove(self._paths)
 
     def end_of_log(self) -> str:
-        """The last lines that the server wrote; empty once everything has ended in order."""
+        """The last lines of the server's log; empty after an orderly end."""
         if self._log.closed:
             return ""
         text = os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode(errors="replace")
@@ -119,7 +119,7 @@ class EmbeddedServer:
 
 
 def link_of(mark: str) -> Path:
-    """The short path to the folder of a sandbox whose own is long."""
+    """The short path to a sandbox's folder whose own path is too long."""
     return Path("/tmp", f"slw-{mark[:8]}")  # noqa: S108  a link, and unguessable
 
 
@@ -130,7 +130,7 @@ def _is_short(folder: Path) -> bool:
 def _start(
     module: str, words: list[str], stdin: Any, log: Any, env: Mapping[str, str], *, inherited: tuple[int, ...] = ()
 ) -> "subprocess.Popen[bytes]":
-    """Start a module of this package in a session of its own, so that the terminal's Ctrl-C does not reach it."""
+    """Start a module of this package in its own session, so that the terminal's Ctrl-C does not reach it."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", f"launcher.sandbox.{module}", *words],
         stdin=stdin,

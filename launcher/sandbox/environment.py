@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from launcher.sandbox.keys import AccessKey
 
 ACCOUNT = "123456789012"
-"""The account that moto answers for."""
+"""The account that moto emulates."""
 SERVER_LOG = "server.log"
-"""In a sandbox's folder: faults of its server, and calls that it does not emulate."""
+"""File in a sandbox's folder with errors of the server, and calls that the server does not emulate."""
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
@@ -15,7 +15,7 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 def of_sandbox(endpoint: str, region: str, key: AccessKey) -> dict[str, str]:
     """The variables that direct SDKs and the CDK to an endpoint, with its credentials.
 
-    The user's own profiles and credentials are hidden, so that nothing uses them by mistake.
+    The user's own profiles and credentials are hidden, so that no process uses them by mistake.
     """
     return {
         "AWS_ENDPOINT_URL": endpoint,
@@ -36,7 +36,7 @@ def of_sandbox(endpoint: str, region: str, key: AccessKey) -> dict[str, str]:
 
 
 def without_aws(base: Mapping[str, str]) -> dict[str, str]:
-    """An environment without its AWS settings and without its proxies: the sandbox is on loopback.
+    """An environment without AWS settings and without proxies: the sandbox is on loopback.
 
     >>> without_aws({"AWS_PROFILE": "prod", "HTTPS_PROXY": "http://proxy:3128", "HOME": "/home/ada"})
     {'HOME': '/home/ada'}

@@ -1,7 +1,7 @@
-"""A cluster's guard in the sandbox: its own code, called on a clock that runs faster than time.
+"""A cluster's guard in the sandbox: the guard's own code, called on an accelerated clock.
 
-One second stands for five minutes, so that a spending limit is reached while a user watches. The clock starts at the
-newest call of an earlier run. After the guard has asked the job to save, the clock waits until the job has left,
+One second represents five minutes, so that a spending limit is reached while a user watches. The clock starts at the
+newest call of an earlier run. After the guard has requested the job to save, the clock waits until the job has left,
 because saving takes real time. One more call, after the guard's grace time, then ends the nodes. Emulated: the
 scheduled calls, with the deployed function's variables. Not emulated: Lambda, and calls for events.
 """
@@ -17,10 +17,10 @@ from launcher.catalog.assets import asset
 from launcher.model.errors import AwsError
 
 STOP_VARIABLE = "STOP_URI"
-"""The variable of a guard's function with the place of its messages to the job."""
+"""The variable of a guard's function with the S3 place of its stop request to the job."""
 LOOK_S = 1.0
 PERIOD = timedelta(minutes=5)
-"""What passes between two looks for the guard: its schedule."""
+"""The time between two checks of the guard: its schedule."""
 _READY, _FAILED, _WATCHED, _TOLD = "ready", "failed", "watched", "told"
 _PROGRAM = """
 import importlib, os, sys, traceback
@@ -62,10 +62,10 @@ for line in sys.stdin:
 
 @dataclass(slots=True, kw_only=True)
 class GuardSchedule:
-    """Calls the guard of one cluster until it has asked the job to stop, and once more after the job has left.
+    """Calls the guard of one cluster until it has requested the job to stop, and once more after the job has left.
 
-    `module` is the guard's file in templates/guard, `variables` are the deployed function's, `environment` that of a
-    process which sees the sandbox as AWS.
+    `module` is the guard's file in templates/guard, `variables` are the deployed function's, `environment` is that of a
+    process which uses the sandbox as AWS.
     """
 
     module: str
@@ -80,12 +80,12 @@ class GuardSchedule:
     _over: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
-        """Begin to call it."""
+        """Start the calls."""
         self._thread = threading.Thread(target=self._play, name="guard", daemon=True)
         self._thread.start()
 
     def finish(self) -> None:
-        """The job has left: make the last call if the job was asked to stop; then no more."""
+        """Handle the job's end: make a last call if the guard has requested a stop; then end the calls."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()
@@ -97,7 +97,7 @@ class GuardSchedule:
             raise AwsError(f"the guard failed in the sandbox: {self.failure}")
 
     def end(self) -> None:
-        """Make no more calls."""
+        """End the calls, even after a stop request."""
         self._over.set()
         if self._process is not None:
             self._process.kill()
@@ -125,7 +125,7 @@ class GuardSchedule:
             self._call()
 
     def _call(self) -> None:
-        """One call, five minutes after the last one."""
+        """Call the guard once, five minutes after the last call."""
         if self._process is None or self._process.stdin is None:
             return
         self._moment += PERIOD
@@ -138,7 +138,7 @@ class GuardSchedule:
         self.told = self._answer((_TOLD, _WATCHED)) == _TOLD or self.told
 
     def _answer(self, answers: tuple[str, ...]) -> str | None:
-        """The text after the first of some words in the process's output, or the word; None if the process ends."""
+        """The text after the first expected word of the process's output, or the word; None if it fails or ends."""
         stream = self._process.stdout if self._process is not None else None
         for line in stream or ():
             word, _, rest = line.strip().partition(" ")

@@ -21,7 +21,7 @@ def keep(mark: str, paths: list[Path]) -> None:
 
 
 def remove(paths: Iterable[Path]) -> None:
-    """Remove folders and links; missing ones are skipped."""
+    """Remove folders and links; missing ones are ignored."""
     for path in paths:
         if path.is_symlink():
             path.unlink(missing_ok=True)

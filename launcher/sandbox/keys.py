@@ -1,4 +1,4 @@
-"""The access keys of one sandbox: its owner's, which is random, and temporary keys that it issues."""
+"""The access keys of one sandbox: the owner's random key, and temporary keys that the sandbox issues."""
 
 import secrets
 import string
@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 
 _LETTERS = string.ascii_uppercase + string.digits
 _ID_LETTERS, _SECRET_BYTES = 13, 30
-"""An id has 20 characters and a secret 40, as AWS's have."""
+"""Lengths of the random parts: an id has 20 characters and a secret 40, as in AWS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessKey:
-    """An access key. `token` is the session token, empty for a key that lasts; `ends` is None for such a one."""
+    """An access key. `token` is the session token, empty for a permanent key; `ends` is None for a permanent key."""
 
     id: str
     secret: str
@@ -23,7 +23,7 @@ class AccessKey:
 
     @classmethod
     def random(cls, *, lasts: timedelta | None = None) -> "AccessKey":
-        """A new key, with a session token if it lasts for a limited time."""
+        """A new key, with a session token if `lasts` limits its lifetime."""
         key = cls(
             id="SANDBOX" + "".join(secrets.choice(_LETTERS) for _ in range(_ID_LETTERS)),
             secret=secrets.token_urlsafe(_SECRET_BYTES),
@@ -34,11 +34,11 @@ class AccessKey:
 
 
 Issuer = Callable[[str], AccessKey | None]
-"""Finds a key that something else than the ring has handed out, by its id."""
+"""Finds a key by its id if another component than the ring has issued it."""
 
 
 class KeyRing:
-    """The keys that a sandbox takes. Safe to use from every thread."""
+    """The keys that a sandbox accepts. Thread-safe."""
 
     def __init__(self, issuer: Issuer = lambda _: None) -> None:
         self.owner = AccessKey.random()
@@ -47,7 +47,7 @@ class KeyRing:
         self._lock = threading.Lock()
 
     def grant(self, lasts: timedelta) -> AccessKey:
-        """A key that the owner's processes get for a time."""
+        """Issue a temporary key for the owner's processes."""
         granted = AccessKey.random(lasts=lasts)
         now = datetime.now(UTC)
         with self._lock:
@@ -56,7 +56,7 @@ class KeyRing:
         return granted
 
     def find(self, key_id: str) -> AccessKey | None:
-        """A key by its id, also an expired one; None if it was never issued."""
+        """A key by its id, also an expired key; None if it was never issued."""
         if key_id == self.owner.id:
             return self.owner
         with self._lock:

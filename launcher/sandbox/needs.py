@@ -7,7 +7,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.sandbox import processes
 
 PACKAGES = ("moto", "flask_cors", "jsonschema", "kubernetes_validate")
-"""Of the extra `sandbox` (pyproject.toml), which an installation for AWS alone does without."""
+"""Packages of the extra `sandbox` (pyproject.toml), which an installation for AWS alone does not need."""
 
 
 def refuse_unless_possible() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 MARK = "SLIPWAY_SANDBOX_ID"
-"""Environment variable of every process that a sandbox starts; its value is the sandbox's own word."""
+"""Environment variable of every process that a sandbox starts; its value is the sandbox's own mark."""
 
 NODE_MARK = "SLIPWAY_SANDBOX_NODE"
 """Environment variable of every process on a node of a sandbox; its value changes when the node is replaced."""
@@ -20,23 +20,23 @@ _PAUSE_S = 0.02
 
 
 def visible() -> bool:
-    """Whether this system lists processes: macOS has no /proc, so processes of a sandbox could not be ended."""
+    """Whether this system lists processes: macOS has no /proc, so a sandbox could not end its processes."""
     return (_PROC / "self" / "environ").exists()
 
 
 def everything() -> Iterator[int]:
-    """The ids of all processes that can be seen."""
+    """The ids of all visible processes."""
     return (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal())
 
 
 def marked(variable: str, value: str) -> set[int]:
-    """The processes started with `variable=value` in their environment; zombies show none and are left out."""
+    """The processes started with `variable=value` in their environment; zombies show none and are excluded."""
     entry = f"{variable}={value}".encode()
     return {pid for pid in everything() if entry in _read(pid, "environ").split(b"\0")}
 
 
 def holding(paths: set[Path]) -> set[int]:
-    """The processes that have one of the files open. Paths must be real ones, without symbolic links.
+    """The processes that have one of the files open. Paths must be real paths, without symbolic links.
 
     A slurmstepd overwrites its environment with its title, so that `marked` cannot see it.
     """
@@ -45,7 +45,7 @@ def holding(paths: set[Path]) -> set[int]:
 
 
 def with_descendants(pids: set[int]) -> set[int]:
-    """The processes and all that they have started and that still have their starter."""
+    """The processes and all their descendants whose parent still exists."""
     children: dict[int, set[int]] = {}
     for pid in everything():
         status = _status(pid)
@@ -59,16 +59,16 @@ def with_descendants(pids: set[int]) -> set[int]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process exists and is no zombie (without a reaper, a killed process stays as a zombie)."""
+    """Whether a process exists and is not a zombie (without a reaper, a killed process stays as a zombie)."""
     return next(iter(_status(pid)), "") not in ("", "Z", "X")
 
 
 def end(find: Callable[[], set[int]], *, within_s: float = 10.0) -> set[int]:
-    """Kill what `find` finds, with SIGKILL, until it finds nothing.
+    """Kill the processes that `find` returns, with SIGKILL, until it returns none.
 
-    `find` is called again and again, since a dying process may still have started another.
+    `find` is called repeatedly, because a dying process may still have started another.
 
-    Returns what was still there at the end; empty when all are gone.
+    Returns the processes that remain at the end; empty if all are gone.
     """
     deadline = time.monotonic() + within_s
     killed: set[int] = set()
@@ -88,9 +88,9 @@ def end(find: Callable[[], set[int]], *, within_s: float = 10.0) -> set[int]:
 def start(
     words: Sequence[str], *, folder: Path, environment: Mapping[str, str], output: Any = subprocess.PIPE
 ) -> "subprocess.Popen[bytes]":
-    """Start a program of the sandbox: nothing to read, one stream for all that it prints, a session of its own.
+    """Start a program of the sandbox: no input, one stream for all output, its own session.
 
-    `output` is an open file in place of the pipe.
+    `output` is an open file instead of the pipe.
     """
     return subprocess.Popen(
         words,
@@ -104,7 +104,7 @@ def start(
 
 
 def each_line(process: "subprocess.Popen[bytes]", take: Callable[[bytes], object]) -> None:
-    """Pass on a program's output line by line, until it closes its output or `take` raises."""
+    """Pass on a program's output line by line, until the program closes its output or `take` raises."""
     assert process.stdout is not None  # noqa: S101 - `start` made a pipe
     with process.stdout, suppress(OSError, ValueError):
         for line in process.stdout:
@@ -112,7 +112,7 @@ def each_line(process: "subprocess.Popen[bytes]", take: Callable[[bytes], object
 
 
 def send(pid: int, number: int) -> None:
-    """Send a signal to a process that may have ended by now."""
+    """Send a signal to a process; do nothing if the process has ended."""
     with suppress(ProcessLookupError):
         os.kill(pid, number)
 

@@ -1,4 +1,4 @@
-"""A sandbox that stays: one command starts it, other commands of the same user use it, another command ends it.
+"""A persistent sandbox: one command starts it, other commands of the same user use it, another command ends it.
 
 One file, readable by its owner alone, holds its address. Only `start` and `stop` write and remove the file, under a
 lock. If a killed sandbox leaves the file behind, the server does not answer.
@@ -41,7 +41,7 @@ _LOOK_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningSandbox:
-    """The record of a running sandbox. `since` is an ISO moment, UTC; `folder` is private to the sandbox."""
+    """The record of a persistent sandbox. `since` is an ISO moment, UTC; `folder` is private and removed at the end."""
 
     name: str
     port: int
@@ -62,12 +62,12 @@ class RunningSandbox:
 
     @property
     def key(self) -> AccessKey:
-        """The access key that its AWS takes."""
+        """The access key of the sandbox's AWS."""
         return AccessKey(id=self.key_id, secret=self.key_secret)
 
     @property
     def running(self) -> bool:
-        """Whether the server exists and accepts the secret."""
+        """Whether the server runs and accepts the secret."""
         if not processes.is_running(self.pid):
             return False
         try:
@@ -94,7 +94,7 @@ def selected_in(folder: Path) -> str:
 
 
 def checked_name(name: str, where: str = "") -> str:
-    """A name that a sandbox can have."""
+    """Return a name if it is valid for a sandbox, else raise UnreadableInputError."""
     if _NAME.fullmatch(name) is None:
         message = f"{where}a sandbox's name has 1 to 40 of a to z, 0 to 9 and -, got {name[:60]!r}"
         raise UnreadableInputError(message, hint="slipway sandbox start --name team")
@@ -102,7 +102,7 @@ def checked_name(name: str, where: str = "") -> str:
 
 
 def select(folder: Path, name: str) -> None:
-    """Have a folder use a sandbox from here on."""
+    """Make a folder use a sandbox from now on."""
     path = folder / _USED
     if name == DEFAULT:
         path.unlink(missing_ok=True)
@@ -118,13 +118,13 @@ def folder_of(environment: Mapping[str, str], name: str | None = None) -> Path:
 
 
 def find(environment: Mapping[str, str], name: str | None = None) -> RunningSandbox | None:
-    """The sandbox of a name, or of the current folder; None if it is not running."""
+    """The sandbox of a name, or of the current folder; None if it does not run."""
     sandbox = _recorded(folder_of(environment, name))
     return sandbox if sandbox is not None and sandbox.running else None
 
 
 def all_running(environment: Mapping[str, str]) -> tuple[RunningSandbox, ...]:
-    """All running sandboxes of the user, by name."""
+    """All running sandboxes of a user, by name."""
     recorded = (_recorded(path) for path in own_folder(environment).glob("sandbox*.json"))
     running = [sandbox for sandbox in recorded if sandbox is not None and sandbox.running]
     return tuple(sorted(running, key=lambda sandbox: sandbox.name))
@@ -141,12 +141,12 @@ def _recorded(path: Path) -> RunningSandbox | None:
 def start(
     environment: Mapping[str, str], *, scheduler: str = "auto", port: int = 0, name: str | None = None
 ) -> RunningSandbox:
-    """Start a sandbox that stays.
+    """Start a persistent sandbox.
 
-    `name` None: the one that the folder uses. `scheduler`: "slurm", "local" or "auto". `port` 0: any that is free.
+    `name` None: the sandbox that the folder uses. `scheduler`: "slurm", "local" or "auto". `port` 0: any free port.
 
     Raises:
-        ImpossibleError: a sandbox runs already, the port is taken, or Slurm was requested and is not installed.
+        ImpossibleError: the sandbox already runs, the port is taken, or Slurm was requested and is not installed.
         AwsError: the server does not start.
     """
     refuse_unless_possible()
@@ -182,7 +182,7 @@ def start(
 
 
 def stop(environment: Mapping[str, str], name: str | None = None) -> RunningSandbox | None:
-    """End a sandbox that stays, with all that runs in it or is left of it; what it was, None where there is none.
+    """End a persistent sandbox and the remains of a killed one; return its record, None if none exists.
 
     `name` None: that of the current folder.
 
@@ -195,7 +195,7 @@ def stop(environment: Mapping[str, str], name: str | None = None) -> RunningSand
 
 
 def _end_leftovers(environment: Mapping[str, str], path: Path) -> RunningSandbox | None:
-    """End everything of the sandbox in a record: its server, the server's processes, its folder, the record."""
+    """End the sandbox of a record: its server, the server's processes, its folder, the record; None if none exists."""
     sandbox = _recorded(path)
     if sandbox is None:
         return None
@@ -221,7 +221,7 @@ def _end_leftovers(environment: Mapping[str, str], path: Path) -> RunningSandbox
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Let only one command at a time start or end the user's sandboxes."""
+    """Let only one command at a time start or end a user's sandbox."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -1,12 +1,13 @@
 """An emulated AWS and Slurm on this computer, from `with Sandbox() as sandbox` to the end of the block.
 
     with Sandbox(region="us-east-1") as sandbox:
-        run(["cdk", "deploy", ...], env=sandbox.process_environment(os.environ)) slurm =
-        Slurm(shell=sandbox.head_node("slipway-tiny-gpt", os.environ)) job = slurm.submit(key, folder, "job.sbatch")
+        run(["cdk", "deploy", ...], env=sandbox.process_environment(os.environ))
+        slurm = Slurm(shell=sandbox.head_node("slipway-tiny-gpt", os.environ))
+        job = slurm.submit(key, folder, "job.sbatch")
         sandbox.lose_node("slipway-tiny-gpt", slurm.facts(job).nodes[0])
 
-The end of the block ends the sandbox with its processes, ports and folder, for whatever reason the block ends. If this
-process is killed, they end by themselves (launcher/sandbox/embedded.py).
+The end of the block ends the sandbox with its processes, ports and folder, for any reason. If this process is killed,
+they end too (launcher/sandbox/embedded.py).
 """
 
 import secrets
@@ -47,9 +48,9 @@ from launcher.submit.slurm_output import state_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotEmulated:
-    """A requested feature that is not emulated.
+    """A requested feature that the sandbox does not emulate.
 
-    `name` is a resource type, a part of one, a part of a cluster, or an API call.
+    `name` is a resource type, a part of a type, a part of a cluster, or an API call.
     """
 
     name: str
@@ -64,7 +65,7 @@ def resources_of(ledger: Mapping[str, Any]) -> tuple[Resource, ...]:
 def not_emulated(
     ledger: Mapping[str, Any], clusters: Mapping[str, Sequence[str]], stacks: Collection[str] | None = None
 ) -> tuple[NotEmulated, ...]:
-    """Features that are not emulated, each once, sorted by name.
+    """The features that are not emulated, each once, sorted by name.
 
     `stacks` None: all stacks, including the CDK's own.
 
@@ -97,7 +98,7 @@ _before: dict[int, Any] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """A simulated spot interruption. `drained` says whether the job had left the node before the node ended."""
+    """A simulated spot interruption. `drained` says whether the job had left the node before the node was removed."""
 
     node: str
     noticed_at: datetime
@@ -110,12 +111,12 @@ class Sandbox:
     """An embedded AWS with the clusters that are deployed into it."""
 
     def __init__(self, *, region: str = "us-east-1", scheduler: str = "auto", port: int = 0) -> None:
-        """Describe it; entering the block starts it.
+        """Configure a sandbox; entering the block starts it.
 
         Args:
             region: the region of its environment; the other regions exist too.
             scheduler: "slurm", "local", or "auto": Slurm if it is installed.
-            port: of the AWS endpoint; 0 means any free port.
+            port: of the AWS endpoint, 0 for any free port.
         """
         refuse_unless_possible()
         self.region = region
@@ -131,7 +132,7 @@ class Sandbox:
 
     @classmethod
     def attached(cls, record: RunningSandbox, *, region: str) -> Self:
-        """A client of a sandbox that keeps running; leaving the block does not end it."""
+        """A persistent sandbox, ready for use; a block around it does not end it."""
         sandbox = cls(region=region, scheduler="local")
         sandbox._record, sandbox._mark, sandbox._folder = record, record.mark, Path(record.folder)
         sandbox._port, sandbox._control, sandbox._key = record.port, record.client, record.key
@@ -139,7 +140,7 @@ class Sandbox:
 
     @property
     def record(self) -> RunningSandbox | None:
-        """The record of a sandbox that keeps running; None if the sandbox ends with the block."""
+        """The record of a persistent sandbox; None if the sandbox ends with the block."""
         return self._record
 
     def __enter__(self) -> Self:
@@ -162,12 +163,12 @@ class Sandbox:
 
     @property
     def endpoint(self) -> str:
-        """Where its AWS answers. By name: moto looks for the templates of "localhost" in its own S3."""
+        """The URL of its AWS, with a host name: moto looks for the templates of "localhost" in its own S3."""
         return f"http://localhost:{self._port}"
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that make a process see the sandbox as AWS.
+        """The variables that make a process use the sandbox as AWS.
 
         Raises:
             AwsError: the sandbox does not run.
@@ -177,16 +178,16 @@ class Sandbox:
         return environment.of_sandbox(self.endpoint, self.region, self._key)
 
     def process_environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """A whole environment for a process that talks to AWS: `base`, with the sandbox in the place of AWS.
+        """A complete environment for a process that uses AWS: `base`, with the sandbox instead of AWS.
 
-        It carries the sandbox's mark: should this process be killed, what it started ends with the sandbox, and its
-        temporary files with it.
+        The environment contains the sandbox's mark: if this process is killed, its child processes end with the
+        sandbox, and its temporary files are removed.
         """
         own = {MARK: self._mark, "TMPDIR": str(self._folder / TEMPORARY)}
         return {**environment.without_aws(base), **self.environment, **own}
 
     def job_environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """A complete environment for submitting a job. The scheduler adds the node's own variables."""
+        """A complete environment to submit a job with. The scheduler adds the node's own variables on the node."""
         variables = {**self.process_environment(base), "SLIPWAY_SANDBOX": "1", "SLIPWAY_PYTHON": sys.executable}
         del variables["AWS_EC2_METADATA_DISABLED"]
         # The nodes of all sandboxes are this computer: the first jobs of two sandboxes would use the same port.
@@ -203,28 +204,28 @@ class Sandbox:
         return LocalShell({**own, **way, "HOME": str(home)}, name=name)
 
     def clusters(self) -> tuple[str, ...]:
-        """The names of the clusters that run."""
+        """The names of the running clusters."""
         return tuple(cluster["name"] for cluster in self._call("clusters"))
 
     def nodes(self, cluster: str) -> tuple[NodeView, ...]:
-        """The nodes of a cluster as they are now."""
+        """The current nodes of a cluster."""
         return tuple(NodeView(**node) for node in self._cluster(cluster)["nodes"])
 
     def groups(self, cluster: str) -> tuple[Mapping[str, Any], ...]:
-        """The maximum of each queue of a Slurm cluster, also while its fleet is stopped."""
+        """The maximum size of each queue of a Slurm cluster, also while its fleet is stopped."""
         return tuple(self._cluster(cluster)["groups"])
 
     def scheduler_name(self, cluster: str) -> str:
-        """What answers Slurm's commands on a cluster: "slurm" or "local"."""
+        """The program that answers Slurm's commands on a cluster: "slurm" or "local"."""
         return str(self._cluster(cluster)["scheduler"])
 
     def jobs(self, cluster: str) -> tuple[Mapping[str, Any], ...]:
-        """The jobs of a cluster that its scheduler knows: `id`, `name`, `state`; of the local one `attempts` too."""
+        """The jobs that a cluster's scheduler knows: `id`, `name`, `state`; with the local one also `attempts`."""
         self._cluster(cluster)
         return tuple(self._call("jobs", cluster=cluster))
 
     def running_jobs(self) -> tuple[str, ...]:
-        """The jobs that wait or run, each with its cluster, in words."""
+        """The waiting and running jobs as text, each with its cluster."""
         return tuple(
             f"{job['name']} on {cluster}"
             for cluster in self.clusters()
@@ -233,11 +234,11 @@ class Sandbox:
         )
 
     def s3_requests(self) -> tuple[S3Request, ...]:
-        """Every request to its S3 so far, oldest first."""
+        """All requests to its S3 so far, oldest first."""
         return access_log.read(self._folder / ACCESS_LOG)
 
     def server_log(self) -> str:
-        """What its server has written: faults of its own, and calls that it does not emulate."""
+        """The log of the server: its own errors, and calls that it does not emulate."""
         return (self._folder / environment.SERVER_LOG).read_text(encoding="utf-8", errors="replace")
 
     def stacks(self) -> tuple[Mapping[str, str], ...]:
@@ -245,11 +246,11 @@ class Sandbox:
         return tuple(self._call("stacks"))
 
     def resources(self) -> tuple[Resource, ...]:
-        """Every deployed resource, with its emulation."""
+        """All deployed resources, each with its emulation."""
         return resources_of(self._call("ledger"))
 
     def not_emulated(self, stacks: Collection[str] | None = None) -> tuple[NotEmulated, ...]:
-        """Deployed or requested features that are not emulated: resource types, their parts, parts of a cluster, calls.
+        """Deployed or requested features that are not emulated: types, parts of a type, parts of a cluster, calls.
 
         `stacks` None: all stacks, including the CDK's own CDKToolkit.
         """
@@ -266,7 +267,7 @@ class Sandbox:
         training_plans: Collection[TrainingPlan] = (),
         cluster: ExistingCluster | None = None,
     ) -> tuple[str, ...]:
-        """Create the existing resources that a plan names; return the ids and names of those that were missing.
+        """Create emulated resources that a plan names as existing; return the ids and names of the created ones.
 
         `zones` are zone ids by subnet id. An existing training plan or cluster is left unchanged.
         """
@@ -278,7 +279,7 @@ class Sandbox:
         )
 
     def behave(self, behaviour: Behaviour) -> None:
-        """Have what answers for its endpoints behave in a way from now on."""
+        """Set the behaviour of the emulated runtime behind the sandbox's endpoints."""
         self._call("behave", **asdict(behaviour))
 
     def notify(self, cluster: str, node: str, *, in_seconds: float = NOTICE_S, action: str = "terminate") -> None:
@@ -286,15 +287,15 @@ class Sandbox:
         self._call("arm", cluster=cluster, node=node, action=action, in_seconds=in_seconds)
 
     def recommend_rebalance(self, cluster: str, node: str) -> None:
-        """Recommend to a node, through its metadata service, to be left."""
+        """Recommend a rebalance to a node, through its metadata service."""
         self._call("recommend_rebalance", cluster=cluster, node=node)
 
     def lose_node(self, cluster: str, node: str, *, notice_s: float = NOTICE_S) -> Loss:
-        """Take a spot instance back as EC2 does: notice, two minutes, gone with its disk; another comes in its place.
+        """Interrupt a spot instance as EC2 does: notice, two minutes, end with its disk; then start a replacement.
 
-        The instance goes when the job on it has left, or when the time is over, whichever is first.
+        The instance ends when its job has left, or when the time is over, whichever is first.
 
-        `notice_s` seconds lie between notice and end.
+        `notice_s` is the number of seconds between notice and end.
         """
         self._cluster(cluster)
         noticed = datetime.now(UTC)
@@ -310,27 +311,28 @@ class Sandbox:
         self._call("lose_node", cluster=cluster, node=node, why="failure")
 
     def replace_node(self, cluster: str, node: str) -> None:
-        """Bring another instance in the place of a node that is gone, as HyperPod's recovery does."""
+        """Start another instance in place of a lost node, as HyperPod's recovery does."""
         self._call("replace_node", cluster=cluster, node=node)
 
     def interrupt_job(self, name: str) -> None:
-        """Take the instances of a training job away without notice, as managed spot does; others take their place."""
+        """Remove the instances of a training job without notice, as managed spot does; other instances replace them."""
         self._call("interrupt_job", name=name)
 
     def limit_training(self, *, quotas: Mapping[str, int] | None = None, lacking: Collection[str] = ()) -> None:
-        """Have so many instances of some SageMaker types for training jobs at most, and none by some purchase options.
+        """Limit the instances of SageMaker types for training jobs, and remove the capacity of purchase options.
 
-        `quotas` are instances by `ml.` type; of `lacking` ("spot", "on-demand") there is no capacity.
+        `quotas` are maximum instances by `ml.` type; `lacking` are purchase options without capacity ("spot",
+        "on-demand").
         """
         self._call("limit_training", quotas=dict(quotas or {}), lacking=list(lacking))
 
     def answer(self, cluster: str, *, up: bool) -> None:
-        """Have the Kubernetes API of an EKS cluster be away, or answer again: its nodes and pods go on."""
+        """Stop or start the Kubernetes API of an EKS cluster; its nodes and pods continue to run."""
         self._cluster(cluster)
         self._call("answer", cluster=cluster, up=up)
 
     def guard_schedule(self, stack: str, module: str, base: Mapping[str, str]) -> GuardSchedule:
-        """The guard of a stack, to be called on a clock that runs fast."""
+        """The guard of a stack, for calls on an accelerated clock."""
         own = {**self.process_environment(base), "AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region}
         session = Session(environment=own, region=self.region)
         names = [resource.physical_id for resource in stacks.resources(session, stack) if resource.type == _FUNCTION]
@@ -340,7 +342,7 @@ class Sandbox:
         return GuardSchedule(module=module, variables=variables, environment=own)
 
     def stop(self) -> None:
-        """End everything that belongs to it, in any state; a second call does nothing. One that stays is only left."""
+        """End everything of the sandbox, in any state; a second call does nothing. A persistent sandbox stays."""
         if self._record is not None:
             return
         self._control = None
@@ -366,9 +368,9 @@ class Sandbox:
             raise AwsError(f"sandbox: {error}") from error
 
     def _end_on_signals(self) -> None:
-        """Have SIGTERM and SIGHUP unwind the block as Ctrl-C does; they would end this process without it.
+        """Make SIGTERM and SIGHUP unwind the block as Ctrl-C does; otherwise they would end this process without it.
 
-        Only the main thread may say so. Of several sandboxes the first does it, and the last undoes it.
+        Only the main thread may set handlers. Of several sandboxes the first sets them, and the last restores them.
         """
         if threading.current_thread() is not threading.main_thread():
             return
@@ -394,7 +396,7 @@ def _unwind(number: int, frame: FrameType | None) -> None:
 
 
 def _wait(done: Callable[[], bool], seconds: float) -> bool:
-    """Wait until something is so; False when the time is over first."""
+    """Wait until `done` is true; False if the time is over first."""
     deadline = time.monotonic() + seconds
     while not done():
         if time.monotonic() > deadline:

@@ -2,7 +2,7 @@
 
 It is moto's server on loopback with the models of launcher/sandbox/aws, the clusters deployed into it, and the control
 socket of its owner. When it is ready, the complete file `ready.json` is in its folder; errors are in its log. It ends
-on SIGTERM and when its standard input ends, that is, with its owner. If the last input was the word to stay, it has no
+on SIGTERM and when its standard input ends, that is, with its owner. If the last input was `STAY`, the server has no
 owner any more, and ends on a stop request.
 """
 
@@ -33,7 +33,7 @@ from launcher.submit.jobs import SchedulerError
 
 READY = "ready.json"
 PORT_TAKEN = 5
-"""The exit code of a server whose port another process uses; the last line of its log has the port."""
+"""The exit code of a server whose port another process uses; the last line of its log names the port."""
 STAY = b"stay"
 """Sent by an owner before it ends: the server continues without an owner."""
 ACCESS_LOG, TEMPORARY = "s3-access.jsonl", "tmp"
@@ -59,9 +59,9 @@ class PortTakenError(Exception):
 
 
 def bind(port: int) -> list[socket.socket]:
-    """Sockets that listen on one port of every loopback address: "localhost" is 127.0.0.1 for some and ::1 for others.
+    """Sockets that listen on one port of every loopback address: "localhost" is 127.0.0.1 or ::1, by client.
 
-    `port` 0: any that is free on all of them.
+    `port` 0: any port that is free on all addresses.
     """
     for _ in range(_TRIES):
         try:
@@ -93,7 +93,7 @@ def _listen(family: socket.AddressFamily, host: str, port: int) -> socket.socket
 
 
 def prepare_environment(folder: Path) -> None:
-    """Set what moto reads while it is imported, and keep what it spills to disk inside the folder."""
+    """Set the variables that moto reads during its import, and keep its temporary files inside the folder."""
     (folder / TEMPORARY).mkdir(mode=0o700)
     os.environ.update(
         {
@@ -109,7 +109,7 @@ def prepare_environment(folder: Path) -> None:
 
 
 def pod_environment(port: int, key: AccessKey, region: str) -> dict[str, str]:
-    """The environment of a command on a Kubernetes node: this computer's programs, and the sandbox as AWS."""
+    """The environment of a command on a Kubernetes node: this computer's programs, Python's first, and the sandbox."""
     own = environment.of_sandbox(f"http://localhost:{port}", region, key)
     variables = {**environment.without_aws(os.environ), **own}
     variables["PATH"] = f"{Path(sys.executable).parent}:{variables.get('PATH', '/usr/bin:/bin')}"
@@ -117,7 +117,7 @@ def pod_environment(port: int, key: AccessKey, region: str) -> dict[str, str]:
 
 
 def write_whole(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a JSON file that appears whole or not at all, for its owner alone."""
+    """Write a JSON file atomically, readable only by its owner."""
     partial = path.with_suffix(".tmp")
     partial.touch(mode=0o600)
     partial.write_text(json.dumps(document), encoding="utf-8")
@@ -203,7 +203,7 @@ class Server:
 
     @staticmethod
     def _stacks() -> list[dict[str, str]]:
-        """The stacks that exist, but for the CDK's own."""
+        """The existing stacks, except the CDK's own."""
         from moto.cloudformation.models import cloudformation_backends  # noqa: PLC0415  moto again
 
         stacks = [
@@ -263,7 +263,7 @@ def _scheduler_errors() -> Iterator[None]:
 
 
 def main(words: list[str]) -> int:
-    """Serve until the owner ends or asks for the end."""
+    """Serve until the owner ends or requests the end."""
     parser = argparse.ArgumentParser(prog="python -m launcher.sandbox.server")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--short", type=Path, required=True)
@@ -295,7 +295,7 @@ def main(words: list[str]) -> int:
 
 
 def _watch_owner(over: threading.Event) -> None:
-    """Wait for the end of standard input, whose other end is the owner's; the server ends with it, or stays."""
+    """Wait for the end of standard input, which the owner holds open; then end the server, or let it stay."""
     text = b""
     with suppress(OSError):
         text = sys.stdin.buffer.read()

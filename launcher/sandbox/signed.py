@@ -1,7 +1,7 @@
-"""Checks that a request is signed with a key of the sandbox: it computes the Signature Version 4 again.
+"""Checks that a request is signed with a key of the sandbox by computing the Signature Version 4 again.
 
 Checked: the key, its session token, the time, the scope, that host and every x-amz- header are signed, the body's hash,
-and the signature; in a header, or in the query of a presigned address, of S3 in version 2 as well. Sources: IAM User
+and the signature; in a header, or in the query of a presigned URL, for S3 in version 2 as well. Sources: IAM User
 Guide, "Elements of an AWS API request signature"; S3 API reference, "Authenticating Requests"; read 2026-11-23.
 Not emulated: policies of POST forms, the signature of each chunk of an aws-chunked body (that of the headers is
 checked), version 4A, and anonymous requests: the sandbox has no public bucket and no identity provider.
@@ -23,9 +23,10 @@ _ALGORITHM = "AWS4-HMAC-SHA256"
 _WHEN = "%Y%m%dT%H%M%SZ"
 _SKEW = timedelta(minutes=15)
 _LONGEST_S = 604_800
-"""Seven days: the longest that a presigned address holds."""
+"""Seven days: the longest lifetime of a presigned URL."""
 _STS_S = 900
-"""Seconds for which STS accepts a presigned URL (aws-iam-authenticator v0.7, pkg/token/token.go)."""
+"""Seconds for which STS accepts a presigned URL, regardless of the URL's own expiry
+(aws-iam-authenticator v0.7, pkg/token/token.go)."""
 _UNSIGNED = "UNSIGNED-PAYLOAD"
 _HASH = re.compile(r"[0-9a-f]{64}")
 _PRESIGNED = {
@@ -37,7 +38,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 class Refusal(Enum):
-    """Why a request is refused."""
+    """The reason of a refusal."""
 
     UNSIGNED = "unsigned"
     KEY = "key"
@@ -59,7 +60,7 @@ class AccessError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request as it came: `target` is path and query, percent-encoded; header names are lower-case."""
+    """A received request: `target` is path and query, percent-encoded; header names are lower-case."""
 
     method: str
     target: str
@@ -68,7 +69,7 @@ class Request:
 
     @property
     def query(self) -> Mapping[str, str]:
-        """Its query, decoded; the last of several values."""
+        """The decoded query of the request; the last of several values."""
         return dict(parse_qsl(self.target.partition("?")[2], keep_blank_values=True))
 
 
@@ -85,7 +86,7 @@ class _Claim:
 
 
 def refuse_foreign(host: str, origin: str | None, *, own: bool = False) -> None:
-    """Refuse requests that a web page may have made.
+    """Refuse a request that a web page may have sent to this computer.
 
     A page whose name resolves to 127.0.0.1 sends that name as the host, and browsers send the page's origin. `own`
     accepts the server itself as origin, as WebSocket clients send it: for a server that has no pages.
@@ -98,9 +99,9 @@ def refuse_foreign(host: str, origin: str | None, *, own: bool = False) -> None:
 
 
 def check(request: Request, keys: KeyRing, *, ignored: frozenset[str] = frozenset()) -> AccessKey:
-    """The key that a request was signed with.
+    """The key with which a request was signed.
 
-    `ignored` are names in the query that were added after it was signed.
+    `ignored` are names in the query that were added after the signature.
 
     Raises:
         AccessError: the request has no signature or a wrong one.

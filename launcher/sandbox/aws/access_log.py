@@ -1,4 +1,4 @@
-"""The access log of the embedded S3: one JSON object for each request, so that tests can read what was stored."""
+"""The access log of the embedded S3: one JSON object for each request, so that tests can read the stored objects."""
 
 import json
 import threading
@@ -39,7 +39,7 @@ class S3Request:
 
 
 class AccessLog:
-    """A WSGI application that writes down the S3 requests of the one inside it."""
+    """A WSGI application that logs the S3 requests of the application inside."""
 
     def __init__(self, inner: Application, path: Path) -> None:
         self._inner = inner
@@ -48,7 +48,7 @@ class AccessLog:
         path.touch(mode=0o600)
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterator[bytes]:
-        """Answer, and write down the request before the last part of its answer is out."""
+        """Answer, and log the request before the last part of the answer is sent."""
         status = 0
 
         def started(line: str, headers: list[tuple[str, str]], *others: Any) -> Any:
@@ -79,7 +79,7 @@ class AccessLog:
 
 
 def read(path: Path) -> tuple[S3Request, ...]:
-    """The requests of a log, oldest first; a line that is still being written is left out."""
+    """The requests of a log, oldest first, without an incomplete last line."""
     if not path.is_file():
         return ()
     text = path.read_text(encoding="utf-8")
@@ -88,7 +88,7 @@ def read(path: Path) -> tuple[S3Request, ...]:
 
 
 def service_of(environ: Environ) -> str:
-    """The service that a request was signed for, in its header or query; S3 for an unsigned request."""
+    """The service that a request was signed for, in its header or query; S3 if the request is not signed."""
     text = environ.get("HTTP_AUTHORIZATION", "") or unquote(environ.get("QUERY_STRING", ""))
     _, scheme, scope = text.partition("Credential=")
     parts = scope.split(",")[0].split("&")[0].split("/")

@@ -20,9 +20,9 @@ from launcher.agent import safe_json
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 
 UNCONDITIONAL = {"Null": {"s3:if-none-match": "true"}, "Bool": {"s3:ObjectCreationOperation": "true"}}
-"""The condition that holds for a request which makes an object without asking that there be none."""
+"""The condition that holds for a request that creates an object without If-None-Match."""
 PARTS_AND_PROPERTIES = frozenset({"acl", "legal-hold", "partNumber", "retention", "tagging", "uploadId"})
-"""In the query of a PUT that makes no object."""
+"""Query parameters of a PUT that creates no object."""
 
 
 def backend_of(account_id: str, region_name: str) -> S3Backend:
@@ -82,7 +82,7 @@ def _apply(requested: Requested, bucket: FakeBucket) -> None:
 
 
 def _rule(rule: dict[str, Any]) -> dict[str, Any]:
-    """A lifecycle rule of CloudFormation in the words of the S3 API, as moto takes them."""
+    """A lifecycle rule of CloudFormation in the form of the S3 API, which moto expects."""
     expiration = {
         "Days": rule.get("ExpirationInDays"),
         "Date": rule.get("ExpirationDate"),
@@ -138,15 +138,15 @@ def _put_policy(requested: Requested, before: Any = None) -> Created:
 
 
 def _remove_policy(requested: Requested, policy: Created) -> None:
-    """Without its bucket it is gone already, which a deletion takes for done (CloudFormation CLI, handler contract)."""
+    """Delete the policy. If its bucket is gone, the deletion succeeds too (CloudFormation CLI, handler contract)."""
     with suppress(MissingBucket):
         backend_of(requested.account_id, requested.region_name).delete_bucket_policy(policy.physical_resource_id)
 
 
 def permission(bucket: FakeBucket, action: str, resource: str) -> PermissionResult:
-    """The effect of a bucket's policy on an action; replaces FakeBucket.get_permission.
+    """The decision of a bucket's policy about an action; replaces FakeBucket.get_permission.
 
-    Statements without a condition count, and those with conditions on conditional writes.
+    Only statements without a condition, and those with a condition on conditional writes, are evaluated.
     """
     if bucket.policy is None:
         return PermissionResult.NEUTRAL
@@ -159,7 +159,7 @@ def permission(bucket: FakeBucket, action: str, resource: str) -> PermissionResu
 
 
 def _is_unconditional_write(statement: dict[str, Any]) -> bool:
-    """Whether a statement is on writes without If-None-Match and the request of the moment is one (S3 user guide)."""
+    """Whether a statement is about writes without If-None-Match and the current request is one (S3 user guide)."""
     if statement["Condition"] != UNCONDITIONAL or not has_request_context():
         return False
     creates = request.method == "PUT" and not PARTS_AND_PROPERTIES & set(request.args)
@@ -168,7 +168,7 @@ def _is_unconditional_write(statement: dict[str, Any]) -> bool:
 
 
 def install() -> None:
-    """Have every bucket decide by `permission`."""
+    """Make every bucket decide with `permission`."""
     setattr(FakeBucket, FakeBucket.get_permission.__name__, permission)
 
 

@@ -41,7 +41,7 @@ def describe_change_set(response: Any) -> ActionResult:
 
 
 def delete_change_set(response: Any) -> EmptyResult:
-    """Forget a change set; nothing where there is none, as on AWS."""
+    """Delete a change set; do nothing if it does not exist, as on AWS."""
     response.cloudformation_backend.forget_change_set(
         _parameter(response, "ChangeSetName"), _parameter(response, "StackName")
     )
@@ -55,6 +55,6 @@ def _change_set(response: Any) -> Any:
 
 
 def install() -> None:
-    """Give them to moto's CloudFormation."""
+    """Add the calls to moto's CloudFormation."""
     for call in (update_termination_protection, list_imports, describe_change_set, delete_change_set):
         setattr(CloudFormationResponse, call.__name__, call)

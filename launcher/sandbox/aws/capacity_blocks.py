@@ -27,7 +27,7 @@ _FILTERS: dict[str, Callable[[dict[str, Any]], str]] = {
     "state": lambda block: block["State"],
     "availability-zone": lambda block: block["AvailabilityZone"],
 }
-"""Of DescribeCapacityReservations; the service has more, which are refused here."""
+"""Filters of DescribeCapacityReservations; the sandbox refuses the service's other filters."""
 
 
 def purchase_capacity_block(response: Any) -> ActionResult:
@@ -54,7 +54,7 @@ def purchase_capacity_block(response: Any) -> ActionResult:
 
 
 def describe_capacity_reservations(response: Any) -> ActionResult:
-    """The blocks that were bought, and the on-demand reservations.
+    """The purchased blocks, and the on-demand reservations.
 
     Raises:
         EC2ClientError: an id is malformed or unknown.
@@ -78,7 +78,7 @@ def describe_capacity_reservations(response: Any) -> ActionResult:
 
 
 def describe_capacity_block_extension_offerings(response: Any) -> ActionResult:
-    """One extension of a block, from its end on, at its own rate; none past the longest block.
+    """One extension of a block, from the block's end on, at the block's rate; none beyond the longest length.
 
     Raises:
         MissingParameterError: no length or no block is named.
@@ -161,7 +161,7 @@ def _required(response: Any, name: str) -> str:
 
 
 def install() -> None:
-    """Give the calls to moto's EC2."""
+    """Add the calls to moto's EC2."""
     for call in (
         purchase_capacity_block,
         describe_capacity_reservations,

@@ -1,4 +1,4 @@
-"""API calls of inference components, which moto lacks, and moto's endpoints and buckets for the model server.
+"""API calls of inference components, which moto lacks, and access to moto's endpoints and buckets for the model server.
 
 Emulated: DescribeInferenceComponent, ListInferenceComponents by endpoint, DeleteInferenceComponent.
 """
@@ -14,7 +14,7 @@ from launcher.sandbox.endpoint.model_server import Hosted
 from launcher.sandbox.environment import ACCOUNT
 
 _HOME = "us-east-1"
-"""Buckets are found from every region."""
+"""The region through which buckets are read: a bucket can be found from every region."""
 
 
 def _parameter(response: Any, name: str) -> Any:
@@ -22,13 +22,13 @@ def _parameter(response: Any, name: str) -> Any:
 
 
 def describe_inference_component(response: Any) -> ActionResult:
-    """One component."""
+    """Return one component."""
     name = _parameter(response, "InferenceComponentName")
     return ActionResult(component(response.current_account, response.region, name).response_object)
 
 
 def list_inference_components(response: Any) -> ActionResult:
-    """The components of a region, or of an endpoint."""
+    """Return the components of a region, or of an endpoint."""
     endpoint = _parameter(response, "EndpointNameEquals")
     listed = components(response.current_account, response.region).values()
     shown = [entity for entity in listed if endpoint in (None, entity.request["EndpointName"])]
@@ -43,7 +43,7 @@ def _summary(component: Any) -> dict[str, Any]:
 
 
 def delete_inference_component(response: Any) -> EmptyResult:
-    """Remove one."""
+    """Delete one component."""
     name = _parameter(response, "InferenceComponentName")
     component(response.current_account, response.region, name)
     del components(response.current_account, response.region)[name]
@@ -51,22 +51,22 @@ def delete_inference_component(response: Any) -> EmptyResult:
 
 
 def install() -> None:
-    """Give them to moto's SageMaker."""
+    """Add the calls to moto's SageMaker."""
     for call in (describe_inference_component, list_inference_components, delete_inference_component):
         setattr(SageMakerResponse, call.__name__, call)
 
 
 class EmulatedHosts:
-    """moto's endpoints and buckets."""
+    """moto's endpoints and buckets, for the model server."""
 
     @staticmethod
     def hosted(region: str, name: str) -> Hosted | None:
-        """An endpoint of a region."""
+        """An endpoint of a region; None if it does not exist."""
         return hosted(ACCOUNT, region, name)
 
     @staticmethod
     def read(uri: str) -> bytes | None:
-        """An object, None where there is none."""
+        """An object; None if it does not exist."""
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         store = backend_of(ACCOUNT, _HOME)
         stored = store.get_object(bucket, key) if bucket in store.buckets else None

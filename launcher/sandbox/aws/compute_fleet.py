@@ -2,7 +2,7 @@
 
 Emulated: the row COMPUTE_FLEET. STOP_REQUESTED removes the nodes and START_REQUESTED brings them back
 (pcluster/models/compute_fleet_status_manager.py of ParallelCluster 3.16.1). Not emulated: the minute between two checks
-of clustermgtd, and the states in between.
+of clustermgtd, and the intermediate states.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,14 +19,14 @@ _ENDS = {"STOP_REQUESTED": "STOPPED", "START_REQUESTED": "RUNNING"}
 
 
 class Fleets(Protocol):
-    """What runs the nodes of clusters."""
+    """The owner of the nodes of all clusters."""
 
     def set_fleet(self, name: str, *, up: bool) -> None:
-        """Stop or start all nodes of a cluster; do nothing if no cluster has that name."""
+        """Remove all nodes of a cluster, or start them again; do nothing if no cluster has that name."""
 
 
 def make(requested: Requested, cluster: str) -> None:
-    """The table of a cluster whose fleet runs."""
+    """Create the table of a cluster, with the state of a running fleet."""
     dynamodb = dynamodb_backends[requested.account_id][requested.region_name]
     table = f"{_PREFIX}{cluster}"
     if table not in dynamodb.tables:
@@ -48,13 +48,13 @@ def make(requested: Requested, cluster: str) -> None:
 
 
 def is_stopped(requested: Requested, cluster: str) -> bool:
-    """Whether no node of a cluster can come (`has_running_capacity` in pcluster/models/cluster.py)."""
+    """Whether the fleet of a cluster is stopped (`has_running_capacity` in pcluster/models/cluster.py)."""
     row = dynamodb_backends[requested.account_id][requested.region_name].get_item(f"{_PREFIX}{cluster}", _KEY, None)
     return row is not None and row.to_json()["Attributes"]["Data"]["M"]["status"]["S"] == "STOPPED"
 
 
 def stop(requested: Requested, cluster: str, fleets: Fleets) -> None:
-    """Have the fleet of a cluster be stopped, as it was before an update."""
+    """Stop the fleet of a cluster, as it was stopped before an update."""
     backend, table = dynamodb_backends[requested.account_id][requested.region_name], f"{_PREFIX}{cluster}"
     data = {"status": {"S": "STOP_REQUESTED"}, "lastStatusUpdatedTime": {"S": "0"}}
     backend.put_item(table, {**_KEY, "Data": {"M": data}})
@@ -62,18 +62,18 @@ def stop(requested: Requested, cluster: str, fleets: Fleets) -> None:
 
 
 def remove(requested: Requested, cluster: str) -> None:
-    """The table goes with its cluster."""
+    """Delete the table together with its cluster."""
     dynamodb_backends[requested.account_id][requested.region_name].tables.pop(f"{_PREFIX}{cluster}", None)
 
 
 def install(fleets: Fleets) -> None:
-    """Let the nodes follow the items written into such a table."""
+    """Make the nodes follow the rows that are written into such a table."""
     written = DynamoDBBackend.update_item
     DynamoDBBackend.update_item = _followed(written, fleets)  # type: ignore[method-assign]
 
 
 def _followed(written: Callable[..., Any], fleets: Fleets) -> Callable[..., Any]:
-    """Moto's function, followed by the change of nodes that the item requests."""
+    """Moto's function; after each call the nodes follow the requested state in the row."""
 
     @wraps(written)
     def answered(backend: DynamoDBBackend, table_name: str, *args: Any, **options: Any) -> Any:

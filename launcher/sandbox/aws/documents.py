@@ -67,7 +67,7 @@ def _refuse_unless_shell(kind: str | None, content: Mapping[str, Any]) -> None:
 
 
 def _change(requested: Requested, before: Created) -> Created:
-    """Another in its place, as UpdateMethod Replace, the default, has it."""
+    """Replace the document, as UpdateMethod Replace, the default, does."""
     created = _document(requested)
     _remove(requested, before)
     return created

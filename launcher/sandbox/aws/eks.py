@@ -1,11 +1,11 @@
-"""EKS in moto's CloudFormation, which lacks it: clusters, node groups, add-ons, access entries, pods' roles.
+"""EKS for moto's CloudFormation, which lacks it: clusters, node groups, add-ons, access entries, pods' roles.
 
 Emulated: clusters and node groups in moto's EKS, which describes them; a Kubernetes for each cluster, which answers on
-loopback, with a node for each desired instance of its groups; for the other types, that referenced resources exist.
-Refused like EKS does (EKS user guide and API reference, 2026-11): a control plane in one zone, a node group whose
-launch template has settings of the group itself, one for a Capacity Block without its reservation, an unknown version
-of an add-on. Calls that moto lacks, and later changes of a group's size, are in eks_calls.py. Not emulated: network
-access to the API, and that pods get their granted roles.
+loopback, with a node for each desired instance of its groups; for the other types, the check that referenced resources
+exist. The sandbox refuses what EKS refuses (EKS user guide and API reference, 2026-11): a control plane in one zone, a
+node group whose launch template has settings of the group itself, a node group for a Capacity Block without its
+reservation, an invalid version of an add-on. Calls that moto lacks, and later changes of a group's size, are in
+eks_calls.py. Not emulated: network access to the API; that pods get the roles that they are granted.
 """
 
 import re
@@ -33,29 +33,29 @@ _ADDON_VERSION = re.compile(r"v\d+\.\d+\.\d+-eksbuild\.\d+")
 _ACCESS_POLICY = re.compile(r"arn:aws[a-z-]*:eks::aws:cluster-access-policy/AmazonEKS\w+Policy")
 _BLOCK = "CAPACITY_BLOCK"
 _OWN_OF_GROUPS = ("IamInstanceProfile", "HibernationOptions", "InstanceInitiatedShutdownBehavior")
-"""Settings that a managed node group's launch template may not have (EKS user guide, launch template support)."""
+"""Settings that the launch template of a managed node group may not have (EKS user guide, launch template support)."""
 _EFA, _EFA_RESOURCE = ("efa", "efa-only"), "vpc.amazonaws.com/efa"
 _BRINGS = {OPERATOR[0]: ("hyperpod",), GOVERNANCE[0]: ("kueue",)}
 """The operators of add-ons, by the names of kubernetes/custom_kinds.yaml."""
 _ALLOCATABLE = 0.95
-"""Share of an instance's memory that kubelet and system leave, about; assumed."""
+"""Approximate share of an instance's memory that kubelet and system leave to pods; assumed."""
 
 
 class Hosts(Protocol):
-    """What runs the Kubernetes of the clusters that are deployed."""
+    """The owner of the Kubernetes of the deployed clusters."""
 
     def host(self, name: str, region: str) -> str:
-        """Start a cluster; the address of its API.
+        """Start a cluster; return the address of its API.
 
         Raises:
             ClusterFailedError: a cluster of that name exists.
         """
 
     def join(self, name: str, machines: Machines) -> None:
-        """Add the instances of a node group.
+        """Add the instances of a node group to a cluster.
 
         Raises:
-            ClusterFailedError: the nodes are more than a sandbox runs.
+            ClusterFailedError: the nodes exceed the sandbox's limit.
         """
 
     def leave(self, name: str, group: str) -> None:
@@ -69,7 +69,7 @@ class Hosts(Protocol):
         """
 
     def put(self, name: str, objects: Sequence[Mapping[str, Any]]) -> None:
-        """Create objects, or update existing ones.
+        """Create objects; replace those that exist.
 
         Raises:
             ClusterFailedError: the cluster refuses an object.
@@ -126,7 +126,7 @@ def _make_cluster(requested: Requested) -> Created:
 
 
 def _flag(value: Any) -> bool:
-    """A flag as a template has it: CloudFormation takes text for one."""
+    """The value of a flag in a template: CloudFormation also accepts text."""
     return value is True or str(value).lower() == "true"
 
 
@@ -254,12 +254,12 @@ def _make_association(requested: Requested) -> Created:
 
 @dataclass(frozen=True, slots=True)
 class Eks:
-    """The models, over what runs the clusters' Kubernetes."""
+    """The models of the EKS types; `hosts` runs the clusters' Kubernetes."""
 
     hosts: Hosts
 
     def models(self) -> tuple[Model, ...]:
-        """All of them."""
+        """All models."""
         return (
             Model(
                 type="AWS::EKS::Cluster", make=self._make_cluster, change=_change_cluster, remove=self._remove_cluster
@@ -308,7 +308,7 @@ class Eks:
         return created
 
     def _change_group(self, requested: Requested, created: Created) -> Created:
-        """Replace the instances: EKS replaces those of another template, one after the other."""
+        """Remove the instances and create others: EKS replaces those of another template, one after the other."""
         self._remove_group(requested, created)
         return self._make_group(requested)
 
@@ -320,7 +320,7 @@ class Eks:
 
 
 def _machines(requested: Requested, group: str) -> Machines:
-    """The instances of a node group: chips by the catalog, EFA interfaces by its launch template."""
+    """The instances of a node group: chips from the catalog, EFA interfaces from the launch template."""
     data = _template(requested, requested.need("LaunchTemplate")["Id"])
     facts = load().instance_types.get(data["InstanceType"])
     subnet = _subnet(requested, requested.need("Subnets")[0])
@@ -339,7 +339,7 @@ def _machines(requested: Requested, group: str) -> Machines:
 
 
 def room_of(facts: InstanceType | None, efa: int) -> dict[str, str]:
-    """An instance's resources for pods in addition to devices; huge pages are reserved for EFA."""
+    """The resources of an instance that pods can request in addition to devices; huge pages are reserved for EFA."""
     room = {"hugepages-2Mi": f"{HUGE_PAGES_MIB}Mi" if efa else "0"}
     if facts is not None:
         room |= {"cpu": str(facts.vcpus), "memory": f"{int(facts.memory_gib * _ALLOCATABLE)}Gi"}
@@ -347,7 +347,7 @@ def room_of(facts: InstanceType | None, efa: int) -> dict[str, str]:
 
 
 def devices_of(facts: InstanceType | None, efa: int) -> dict[str, str]:
-    """The devices that device plugins report: chips by the catalog, and EFA interfaces by the launch template."""
+    """The resources that device plugins report for an instance: chips from the catalog, and `efa` EFA interfaces."""
     devices = {_EFA_RESOURCE: efa}
     resource = None if facts is None else resource_name(facts)
     if facts is not None and resource is not None:

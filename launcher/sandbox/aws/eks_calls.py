@@ -2,7 +2,7 @@
 
 Emulated: DescribeAddon, DescribeAccessEntry and ListAssociatedAccessPolicies for resources of CloudFormation; pod
 identity associations (list, create, delete; one for each namespace and service account); UpdateNodegroupConfig, which
-sets the number of nodes immediately; the log group of a deleted cluster, which EKS creates again with a last event
+sets the number of nodes immediately; the log group of a deleted cluster, which EKS creates again for a last event
 (terraform-aws-eks, issues 2763 and 2446). Not emulated: delays, and resources that other calls create.
 """
 
@@ -33,9 +33,9 @@ _PATHS = (
 
 @dataclass(slots=True)
 class Parts:
-    """A cluster's resources in addition to its nodes.
+    """The parts of a cluster other than its nodes.
 
-    `addons` are versions by name, `entries` access policies by principal, `pod_roles` by namespace and account.
+    `addons` are versions by name, `entries` access policies by principal, `pod_roles` roles by namespace and account.
     """
 
     addons: dict[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Parts:
 
 _PARTS: dict[str, Parts] = {}
 _UNWRITTEN: set[tuple[str, str, str]] = set()
-"""The log groups to which EKS has still to write: account, region, name."""
+"""The log groups to which EKS still has to write: account, region, name."""
 
 
 def parts_of(cluster: Cluster) -> Parts:
@@ -54,13 +54,13 @@ def parts_of(cluster: Cluster) -> Parts:
 
 
 def forget(cluster: Cluster, account: str, region: str) -> None:
-    """Forget a cluster that is gone; its log is written once more."""
+    """Forget the parts of a deleted cluster; EKS writes its log once more."""
     _PARTS.pop(cluster.arn, None)
     _UNWRITTEN.add((account, region, f"/aws/eks/{cluster.name}/cluster"))
 
 
 def install(hosts: Resizable) -> None:
-    """Add the calls to moto's EKS, with the hosts of the clusters' nodes."""
+    """Add the calls to moto's EKS; `hosts` changes the number of nodes."""
     for path in _PATHS:
         urls.url_paths[path] = urls.response.dispatch
     for call in (
@@ -75,7 +75,7 @@ def install(hosts: Resizable) -> None:
     counted = EKSBackend.update_nodegroup_config
 
     def update_nodegroup_config(backend: EKSBackend, **request: Any) -> dict[str, Any]:
-        """Change a group as moto does, and start or end its instances."""
+        """Change a group as moto does, and change the number of its nodes."""
         sizes = request.get("scaling_config") or {}
         before = backend.describe_nodegroup(request["cluster_name"], request["nodegroup_name"]).scaling_config
         requested = {**before, **sizes}
@@ -96,7 +96,7 @@ def install(hosts: Resizable) -> None:
     deleted = LogsBackend.delete_log_group
 
     def delete_log_group(backend: LogsBackend, log_group_name: str) -> None:
-        """Delete it as moto does; EKS, which has not written everything, makes it again."""
+        """Delete a log group as moto does. EKS creates the group again if it still has to write an event."""
         deleted(backend, log_group_name)
         place = (backend.account_id, backend.region_name, log_group_name)
         if place in _UNWRITTEN:
@@ -127,7 +127,7 @@ def _cluster_of(response: Any) -> tuple[Cluster, Parts]:
 
 
 def describe_addon(response: Any) -> ActionResult:
-    """One add-on."""
+    """Return one add-on."""
     cluster, parts = _cluster_of(response)
     name = response._get_param("addonName")  # noqa: SLF001  the same
     if name not in parts.addons:
@@ -137,14 +137,14 @@ def describe_addon(response: Any) -> ActionResult:
 
 
 def describe_access_entry(response: Any) -> ActionResult:
-    """One access entry."""
+    """Return one access entry."""
     cluster, parts = _cluster_of(response)
     principal = _principal(response, cluster, parts)
     return ActionResult({"accessEntry": {"clusterName": cluster.name, "principalArn": principal, "type": "STANDARD"}})
 
 
 def list_associated_access_policies(response: Any) -> ActionResult:
-    """The access policies of an entry."""
+    """Return the access policies of an access entry."""
     cluster, parts = _cluster_of(response)
     principal = _principal(response, cluster, parts)
     shown = [
@@ -162,7 +162,7 @@ def _principal(response: Any, cluster: Cluster, parts: Parts) -> str:
 
 
 def list_pod_identity_associations(response: Any) -> ActionResult:
-    """The roles granted to pods, of a namespace and a service account where they are named."""
+    """Return the roles granted to pods, filtered by namespace and service account if the request names them."""
     cluster, parts = _cluster_of(response)
     namespace = response._get_param("namespace")  # noqa: SLF001  the same
     account = response._get_param("serviceAccount")  # noqa: SLF001  the same
@@ -175,7 +175,7 @@ def list_pod_identity_associations(response: Any) -> ActionResult:
 
 
 def _association(cluster: Cluster, namespace: str, account: str) -> dict[str, str]:
-    """An association as a list of them shows it; its id stays what it is while others come and go."""
+    """An association as a list shows it. Its id does not change when other associations are created or deleted."""
     token = sha256(f"{cluster.arn} {namespace}/{account}".encode()).hexdigest()[:_ID_LENGTH]
     return {
         "clusterName": cluster.name,
@@ -187,7 +187,7 @@ def _association(cluster: Cluster, namespace: str, account: str) -> dict[str, st
 
 
 def create_pod_identity_association(response: Any) -> ActionResult:
-    """Grant a role to the pods of a service account, once."""
+    """Grant a role to the pods of a service account; refuse a second association."""
     cluster, parts = _cluster_of(response)
     namespace, account, role = (
         str(response._get_param(key))  # noqa: SLF001  the same
@@ -203,7 +203,7 @@ def create_pod_identity_association(response: Any) -> ActionResult:
 
 
 def delete_pod_identity_association(response: Any) -> ActionResult:
-    """End it."""
+    """Delete an association."""
     cluster, parts = _cluster_of(response)
     association_id = response._get_param("associationId")  # noqa: SLF001  the same
     for namespace, account in parts.pod_roles:

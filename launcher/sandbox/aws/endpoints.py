@@ -1,9 +1,9 @@
 """AWS::SageMaker::Model, EndpointConfig, Endpoint and InferenceComponent, in moto's SageMaker.
 
-Emulated: the validation of each request with SageMaker's own model; that referenced models, configurations, alarms and
-buckets exist; the replacement of a changed configuration or model; the rollback of an update because an alarm is in
-state ALARM, or because the new container does not start; the answers of their containers (launcher/sandbox/endpoint).
-moto's own models are not used: they lack the newer types and components.
+Emulated: the validation of each request with SageMaker's own model; the check that referenced models, configurations,
+alarms and buckets exist; the replacement of a changed configuration or model; the rollback of an update because an
+alarm is in state ALARM, or because the new container does not start; the answers of the containers
+(launcher/sandbox/endpoint). moto's own models are not used: they lack the newer types and components.
 Not emulated: time and cost; instances, images, downloads; stepwise traffic shifting.
 """
 
@@ -30,7 +30,7 @@ _LONGEST_NAME = 63
 
 @dataclass(slots=True, kw_only=True)
 class StoredEntity:
-    """A model, a configuration or a component in moto's SageMaker; its API requires these names."""
+    """A model, a configuration or a component in moto's SageMaker, whose API expects these attribute names."""
 
     kind: str
     name: str
@@ -41,33 +41,33 @@ class StoredEntity:
 
     @property
     def tags(self) -> list[dict[str, str]]:
-        """Its tags."""
+        """The tags of the entity."""
         return list(self.request.get("Tags", []))
 
     @property
     def model_name(self) -> str:
-        """A model's name."""
+        """The name of a model."""
         return self.name
 
     @property
     def endpoint_config_name(self) -> str:
-        """A configuration's name."""
+        """The name of a configuration."""
         return self.name
 
     @property
     def response_object(self) -> dict[str, Any]:
-        """Its description in the API."""
+        """The entity as a Describe call returns it."""
         own = {key: value for key, value in self.request.items() if key != "Tags"}
         return {**own, **self.summary(), **self.shown}
 
     def summary(self) -> dict[str, Any]:
-        """It in a list."""
+        """The entity as a List call returns it."""
         return {f"{self.kind}Name": self.name, f"{self.kind}Arn": self.arn, "CreationTime": self.creation_time}
 
 
 @dataclass(slots=True, kw_only=True)
 class Live:
-    """An endpoint as moto's SageMaker keeps it, with the configuration and the containers that it runs."""
+    """An endpoint in moto's SageMaker, with the configuration and the containers that it runs."""
 
     endpoint_name: str
     arn: str
@@ -81,17 +81,17 @@ class Live:
 
     @property
     def tags(self) -> list[dict[str, str]]:
-        """Its tags."""
+        """The tags of the endpoint."""
         return list(self.request.get("Tags", []))
 
     @property
     def variants(self) -> list[Mapping[str, Any]]:
-        """The variants of its configuration."""
+        """The variants of the endpoint's configuration."""
         return list(self.config.request["ProductionVariants"])
 
     @property
     def response_object(self) -> dict[str, Any]:
-        """It as DescribeEndpoint shows it."""
+        """The endpoint as DescribeEndpoint returns it."""
         shown = {
             "EndpointConfigName": self.config.name,
             "ProductionVariants": [self._variant(variant) for variant in self.variants],
@@ -101,7 +101,7 @@ class Live:
         return {**self.summary(), **{key: value for key, value in shown.items() if value is not None}}
 
     def summary(self) -> dict[str, Any]:
-        """It in a list."""
+        """The endpoint as ListEndpoints returns it."""
         return {
             "EndpointName": self.endpoint_name,
             "EndpointArn": self.arn,
@@ -120,7 +120,7 @@ class Live:
 
 @dataclass(slots=True)
 class Endpoints:
-    """The models of all four types. `conduct` says whether a started container becomes ready."""
+    """The models of all four types. `conduct` decides whether a started container becomes ready."""
 
     conduct: Conduct
 
@@ -172,9 +172,9 @@ class Endpoints:
         return Created(physical_resource_id=created.arn, attributes={"EndpointName": name})
 
     def _change_endpoint(self, requested: Requested, before: Created) -> Created:
-        """Another configuration, unless an alarm is in state ALARM: then the old one stays, and the state is InService.
+        """Change the configuration. If an alarm is in state ALARM, the old one stays, and the endpoint is InService.
 
-        CloudFormation gets a success, the worse of the two outcomes that AWS may have.
+        CloudFormation then reports success, the worse of the two outcomes that are possible on AWS.
         """
         _check(requested, "CreateEndpoint", "UpdateEndpoint")
         live: Any = _sagemaker(requested).endpoints.get(before.attributes["EndpointName"])
@@ -206,7 +206,7 @@ class Endpoints:
         return self._stored_component(requested, name)
 
     def _change_component(self, requested: Requested, before: Created) -> Created:
-        """Another specification, unless an alarm goes off."""
+        """Change to another specification, unless an alarm is in state ALARM."""
         _check(requested, "CreateInferenceComponent", "UpdateInferenceComponent")
         if _alarms(requested, requested.get("DeploymentConfig", {})):
             return before
@@ -235,7 +235,7 @@ class Endpoints:
         return Created(physical_resource_id=entity.arn, attributes={"InferenceComponentName": name})
 
     def _refuse_unless_started(self, requested: Requested, name: str, kind: str = "Endpoints") -> None:
-        """Go on when the container comes up; one that does not leaves a line in its log."""
+        """Refuse if the new container does not start; a failed container writes a line to its log."""
         if self.conduct.behaviour.starts:
             return
         group = f"/aws/sagemaker/{kind}/{name}"
@@ -272,7 +272,7 @@ def _make_config(requested: Requested) -> Created:
 
 
 def _keep(requested: Requested, kind: str, part: str, entities: Any) -> Created:
-    """Make another one: neither models nor configurations can be changed."""
+    """Create another entity: models and configurations cannot be changed."""
     name = requested.name[:_LONGEST_NAME]
     if name in entities:
         name = f"{requested.logical_id[: _LONGEST_NAME - 13]}-{secrets.token_hex(6)}"
@@ -282,7 +282,7 @@ def _keep(requested: Requested, kind: str, part: str, entities: Any) -> Created:
 
 
 def _drop(requested: Requested, created: Created) -> None:
-    """Remove it; do nothing if it was removed before."""
+    """Delete an entity; do nothing if it is already gone. Refuse an endpoint that has inference components."""
     part, _, name = created.physical_resource_id.rpartition(":")[2].partition("/")
     sagemaker = _sagemaker(requested)
     entities: dict[str, Any] = {
@@ -297,7 +297,7 @@ def _drop(requested: Requested, created: Created) -> None:
 
 
 def _check(requested: Requested, *operations: str) -> None:
-    """Hold the properties against the requests that they become."""
+    """Validate the properties with the models of the requests that CloudFormation sends."""
     problems = complaints("sagemaker", operations, dict(requested.properties))
     if problems:
         raise ResourceRefusedError(f"Properties validation failed: {'; '.join(problems)}")
@@ -349,7 +349,7 @@ _COMPONENTS: dict[tuple[str, str], dict[str, StoredEntity]] = {}
 
 
 def components(account: str, region: str) -> dict[str, StoredEntity]:
-    """The inference components of a region, by name: moto keeps none."""
+    """The inference components of a region, by name; moto has none."""
     return _COMPONENTS.setdefault((account, region), {})
 
 
@@ -358,7 +358,7 @@ def _components_of(account: str, region: str, endpoint: str) -> list[StoredEntit
 
 
 def component(account: str, region: str, name: str) -> StoredEntity:
-    """A component."""
+    """A component by its name."""
     stored = components(account, region).get(name)
     if stored is None:
         raise ValidationError(message=f"Could not find inference component {name}.")
@@ -366,7 +366,7 @@ def component(account: str, region: str, name: str) -> StoredEntity:
 
 
 def hosted(account: str, region: str, name: str) -> Hosted | None:
-    """An endpoint with its containers' settings, those of its component if it has one; None without an endpoint."""
+    """An endpoint with the settings of its containers, or of its component if it has one; None if it does not exist."""
     live: Any = sagemaker_backends[account][region].endpoints.get(name)
     if not isinstance(live, Live):
         return None

@@ -25,11 +25,11 @@ from launcher.sandbox.kubernetes.hosted import Machines
 from launcher.sandbox.kubernetes.kueue import VERSION
 
 _VALUE = 50
-"""Value of the priority class; the cluster has only this one."""
+"""The value of the priority class, the only class of the cluster."""
 
 
 def make_existing(region: str, requested: ExistingCluster, hosts: Hosts) -> bool:
-    """Create a cluster; return False if it exists."""
+    """Create a cluster; False if it already exists."""
     backend = eks_backends[DEFAULT_ACCOUNT_ID][region]
     if requested.name in backend.clusters:
         return False

@@ -21,12 +21,12 @@ from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefuse
 _SCHEME = "s3://"
 _NEEDED = ("FileSystemId", "FileSystemPath", "DataRepositoryPath")
 _FIXED = (*_NEEDED, "BatchImportMetaDataOnCreate")
-"""What CloudFormation changes only by making another link."""
+"""Properties whose change makes CloudFormation create another link."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Link:
-    """A link from a folder of a file system to a bucket; `wanted` are the template's properties."""
+    """A link from a folder of a file system to a bucket; `request` holds the properties of its template."""
 
     id: str
     arn: str
@@ -34,24 +34,24 @@ class Link:
 
     @property
     def path(self) -> str:
-        """The folder, with a slash at its end."""
+        """The folder, with a slash at the end."""
         return f"{str(self.request['FileSystemPath']).rstrip('/')}/"
 
     def to_dict(self) -> dict[str, Any]:
-        """It as DescribeDataRepositoryAssociations shows it."""
+        """The link as DescribeDataRepositoryAssociations returns it."""
         shown = {**self.request, "Tags": self.request.get("Tags", [])}
         return {"AssociationId": self.id, "ResourceARN": self.arn, "Lifecycle": "AVAILABLE", **shown}
 
 
 class LustreFileSystem(FileSystem):
-    """moto's, with the state that it leaves out, and its links by their ids."""
+    """moto's file system with the state that moto leaves out, and its links by their ids."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.links: dict[str, Link] = {}
 
     def to_dict(self) -> dict[str, Any]:
-        """It as DescribeFileSystems shows it."""
+        """The file system as DescribeFileSystems returns it."""
         return {**super().to_dict(), "Lifecycle": "AVAILABLE"}
 
 
@@ -125,7 +125,7 @@ def _linked(requested: Requested) -> LustreFileSystem:
 
 
 def _change_link(requested: Requested, before: Created) -> Created:
-    """Update imports and exports in place; for other changes create another link."""
+    """Change the import and export settings in place; replace the link if another property changes."""
     old = next(link for link in _all_links(_fsx(requested)) if link.id == before.physical_resource_id)
     if any(requested.get(key) != old.request.get(key) for key in _FIXED):
         _remove_link(requested, before)
@@ -149,7 +149,7 @@ def _all_links(fsx: FSxBackend) -> list[Link]:
 
 
 def describe_data_repository_associations(response: Any) -> str:
-    """The requested links, by id or file system.
+    """The links that the request selects by id or by file system.
 
     Raises:
         JsonRESTError: an id is unknown.
@@ -173,7 +173,7 @@ def describe_data_repository_associations(response: Any) -> str:
 
 
 def install() -> None:
-    """Give the call to moto's FSx."""
+    """Add the call to moto's FSx."""
     call = describe_data_repository_associations
     setattr(FSxResponse, call.__name__, call)
 

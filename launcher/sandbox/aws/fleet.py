@@ -17,7 +17,7 @@ from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, SubnetFacts, TypeFacts
 
 _IMAGE = "ami-00000000000000000"
-"""Placeholder of the official image, which the emulated EC2 lacks."""
+"""Placeholder for the official image, which the emulated EC2 does not have."""
 _MARKETS = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
 
 
@@ -33,7 +33,7 @@ class EmulatedEc2:
         return ec2_backends[self.account_id][self.region]
 
     def instance_type(self, name: str) -> TypeFacts | None:
-        """The facts of moto's copy of DescribeInstanceTypes about a type, None for an unknown type."""
+        """The facts about a type from moto's copy of DescribeInstanceTypes; None if the copy lacks the type."""
         facts = INSTANCE_TYPES.get(name)
         if facts is None:
             return None
@@ -47,7 +47,7 @@ class EmulatedEc2:
         )
 
     def subnet(self, subnet_id: str) -> SubnetFacts | None:
-        """The facts about a subnet, None if no subnet has that id."""
+        """The facts about a subnet; None if no subnet has that id."""
         try:
             subnet = self._backend.get_subnet(subnet_id)
         except ServiceException:
@@ -59,7 +59,7 @@ class EmulatedEc2:
         )
 
     def admits_itself(self, group_id: str) -> bool | None:
-        """Whether a security group allows all traffic from and to itself, None if no group has that id."""
+        """Whether a security group allows all traffic to and from itself; None if no group has that id."""
         group = self._backend.get_security_group_from_id(group_id)
         if group is None:
             return None
@@ -69,20 +69,20 @@ class EmulatedEc2:
         )
 
     def has_object(self, bucket: str, key: str | None) -> bool:
-        """Whether a bucket exists, and contains the object if a key is given."""
+        """Whether a bucket exists and, if a key is given, contains that object."""
         store = backend_of(self.account_id, self.region)
         if bucket not in store.buckets:
             return False
         return key is None or store.get_object(bucket, key) is not None
 
     def run_head_node(self, spec: ClusterSpec) -> str:
-        """Start a cluster's head node; its instance's id."""
+        """Start a cluster's head node; return the id of its instance."""
         tags = {"parallelcluster:node-type": "HeadNode", "Name": "HeadNode"}
         own = {"parallelcluster:cluster-name": spec.name, **spec.tags, **tags}
         return self.run(spec.head_instance_type, own, spec.head_subnet_id, spec.head_security_groups)
 
     def run_node(self, spec: ClusterSpec, group: NodeGroup, name: str) -> str:
-        """Start a compute node; its instance's id."""
+        """Start a compute node; return the id of its instance."""
         tags = {
             "parallelcluster:cluster-name": spec.name,
             **spec.tags,
@@ -109,7 +109,7 @@ class EmulatedEc2:
         security_groups: Sequence[str],
         capacity_type: str = "ONDEMAND",
     ) -> str:
-        """Run an instance; its id."""
+        """Run an instance; return its id."""
         reservation = self._backend.run_instances(
             _IMAGE,
             1,
@@ -126,7 +126,7 @@ class EmulatedEc2:
         return str(reservation.instances[0].id)
 
     def terminate(self, instance_id: str, reason: str) -> None:
-        """Terminate an instance, with EC2's code of the reason."""
+        """Terminate an instance, with EC2's code for the reason."""
         self._backend.terminate_instances([instance_id])
         self._backend.get_instance(instance_id).state_reason = StateReason(f"{reason}: sandbox", reason)
 
@@ -137,7 +137,7 @@ class EmulatedEc2:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ec2Fleet:
-    """What fleets have in common whose instances another service than ParallelCluster runs."""
+    """The common part of fleets whose instances are run by a service other than ParallelCluster."""
 
     ec2: EmulatedEc2
 
@@ -147,5 +147,5 @@ class Ec2Fleet:
         return self.ec2.region
 
     def subnet(self, subnet_id: str) -> SubnetFacts | None:
-        """The facts about a subnet."""
+        """The facts about a subnet; None if no subnet has that id."""
         return self.ec2.subnet(subnet_id)

@@ -1,7 +1,7 @@
 """The resources that watch a cluster, which moto ignores: alarms, topics, budgets, retries of failed calls.
 
 Emulated: CloudWatch, SNS, Budgets and Lambda return the settings of the template, and delete them with the stack.
-Not emulated: alarms never fire, and no message is delivered.
+Not emulated: the firing of alarms, and the delivery of messages.
 """
 
 import json
@@ -54,7 +54,7 @@ def _topic(requested: Requested) -> Topic:
 
 
 def _change_topic(requested: Requested, topic: Topic) -> Topic:
-    """In place: moto would make another, without the policy and the subscribers of this one."""
+    """Change a topic in place: moto would create another, without the policy and the subscribers of this topic."""
     topic.display_name = requested.get("DisplayName", "")
     topic._tags = {tag["Key"]: tag["Value"] for tag in requested.get("Tags", [])}  # noqa: SLF001  moto has no setter
     return topic
@@ -104,7 +104,7 @@ def _remove_budget(requested: Requested, budget: Created) -> None:
 
 
 def _repeats(requested: Requested, before: Any = None) -> Created:
-    """How Lambda takes a function's asynchronous calls (CloudFormation reference, AWS::Lambda::EventInvokeConfig)."""
+    """Set how Lambda handles asynchronous calls of a function (CloudFormation, AWS::Lambda::EventInvokeConfig)."""
     function, qualifier = requested.need("FunctionName"), requested.need("Qualifier")
     if before is not None:
         _remove_repeats(requested, before)

@@ -1,6 +1,6 @@
-"""AWS::SageMaker::Cluster for Slurm: a HyperPod cluster from a checked request (hyperpod_nodes.py has EKS).
+"""AWS::SageMaker::Cluster for Slurm: a HyperPod cluster from a validated request (EKS: hyperpod_nodes.py).
 
-Emulated: the check of the request; a cluster and its instances in moto's SageMaker, for List and Describe calls; a
+Emulated: the validation of the request; a cluster and its instances in moto's SageMaker, for List and Describe calls; a
 Slurm with a node for each worker instance and the settings of the controller's script; the replacement of a failed
 instance. moto's own CreateCluster is not used: it lacks the newer types and properties, and accepts scripts only from
 buckets of one name. Not emulated: scripts, health checks, mounts, EFA, `srun --auto-resume`. Calls that change a
@@ -38,7 +38,7 @@ _SHOWN = ("VpcConfig", "Orchestrator", "NodeRecovery", "NodeProvisioningMode")
 
 @dataclass(slots=True, kw_only=True)
 class PodCluster:
-    """A cluster in moto's SageMaker; its API requires these names."""
+    """A cluster in moto's SageMaker, whose API expects these attribute names."""
 
     request: dict[str, Any]
     region_name: str
@@ -50,16 +50,16 @@ class PodCluster:
 
     @property
     def cluster_name(self) -> str:
-        """Its name."""
+        """The name of the cluster."""
         return str(self.request["ClusterName"])
 
     @property
     def arn(self) -> str:
-        """Its ARN, which ends in an id and not in the name."""
+        """The ARN of the cluster, which ends in an id and not in the name."""
         return f"arn:aws:sagemaker:{self.region_name}:{self.account_id}:cluster/{self.cluster_id}"
 
     def summary(self) -> dict[str, Any]:
-        """It as ListClusters shows it."""
+        """The cluster as ListClusters returns it."""
         return {
             "ClusterArn": self.arn,
             "ClusterName": self.cluster_name,
@@ -68,7 +68,7 @@ class PodCluster:
         }
 
     def describe(self) -> dict[str, Any]:
-        """It as DescribeCluster shows it."""
+        """The cluster as DescribeCluster returns it."""
         groups = [self._described(group) for group in self.request["InstanceGroups"]]
         shown = {key: self.request[key] for key in _SHOWN if key in self.request}
         return {**self.summary(), **shown, "FailureMessage": "", "InstanceGroups": groups}
@@ -80,7 +80,7 @@ class PodCluster:
 
     @property
     def groups(self) -> dict[str, dict[str, Any]]:
-        """Its groups as they are wanted, by name."""
+        """The requested groups of the cluster, by name."""
         return {group["InstanceGroupName"]: group for group in self.request["InstanceGroups"]}
 
     def instances(self, group_name: str) -> list[str]:
@@ -88,7 +88,7 @@ class PodCluster:
         return [id_ for id_, node in self.nodes.items() if node.instance_group_name == group_name]
 
     def add(self, group_name: str) -> str:
-        """Bring an instance of a group; its id."""
+        """Add an instance to a group; return its id."""
         group = self.groups[group_name]
         instance_id = f"i-{secrets.token_hex(9)[:17]}"
         self.nodes[instance_id] = ClusterNode(
@@ -127,19 +127,19 @@ class PodFleet(Ec2Fleet):
         return instances["Controller"]
 
     def run_node(self, spec: ClusterSpec, group: NodeGroup, name: str) -> str:
-        """Bring a worker; its id."""
+        """Start a worker; return its id."""
         del spec, name
         return self.cluster.add(group.name)
 
     def terminate(self, instance_id: str, reason: str) -> None:
-        """Take an instance away; SageMaker does not list it any more."""
+        """Remove an instance; SageMaker no longer lists it."""
         del reason
         self.cluster.nodes.pop(instance_id, None)
 
 
 @dataclass(frozen=True, slots=True)
 class HyperPod:
-    """The model, over what runs the clusters and the Kubernetes that nodes join."""
+    """The model; `clusters` runs Slurm clusters, `hosts` the Kubernetes that nodes join."""
 
     clusters: Clusters
     hosts: Hosts
@@ -203,7 +203,7 @@ class HyperPod:
 
 
 def end(cluster: Any, clusters: Clusters, hosts: Hosts) -> None:
-    """End what runs for a cluster: its Slurm, or its nodes in an EKS cluster, which stays."""
+    """End the Slurm of a cluster, or remove its nodes from the EKS cluster, which stays."""
     if cluster is None:
         return
     if eks_name(cluster.request) is None:

@@ -24,23 +24,23 @@ from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
 from launcher.sandbox.kubernetes.hosted import Resizable
 
 _MOST_GROUPS = 5
-"""Of one BatchAddClusterNodes (SageMaker API reference)."""
+"""Maximum of one BatchAddClusterNodes (SageMaker API reference)."""
 _MOST_IDS = 99
-"""Of one BatchDeleteClusterNodes (SageMaker developer guide, "Scaling down a SageMaker HyperPod cluster")."""
+"""Maximum of one BatchDeleteClusterNodes (SageMaker developer guide, "Scaling down a SageMaker HyperPod cluster")."""
 _BY_NAME = ("describe_cluster", "describe_cluster_node", "list_cluster_nodes")
 _UPDATED = frozenset(("ClusterName", "InstanceGroups", "NodeRecovery"))
 _RECOVERIES = ("Automatic", "None")
 
 
 class PodHosts(Hosts, Resizable, Protocol):
-    """The host of the Kubernetes that nodes join, with a resizable number of nodes."""
+    """The owner of the Kubernetes that nodes join, which can change the number of nodes."""
 
 
 def install(clusters: Clusters, hosts: PodHosts) -> None:
-    """Give the calls to moto's SageMaker, over what runs the clusters and the Kubernetes that nodes join."""
+    """Add the calls to moto's SageMaker; `clusters` runs Slurm clusters, `hosts` the Kubernetes that nodes join."""
 
     def update_cluster(response: Any) -> ActionResult:
-        """Change how many instances groups have, and whether faulty ones are replaced."""
+        """Change the number of instances of groups, and whether faulty instances are replaced."""
         pod, request = _pod(response), response._get_params()  # noqa: SLF001  the way moto's own responses read
         _refuse_of_eks(pod, "UpdateCluster")
         return ActionResult({"ClusterArn": _updated(clusters, pod, request)})
@@ -66,7 +66,7 @@ def install(clusters: Clusters, hosts: PodHosts) -> None:
 
 
 def _refuse_of_eks(pod: PodCluster, call: str) -> None:
-    """Go on only with a cluster of Slurm."""
+    """Refuse a cluster with EKS."""
     if eks_name(pod.request) is not None:
         raise NotImplementedError(f"the sandbox's {call} does not support clusters with EKS")
 
@@ -110,7 +110,7 @@ def _updated(clusters: Clusters, pod: PodCluster, request: Mapping[str, Any]) ->
 
 
 def _refuse_other_change(pod: PodCluster, request: Mapping[str, Any]) -> None:
-    """Refuse unless the request changes only the number of an existing group."""
+    """Refuse any change except the number of instances of an existing worker group."""
     name = request["InstanceGroupName"]
     if name not in pod.groups:
         raise NotImplementedError(f"the sandbox's UpdateCluster cannot create a group, got {name}")
@@ -124,7 +124,7 @@ def _refuse_other_change(pod: PodCluster, request: Mapping[str, Any]) -> None:
 
 
 def _resize(clusters: Clusters, pod: PodCluster, name: str, count: int) -> None:
-    """Resize a group; removed instances are chosen at random, like HyperPod's documentation says."""
+    """Set the number of instances of a group; removed instances are chosen at random, as in HyperPod's guide."""
     present = pod.instances(name)
     if count < len(present):
         leaving = secrets.SystemRandom().sample(present, len(present) - count)

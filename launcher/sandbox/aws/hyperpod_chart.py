@@ -1,9 +1,9 @@
 """Custom::HyperPodChart: HyperPod's chart in an EKS cluster, without the function that installs it.
 
-If the deployment uploaded the real chart, the helm of the uploaded layer renders it, and the cluster validates every
-object with its strict schemas. If it uploaded the small chart of the tests, its objects are created, and the report
-names this. The sandbox refuses what the function would refuse: a chart that is not the pinned one, a missing cluster.
-Not emulated: the function, its network, the programs in the chart's pods.
+If the deployment uploaded the real chart, the helm of the uploaded layer renders the chart, and the cluster validates
+every object with its strict schemas. If the deployment uploaded the small chart of the tests, its objects are created,
+and the report names the chart. The sandbox refuses what the function would refuse: a chart other than the pinned one, a
+missing cluster. Not emulated: the function, its network, the programs in the chart's pods.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ _OPERATORS = ("training-operator",)
 
 @dataclass(frozen=True, slots=True)
 class HyperPodChart:
-    """The model, over what runs the clusters' Kubernetes."""
+    """The model; `hosts` runs the clusters' Kubernetes."""
 
     hosts: Hosts
 
@@ -56,12 +56,12 @@ class HyperPodChart:
         return Created(physical_resource_id=f"{name}/{requested.need('Release')}")
 
     def _change(self, requested: Requested, before: Created) -> Created:
-        """Existing objects stay unchanged: an instance of another type would need other plugins."""
+        """Keep existing objects unchanged: an instance of another type would need other plugins."""
         _checked(requested)
         return before
 
     def _remove(self, _requested: Requested, _created: Created) -> None:
-        """It goes with its cluster, as the function has it."""
+        """Do nothing: the chart is removed with its cluster, as the function does."""
 
 
 def _checked(requested: Requested) -> bytes:

@@ -1,9 +1,8 @@
-"""AWS::SageMaker::Cluster for EKS: a checked request, and nodes in the Kubernetes of that cluster.
+"""AWS::SageMaker::Cluster for EKS: a validated request, and nodes in the Kubernetes of that cluster.
 
-Emulated: the check of the request; a cluster and its instances in moto's SageMaker; a Kubernetes node for each
-instance,
-with HyperPod's labels. Chips and interfaces become allocatable when the chart's plugins show them. Not emulated:
-scripts, health checks, start times of instances, later changes of groups.
+Emulated: the validation of the request; a cluster and its instances in moto's SageMaker; a Kubernetes node for each
+instance, with HyperPod's labels. Chips and interfaces become allocatable when the chart's plugins report them. Not
+emulated: scripts, health checks, start times of instances, later changes of groups.
 """
 
 from collections.abc import Mapping
@@ -27,12 +26,12 @@ COMPUTE = ("sagemaker.amazonaws.com/compute-type", "hyperpod")
 
 
 class Described(Protocol):
-    """A cluster as moto's SageMaker keeps it."""
+    """A cluster in moto's SageMaker."""
 
     request: dict[str, Any]
 
     def add(self, group_name: str) -> str:
-        """Bring an instance of a group; its id."""
+        """Add an instance to a group; return its id."""
         ...
 
 
@@ -64,10 +63,10 @@ def checked(requested: Requested, hosts: Hosts) -> str:
 
 
 def join(requested: Requested, hosts: Hosts, cluster: Described) -> None:
-    """Have the instances of every group join their EKS cluster.
+    """Add the instances of every group to their EKS cluster.
 
     Raises:
-        ResourceRefusedError: the nodes are more than a sandbox runs.
+        ResourceRefusedError: the nodes exceed the sandbox's limit.
     """
     name = str(eks_name(cluster.request))
     ec2 = EmulatedEc2(requested.account_id, requested.region_name)
@@ -83,7 +82,7 @@ def join(requested: Requested, hosts: Hosts, cluster: Described) -> None:
 
 
 def leave(cluster: Described, hosts: Hosts) -> None:
-    """Have the nodes of a cluster leave; the control plane stays."""
+    """Remove the nodes of a cluster; the control plane stays."""
     for group in cluster.request["InstanceGroups"]:
         hosts.leave(str(eks_name(cluster.request)), group["InstanceGroupName"])
 

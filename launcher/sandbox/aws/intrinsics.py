@@ -10,7 +10,7 @@ _by_moto = parsing.clean_json
 
 
 def resolved(value: Any, resources: Any) -> Any:
-    """A part of a template with its references filled in; in the place of moto's, which calls it."""
+    """A part of a template with its references resolved; replaces moto's function, which this function calls."""
     if isinstance(value, dict) and _GET_ZONES in value:
         region = _by_moto(value[_GET_ZONES], resources) or resources["AWS::Region"]
         return [zone.name for zone in RegionsAndZonesBackend.zones[region]]
@@ -18,5 +18,5 @@ def resolved(value: Any, resources: Any) -> Any:
 
 
 def install() -> None:
-    """Have moto use it."""
+    """Make moto use `resolved`."""
     setattr(parsing, _by_moto.__name__, resolved)

@@ -1,4 +1,4 @@
-"""Access keys that the embedded IAM and STS have issued, and two calls whose keys moto writes into a fixed text.
+"""Access keys that the embedded IAM and STS have issued, and two calls for which moto returns fixed keys.
 
 Emulated: active keys of users; keys of assumed roles; GetSessionToken and GetFederationToken.
 """
@@ -18,7 +18,7 @@ _LONG_S = 43_200
 
 
 def issued(key_id: str) -> AccessKey | None:
-    """A key by its id."""
+    """An issued key by its id; None if it is unknown or inactive."""
     for account in list(sts_backends.values()):
         for sts in list(account.values()):
             role = sts.get_assumed_role_from_access_key(key_id)
@@ -35,7 +35,7 @@ def issued(key_id: str) -> AccessKey | None:
 
 
 def install(keys: KeyRing) -> None:
-    """Have STS hand out keys that the sandbox takes."""
+    """Make STS issue keys that the sandbox accepts."""
 
     def with_key(call: Any) -> Any:
         def answer(response: Any) -> ActionResult:

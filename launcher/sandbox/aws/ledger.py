@@ -1,4 +1,4 @@
-"""The ledger of each resource of each template: what the embedded AWS emulated and what it did not."""
+"""The ledger of each resource of each template: the emulated parts and the missing parts."""
 
 import threading
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ class Resource:
     """One resource of one stack.
 
     `model` is the emulation: "moto", "sandbox" (a model of this package) or "nothing" (accepted, not created).
-    `reason` is why nothing was created. `ignored` are properties of the template that no model reads.
+    `reason` explains "nothing". `ignored` are the properties of the template that were never read.
     """
 
     stack: str
@@ -28,7 +28,7 @@ class Resource:
 
 
 class Ledger:
-    """All entries, and requested API calls that are not emulated. Thread-safe."""
+    """All entries, and the requested API calls that the sandbox does not emulate. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -36,12 +36,12 @@ class Ledger:
         self._actions: dict[str, int] = {}
 
     def record(self, entry: Resource) -> None:
-        """Write down a resource; the newest word on it holds."""
+        """Record a resource; the newest entry replaces an earlier one."""
         with self._lock:
             self._entries[entry.stack, entry.logical_id] = entry
 
     def remark(self, stack: str, logical_id: str, ignored: str) -> None:
-        """Add one thing that was not done to a resource that is in the book."""
+        """Add one ignored part to the entry of a resource."""
         with self._lock:
             entry = self._entries.get((stack, logical_id))
             if entry is not None and ignored not in entry.ignored:
@@ -53,7 +53,7 @@ class Ledger:
             self._actions[action] = self._actions.get(action, 0) + 1
 
     def document(self) -> dict[str, Any]:
-        """The book as JSON values: `resources` and `actions`."""
+        """The ledger as JSON values: `resources` and `actions`."""
         with self._lock:
             return {"resources": [asdict(entry) for entry in self._entries.values()], "actions": dict(self._actions)}
 
@@ -71,7 +71,7 @@ class Properties(dict[str, Any]):
     _read: set[str]
 
     def __new__(cls, *_: Any) -> Self:
-        """Make room for the names; here and not in `__init__`, which copy.deepcopy does not call."""
+        """Create the set of names; here and not in `__init__`, which copy.deepcopy does not call."""
         handler = super().__new__(cls)
         handler._read = set()
         return handler
@@ -90,7 +90,7 @@ class Properties(dict[str, Any]):
         return super().get(name, default)
 
     def __iter__(self) -> Iterator[str]:
-        """All names; iterating counts as reading all of them."""
+        """All names; an iteration counts as a read of all names."""
         self._read.update(super().keys())
         return super().__iter__()
 

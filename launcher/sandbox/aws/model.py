@@ -6,12 +6,12 @@ from typing import Any
 
 
 class ResourceRefusedError(Exception):
-    """A resource that cannot be made as its template wants it; a model raises it to fail the deployment."""
+    """A resource that cannot be created as its template requests; a model raises the error to fail the deployment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requested:
-    """A resource as its template wants it, every reference filled in. `name` is the generated physical name."""
+    """A resource as its template requests it, with all references resolved. `name` is the generated physical name."""
 
     type: str
     logical_id: str
@@ -26,7 +26,7 @@ class Requested:
         return self.properties.get(name, default)
 
     def need(self, name: str) -> Any:
-        """A property that has to be there."""
+        """A required property."""
         value = self.properties.get(name)
         if value is None:
             raise ResourceRefusedError(f"Properties validation failed: required key [{name}] not found")
@@ -35,7 +35,7 @@ class Requested:
 
 @dataclass(slots=True, kw_only=True)
 class Created:
-    """A resource of this package: what Ref and Fn::GetAtt answer."""
+    """A resource of this package: the values of Ref and Fn::GetAtt."""
 
     physical_resource_id: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -49,9 +49,9 @@ class Created:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """The emulation of one resource type. `change` gets what was made before, `remove` the resource.
+    """The emulation of one resource type. `change` gets the created resource, `remove` too.
 
-    All of them may raise ResourceRefusedError.
+    All functions may raise ResourceRefusedError.
     """
 
     type: str
@@ -61,9 +61,9 @@ class Model:
 
 
 def keep(_requested: Requested, before: Any) -> Any:
-    """A change without an effect: the resource stays as created."""
+    """A change that leaves the resource as it was created."""
     return before
 
 
 def nothing(_requested: Requested, _created: Any) -> None:
-    """The removal of what was not made, or goes with what it belongs to."""
+    """A removal that does nothing: nothing was created, or the parent removes the resource."""

@@ -24,12 +24,12 @@ _Resource = TypeVar("_Resource")
 
 
 def ec2(requested: Requested) -> Any:
-    """The emulated EC2 that a resource is made in."""
+    """The emulated EC2 in which a resource is created."""
     return ec2_backends[requested.account_id][requested.region_name]
 
 
 def by_moto(model: Any) -> Callable[[Requested], Any]:
-    """A function that makes a resource as moto's model does, and tags it."""
+    """A function that creates a resource with moto's model, and tags it."""
 
     def make(requested: Requested) -> Any:
         definition = {"Type": requested.type, "Properties": requested.properties}
@@ -42,7 +42,7 @@ def by_moto(model: Any) -> Callable[[Requested], Any]:
 
 
 def tagged(requested: Requested, resource: _Resource) -> _Resource:
-    """The resource, with the tags of its template on it."""
+    """The resource with the tags of its template."""
     tags = {tag["Key"]: tag["Value"] for tag in requested.get("Tags", [])}
     if tags and isinstance(resource, TaggedEC2Resource):
         resource.add_tags(tags)

@@ -15,7 +15,7 @@ _LIFECYCLES = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
 
 
 def match(backend: EKSBackend, cluster: str, group: str) -> None:
-    """Make EC2 list as many instances of a group as desired."""
+    """Make the number of a group's instances in EC2 equal to the desired size of the group."""
     nodegroup = backend.clusters[cluster].nodegroups[group]
     running = _running(backend, cluster, group)
     count = int(nodegroup.scaling_config["desiredSize"])
@@ -43,7 +43,7 @@ def match(backend: EKSBackend, cluster: str, group: str) -> None:
 
 
 def end(backend: EKSBackend, cluster: str, group: str) -> None:
-    """Remove the instances of a deleted group from EC2."""
+    """Terminate the instances of a deleted group in EC2."""
     running = _running(backend, cluster, group)
     if running:
         ec2_backends[backend.account_id][backend.region_name].terminate_instances(running)

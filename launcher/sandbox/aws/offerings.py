@@ -3,8 +3,8 @@
 Emulated, after botocore 1.44.5 (ec2/2016-11-15, sagemaker/2017-07-24 service-2.json) and the EC2 and SageMaker guides:
 DescribeCapacityBlockOfferings and SearchTrainingPlanOfferings with their errors, and one offering for each search:
 the earliest of its window, from 11:30 to 11:30 UTC, within eight weeks, at the rate of the catalog; none for a type
-without a rate in the region. Purchases are in capacity_blocks.py. Not emulated: segments of several types, and
-sold-out capacity.
+without a rate in the region. The purchase is in capacity_blocks.py. Not emulated: segments of several types, sold-out
+capacity.
 """
 
 import hashlib
@@ -28,22 +28,22 @@ from launcher.pricing.blocks import DAILY_UP_TO, LEAD_WEEKS, LONGEST_DAYS
 from launcher.sandbox.cluster.training_plan import TARGET
 
 MOST_INSTANCES = 64
-"""Of one block (DescribeCapacityBlockOfferings)."""
+"""Maximum number of instances of one block (DescribeCapacityBlockOfferings)."""
 TARGETS = frozenset({"training-job", TARGET, "endpoint", "studio-apps"})
-"""SageMakerResourceName."""
+"""Values of SageMakerResourceName."""
 TURN = time(11, 30, tzinfo=UTC)
-"""When blocks begin and end (EC2 user guide, Capacity Blocks for ML)."""
+"""The time of day when blocks begin and end (EC2 user guide, Capacity Blocks for ML)."""
 LEAST_NOTICE = timedelta(minutes=30)
 
 
 @cache
 def _planned_types() -> frozenset[str]:
-    """What training plans are sold for: ReservedCapacityInstanceType of botocore's model of SageMaker."""
+    """The instance types of training plans: ReservedCapacityInstanceType of botocore's model of SageMaker."""
     return frozenset(get_service_model("sagemaker").shape_for("ReservedCapacityInstanceType").enum)
 
 
 def describe_capacity_block_offerings(response: Any) -> ActionResult:
-    """The earliest block of a type, a number and a length in a window.
+    """The earliest block for a type, a number of instances and a length, in a window.
 
     Raises:
         MissingParameterError: no length is named.
@@ -99,7 +99,7 @@ def describe_capacity_block_offerings(response: Any) -> ActionResult:
 
 
 def search_training_plan_offerings(response: Any) -> ActionResult:
-    """The earliest training plan of a type, a number and a length in a window.
+    """The earliest training plan for a type, a number of instances and a length, in a window.
 
     Raises:
         ValidationError: a type, a number or a target is not in the service's model.
@@ -151,7 +151,7 @@ def search_training_plan_offerings(response: Any) -> ActionResult:
 
 @dataclass(slots=True)
 class Offered:
-    """A block that was offered, and once it is bought its reservation and platform; dollars an instance-hour."""
+    """An offered block, with its reservation and platform after the purchase; `rate` is in dollars an instance-hour."""
 
     instance_type: str
     count: int
@@ -164,18 +164,18 @@ class Offered:
 
 
 def offered_blocks(response: Any) -> dict[str, Offered]:
-    """The blocks of an account and region that were offered, by the ids of their offerings."""
+    """The offered blocks of an account and region, by the ids of their offerings."""
     offered: dict[str, Offered] = vars(response.ec2_backend).setdefault("offered_blocks", {})
     return offered
 
 
 def fee_words(rate: Decimal, hours: int, count: int) -> str:
-    """A fee as both services write it."""
+    """A fee in the format of both services."""
     return f"{rate * hours * count:.4f}"
 
 
 def is_sold(hours: int) -> bool:
-    """Whether an offering has such a length: by days to 14, by weeks to 182."""
+    """Whether an offering can have a length: in steps of a day up to 14 days, in steps of a week up to 182 days."""
     days, hours_over = divmod(hours, 24)
     return hours_over == 0 and (1 <= days <= DAILY_UP_TO or (days % 7 == 0 and days <= LONGEST_DAYS))
 
@@ -203,7 +203,7 @@ def _offered(
 
 
 def whole(response: Any, name: str) -> int | None:
-    """A parameter that is a number."""
+    """A parameter as a number; None if the request does not have it."""
     value = response._get_param(name)  # noqa: SLF001  the way moto's own responses read
     return None if value is None else int(value)
 
@@ -221,12 +221,12 @@ def _moment(response: Any, name: str) -> datetime | None:
 
 
 def short_id(*parts: object, length: int = 17) -> str:
-    """The digits of an id that is the same for the same thing."""
+    """The digits of an id; equal parts give equal ids."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:length]
 
 
 def _invalid(key: str, value: object, allowed: str) -> ValidationError:
-    """The refusal of a value that the service's model does not have."""
+    """The error about a value that the service's model does not have."""
     message = (
         f"1 validation error detected: Value '{value}' at '{key}' failed to satisfy constraint: Member must satisfy"
     )
@@ -234,6 +234,6 @@ def _invalid(key: str, value: object, allowed: str) -> ValidationError:
 
 
 def install() -> None:
-    """Give the calls to moto's EC2 and SageMaker."""
+    """Add the calls to moto's EC2 and SageMaker."""
     setattr(EC2Response, describe_capacity_block_offerings.__name__, describe_capacity_block_offerings)
     setattr(SageMakerResponse, search_training_plan_offerings.__name__, search_training_plan_offerings)

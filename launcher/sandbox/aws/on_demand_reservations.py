@@ -1,9 +1,8 @@
-"""On-demand capacity reservations, which moto lacks: their creation, and the instances in them.
+"""On-demand capacity reservations, which moto lacks: their creation, and the instances that run in them.
 
 Emulated, after botocore 1.44.5 (ec2/2016-11-15 service-2.json) and the EC2 user guide (Capacity Reservations):
 CreateCapacityReservation, active immediately and without an end. An on-demand instance runs in an open reservation of
-its type and zone with free capacity, unless it names another one. Not emulated: dates, tenancy, the cost of the
-instances.
+its type and zone with free capacity, unless it names another one. Not emulated: dates, tenancy, the cost of instances.
 """
 
 import secrets
@@ -36,7 +35,7 @@ class OnDemandReservation:
 
 
 def running_in(backend: Any, identifier: str) -> int:
-    """How many instances run in a reservation of any kind."""
+    """The number of instances that run in a reservation of any kind."""
     return sum(
         instance.state in _LIVING and getattr(instance, "capacity_reservation_id", None) == identifier
         for instance in backend.all_instances()
@@ -117,7 +116,7 @@ def _fitting(backend: Any, instance: Any) -> Iterator[str]:
 
 
 def install() -> None:
-    """Give the call to moto's EC2, and have its instances run in open reservations."""
+    """Add the call to moto's EC2, and make its instances run in open reservations."""
     run_instances = InstanceBackend.run_instances
 
     def run_in_reservations(backend: Any, *arguments: Any, **options: Any) -> Any:

@@ -2,9 +2,9 @@
 
 Emulated: the validation of the configuration and, in an update, of every changed key; instances in EC2 for the head
 node and for every node, with ParallelCluster's tags; a Slurm with the configuration's queues and counts; the output of
-`describe-cluster`. Not emulated: programs on the head node, storage, login nodes, images, launch templates, and the end
-of idle nodes: all nodes up to MaxCount run from the beginning. The stack that ParallelCluster itself creates for a
-cluster, under the cluster's name, does not exist.
+`describe-cluster`. Not emulated: programs on the head node, storage, login nodes, images, launch templates, and the
+stop of nodes in an idle queue: all nodes up to MaxCount run from the beginning. The stack that ParallelCluster itself
+creates for a cluster, under the cluster's name, does not exist.
 """
 
 from collections.abc import Collection, Mapping
@@ -32,34 +32,34 @@ class ClusterFailedError(Exception):
 
 
 class Clusters(Protocol):
-    """What runs the clusters that are deployed."""
+    """The owner of the deployed clusters."""
 
     def start(self, spec: ClusterSpec, fleet: Fleet) -> str:
-        """Start a cluster; the id of its head node's instance."""
+        """Start a cluster; return the id of its head node's instance."""
 
     def stop(self, name: str) -> None:
         """Stop a cluster and remove its instances; do nothing if no cluster has that name."""
 
     def dismiss(self, name: str, instance_ids: Collection[str]) -> None:
-        """Take instances of a cluster away; jobs on them go back into its queue."""
+        """Remove instances of a cluster; its scheduler requeues their jobs."""
 
     def set_fleet(self, name: str, *, up: bool) -> None:
-        """Stop or start all nodes of a cluster; do nothing if no cluster has that name."""
+        """Remove all nodes of a cluster, or start them again; do nothing if no cluster has that name."""
 
     def enlist(self, name: str, group: str, count: int) -> None:
-        """Bring so many instances of a cluster's group."""
+        """Start `count` instances of a cluster's group."""
 
 
 @dataclass(slots=True, kw_only=True)
 class MadeCluster(Created):
-    """A cluster with the configuration that it was made from."""
+    """A cluster with the configuration from which it was created."""
 
     configuration: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ParallelCluster:
-    """The model, over what runs the clusters. `versions` holds a provider's release by the token that it gave out."""
+    """The model; `clusters` runs the clusters, `versions` maps a provider's token to its release."""
 
     clusters: Clusters
     versions: Mapping[str, str]
@@ -120,7 +120,7 @@ class ParallelCluster:
             raise ResourceRefusedError(str(refusal)) from refusal
 
     def _attributes(self, requested: Requested, spec: ClusterSpec, head_node: str) -> dict[str, Any]:
-        """What `pcluster describe-cluster` shows, with the levels joined by dots."""
+        """The output of `pcluster describe-cluster`, with the levels joined by dots."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         return {
             "clusterName": spec.name,
@@ -143,7 +143,7 @@ class ParallelCluster:
 
 
 def _refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], *, fleet: bool) -> None:
-    """Refuse what pcluster refuses of an update (ClusterUpdateError in pcluster/models/cluster.py of 3.16.1)."""
+    """Refuse what pcluster refuses in an update (ClusterUpdateError in pcluster/models/cluster.py of 3.16.1)."""
     logins = any(int(pool["Count"]) for pool in old.get("LoginNodes", {}).get("Pools", ()))
     patch = Patch(old=old, new=new, fleet=fleet, logins=logins)
     refused = [

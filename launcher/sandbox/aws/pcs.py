@@ -3,9 +3,9 @@
 Emulated: the validation of clusters, node groups and queues (launcher/sandbox/cluster/pcs_request.py); five clusters a
 region, one in creation at a time, ten groups and ten queues a cluster; the order of removal; instances in EC2 for every
 node with PCS's tags and those of its launch template; a private Slurm with a partition for each queue and the cluster's
-settings; UpdateComputeNodeGroup, which ends and starts nodes. Not emulated: programs on instances (user data, lifecycle
-scripts, mounts), nodes that start with jobs (all run from the beginning), accounting, logs, the time of creation and
-removal, and changes of an existing group except its scaling.
+own settings; UpdateComputeNodeGroup, which removes and starts nodes. Not emulated: programs on instances (user data,
+lifecycle scripts, mounts), nodes that start with jobs (all run from the beginning), accounting, logs, the time that
+creation and removal need, and changes of an existing group other than its scaling.
 """
 
 import secrets
@@ -31,12 +31,12 @@ from launcher.sandbox.cluster.pcs_request import (
 from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue
 
 CREATION = timedelta(seconds=2)
-"""How long a cluster that the API makes is in creation; on AWS minutes."""
+"""How long a cluster that the API creates stays in creation; on AWS minutes."""
 _CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 class PcsError(Exception):
-    """A refusal by its code."""
+    """A refusal with its error code."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class Part:
 
 @dataclass(slots=True, kw_only=True)
 class PcsCluster:
-    """A cluster with its groups and queues by id. `running` is what its Slurm was started with."""
+    """A cluster with its groups and queues by id. `running` is the specification with which its Slurm was started."""
 
     id: str
     request: dict[str, Any]
@@ -69,16 +69,16 @@ class PcsCluster:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the cluster."""
         return str(self.request["clusterName"])
 
     @property
     def status(self) -> str:
-        """Its status."""
+        """The status of the cluster."""
         return "CREATING" if datetime.now(UTC) < self.active_at else "ACTIVE"
 
     def around(self, *, without: str = "") -> Around:
-        """What it has but for one of its groups."""
+        """The facts about the cluster that validate a request, without one of its groups."""
         others = (group for id_, group in self.groups.items() if id_ != without)
         most = sum(int(other.request["scalingConfiguration"]["maxInstanceCount"]) for other in others)
         subnets = tuple(self.request["networking"]["subnetIds"])
@@ -95,7 +95,7 @@ def _refuse(problems: list[str]) -> None:
 
 
 class PcsService:
-    """The service in one account and region, over what runs the clusters. Safe to use from every thread."""
+    """The service in one account and region; `clusters` runs the clusters. Thread-safe."""
 
     def __init__(self, account: str, region: str, clusters: Clusters) -> None:
         self.account, self.region = account, region
@@ -104,11 +104,11 @@ class PcsService:
         self._lock = threading.RLock()
 
     def arn(self, *parts: str) -> str:
-        """The ARN of a cluster, or of a part of one."""
+        """The ARN of a cluster, or of a part of a cluster."""
         return f"arn:aws:pcs:{self.region}:{self.account}:cluster/{'/'.join(parts)}"
 
     def clusters(self) -> list[PcsCluster]:
-        """All of them."""
+        """All clusters."""
         with self._lock:
             return list(self._known.values())
 
@@ -129,7 +129,7 @@ class PcsService:
         raise PcsError("ResourceNotFoundException", f"no {kind} {name}")
 
     def create_cluster(self, request: dict[str, Any], *, creation: timedelta = CREATION) -> PcsCluster:
-        """Make a cluster."""
+        """Create a cluster."""
         _refuse(cluster_problems(request, self._aws))
         with self._lock:
             name = request["clusterName"]
@@ -146,7 +146,7 @@ class PcsService:
             return created
 
     def delete_cluster(self, name: str) -> None:
-        """Remove a cluster.
+        """Delete a cluster.
 
         Raises:
             PcsError: the cluster does not exist, or it has groups or queues.
@@ -159,7 +159,7 @@ class PcsService:
             del self._known[cluster.id]
 
     def create_group(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
-        """Create a node group; the instances of a group without a queue start immediately."""
+        """Create a node group. Instances of the login group start immediately, other instances with their queue."""
         with self._lock:
             cluster = self._active(request)
             _refuse(group_problems(request, cluster.around(), self._aws))
@@ -171,7 +171,7 @@ class PcsService:
             return cluster, group
 
     def create_queue(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
-        """Make a queue, and have Slurm run with it.
+        """Create a queue, and make Slurm run with it.
 
         Raises:
             PcsError: the service refuses the queue, or Slurm does not start.
@@ -201,7 +201,7 @@ class PcsService:
         return created
 
     def delete_group(self, cluster_name: str, name: str) -> None:
-        """Remove a node group with its instances.
+        """Delete a node group with its instances.
 
         Raises:
             PcsError: the group does not exist, or a queue uses it.
@@ -217,14 +217,14 @@ class PcsService:
             del cluster.groups[group.id]
 
     def delete_queue(self, cluster_name: str, name: str) -> None:
-        """Remove a queue with the jobs in it."""
+        """Delete a queue with its jobs."""
         with self._lock:
             cluster = self.cluster(cluster_name)
             del cluster.queues[self.part(cluster.queues, name, "queue").id]
             self._match(cluster)
 
     def update_group(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
-        """Scale a node group: nodes beyond its most go, and jobs on them back into the queue."""
+        """Scale a node group: nodes beyond its maximum are removed, and Slurm requeues their jobs."""
         with self._lock:
             cluster = self._active(request)
             group = self.part(cluster.groups, str(request["computeNodeGroupIdentifier"]), "compute node group")
@@ -254,7 +254,7 @@ class PcsService:
                 raise PcsError("ValidationException", str(failure)) from failure
 
     def run_machine(self, cluster: PcsCluster, group: Part) -> str:
-        """Run an instance of a group; its id."""
+        """Run an instance of a group; return its id."""
         instance = self._aws.run(cluster.id, group.id, group.request)
         cluster.machines[group.id].append(instance)
         return instance
@@ -348,7 +348,7 @@ class Pcs:
             return self._services[key]
 
     def models(self) -> tuple[Model, ...]:
-        """Its resource types."""
+        """The resource types of the service."""
         return (
             Model(type="AWS::PCS::Cluster", make=self._make_cluster, change=keep, remove=self._remove_cluster),
             Model(
@@ -429,7 +429,7 @@ _NAMES = {"ClusterId": "clusterIdentifier", "TemplateId": "id"}
 
 
 def _request(requested: Requested, name_key: str) -> dict[str, Any]:
-    """The request that CloudFormation makes of a resource's properties: the same words, begun in lower case."""
+    """The request that CloudFormation sends for a resource: its properties with names in lower camel case."""
     properties = {key: value for key, value in dict(requested.properties).items() if key not in ("Name", "Tags")}
     lowered: dict[str, Any] = _lowered(properties)
     return {**lowered, name_key: requested.get("Name") or requested.name}

@@ -19,7 +19,7 @@ _SHOWN_OF_GROUP = (
 
 
 class PcsApi:
-    """A WSGI application that answers requests signed for PCS, and passes on all others."""
+    """A WSGI application that answers requests signed for PCS, and passes on all other requests."""
 
     def __init__(self, inner: Application, pcs: Pcs) -> None:
         self._inner, self._pcs = inner, pcs

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 IMAGE = "ami-00000000000000000"
-"""Placeholder of AWS's PCS-ready image, which the emulated EC2 lacks."""
+"""Placeholder for AWS's PCS-ready image, which the emulated EC2 does not have."""
 
 
 def publish_image() -> None:
-    """Have moto's Parameter Store name the image, as AWS does in every region."""
+    """Make moto's Parameter Store contain the image, as AWS's does in every region."""
     dictionary: Any = ParameterDict
     before = dictionary._check_loading_status  # noqa: SLF001 - where moto loads AWS's own parameters
 
@@ -53,36 +53,36 @@ class PcsEc2:
         return self.ec2.region
 
     def instance_type(self, name: str) -> TypeFacts | None:
-        """The facts about a type."""
+        """The facts about a type; None if it is unknown."""
         return self.ec2.instance_type(name)
 
     def subnet(self, subnet_id: str) -> SubnetFacts | None:
-        """The facts about a subnet."""
+        """The facts about a subnet; None if no subnet has that id."""
         return self.ec2.subnet(subnet_id)
 
     def admits_itself(self, group_id: str) -> bool | None:
-        """Whether a security group lets all traffic in and out to itself."""
+        """Whether a security group allows all traffic to and from itself; None if no group has that id."""
         return self.ec2.admits_itself(group_id)
 
     def has_object(self, bucket: str, key: str | None) -> bool:
-        """Whether a bucket exists and contains an object."""
+        """Whether a bucket exists and, if a key is given, contains that object."""
         return self.ec2.has_object(bucket, key)
 
     def profile_role(self, arn: str) -> str | None:
-        """The ARN of the role of an instance profile."""
+        """The ARN of the role of an instance profile; None if the profile does not exist or has no role."""
         profiles: Any = iam_backends[self.ec2.account_id][get_partition(self.region)].instance_profiles.values()
         profile = next((candidate for candidate in profiles if candidate.arn == arn), None)
         return None if profile is None or not profile.roles else str(profile.roles[0].arn)
 
     def digest(self, bucket: str, key: str) -> str | None:
-        """The SHA-256 of an object."""
+        """The SHA-256 of an object; None if it does not exist."""
         if not self.has_object(bucket, key):
             return None
         stored = backend_of(self.ec2.account_id, self.region).get_object(bucket, key)
         return None if stored is None else hashlib.sha256(stored.value).hexdigest()
 
     def template(self, template_id: str, version: str) -> tuple[Mapping[str, Any], str] | None:
-        """A version of a launch template, with its user data in clear."""
+        """A version of a launch template, with its user data decoded; None if it does not exist."""
         templates: Any = ec2_backends[self.ec2.account_id][self.region].launch_templates
         template = templates.get(template_id)
         if template is None or not version.isdecimal() or not 1 <= int(version) <= len(template.versions):
@@ -93,13 +93,13 @@ class PcsEc2:
         return data, base64.b64decode(encoded).decode() if isinstance(encoded, str) else str(encoded.decode())
 
     def data_of(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The launch template data of a node group; empty without a template."""
+        """The data of a node group's launch template; empty without a launch template."""
         named = request.get("customLaunchTemplate")
         template = None if named is None else self.template(named["id"], named["version"])
         return {} if template is None else template[0]
 
     def run(self, cluster_id: str, group_id: str, request: Mapping[str, Any]) -> str:
-        """Run an instance of a node group, with PCS's tags and those of its launch template; its id."""
+        """Run an instance of a node group, with PCS's tags and those of its launch template; return its id."""
         data = self.data_of(request)
         specifications = [
             specification
@@ -126,17 +126,17 @@ class PcsFleet(Ec2Fleet):
     cluster: "PcsCluster"
 
     def run_head_node(self, spec: ClusterSpec) -> str:
-        """The controller has no instance of the account's, and the login node already exists."""
+        """Return no id: the account has no instance of the controller, and the login node already exists."""
         del spec
         return ""
 
     def run_node(self, spec: ClusterSpec, group: NodeGroup, name: str) -> str:
-        """Run a node; its instance's id."""
+        """Run a node; return the id of its instance."""
         del spec, name
         return self.service.run_machine(self.cluster, self.service.part(self.cluster.groups, group.name, "group"))
 
     def terminate(self, instance_id: str, reason: str) -> None:
-        """Terminate an instance, with EC2's code of the reason."""
+        """Terminate an instance, with EC2's code for the reason."""
         for ids in self.cluster.machines.values():
             if instance_id in ids:
                 ids.remove(instance_id)

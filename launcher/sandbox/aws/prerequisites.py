@@ -1,8 +1,8 @@
 """The existing resources that a plan names, emulated under the plan's own ids.
 
-Emulated: a VPC, its subnets in their zones without public addresses, and a NAT gateway; empty buckets; security groups
-that admit nothing; a SageMaker training plan. Not emulated: other contents of the user's own VPC and buckets, and the
-rules of the groups.
+Emulated: a VPC, its subnets in their zones without public addresses, and their outbound route through a NAT gateway;
+empty buckets; security groups without inbound rules; a SageMaker training plan. Not emulated: the other contents of the
+user's own VPC and buckets, and the rules of the groups.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,9 +32,9 @@ def create_prerequisites(
     *,
     groups: Sequence[str] = (),
 ) -> list[str]:
-    """Create missing resources; return the ids and names of those that were created.
+    """Create the missing resources; return the ids and names of the created ones.
 
-    `zones` are zone ids by subnet id; the security groups of `groups` admit no traffic and allow all outbound traffic.
+    `zones` are zone ids by subnet id; the security groups of `groups` allow no inbound and all outbound traffic.
     """
     created = []
     if vpc_id is not None and vpc_id not in ec2_backends[DEFAULT_ACCOUNT_ID][region].vpcs:
@@ -81,7 +81,7 @@ def _group(region: str, vpc_id: str, group_id: str) -> bool:
 
 @contextmanager
 def _named(module: ModuleType, function: str, name: str) -> Iterator[None]:
-    """Have the next id that a module of moto makes up be the wanted one."""
+    """Make a function of a moto module return the given id within the block, instead of a generated id."""
     before = getattr(module, function)
     setattr(module, function, lambda: name)
     try:

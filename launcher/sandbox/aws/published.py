@@ -1,8 +1,8 @@
 """AWS::CloudFormation::Stack: the nested stacks that AWS publishes for ParallelCluster, its provider and its policies.
 
-Emulated: their parameters and outputs, each as a stack that CloudFormation shows; the role of the policies' stack with
-its boundary and additional policy, so that it can be read back from IAM. Not emulated: the provider's function, what
-the role allows, any other nested stack.
+Emulated: their parameters and outputs, each as a stack in CloudFormation; the role of the policies' stack with its
+boundary and additional policy, so that IAM returns the role. Not emulated: the provider's function, the permissions of
+the role, any other nested stack.
 """
 
 import json
@@ -32,7 +32,8 @@ _PARAMETERS = {
         )
     ),
 }
-"""Of release 3.16.1: the custom resource's template, and cloudformation/policies/parallelcluster-policies.yaml."""
+"""Parameters of release 3.16.1: the custom resource's template,
+and cloudformation/policies/parallelcluster-policies.yaml."""
 _POLICY_ARN = re.compile(r"arn:[^:]+:iam::[^:]+:policy/[A-Za-z0-9_-]+")
 _LAMBDA = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "lambda.amazonaws.com"}}
 _LOGGING = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
@@ -40,7 +41,7 @@ _LOGGING = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
 
 @dataclass(frozen=True, slots=True)
 class PublishedStacks:
-    """The model of nested stacks. `versions` holds a provider's release by the token that it gave out."""
+    """The model of nested stacks. `versions` maps a provider's token to its release."""
 
     versions: dict[str, str] = field(default_factory=dict)
 

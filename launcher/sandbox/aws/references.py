@@ -9,13 +9,13 @@ _SUBSTITUTION = re.compile(r"\$\{([^!}]+)\}")
 
 
 class CircularTemplateError(Exception):
-    """Resources of a template that name each other in a circle."""
+    """Resources of a template that reference each other in a circle."""
 
 
 def named_in(value: Any) -> Iterator[str]:
-    """The logical ids in a part of a template, from Ref, Fn::GetAtt, Fn::Sub or DependsOn.
+    """The logical ids that a part of a template references with Ref, Fn::GetAtt, Fn::Sub or DependsOn.
 
-    Names of parameters and pseudo parameters are included; callers that need only resources filter them.
+    The names of parameters and pseudo parameters are included; callers that need only resources filter them.
 
     >>> sorted(
     ...     named_in(
@@ -48,7 +48,7 @@ def _named_by(key: str, inner: Any) -> Iterator[str]:
 
 
 def in_order(resources: Mapping[str, Any]) -> list[str]:
-    """The logical ids, each after those it names; where nothing decides, as the template has them.
+    """The logical ids, each after the ids that it references; otherwise in the order of the template.
 
     Raises:
         CircularTemplateError: resources refer to each other in a circle.

@@ -46,11 +46,11 @@ from launcher.sandbox.kubernetes.hosted import Resizable
 
 
 class Everything(Clusters, Hosts, Fleets, Resizable, Protocol):
-    """What runs clusters of either kind."""
+    """The owner of clusters of every kind."""
 
 
 def install(ledger: Ledger, clusters: Everything, conduct: Conduct, *, jobs: TrainingJobs, pcs: Pcs) -> None:
-    """Have this process's moto deploy with our models."""
+    """Make moto in this process deploy with the sandbox's models."""
     nested = PublishedStacks()
     of_parallelcluster = (nested.model(), ParallelCluster(clusters, nested.versions).model())
     own = {
@@ -76,7 +76,7 @@ def install(ledger: Ledger, clusters: Everything, conduct: Conduct, *, jobs: Tra
     }
 
     def model_of(resource_type: str) -> Any:
-        """The model that makes resources of a type: ours, else moto's, else one that makes nothing."""
+        """The model of a resource type: the sandbox's, else moto's, else the model that creates nothing."""
         return own.get(resource_type) or parsing.get_model_map().get(resource_type, NOTHING_MADE)
 
     parsing.resource_class_from_type = model_of

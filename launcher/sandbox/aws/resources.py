@@ -27,15 +27,15 @@ from launcher.sandbox.aws.references import in_order
 _T = TypeVar("_T")
 
 _REFUSALS = (ServiceException, HTTPException)
-"""An emulated API refused: the template is wrong."""
+"""Errors of an emulated API that refuses a request: the template is wrong."""
 
 _LAYER = "AWS::Lambda::LayerVersion"
 _LACKS = (LookupError, TypeError, ValueError, AttributeError, AssertionError, NotImplementedError)
-"""An error in moto: the emulation is incomplete, and the template may be right."""
+"""Errors inside moto: the emulation is incomplete, and the template may be right."""
 
 
 class ResourceFailedError(Exception):
-    """The making, changing or removing of one resource failed."""
+    """The creation, change or removal of one resource failed."""
 
     def __init__(self, logical_id: str, why: str) -> None:
         super().__init__(f"{logical_id}: {why}")
@@ -44,7 +44,7 @@ class ResourceFailedError(Exception):
 
 
 class Resources(ResourceMap):
-    """The resources of one stack by logical id; None for one that is not made or whose condition is false."""
+    """The resources of one stack by logical id; None for a resource that is not created or whose condition is false."""
 
     ledger: ClassVar[Ledger]
 
@@ -54,7 +54,7 @@ class Resources(ResourceMap):
         self.replaced: dict[str, tuple[Any, dict[str, Any]]] = {}
 
     def __getitem__(self, key: str) -> Any:
-        """The resource, parameter or pseudo parameter of a name."""
+        """The resource, parameter or pseudo parameter with a name."""
         if key in self._parsed_resources:
             return self._parsed_resources[key]
         if key in self._resource_json_map:
@@ -62,18 +62,18 @@ class Resources(ResourceMap):
         raise KeyError(key)
 
     def __iter__(self) -> Iterator[str]:
-        """The logical ids of the resources that are made."""
+        """The logical ids of the created resources."""
         return iter(self.made_from)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The target of Fn::GetAtt: a resource whose missing attributes get placeholders, recorded in the ledger."""
+        """The target of Fn::GetAtt: a resource whose missing attributes are invented and recorded in the ledger."""
         value = super().get(key, default)
         if isinstance(value, CloudFormationModel | Created):
             return _Attributes(value, lambda attribute: self._placeholder_value(key, attribute))
         return value
 
     def parse_ssm_parameter(self, value: str, value_type: str) -> Any:
-        """The value of a template parameter that is kept in the Parameter Store."""
+        """The value of a template parameter that is stored in the Parameter Store."""
         if ssm_backends[self._account_id][self._region_name].get_parameter(value) is None:
             raise ValidationError(
                 message=f"Unable to fetch parameters [{value}] from parameter store for this account."
@@ -81,25 +81,25 @@ class Resources(ResourceMap):
         return super().parse_ssm_parameter(value, value_type)
 
     def validate_outputs(self) -> None:
-        """Evaluate the attributes of outputs only at the end, when the resources exist."""
+        """Do nothing: the attributes of outputs are evaluated at the end, when the resources exist."""
 
     def adopt(self, other: "Resources") -> None:
-        """Take over the resources of another map that this template still names."""
+        """Adopt the resources of another map that this template still contains."""
         for name in self._resource_json_map:
             if name in other.made_from:
                 self._parsed_resources[name] = other[name]
                 self.made_from[name] = other.made_from[name]
 
     def order(self) -> list[str]:
-        """All logical ids whose condition holds, in the order of their making."""
+        """All logical ids whose condition holds, in the order of creation."""
         return [name for name in in_order(self._resource_json_map) if self._holds(name)]
 
     def type_of(self, name: str) -> str:
-        """The type that a template gives a resource."""
+        """The type of a resource in the template."""
         return str(self._resource_json_map[name]["Type"])
 
     def physical_id(self, name: str) -> str:
-        """The physical id of a resource, empty before it has one."""
+        """The physical id of a resource; empty before its creation."""
         return str(getattr(self._parsed_resources.get(name), "physical_resource_id", None) or "")
 
     def _resolved(self, name: str) -> tuple[Any, dict[str, Any], str]:
@@ -113,7 +113,7 @@ class Resources(ResourceMap):
         return model, json, generated
 
     def make(self, name: str) -> None:
-        """Make a resource.
+        """Create a resource.
 
         Raises:
             ResourceFailedError: an emulated API or a model of the sandbox refused the resource.
@@ -133,7 +133,7 @@ class Resources(ResourceMap):
         self._record(name, model, requested.properties, lack)
 
     def change(self, name: str, before: "Resources") -> bool:
-        """Change a resource that `before` holds; False when nothing about it is different.
+        """Change a resource of `before`; False if its definition is unchanged.
 
         Raises:
             ResourceFailedError: an emulated API or a model of the sandbox refused the change.
@@ -171,14 +171,14 @@ class Resources(ResourceMap):
         return True
 
     def sweep(self, *, back: bool) -> None:
-        """Remove what others have taken the place of; on the way back, those others."""
+        """Remove the replaced resources; with `back`, remove their replacements."""
         for name, (original, json) in reversed(self.replaced.items()):
             resource, made_from = (self[name], self.made_from[name]) if back else (original, json)
             self._attempt(name, partial(self._unmake, name, resource, made_from))
         self.replaced.clear()
 
     def remove(self, name: str) -> bool:
-        """Remove a resource; False when its deletion policy keeps it.
+        """Remove a resource; False if its deletion policy retains it.
 
         Raises:
             ResourceFailedError: an emulated API or a model of the sandbox refused the removal.
@@ -274,7 +274,7 @@ class Resources(ResourceMap):
 
 
 class _Attributes:
-    """A resource as Fn::GetAtt sees it: what moto does not know is made up by `missing`."""
+    """A resource as Fn::GetAtt sees it: `missing` invents the attributes that moto does not know."""
 
     def __init__(self, resource: Any, missing: Callable[[str], str]) -> None:
         self._resource = resource
@@ -291,7 +291,7 @@ class _Attributes:
 
 
 def _requires_replacement(resource_type: str, was: Mapping[str, Any], becomes: Mapping[str, Any]) -> list[str]:
-    """The create-only properties that differ; of a name, that is no trouble."""
+    """The changed create-only properties; empty if the fixed name of the resource changes too."""
     rules = load_replacing().get(resource_type, {})
     moved = [path for path, certain in rules.items() if certain and at_path(was, path) != at_path(becomes, path)]
     name = fixed_name(resource_type, becomes)
@@ -299,7 +299,7 @@ def _requires_replacement(resource_type: str, was: Mapping[str, Any], becomes: M
 
 
 def _replaced(model: Model) -> Callable[[Requested, Any], Any]:
-    """A replacement: the new one is made before the old one goes."""
+    """A replacement: the new resource is created before the old resource is removed."""
     return lambda requested, _original: model.make(requested)
 
 

@@ -1,7 +1,7 @@
 """AWS::ApplicationAutoScaling: scalable targets, scheduled actions, and scaling policies.
 
 Emulated: Application Auto Scaling returns the settings of the template, and deletes them with the stack. moto's own
-check of a target is not used: it lacks inference components. Not emulated: nothing is scaled.
+check of a target is not used: it lacks inference components. Not emulated: the scaling itself.
 """
 
 from collections.abc import Mapping

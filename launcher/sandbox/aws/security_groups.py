@@ -1,7 +1,7 @@
-"""Security groups and their rules, inline and apart, so that the EFA rules of a template can be read back from EC2.
+"""Security groups and their rules, inline and separate, so that EC2 returns the EFA rules of a template.
 
 Emulated: ingress and egress rules by CIDR, by group and by prefix list; the rule "all traffic out" that EC2 adds by
-default and that CloudFormation removes if a template has its own egress rules. Not emulated: the effect of rules;
+default and that CloudFormation removes if a template has its own egress rules. Not emulated: the effect of the rules;
 updates.
 """
 
@@ -44,7 +44,7 @@ def _allow(requested: Requested, group_id: str, rule: Any, *, outwards: bool) ->
 
 
 def _arguments(group_id: str, rule: Any, *, outwards: bool) -> dict[str, Any]:
-    """A rule of CloudFormation as moto's EC2 takes it."""
+    """A rule of CloudFormation in the form that moto's EC2 expects."""
     description = rule.get("Description")
     cidr, group = rule.get("CidrIp"), rule.get("DestinationSecurityGroupId" if outwards else "SourceSecurityGroupId")
     prefix_list = rule.get("DestinationPrefixListId" if outwards else "SourcePrefixListId")

@@ -1,9 +1,9 @@
-"""CloudFormation: what happens to a stack as a whole.
+"""CloudFormation: the operations on a complete stack.
 
 Emulated: change sets that create and update, in the order of dependencies, with an event for each resource; roll-back
-when a resource fails; exports and their users; termination protection. Not emulated: anything between two events (a
-stack changes while the call that started it lasts), replacement of resources that an update cannot change in place
-but where their model makes another one, drift, stack policies.
+if a resource fails; exports and their importers; termination protection. Not emulated: states between two events (a
+stack changes during the call that started the change), drift, stack policies, and the replacement of resources that an
+update cannot change in place, unless their model creates another resource.
 """
 
 import threading
@@ -28,7 +28,7 @@ from launcher.sandbox.aws.resources import ResourceFailedError, Resources
 
 
 def broken_rules(template: Mapping[str, Any], parameters: Mapping[str, Any]) -> list[str]:
-    """The descriptions of assertions that fail.
+    """The messages of the assertions that fail.
 
     Raises:
         ValueError: a rule uses a function that is not allowed in rules.
@@ -73,11 +73,11 @@ _DEAD_ENDS = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "DELETE_FAILED")
 _MOMENT = timedelta(milliseconds=1)
 
 _LOCK = threading.RLock()
-"""One stack at a time: the CDK CLI may deploy several together."""
+"""The lock that allows one stack operation at a time: the CDK CLI may deploy several stacks together."""
 
 
 class ChangeSetNotFoundError(CloudFormationError):
-    """No change set of that name."""
+    """No change set has that name."""
 
     code = "ChangeSetNotFound"
 
@@ -86,35 +86,35 @@ class ChangeSetNotFoundError(CloudFormationError):
 
 
 class EmulatedStack(Stack):
-    """A stack whose resources come and go in order, with an event for each step."""
+    """A stack whose resources are created and removed in order, with an event for each step."""
 
     @staticmethod
     def cloudformation_name_type() -> str:
-        """No property names it."""
+        """Return an empty name: no property names a stack."""
         return ""
 
     @staticmethod
     def parse_template(template: str) -> dict[str, Any]:
-        """A template as a dictionary. The CDK writes JSON, which moto's YAML parser takes 100 times as long to read."""
+        """A template as a dictionary. The CDK writes JSON; moto's YAML parser needs 100 times as long to read it."""
         try:
             return cast("dict[str, Any]", safe_json.loads(template))
         except safe_json.JsonError:
             return Stack.parse_template(template)
 
     def is_created(self) -> bool:
-        """Whether its resources exist."""
+        """Whether the resources of the stack exist."""
         return self.status.endswith("_COMPLETE")
 
     @property
     def made(self) -> Resources:
-        """Its resources."""
+        """The resources of the stack."""
         return cast("Resources", self.resource_map)
 
     @property
     def stack_parameters(self) -> dict[str, Any]:
-        """Its parameters as they were given, for an update that reuses them.
+        """The parameters of the stack as the request gave them, for an update that reuses them.
 
-        moto has resolved them by then: a reused parameter of the Parameter Store would be looked up by its value.
+        moto's own copy is resolved: a reused parameter of the Parameter Store would be looked up by its value.
         """
         slots = self.template_dict.get("Parameters", {})
         return {name: self.parameters.get(name, slot.get("Default")) for name, slot in slots.items()}
@@ -134,7 +134,7 @@ class EmulatedStack(Stack):
         return resources
 
     def read(self, template: str, parameters: dict[str, Any]) -> Resources:
-        """Read a template and return the map of its resources; the stack does not change.
+        """Parse a template and return the map of its resources; the stack itself does not change.
 
         Raises:
             ValidationError: the template or its parameters are invalid.
@@ -154,7 +154,7 @@ class EmulatedStack(Stack):
         return fresh
 
     def settle(self, template: str, parameters: dict[str, Any], resources: Resources) -> None:
-        """Make a template, its parameters and its resources those of the stack."""
+        """Set the template, the parameters and the resources of the stack."""
         self.template, self.parameters = template, parameters
         self._parse_template()
         self.description = self.template_dict.get("Description")
@@ -163,14 +163,14 @@ class EmulatedStack(Stack):
         self.output_map = OutputMap(resources, {}, self.stack_id)
 
     def say(self, status: str, why: str | None = None) -> None:
-        """Set the stack's status and write the event."""
+        """Set the stack's status and record the event."""
         self.status = status
         self.stack_status_reason = why
         self._add_stack_event(status, resource_status_reason=why)
         self._in_order()
 
     def record(self, resources: Resources, name: str, status: str, why: str | None = None) -> None:
-        """Write the event of one resource."""
+        """Record the event of one resource."""
         event = Event(
             stack_id=self.stack_id,
             stack_name=self.name,
@@ -185,7 +185,7 @@ class EmulatedStack(Stack):
         self._in_order()
 
     def carry_out_creation(self, template: str, parameters: dict[str, Any]) -> None:
-        """Make every resource of a template; on a failure remove them again."""
+        """Create every resource of a template; on a failure remove the created resources."""
         fresh = self.read(template, parameters)
         self.settle(template, parameters, fresh)
         self.say("CREATE_IN_PROGRESS", "User Initiated")
@@ -201,7 +201,7 @@ class EmulatedStack(Stack):
         self.say("CREATE_COMPLETE")
 
     def carry_out_update(self, template: str, parameters: dict[str, Any]) -> None:
-        """Bring the stack to a new template; on a failure go back to the one before."""
+        """Update the stack to a new template; on a failure return to the previous template."""
         before = self.made
         fresh = self.read(template, parameters)
         fresh.adopt(before)
@@ -225,14 +225,14 @@ class EmulatedStack(Stack):
         self.say("UPDATE_COMPLETE", _not_deleted(remaining))
 
     def carry_out_deletion(self) -> bool:
-        """Remove every resource; False when one would not go."""
+        """Remove every resource; False if a removal failed."""
         self.say("DELETE_IN_PROGRESS", "User Initiated")
         remaining = self._remove_all(self.made)
         self.say("DELETE_FAILED" if remaining else "DELETE_COMPLETE", _not_deleted(remaining))
         return not remaining
 
     def _in_order(self) -> None:
-        """Give the newest event a time after the one before it; who reads the events sorts them by milliseconds."""
+        """Give the newest event a time after the event before it, because clients sort events by milliseconds."""
         if len(self.events) > 1:
             self.events[-1].timestamp = max(self.events[-1].timestamp, self.events[-2].timestamp + _MOMENT)
 
@@ -267,7 +267,7 @@ class EmulatedStack(Stack):
         self.say("UPDATE_ROLLBACK_FAILED" if remaining else "UPDATE_ROLLBACK_COMPLETE", _not_deleted(remaining))
 
     def _remove_all(self, resources: Resources, keep: set[str] | None = None) -> list[str]:
-        """Remove resources, the dependent before what they depend on; the names of those that would not go."""
+        """Remove resources, each before the resources that it references; return the names whose removal failed."""
         remaining = []
         for name in reversed(resources.order()):
             if name not in resources.made_from or name in (keep or ()):
@@ -295,7 +295,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
     def create_stack(
         self, name: str, template: str, parameters: dict[str, Any], *positional: Any, **others: Any
     ) -> EmulatedStack:
-        """Make a stack without a change set."""
+        """Create a stack without a change set."""
         with _LOCK:
             if any(stack.name == name for stack in self.stacks.values()):
                 raise AlreadyExistsException(f"Stack {name} already exists")
@@ -329,11 +329,11 @@ class EmulatedCloudFormation(CloudFormationBackend):
             return stack
 
     def create_change_set(self, *positional: Any, **named: Any) -> tuple[str, str]:
-        """Keep a change for later, after a look whether its template can be used at all.
+        """Store a change set after a validation of its template.
 
         Raises:
             AlreadyExistsException: the change set would create a stack that exists.
-            ValidationError: the template or its parameters cannot be used.
+            ValidationError: the template or its parameters are invalid.
         """
         with _LOCK:
             name, creates = named["stack_name"], named["change_set_type"] == "CREATE"
@@ -355,7 +355,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
             return ids
 
     def change_set(self, name: str, stack_name: str | None) -> Any:
-        """A change set by its ARN, or by its name and that of its stack: the CDK gives those of all stacks one name."""
+        """A change set by its ARN, or by its name and stack: the CDK uses one name for those of all stacks."""
         for arn, change_set in self.change_sets.items():
             if name == arn:
                 return change_set
@@ -364,7 +364,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
         raise ChangeSetNotFoundError(name)
 
     def forget_change_set(self, name: str, stack_name: str | None) -> None:
-        """Remove a change set; nothing where there is none."""
+        """Remove a change set; do nothing if it does not exist."""
         with _LOCK:
             arns = [
                 arn
@@ -375,7 +375,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
                 del self.change_sets[arn]
 
     def execute_change_set(self, change_set_name: str, stack_name: str | None = None) -> None:
-        """Carry out a change set. A resource that fails makes the stack fail and not the call."""
+        """Execute a change set. If a resource fails, the stack fails, and the call succeeds."""
         with _LOCK:
             change_set = self.change_set(change_set_name, stack_name)
             stack = self._own(self.stacks[change_set.stack_id])
@@ -414,7 +414,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
 
     @staticmethod
     def _own(stack: Stack) -> EmulatedStack:
-        """A stack as it was made here: moto's own are never made."""
+        """A stack as an EmulatedStack: moto's own class is never used."""
         return cast("EmulatedStack", stack)
 
     def _delete(self, stack: EmulatedStack) -> None:
@@ -429,7 +429,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
             self._forget_change_sets(stack.stack_id)
 
     def _forget_change_sets(self, stack_id: str) -> None:
-        """A stack's change sets go with it: the CDK gives those of the next stack of its name the same name."""
+        """Remove a stack's change sets: the CDK uses the same name for those of the next stack with the same name."""
         for arn in [arn for arn, change_set in self.change_sets.items() if change_set.stack_id == stack_id]:
             del self.change_sets[arn]
 
@@ -445,7 +445,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
 
 
 def install() -> None:
-    """Put these stacks in the place of moto's."""
+    """Replace moto's stacks with these."""
     setattr(models, Stack.__name__, EmulatedStack)
     models.cloudformation_backends.backend = EmulatedCloudFormation
 

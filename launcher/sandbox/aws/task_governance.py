@@ -1,10 +1,10 @@
 """AWS::SageMaker::ClusterSchedulerConfig and ComputeQuota: HyperPod's task governance, which moto lacks.
 
 Emulated: the validation of both requests with SageMaker's model; priority classes, and for a team a namespace that
-admits nothing without a queue, a queue for all of the cluster, and the team's own; DescribeComputeQuota. Names and
-labels are those of one account in 2026-10. The queue covers all resources that pods can request of the instances: for
-EFA interfaces and huge pages that is assumed. Not emulated: borrowing, fair shares, the topology, and the removal of a
-quota's objects before its cluster.
+admits nothing without a queue, a queue for the complete cluster, and the team's own; DescribeComputeQuota. Names and
+labels are those of one account in 2026-10. The queue covers all resources of the instances that pods can request: for
+EFA interfaces and huge pages, that is an assumption. Not emulated: borrowing, fair shares, the topology, and the
+removal of a quota's objects before its cluster.
 """
 
 import secrets
@@ -39,12 +39,12 @@ _MADE: defaultdict[tuple[str, str], dict[str, dict[str, Any]]] = defaultdict(dic
 
 @dataclass(frozen=True, slots=True)
 class TaskGovernance:
-    """The models, over what runs the clusters' Kubernetes."""
+    """The models; `hosts` runs the clusters' Kubernetes."""
 
     hosts: Hosts
 
     def models(self) -> tuple[Model, ...]:
-        """They."""
+        """Both models."""
         return (
             Model(
                 type="AWS::SageMaker::ClusterSchedulerConfig",
@@ -148,7 +148,7 @@ def _of_team(team: str, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def queue_objects(
     space: str, queue: str, types: Sequence[Mapping[str, Any]], *, preempts: str
 ) -> Iterator[dict[str, Any]]:
-    """A queue of a namespace, and the share of the cluster behind it."""
+    """A queue of a namespace, and the share of the cluster that backs the queue."""
     flavors = [_flavor(type_) for type_ in types]
     groups = [
         {"coveredResources": [resource["name"] for resource in flavor["resources"]], "flavors": [flavor]}
@@ -191,6 +191,6 @@ def describe_compute_quota(response: Any) -> ActionResult:
 
 
 def install() -> None:
-    """Give the call to moto's SageMaker."""
+    """Add the call to moto's SageMaker."""
     call = describe_compute_quota
     setattr(SageMakerResponse, call.__name__, call)

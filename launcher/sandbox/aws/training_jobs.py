@@ -3,7 +3,7 @@
 Emulated, after botocore 1.44.5 (sagemaker/2017-07-24 service-2.json) and the developer guide: CreateTrainingJob with
 its enums, patterns and maxima, unique names, the role that SageMaker must be able to assume, quotas, rules between
 members; DescribeTrainingJob, ListTrainingJobs, StopTrainingJob, DeleteTrainingJob, ListTags of a job; FilterLogEvents
-of its streams. The course of a job is in launcher/sandbox/training/job.py. An image of the sandbox's own account must
+of its streams. The states of a job are in launcher/sandbox/training/job.py. An image of the sandbox's own account must
 be in its ECR; images of other accounts are assumed to exist.
 """
 
@@ -33,7 +33,7 @@ from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.training.job import Capacity, TrainingJob
 
 REQUIRED = ("TrainingJobName", "RoleArn", "OutputDataConfig", "AlgorithmSpecification", "ResourceConfig")
-"""The last two are optional in the model for kinds of job that the sandbox does not know."""
+"""The required members. The model makes the last two optional, for kinds of job that the sandbox does not support."""
 TARGET = "training-job"
 _ECR = re.compile(r"(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/([^:@]+)(?:[:@](.+))?")
 _PARTITION = "aws"
@@ -42,7 +42,7 @@ _OF_FILTER = ("logStreamNamePrefix", "logGroupName", "startTime", "endTime", "li
 
 
 class LimitExceededError(SagemakerClientError):
-    """A quota of the account."""
+    """A request that exceeds a quota of the account."""
 
     code = "ResourceLimitExceeded"
 
@@ -56,7 +56,7 @@ class TrainingJobs:
         self.capacity = Capacity()
 
     def create(self, backend: SageMakerModelBackend, request: Mapping[str, Any]) -> str:
-        """Create a job; its ARN."""
+        """Create a job; return its ARN."""
         region, name = backend.region_name, str(request.get("TrainingJobName", ""))
         _refuse_invalid(request)
         arn = f"arn:{_PARTITION}:sagemaker:{region}:{ACCOUNT}:training-job/{name}"
@@ -86,29 +86,29 @@ class TrainingJobs:
         return arn
 
     def find(self, region: str, name: str) -> TrainingJob:
-        """A job."""
+        """A job by its region and name."""
         job = self._jobs.get((region, name))
         if job is None:
             raise ValidationError(message="Requested resource not found.")
         return job
 
     def by_arn(self, arn: str) -> TrainingJob | None:
-        """A job by its ARN."""
+        """A job by its ARN; None if it does not exist."""
         return next((job for job in self._jobs.values() if job.arn == arn), None)
 
     def in_region(self, region: str) -> list[TrainingJob]:
-        """The jobs of a region, the newest first."""
+        """The jobs of a region, newest first."""
         listed = [job for (where, _), job in self._jobs.items() if where == region]
         return sorted(listed, key=lambda job: job.created, reverse=True)
 
     def delete(self, region: str, name: str) -> None:
-        """Forget a job that is over."""
+        """Delete a job that has ended."""
         if not self.find(region, name).over:
             raise ValidationError(message=f"Training job {name} is not in a terminal state.")
         del self._jobs[region, name]
 
     def interrupt(self, name: str) -> None:
-        """Take the instances of a job away."""
+        """Interrupt a job: its instances are lost."""
         next(job for (_, own), job in self._jobs.items() if own == name).interrupt()
 
     def stop_all(self) -> None:
@@ -138,7 +138,7 @@ class TrainingJobs:
 
 
 def _refuse_invalid(request: Mapping[str, Any]) -> None:
-    """Go on only with a request that SageMaker takes."""
+    """Refuse a request that SageMaker would refuse."""
     problems = [f"required member {name} is missing" for name in REQUIRED if name not in request]
     problems += complaints("sagemaker", ("CreateTrainingJob",), request)
     if not problems:
@@ -148,7 +148,7 @@ def _refuse_invalid(request: Mapping[str, Any]) -> None:
 
 
 def _rules(request: Mapping[str, Any]) -> Iterator[str]:
-    """What members say of each other (API reference, CreateTrainingJob and its types)."""
+    """Problems of members that depend on each other (API reference, CreateTrainingJob and its types)."""
     resources = request["ResourceConfig"]
     if "StoppingCondition" not in request:
         yield "StoppingCondition is required"
@@ -190,7 +190,7 @@ def _rules_of_type(request: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _refuse_role(arn: str) -> None:
-    """Go on only with a role that SageMaker may assume."""
+    """Refuse a role that SageMaker may not assume."""
     roles = iam_backends[ACCOUNT][_PARTITION].roles.values()
     role = next((role for role in roles if role.arn == arn), None)
     if role is None or SAGEMAKER not in json.dumps(role.assume_role_policy_document):
@@ -202,7 +202,7 @@ def _refuse_role(arn: str) -> None:
 
 
 def _planned(request: Mapping[str, Any], region: str) -> datetime | None:
-    """When the capacity of the request's training plan begins; None without one."""
+    """The time when the capacity of the request's training plan begins; None without a training plan."""
     arn, resources = request["ResourceConfig"].get("TrainingPlanArn"), request["ResourceConfig"]
     if arn is None:
         return None
@@ -245,7 +245,7 @@ def _fetch(uri: str, folder: Path) -> int:
 
 
 def _logged_in(region: str) -> Callable[[str, float, str], None]:
-    """What puts a node's lines into CloudWatch."""
+    """A function that writes a node's log lines to CloudWatch."""
     backend = logs_backends[ACCOUNT][region]
 
     def say(stream: str, moment: float, line: str) -> None:
@@ -260,7 +260,7 @@ def _logged_in(region: str) -> Callable[[str, float, str], None]:
 
 
 def install(jobs: TrainingJobs) -> None:
-    """Give the calls to moto's SageMaker."""
+    """Add the calls to moto's SageMaker."""
 
     def create_training_job(response: Any) -> ActionResult:
         request = response._get_params()  # noqa: SLF001  the way moto's own responses read
@@ -320,7 +320,7 @@ def _with_tags_of_jobs(jobs: TrainingJobs, of_others: Callable[[Any], ActionResu
 
 
 def _by_prefix(without: Callable[[Any], str]) -> Callable[[Any], str]:
-    """FilterLogEvents, of streams whose names begin in a way too: moto answers with those of all."""
+    """FilterLogEvents with a prefix of stream names too: moto returns the events of all streams."""
 
     def filter_log_events(response: Any) -> str:
         prefix, name, *limits = (response._get_param(key) for key in _OF_FILTER)  # noqa: SLF001  the same

@@ -1,7 +1,7 @@
 """SageMaker's training plans, which moto lacks.
 
-Emulated: plans that were bought, created by `create_prerequisites`; DescribeTrainingPlan, with the instances that
-clusters use of each plan. Not emulated: offerings, the purchase, and instances that start and end with the plan.
+Emulated: purchased plans, created by `create_prerequisites`; DescribeTrainingPlan, with the instances that clusters use
+of each plan. Not emulated: offerings, the purchase, and instances that start and end with the plan.
 """
 
 from collections import defaultdict
@@ -16,23 +16,23 @@ from moto.sagemaker.responses import SageMakerResponse
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 
 _BOUGHT: defaultdict[tuple[str, str], dict[str, TrainingPlan]] = defaultdict(dict)
-"""By account and region, and there by name."""
+"""The purchased plans by account and region, then by name."""
 _HOUR = timedelta(hours=1)
 
 
 def buy(account_id: str, bought: TrainingPlan) -> bool:
-    """Put a training plan into an account; False where one of that name already exists."""
+    """Add a training plan to an account; False if a plan with that name already exists."""
     plans = _BOUGHT[account_id, bought.region]
     return plans.setdefault(bought.name, bought) is bought
 
 
 def bought_in(account_id: str, region: str) -> dict[str, TrainingPlan]:
-    """The training plans of an account in a region, by ARN."""
+    """The purchased training plans of an account in a region, by ARN."""
     return {plan.arn: plan for plan in _BOUGHT[account_id, region].values()}
 
 
 def describe_training_plan(response: Any) -> ActionResult:
-    """A training plan that was bought."""
+    """Return a purchased training plan."""
     backend: SageMakerModelBackend = response.sagemaker_backend
     name = response._get_param("TrainingPlanName")  # noqa: SLF001  the way moto's own responses read
     bought = _BOUGHT[backend.account_id, backend.region_name].get(name)
@@ -84,6 +84,6 @@ def _described(bought: TrainingPlan, used: int, now: datetime) -> dict[str, Any]
 
 
 def install() -> None:
-    """Give the call to moto's SageMaker."""
+    """Add the call to moto's SageMaker."""
     call = describe_training_plan
     setattr(SageMakerResponse, call.__name__, call)

@@ -1,4 +1,4 @@
-"""moto behind its sockets: the access log around it, and a plain answer for what it cannot do."""
+"""moto's HTTP servers, with the access log, and a plain error for requests that moto cannot process."""
 
 import io
 import logging
@@ -38,7 +38,7 @@ _HINT = "slipway sandbox status prints the keys of this sandbox"
 
 
 class Entrance:
-    """A WSGI application that passes on requests signed with a key of the sandbox."""
+    """A WSGI application that passes on requests signed with a key of the sandbox, and refuses all others."""
 
     def __init__(self, inner: Application, keys: KeyRing) -> None:
         self._inner, self._keys = inner, keys
@@ -92,9 +92,9 @@ _LACKS = (NotImplementedError, LookupError, TypeError, ValueError, AttributeErro
 
 
 class PlainAnswers:
-    """A WSGI application that answers 501 for errors of the application inside.
+    """A WSGI application that answers 501 if the application inside raises an error.
 
-    moto's own answer is a web page with status 500: no SDK can read it, and each retries four times before it gives up.
+    moto's own answer is a web page with status 500: no SDK can parse it, and each SDK tries four times before it fails.
     """
 
     def __init__(self, inner: Application, ledger: Ledger) -> None:
@@ -115,7 +115,7 @@ class PlainAnswers:
 
 class _QuietHandler(MotoRequestHandler):
     def log_request(self, code: Any = "-", size: Any = "-") -> None:
-        """Leave it to the access log."""
+        """Log nothing: the access log has the request."""
 
 
 class Web:
@@ -140,21 +140,21 @@ class Web:
 
 
 class Dispatcher(DomainDispatcherApplication):
-    """moto's, which lists its own folder at each request to find the backend of a host."""
+    """moto's dispatcher with a cache: moto lists its own folder at each request to find the backend of a host."""
 
     def __init__(self, create_app: Callable[..., Any]) -> None:
         super().__init__(create_app)
         self._backends: dict[str | None, Any] = {}
 
     def get_backend_for_host(self, host: str | None) -> Any:
-        """The name of a host's backend, cached by host."""
+        """The name of a host's backend, from the cache after the first request."""
         if host not in self._backends:
             self._backends[host] = super().get_backend_for_host(host)
         return self._backends[host]
 
 
 def serve(sockets: list[socket.socket], log: Path, ledger: Ledger, conduct: Conduct, keys: KeyRing, *, pcs: Pcs) -> Web:
-    """Answer on sockets that listen already."""
+    """Serve on sockets that already listen."""
     moto = PcsApi(Dispatcher(create_backend_app), pcs)
     # The log delays a part of a response until the next part exists: streams would arrive too late.
     served = ModelServer(AccessLog(PlainAnswers(moto, ledger), log), EmulatedHosts(), conduct, keys)

@@ -1,7 +1,7 @@
-"""Reads a ParallelCluster configuration, validated against the emulated AWS.
+"""Reads a ParallelCluster configuration, and validates it against the emulated AWS.
 
 The rules are those of aws-parallelcluster 3.16.1's validators (pcluster/validators, read 2026-11-20) for what this
-project writes. All problems are collected; ParallelCluster itself is not needed.
+project writes. All problems are collected; the sandbox neither calls nor needs ParallelCluster itself.
 """
 
 import re
@@ -16,7 +16,7 @@ _CLUSTER_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{0,59}")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,24}")
 _LUSTRE_FIRST_GIB, _LUSTRE_STEP_GIB = 1200, 2400
 _MAX_COUNT = 10
-"""ParallelCluster's MaxCount where none is given."""
+"""ParallelCluster's default of MaxCount."""
 
 
 class ConfigurationRefusedError(Exception):
@@ -28,7 +28,7 @@ class ConfigurationRefusedError(Exception):
 
 
 def read(name: str, configuration: Mapping[str, Any], aws: AwsFacts) -> ClusterSpec:
-    """The cluster of a configuration."""
+    """The cluster that a configuration describes."""
     invalid = list(problems(configuration))
     if not _CLUSTER_NAME.fullmatch(name):
         message = f"got {name!r}, allowed: a letter, then letters, digits and '-', 60 in all"

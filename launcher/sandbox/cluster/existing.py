@@ -1,4 +1,4 @@
-"""The existing Kubernetes cluster that a plan names, in the sandbox: with everything that the plan's job needs."""
+"""An existing Kubernetes cluster that a plan names, as the sandbox creates it: with all that the plan's job needs."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -7,11 +7,11 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingCluster:
-    """A number of nodes of one type, and the job's other requirements.
+    """`count` nodes of one type, and the other requirements of the job.
 
-    `managed`: HyperPod nodes, whose `instance_type` begins with `ml.`. `operators` are names of
-    launcher/sandbox/kubernetes/custom_kinds.yaml; `queue` is Kueue's, in `namespace`; None for none.
-    `claims` are PersistentVolumeClaims there, each bound to a file system that every node may write to.
+    `managed`: nodes of HyperPod, whose `instance_type` begins with `ml.`. `operators` are names of
+    launcher/sandbox/kubernetes/custom_kinds.yaml; `queue` is a queue of Kueue in `namespace`, or None.
+    `claims` are PersistentVolumeClaims in `namespace`, each bound to a file system that every node may write to.
     """
 
     name: str
@@ -27,10 +27,10 @@ class ExistingCluster:
     claims: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
-        """It as JSON values."""
+        """The cluster as JSON values."""
         return asdict(self)
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
-        """The one that a document holds."""
+        """The cluster from its JSON values."""
         return cls(**{**document, "operators": tuple(document["operators"]), "claims": tuple(document["claims"])})

@@ -1,7 +1,7 @@
-"""Reads a request for a HyperPod cluster with EKS, validated against the emulated AWS.
+"""Validates a request for a HyperPod cluster with EKS against the emulated AWS.
 
-Its shape is validated with SageMaker's own model of CreateCluster; further rules are those of the developer guide
-(HyperPod with EKS, spot instances, deep health checks; 2026-11) and the API reference. All problems are collected.
+SageMaker's own model of CreateCluster validates the shape; further rules are those of the developer guide
+(HyperPod with EKS, spot instances, deep health checks; 2026-11) and of the API reference. All problems are collected.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,16 +21,16 @@ from launcher.sandbox.cluster.schema import Problem
 
 _OF_THE_WHOLE = ("ClusterName", "InstanceGroups", "VpcConfig", "Orchestrator")
 _OF_A_GROUP = ("InstanceType", "LifeCycleConfig")
-"""SageMaker wants a lifecycle script of every group, even of one without instances."""
+"""Required members of a group: SageMaker requires a lifecycle script for every group, even without instances."""
 MOST_GROUPS = 20
 OLDEST, NEWEST = (1, 30), (1, 35)
-"""Versions of Kubernetes that HyperPod takes (2026-10)."""
+"""The oldest and newest version of Kubernetes that HyperPod supports (2026-10)."""
 CONTINUOUS = "Continuous"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlane:
-    """An EKS cluster that nodes would join: its version, the VPC of its subnets, and whether the chart is in it."""
+    """An EKS cluster that nodes would join: its version, the VPC of its subnets, and whether it has the chart."""
 
     version: str
     vpc_id: str
@@ -38,7 +38,7 @@ class ControlPlane:
 
 
 def eks_name(request: Mapping[str, Any]) -> str | None:
-    """The name of the EKS cluster that a request's nodes join; None for one with Slurm."""
+    """The name of the EKS cluster that a request's nodes join; None for a cluster with Slurm."""
     arn = request.get("Orchestrator", {}).get("Eks", {}).get("ClusterArn")
     return None if arn is None else str(arn).rpartition("/")[2]
 
@@ -46,9 +46,9 @@ def eks_name(request: Mapping[str, Any]) -> str | None:
 def refuse(
     request: Mapping[str, Any], account: Account, control: ControlPlane | None, vpc_of: Mapping[str, str]
 ) -> None:
-    """Go on only with a request whose nodes would come up.
+    """Refuse a request whose nodes would not start.
 
-    `control` is None where no EKS cluster has the name; `vpc_of` maps each subnet to its VPC.
+    `control` is None if no EKS cluster has the name; `vpc_of` maps each subnet to its VPC.
     """
     invalid = [Problem(path="", message=text) for text in complaints("sagemaker", ("CreateCluster",), request)]
     invalid.extend(_absent(request))

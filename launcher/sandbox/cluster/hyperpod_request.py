@@ -1,6 +1,6 @@
-"""Reads a request for a HyperPod cluster with Slurm, validated against the emulated AWS.
+"""Reads a request for a HyperPod cluster with Slurm, and validates it against the emulated AWS.
 
-Its shape is validated with SageMaker's own model of CreateCluster; rules for clusters on EKS are in
+SageMaker's own model of CreateCluster validates the shape; members that only clusters on EKS have are in
 hyperpod_eks_request.py. All problems are collected.
 """
 
@@ -17,17 +17,17 @@ from launcher.sandbox.cluster.training_plan import TrainingPlan
 
 _OF_THE_WHOLE = ("ClusterName", "InstanceGroups", "VpcConfig", "Orchestrator")
 _OF_A_GROUP = ("InstanceType", "LifeCycleConfig", "SlurmConfig")
-"""Members of a cluster with Slurm, in addition to those that the API requires of every cluster."""
+"""Required members of a group with Slurm whose type the user chooses, beyond those required of every cluster."""
 _SETTING = re.compile(r"^\s*add_setting (\w+) (\S+)$", re.MULTILINE)
-"""How the controller's script adds a line to slurm.conf (templates/hyperpod/on_create.sh.j2)."""
+"""The line of the controller's script that adds a setting to slurm.conf (templates/hyperpod/on_create.sh.j2)."""
 _UNUSED = ("ImageId", "OnStartDeepHealthChecks")
 _USABLE = ("Scheduled", "Active")
-"""States of a training plan that instances can be taken from."""
+"""States of a training plan in which clusters can use its instances."""
 _PREFIX = "ml."
 
 
 class RequestRefusedError(Exception):
-    """A request that SageMaker would refuse, or whose nodes would not start, with every reason."""
+    """A request that SageMaker would refuse, or whose instances would not start, with every reason."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("Invalid cluster request: " + "; ".join(str(problem) for problem in problems))
@@ -36,9 +36,9 @@ class RequestRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The environment of a cluster's nodes: the AWS around it, its controller's script, file systems by DNS name.
+    """The environment of a cluster's instances: the AWS around it, its controller's script, file systems by DNS name.
 
-    `training_plans` are the purchased ones, by ARN.
+    `training_plans` are the purchased plans, by ARN.
     """
 
     aws: AwsFacts
@@ -48,7 +48,7 @@ class Account:
 
 
 def script_of_controller(request: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The bucket and key of the controller's script; None if the request names no valid one."""
+    """The bucket and key of the controller's script; None if the request does not name a valid place."""
     for group in request.get("InstanceGroups", []):
         if group.get("SlurmConfig", {}).get("NodeType") == "Controller":
             return script_place(group)
@@ -56,7 +56,7 @@ def script_of_controller(request: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def read(request: Mapping[str, Any], account: Account) -> ClusterSpec:
-    """The cluster of a request."""
+    """The cluster that a request describes."""
     invalid = [Problem(path="", message=text) for text in complaints("sagemaker", ("CreateCluster",), request)]
     invalid.extend(_absent(request))
     if not invalid:
@@ -89,18 +89,18 @@ def _partition(group: Mapping[str, Any]) -> str:
 
 
 def ec2_type(group: Mapping[str, Any]) -> str:
-    """What EC2 calls a group's type."""
+    """EC2's name for a group's type."""
     return str(group["InstanceType"]).removeprefix(_PREFIX)
 
 
 def network_of(request: Mapping[str, Any], group: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Subnets and security groups of a group: its own, or those of the whole."""
+    """Subnets and security groups of a group: its own, or those of the cluster."""
     network: Mapping[str, Any] = group.get("OverrideVpcConfig") or request["VpcConfig"]
     return network
 
 
 def script_place(group: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Bucket and key of a group's script; None if it names no valid one."""
+    """Bucket and key of a group's script; None if the group does not name a valid place."""
     scripts = group.get("LifeCycleConfig", {})
     bucket, _, folder = str(scripts.get("SourceS3Uri", "")).removeprefix("s3://").partition("/")
     name = scripts.get("OnInitComplete") or scripts.get("OnCreate")
@@ -148,7 +148,7 @@ def _of_the_groups(request: Mapping[str, Any], account: Account) -> Iterator[Pro
 def machine_problems(
     request: Mapping[str, Any], group: Mapping[str, Any], aws: AwsFacts, path: str
 ) -> Iterator[Problem]:
-    """Problems of instances: their types, subnets and security groups must exist."""
+    """Problems of instances: the type, the subnets and the security groups must exist."""
     facts = facts_of(group, aws)
     if facts is None:
         message = f"got {group['InstanceType']!r}, allowed: {_PREFIX} and a type that EC2 has"
@@ -199,7 +199,7 @@ def _against(
 
 
 def file_problems(group: Mapping[str, Any], account: Account, path: str) -> Iterator[Problem]:
-    """A script that can be fetched, and file systems that can be mounted."""
+    """Problems of files: a script must exist in S3, and file systems must be mountable."""
     script = script_place(group)
     if script is None or not account.aws.has_object(*script):
         uri = f"s3://{'/'.join(script)}" if script else "that it names"
@@ -211,7 +211,7 @@ def file_problems(group: Mapping[str, Any], account: Account, path: str) -> Iter
 
 
 def facts_of(group: Mapping[str, Any], aws: AwsFacts) -> TypeFacts | None:
-    """EC2's facts about a group's type; None for an unknown type."""
+    """EC2's facts about a group's type; None if the type does not exist."""
     return aws.instance_type(ec2_type(group)) if group["InstanceType"].startswith(_PREFIX) else None
 
 
@@ -240,7 +240,7 @@ def _node_group(request: Mapping[str, Any], group: Mapping[str, Any], aws: AwsFa
 
 
 def _left_out(request: Mapping[str, Any], aws: AwsFacts) -> Iterator[str]:
-    """Members that are validated as far as possible, and then not emulated."""
+    """The parts of a request that are validated as far as possible, and then not emulated."""
     yield "srun --auto-resume (a job whose node failed is requeued)"
     for group in request["InstanceGroups"]:
         name, facts = f"group {group['InstanceGroupName']}", facts_of(group, aws)

@@ -1,7 +1,7 @@
 """An emulator of a node's instance metadata service, version 2: it answers only requests with a token.
 
 Emulated: tokens and their time to live, a few facts of the instance, credentials, the spot interruption notice and the
-rebalance recommendation (404 until one exists). Source: EC2 User Guide, "Use IMDSv2" and "Spot Instance interruption
+rebalance recommendation (404 while none exists). Source: EC2 User Guide, "Use IMDSv2" and "Spot Instance interruption
 notices", read 2026-11-20. Not emulated: user data, tags, network interfaces, the hop limit.
 
 All paths are below a prefix that only the node's processes know, because every user of the computer can reach loopback.
@@ -29,14 +29,14 @@ _ROLE = "sandbox-node"
 _POLL_S = 0.05
 _META = "/latest/meta-data"
 _HELD, _LEFT = timedelta(hours=6), timedelta(hours=1)
-"""Validity of a role's credentials, and their remaining time when new ones are issued."""
+"""The lifetime of a role's credentials, and the remaining time at which the service issues new credentials."""
 
 
 class MetadataService:
-    """The metadata service of one node, on a port of its own on loopback. Safe to use from every thread."""
+    """The metadata service of one node, on its own port on loopback. Thread-safe."""
 
     def __init__(self, facts: Mapping[str, str], keys: KeyRing | None = None) -> None:
-        """`facts` are the values below /latest/meta-data. Without `keys`, the role's credentials open nothing."""
+        """`facts` are the values below /latest/meta-data. Without `keys`, the role's credentials give no access."""
         self._facts, self._keys = dict(facts), keys or KeyRing()
         self._key: AccessKey | None = None
         self.path = f"/{secrets.token_urlsafe(16)}"
@@ -50,7 +50,7 @@ class MetadataService:
 
     @property
     def endpoint(self) -> str:
-        """What AWS_EC2_METADATA_SERVICE_ENDPOINT is set to."""
+        """The value of AWS_EC2_METADATA_SERVICE_ENDPOINT."""
         return f"http://127.0.0.1:{self._server.server_address[1]}{self.path}"
 
     def stop(self) -> None:
@@ -60,7 +60,7 @@ class MetadataService:
         self._thread.join()
 
     def arm(self, action: str = "terminate", in_seconds: float = 120.0) -> str:
-        """Give notice ("terminate", "stop" or "hibernate"; EC2: two minutes ahead); its time, ISO in UTC.
+        """Give notice ("terminate", "stop" or "hibernate"; EC2: two minutes ahead); return its time, ISO in UTC.
 
         Raises:
             ValueError: the action is unknown.
@@ -73,29 +73,29 @@ class MetadataService:
         return at
 
     def recommend_rebalance(self) -> None:
-        """Recommend to leave: the risk of an interruption has risen."""
+        """Recommend a rebalance: the risk of an interruption has risen."""
         with self._lock:
             self._rebalance = {"noticeTime": _iso(timedelta())}
 
     def clear(self) -> None:
-        """Take back notice and recommendation."""
+        """Withdraw the notice and the recommendation."""
         with self._lock:
             self._notice = self._rebalance = None
 
     def new_token(self, ttl_s: int) -> str:
-        """A token that is good for some seconds."""
+        """A new token that is valid for `ttl_s` seconds."""
         token = secrets.token_urlsafe(32)
         with self._lock:
             self._tokens[token] = time.monotonic() + ttl_s
         return token
 
     def admits(self, token: str) -> bool:
-        """Whether a token is good."""
+        """Whether a token is valid."""
         with self._lock:
             return self._tokens.get(token, 0.0) > time.monotonic()
 
     def answer(self, path: str) -> str | None:
-        """The content of a path, None for an unknown path."""
+        """The value at a path; None if the path does not exist."""
         name = path.removeprefix(_META).strip("/")
         with self._lock:
             notice, rebalance = self._notice, self._rebalance
@@ -116,7 +116,7 @@ class MetadataService:
         return special[name] if name in special else self._facts.get(name)
 
     def _credentials(self) -> str:
-        """The role's credentials, new when an hour of the old ones is left."""
+        """The role's credentials; new ones if less than an hour of the old ones is left."""
         now = datetime.now(UTC)
         with self._lock:
             if self._key is None or self._key.ends is None or self._key.ends - now < _LEFT:
@@ -167,7 +167,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, answer)
 
     def _place(self) -> str | None:
-        """The path below the service's own; None for a caller who does not know that, or for a web page."""
+        """The path below the service's prefix; None if the caller does not know the prefix, or is a web page."""
         own, _, below = self.path.removeprefix("/").partition("/")
         try:
             refuse_foreign(self.headers.get("Host", ""), self.headers.get("Origin"))
@@ -177,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
         return f"/{below}" if allowed else None
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the name is the base class's
-        """Keep quiet."""
+        """Log nothing."""
 
     def _send(self, status: HTTPStatus, text: str = "", headers: Mapping[str, str] | None = None) -> None:
         body = text.encode()
@@ -191,5 +191,5 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _iso(ahead: timedelta) -> str:
-    """A time from now as EC2 writes it, to the second."""
+    """A time from now in EC2's format, to the second."""
     return (datetime.now(UTC) + ahead).strftime("%Y-%m-%dT%H:%M:%SZ")

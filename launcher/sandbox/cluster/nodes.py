@@ -1,4 +1,4 @@
-"""The nodes of a cluster: a folder, a metadata service and an instance each; a lost one comes back as another."""
+"""The nodes of a cluster: a folder, a metadata service and an instance each; a lost node is replaced by another one."""
 
 import secrets
 import shutil
@@ -12,10 +12,10 @@ from launcher.sandbox.keys import KeyRing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """The public view of a node.
+    """The state of a node for other components.
 
-    `life` is a mark that the processes of this instance of the node carry; `generation` counts its instances, from 1.
-    `scratch` is the local disk, lost with the node. `metadata` is the endpoint of its metadata service.
+    `life` is the mark of the processes of the node's current instance; `generation` counts its instances, from 1.
+    `scratch` is the local disk, deleted when the node is lost. `metadata` is the endpoint of its metadata service.
     """
 
     name: str
@@ -31,7 +31,7 @@ class NodeView:
 
 
 class Node:
-    """A node that is up."""
+    """A node and its current instance, if any."""
 
     def __init__(self, group: NodeGroup, name: str, folder: Path, region: str, keys: KeyRing) -> None:
         self.group = group
@@ -45,17 +45,17 @@ class Node:
 
     @property
     def up(self) -> bool:
-        """Whether an instance runs in its place."""
+        """Whether the node has an instance."""
         return self._metadata is not None
 
     @property
     def scratch(self) -> Path:
-        """Its local disk."""
+        """The local disk of the node."""
         return self.folder / "scratch"
 
     @property
     def metadata(self) -> MetadataService:
-        """Its metadata service.
+        """The metadata service of the node.
 
         Raises:
             RuntimeError: the node is down.
@@ -65,7 +65,7 @@ class Node:
         return self._metadata
 
     def boot(self, instance_id: str, zone: str) -> None:
-        """Bring it up as an instance, with an empty disk and a metadata service that has no notice."""
+        """Start the node as an instance, with an empty disk and a metadata service without a notice."""
         self.instance_id = instance_id
         self.generation += 1
         self.life = secrets.token_hex(8)
@@ -83,19 +83,19 @@ class Node:
         self._metadata = MetadataService(facts, self._keys)
 
     def fail(self) -> None:
-        """Take it down with all that was on its disk."""
+        """Stop the node and delete its disk."""
         if self._metadata is not None:
             self._metadata.stop()
             self._metadata = None
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def leave(self) -> None:
-        """Have nothing expected in its place any more."""
+        """Stop the node for good: no replacement is expected."""
         self.fail()
         self.life = ""
 
     def view(self) -> NodeView:
-        """The node's public view."""
+        """The current state of the node for other components."""
         return NodeView(
             name=self.name,
             partition=self.group.queue,

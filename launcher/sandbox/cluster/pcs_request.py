@@ -1,4 +1,4 @@
-"""Validation of AWS PCS requests against the emulated AWS. All problems are collected.
+"""Validates requests to AWS PCS as the service does, against the emulated AWS. All problems are collected.
 
 Shapes, enums, patterns and limits of members are botocore's (1.44.5, pcs); the rest is of the PCS user guide and of the
 comments in AWS's own templates (launcher/model/pcs.py names them).
@@ -17,21 +17,21 @@ _USER_DATA_BYTES = 16_384
 
 
 class PcsAws(AwsFacts, Protocol):
-    """The AWS that a cluster would be made in."""
+    """The emulated AWS, with the facts that PCS needs."""
 
     def profile_role(self, arn: str) -> str | None:
-        """The ARN of the role of an instance profile, None where there is no such profile."""
+        """The ARN of the role of an instance profile; None if the profile does not exist."""
 
     def template(self, template_id: str, version: str) -> tuple[Mapping[str, Any], str] | None:
-        """A version of a launch template with its user data in clear; None where there is none."""
+        """A version of a launch template with its user data decoded; None if it does not exist."""
 
     def digest(self, bucket: str, key: str) -> str | None:
-        """The SHA-256 of an object, None where there is none."""
+        """The SHA-256 of an object; None if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """The existing cluster of a request: its size, and the instances that its groups may have."""
+    """The facts about a cluster: its size, the maximum number of instances of its groups, and its subnets."""
 
     size: str
     machines: int
@@ -39,7 +39,7 @@ class Around:
 
 
 def cluster_problems(request: Mapping[str, Any], aws: AwsFacts) -> list[str]:
-    """Problems of a CreateCluster."""
+    """Problems of a CreateCluster request."""
     problems = complaints("pcs", ("CreateCluster",), request)
     if problems:
         return problems
@@ -65,7 +65,7 @@ def _places(subnets: Any, groups: Any, aws: AwsFacts) -> Iterator[str]:
 
 
 def _settings(slurm: Mapping[str, Any], allowed: frozenset[str]) -> Iterator[str]:
-    """Settings that PCS leaves to itself; a list without any is refused too."""
+    """Problems of settings: those that PCS does not support, and an empty list."""
     settings = slurm.get("slurmCustomSettings")
     if settings is not None and not settings:
         yield "slurmConfiguration/slurmCustomSettings: an empty list"
@@ -75,7 +75,7 @@ def _settings(slurm: Mapping[str, Any], allowed: frozenset[str]) -> Iterator[str
 
 
 def group_problems(request: Mapping[str, Any], around: Around, aws: PcsAws) -> list[str]:
-    """Problems of a CreateComputeNodeGroup in a cluster."""
+    """Problems of a CreateComputeNodeGroup request in a cluster."""
     problems = complaints("pcs", ("CreateComputeNodeGroup",), request)
     if problems:
         return problems
@@ -114,7 +114,7 @@ def _profile(arn: str, aws: PcsAws) -> Iterator[str]:
 
 
 def _template(request: Mapping[str, Any], aws: PcsAws) -> Iterator[str]:
-    """Problems of a launch template: PCS must be able to add its own, and its purchase option must be the group's."""
+    """Problems of a launch template: PCS must be able to add its data, and the purchase option must be the group's."""
     named = request.get("customLaunchTemplate")
     if named is None:
         yield "customLaunchTemplate: required"
@@ -155,7 +155,7 @@ def _capacity(option: str, request: Mapping[str, Any], data: Mapping[str, Any]) 
 
 
 def _script(script: Mapping[str, Any], aws: PcsAws) -> Iterator[str]:
-    """A script that nodes can fetch, and that is the one whose checksum is given."""
+    """Problems of a script: nodes must be able to fetch it, and its checksum must match."""
     source = script["scriptSource"]
     uri, checksum = source["scriptLocation"], source.get("checksum")
     if not uri.startswith("s3://"):
@@ -169,7 +169,7 @@ def _script(script: Mapping[str, Any], aws: PcsAws) -> Iterator[str]:
 
 
 def update_problems(request: Mapping[str, Any], around: Around) -> list[str]:
-    """Problems of an UpdateComputeNodeGroup that scales a group."""
+    """Problems of an UpdateComputeNodeGroup request that scales a group."""
     problems = complaints("pcs", ("UpdateComputeNodeGroup",), request)
     if not problems and "scalingConfiguration" in request:
         problems.extend(_sizes(request["scalingConfiguration"], around))
@@ -177,7 +177,7 @@ def update_problems(request: Mapping[str, Any], around: Around) -> list[str]:
 
 
 def queue_problems(request: Mapping[str, Any], groups: frozenset[str]) -> list[str]:
-    """Problems of a CreateQueue in a cluster with some node groups."""
+    """Problems of a CreateQueue request in a cluster with some node groups."""
     problems = complaints("pcs", ("CreateQueue",), request)
     named = [configuration["computeNodeGroupId"] for configuration in request.get("computeNodeGroupConfigurations", ())]
     return problems or [f"no compute node group {group}" for group in named if group not in groups]

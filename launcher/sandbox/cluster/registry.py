@@ -1,6 +1,6 @@
-"""The deployed clusters of a sandbox: their nodes and schedulers.
+"""The clusters that were deployed into a sandbox: their nodes and their schedulers.
 
-The registry is in the server's process. Daemons and nodes belong to it, so that they end with it.
+The registry is part of the server's process. It owns the daemons and nodes, so that they end with the process.
 """
 
 import threading
@@ -26,10 +26,10 @@ _LOSSES = {
     "interruption": ("spot interruption", "Server.SpotInstanceTermination"),
     "failure": ("instance failure", "Server.InternalError"),
 }
-"""The reason of a node's end: in Slurm's words, and in EC2's words about the instance."""
+"""The reason of a node's loss: the text for Slurm, and EC2's code for the instance."""
 _REMOVED = "Client.UserInitiatedShutdown"
 _DISMISSED = "instance deleted"
-"""Slurm's reason for a node whose instance a user deleted."""
+"""The reason for Slurm if a user deleted the instance."""
 
 
 class Cluster:
@@ -54,7 +54,7 @@ class Cluster:
         self._lock = threading.RLock()
 
     def start(self) -> str:
-        """Start it; the id of its head node's instance.
+        """Start the cluster; return the id of its head node's instance.
 
         Raises:
             ClusterFailedError: the scheduler does not start.
@@ -80,22 +80,22 @@ class Cluster:
 
     @property
     def scheduler(self) -> Scheduler:
-        """The cluster's scheduler; called without the cluster's lock, because it reads the nodes under its own lock.
+        """The scheduler. Access needs no cluster lock: the scheduler requests the nodes while it holds its own lock.
 
         Raises:
-            RuntimeError: the cluster has not started.
+            RuntimeError: the cluster is not started.
         """
         if self._scheduler is None:
             raise RuntimeError(f"cluster {self.spec.name} is not started")
         return self._scheduler
 
     def nodes(self) -> tuple[NodeView, ...]:
-        """The nodes as they are now."""
+        """The current nodes."""
         with self._lock:
             return tuple(node.view() for node in self._nodes.values() if node.life)
 
     def stop(self) -> None:
-        """Stop it and remove its instances."""
+        """Stop the cluster and remove its instances."""
         if self._scheduler is not None:
             self._scheduler.stop()
         with self._lock:
@@ -108,15 +108,15 @@ class Cluster:
                 self._head_node = ""
 
     def notify(self, name: str, action: str, in_seconds: float) -> str:
-        """Give a node notice through its metadata service; the moment of its end."""
+        """Give a node notice through its metadata service; return the time of its end."""
         return self.node(name).metadata.arm(action, in_seconds)
 
     def recommend_rebalance(self, name: str) -> None:
-        """Recommend to a node, through its metadata service, to be left."""
+        """Recommend a rebalance to a node, through its metadata service."""
         self.node(name).metadata.recommend_rebalance()
 
     def lose(self, name: str, why: str) -> None:
-        """Lose a node, by an interruption or a failure: its processes are killed and its disk is gone."""
+        """Lose a node, by an interruption or a failure: its processes are killed and its disk is deleted."""
         advance_notice, code = _LOSSES[why]
         with self._lock:
             node = self._node(name)
@@ -127,14 +127,14 @@ class Cluster:
             self._take_down(node, code)
 
     def replace(self, name: str) -> None:
-        """Bring a lost node back as another instance with an empty disk."""
+        """Replace a lost node by another instance with an empty disk."""
         with self._lock:
             self._boot(self._node(name))
             if self._slurm is not None:
                 self._slurm.start_node(name)
 
     def dismiss(self, instance_ids: Collection[str]) -> None:
-        """Remove instances on request of their service; their jobs return to the queue."""
+        """Remove instances because their service received such a request; the scheduler requeues their jobs."""
         with self._lock:
             for name, node in self._nodes.items():
                 if node.up and node.instance_id in instance_ids:
@@ -145,10 +145,10 @@ class Cluster:
                     node.leave()
 
     def enlist(self, group: str, count: int) -> None:
-        """Start instances of a group in the places of missing ones.
+        """Start instances of a group in place of removed ones.
 
         Raises:
-            ClusterFailedError: the cluster has too few places, or a node does not start.
+            ClusterFailedError: the group has fewer free places than `count`, or a node does not start.
         """
         with self._lock:
             free = [name for name, node in self._nodes.items() if node.group.name == group and not node.up]
@@ -162,7 +162,7 @@ class Cluster:
                     raise ClusterFailedError(f"{name} does not come up: {failure}") from failure
 
     def set_fleet(self, *, up: bool) -> None:
-        """Take all nodes away, or bring those back that are gone."""
+        """Remove all nodes, or start the removed nodes again."""
         with self._lock:
             if not up:
                 self.dismiss([node.instance_id for node in self._nodes.values() if node.up])
@@ -177,7 +177,7 @@ class Cluster:
             return self._node(name)
 
     def document(self) -> dict[str, Any]:
-        """The facts that the sandbox's owner needs, as JSON values."""
+        """The facts about the cluster that the sandbox's owner needs, as JSON values."""
         with self._lock:
             nodes = [asdict(node) for node in self.nodes()]
             running = self._slurm is not None
@@ -222,7 +222,7 @@ class Cluster:
 
 
 class Registry:
-    """All clusters of a sandbox, by name. Safe to use from every thread."""
+    """All clusters of a sandbox, by name. Thread-safe."""
 
     def __init__(
         self, folder: Path, mark: str, *, with_slurm: bool, pods: Callable[[str], Mapping[str, str]], keys: KeyRing
@@ -238,7 +238,7 @@ class Registry:
         self._made = 0
 
     def start(self, spec: ClusterSpec, fleet: Fleet) -> str:
-        """Start a cluster; the id of its head node's instance.
+        """Start a cluster; return the id of its head node's instance.
 
         Raises:
             ClusterFailedError: the cluster's name is taken, it is too large for a sandbox, or it does not start.
@@ -257,7 +257,7 @@ class Registry:
             return head_node
 
     def host(self, name: str, region: str) -> str:
-        """Start the Kubernetes of an EKS cluster; the address of its API (`aws.eks.Hosts`)."""
+        """Start the Kubernetes of an EKS cluster; return the address of its API (`aws.eks.Hosts`)."""
         with self._lock:
             if name in self._clusters or name in self._kubernetes:
                 raise ClusterFailedError(f"a cluster named {name} already exists")
@@ -274,7 +274,7 @@ class Registry:
         self.hosted(name).join(machines)
 
     def install(self, name: str, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], note: str) -> None:
-        """Install the contents of a chart or an add-on into an EKS cluster."""
+        """Install the contents of a chart or an add-on in an EKS cluster."""
         try:
             self.hosted(name).install(operators, objects, note)
         except RefusedError as refused:
@@ -284,7 +284,7 @@ class Registry:
                 self._charted.add(name)
 
     def put(self, name: str, objects: Sequence[Mapping[str, Any]]) -> None:
-        """Create or update objects in an EKS cluster; raise a ClusterFailedError if it refuses one."""
+        """Create or replace objects in an EKS cluster; raise ClusterFailedError if the cluster refuses an object."""
         try:
             self.hosted(name).put(objects)
         except RefusedError as refused:
@@ -303,10 +303,10 @@ class Registry:
             hosted.leave(group)
 
     def resize(self, name: str, group: str, count: int) -> None:
-        """Set the number of instances of a node group in an EKS cluster.
+        """Set the number of instances in a node group of an EKS cluster.
 
         Raises:
-            ClusterFailedError: the nodes are more than a sandbox runs.
+            ClusterFailedError: the nodes exceed the sandbox's limit.
         """
         _refuse_over(count)
         self.hosted(name).resize(group, count)
@@ -332,14 +332,14 @@ class Registry:
                 self._clusters[name].dismiss(instance_ids)
 
     def set_fleet(self, name: str, *, up: bool) -> None:
-        """Stop or start all nodes of a cluster; do nothing if no cluster has that name."""
+        """Remove all nodes of a cluster, or start them again; do nothing if no cluster has that name."""
         with self._lock:
             cluster = self._clusters.get(name)
         if cluster is not None:
             cluster.set_fleet(up=up)
 
     def enlist(self, name: str, group: str, count: int) -> None:
-        """Start instances of a cluster's group."""
+        """Start `count` instances of a cluster's group."""
         with self._lock:
             cluster = self._clusters[name]
         cluster.enlist(group, count)

@@ -1,8 +1,8 @@
-"""The shape of a ParallelCluster configuration, by the vendor's own schema.
+"""The shape of a ParallelCluster configuration, from the vendor's own schema.
 
-parallelcluster.schema.json is made from the marshmallow schemas of aws-parallelcluster 3.16.1
-(tests/infra/pcluster_json_schema.py). Types are held strictly: the custom resource of this project hands over typed
-values, and a "4800" in quotes is a mistake in its making.
+parallelcluster.schema.json is generated from the marshmallow schemas of aws-parallelcluster 3.16.1
+(tests/infra/pcluster_json_schema.py). Types are strict: the custom resource of this project passes typed values, and a
+quoted "4800" is an error in its generation.
 """
 
 import difflib
@@ -31,7 +31,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something wrong with a configuration, and where."""
+    """A problem of a configuration, with its path."""
 
     path: str
     message: str
@@ -46,7 +46,7 @@ def _schema_validator() -> Draft202012Validator:
 
 
 def problems(configuration: Mapping[str, Any]) -> Iterator[Problem]:
-    """Everything about a configuration that is not of the vendor's shape, in its order.
+    """All deviations of a configuration from the vendor's schema, sorted by path.
 
     >>> [str(each) for each in problems({"HeadNodes": {}, "Scheduling": "slurm"})][:2]
     ['HeadNodes: unknown key, did you mean HeadNode', 'HeadNode: missing']

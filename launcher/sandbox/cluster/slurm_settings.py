@@ -1,4 +1,4 @@
-"""The Slurm settings that a ParallelCluster configuration may set itself, and those that it may not."""
+"""The Slurm settings that a ParallelCluster configuration may contain, and those that it may not contain."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -54,7 +54,7 @@ _DENIED = {
 
 
 def denied(settings: Mapping[str, Any], level: str, path: str) -> Iterator[Problem]:
-    """The settings that ParallelCluster keeps for itself.
+    """The settings that only ParallelCluster may set.
 
     `level` is "cluster", "queue" or "compute resource".
 
@@ -70,7 +70,7 @@ def denied(settings: Mapping[str, Any], level: str, path: str) -> Iterator[Probl
 
 
 def requeue_codes(settings: Mapping[str, str]) -> frozenset[int]:
-    """The exit codes after which Slurm puts a job back into the queue: RequeueExit, a list of numbers and ranges.
+    """The exit codes after which Slurm requeues a job: RequeueExit, a list of numbers and ranges.
 
     >>> sorted(requeue_codes({"RequeueExit": "75,80-82"}))
     [75, 80, 81, 82]

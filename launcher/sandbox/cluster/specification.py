@@ -1,4 +1,4 @@
-"""A cluster as the sandbox runs it, and what has to be known of the AWS around it."""
+"""A cluster as the sandbox runs it, and the facts about the AWS around it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,31 +26,31 @@ class SubnetFacts:
 
 
 class AwsFacts(Protocol):
-    """The AWS that a cluster would be made in."""
+    """The facts about the AWS in which a cluster would be created."""
 
     @property
     def region(self) -> str:
         """The region's name."""
 
     def instance_type(self, name: str) -> TypeFacts | None:
-        """The facts about a type, None if EC2 does not have it."""
+        """The facts about a type; None if EC2 does not have the type."""
 
     def subnet(self, subnet_id: str) -> SubnetFacts | None:
-        """The facts about a subnet, None if no subnet has that id."""
+        """The facts about a subnet; None if no subnet has that id."""
 
     def admits_itself(self, group_id: str) -> bool | None:
-        """Whether a security group allows all traffic from and to itself, None if no group has that id."""
+        """Whether a security group allows all traffic to and from itself; None if no group has that id."""
 
     def has_object(self, bucket: str, key: str | None) -> bool:
-        """Whether a bucket exists, and contains the object if a key is given."""
+        """Whether a bucket exists and, if a key is given, contains that object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """One compute resource of one queue, or a HyperPod group of workers: equal instances.
+    """One compute resource of a queue, or a HyperPod group of workers: instances of the same kind.
 
-    `own_names` are its nodes' names in Slurm if they differ from ParallelCluster's; `reservation` is the id of the
-    reservation that they run in, or empty.
+    `own_names` are its nodes' names in Slurm if ParallelCluster does not name them; `reservation` is the id of the
+    reservation in which they run, or empty.
     """
 
     queue: str
@@ -71,7 +71,7 @@ class NodeGroup:
     reservation: str = ""
 
     def node_names(self) -> tuple[str, ...]:
-        """Its own; else those of ParallelCluster: `queue-st-resource-1` for nodes always up, `-dy-` for the others."""
+        """Its own names; else ParallelCluster's: `queue-st-resource-1` for nodes always up, `-dy-` for the others."""
         if self.own_names:
             return self.own_names
         static = [f"{self.queue}-st-{self.name}-{number + 1}" for number in range(self.min_count)]
@@ -90,7 +90,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
-    """A cluster to run. `left_out` names requested settings that are not emulated."""
+    """A cluster as the sandbox runs it. `left_out` names the other parts of its configuration."""
 
     name: str
     head_instance_type: str
@@ -104,20 +104,20 @@ class ClusterSpec:
 
 
 class Fleet(Protocol):
-    """The instances of one cluster, in whichever service they run in."""
+    """The instances of one cluster, in any service."""
 
     @property
     def region(self) -> str:
         """The region's name."""
 
     def subnet(self, subnet_id: str) -> SubnetFacts | None:
-        """The facts about a subnet, None if no subnet has that id."""
+        """The facts about a subnet; None if no subnet has that id."""
 
     def run_head_node(self, spec: ClusterSpec) -> str:
         """Start the instance of Slurm's controller; return its id."""
 
     def run_node(self, spec: ClusterSpec, group: NodeGroup, name: str) -> str:
-        """Start a compute node; its instance's id."""
+        """Start a compute node; return the id of its instance."""
 
     def terminate(self, instance_id: str, reason: str) -> None:
-        """Terminate an instance, with EC2's code of the reason."""
+        """Terminate an instance, with EC2's code for the reason."""

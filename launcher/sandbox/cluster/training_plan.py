@@ -1,4 +1,4 @@
-"""A SageMaker training plan as the sandbox has it: bought already, under the name that a plan file gives it."""
+"""A SageMaker training plan in the sandbox: already purchased, under the name that a plan file gives it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ TARGET = "hyperpod-cluster"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPlan:
-    """Instances of one SageMaker type for a period; None for values that the plan file does not give.
+    """Instances of one SageMaker type for a period; None for facts that the plan file does not contain.
 
     A training plan serves one kind of resource, `target`.
     """
@@ -26,22 +26,22 @@ class TrainingPlan:
 
     @property
     def name(self) -> str:
-        """Its name, which ends its ARN."""
+        """The name of the plan, the last part of its ARN."""
         return self.arn.rpartition("/")[2]
 
     @property
     def region(self) -> str:
-        """Its region, the fourth part of its ARN."""
+        """The region of the plan, the fourth part of its ARN."""
         return self.arn.split(":")[3]
 
     def status(self, now: datetime) -> str:
-        """Its state at a moment, in the words of DescribeTrainingPlan."""
+        """The state of the plan at a moment, in the words of DescribeTrainingPlan."""
         if self.ends_at is not None and self.ends_at <= now:
             return "Expired"
         return "Scheduled" if self.starts_at is not None and now < self.starts_at else "Active"
 
     def document(self) -> dict[str, Any]:
-        """It as JSON values."""
+        """The plan as JSON values."""
         times = {"starts_at": self.starts_at, "ends_at": self.ends_at}
         return {
             "arn": self.arn,
@@ -55,7 +55,7 @@ class TrainingPlan:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
-        """The one that a document holds."""
+        """The plan from its JSON values."""
         times = {name: document[name] for name in ("starts_at", "ends_at")}
         moments = {name: None if text is None else datetime.fromisoformat(text) for name, text in times.items()}
         return cls(**{**document, **moments})

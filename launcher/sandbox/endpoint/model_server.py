@@ -1,8 +1,8 @@
-"""The emulated runtime of a model, which answers requests to the sandbox's endpoints. There is no model.
+"""The emulated runtime of a model, which answers requests to the sandbox's endpoints. No model exists.
 
-It implements the API of SageMaker and vLLM: chat completions with a bearer token, streamed or whole; InvokeEndpoint
+It implements the API of SageMaker and vLLM: chat completions with a bearer token, streamed or complete; InvokeEndpoint
 with chat or embeddings; InvokeEndpointAsync, which writes its answers to S3. All answers have the same words, at a set
-pace. It can be slow, refuse, stall or break off in the middle of an answer: see `Behaviour`.
+pace. It can be slow, refuse, stall or stop in the middle of an answer: see `Behaviour`.
 """
 
 import base64
@@ -32,14 +32,14 @@ _WHEN = "%Y%m%dT%H%M%SZ"
 
 
 class RefusedError(Exception):
-    """A request that gets no answer: status, the code that SDKs go by, and the sentence."""
+    """A refused request: the HTTP status, the error code for SDKs, and the message."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
         self.status, self.code, self.message = status, code, message
 
     def send(self, start_response: Callable[..., Any]) -> list[bytes]:
-        """Answer with it."""
+        """Send the refusal as the answer."""
         body = json.dumps({"message": self.message, "code": self.code}).encode()
         headers = [
             ("Content-Type", "application/json"),
@@ -56,16 +56,16 @@ def _phrase(status: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The account and the region that a request is for."""
+    """The account and region of a request."""
 
     region: str
     account: str
 
 
 def caller_of(environ: Environ, keys: KeyRing, *, openai: bool) -> Caller:
-    """Who calls.
+    """The account and region of a request.
 
-    The path of OpenAI clients (`openai`) takes tokens, the other path signatures.
+    The path of OpenAI clients (`openai`) accepts tokens, the other path signatures.
 
     Raises:
         RefusedError: the request has no valid token.
@@ -83,7 +83,7 @@ def _region_of(authorization: str) -> str:
 
 
 def _region_of_token(token: str, keys: KeyRing) -> str:
-    """The region of a token that still holds: a signed request in disguise, made by sagemaker-core."""
+    """The region of a token that is still valid: the token encodes a signed request, built by sagemaker-core."""
     try:
         address = base64.b64decode(token.removeprefix(TOKEN_PREFIX), validate=True).decode()
         host, _, target = address.partition("/")
@@ -112,11 +112,11 @@ PATH = re.compile(
 )
 WORDS = ("This", "is", "a", "stand-in", "of", "the", "sandbox", "and", "no", "model.")
 NUMBERS = 8
-"""Of an embedding; a model gives hundreds."""
+"""Numbers of an embedding; a model returns hundreds."""
 MOST_TOKENS = 16
-"""Tokens of an answer if the request gives no other number."""
+"""Tokens of an answer if the request sets no limit."""
 STALL_S = 600.0
-"""How long an answer that stalls is held open."""
+"""Seconds that the connection of a stalled answer stays open."""
 LEFT_OUT = (
     "endpoint: its alarms and its guard (stored and readable; nothing triggers them)",
     "endpoint: its instances, image and model (none is started; an emulator answers)",
@@ -129,10 +129,10 @@ _HERE = "InService"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """How the stand-in behaves.
+    """The behaviour of the emulated runtime.
 
-    Times in seconds: before the first token, between two, and before the answer of a queue. `stall_after` and
-    `break_after` are tokens, `refuse` the status that every request gets, 0 for none. `empty` answers hold nothing.
+    Times in seconds: before the first token, between two tokens, and before the answer of a queue. `stall_after` and
+    `break_after` are tokens, `refuse` is the status of every request, 0 for none. `empty` answers contain nothing.
     `starts` False: the container does not pass its health check, so that no new version comes into service.
     """
 
@@ -149,18 +149,18 @@ class Behaviour:
 
 @dataclass(slots=True)
 class Conduct:
-    """How the stand-in behaves from now on; the sandbox's owner changes it."""
+    """The current behaviour of the emulated runtime; the sandbox's owner changes it."""
 
     behaviour: Behaviour = field(default_factory=Behaviour)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosted:
-    """An endpoint with its containers' settings.
+    """An endpoint with the settings of its containers.
 
-    `environment` is the containers', with the model's name, its task and its longest sequence. `components` are the
-    names of its inference components. `answers` and `failures` are the S3 places of a queue's answers, None without a
-    queue.
+    `environment` is that of the containers, with the model's name, its task and its longest sequence. `components` are
+    the names of its inference components. `answers` and `failures` are the S3 places of a queue's answers, None without
+    a queue.
     """
 
     name: str
@@ -177,25 +177,25 @@ class Hosted:
 
     @property
     def embeds(self) -> bool:
-        """Whether it embeds, and does not chat."""
+        """Whether the model returns embeddings instead of chat."""
         return self.environment.get("SM_ON_TASK") == "embed" or self.environment.get("SM_VLLM_RUNNER") == "pooling"
 
     @property
     def longest(self) -> int | None:
-        """The limit of tokens of a request and its answer together, if the container has one."""
+        """The maximum number of tokens of a request and its answer together; None if the container has no limit."""
         configured = self.environment.get("SM_ON_SEQUENCE_LENGTH") or self.environment.get("SM_VLLM_MAX_MODEL_LEN")
         return int(configured) if configured else None
 
 
 class Hosts(Protocol):
-    """Where endpoints and the objects of their queues are."""
+    """Access to endpoints and to the objects of their queues."""
 
     def hosted(self, region: str, name: str) -> Hosted | None:
-        """An endpoint of a region."""
+        """An endpoint of a region; None if it does not exist."""
         ...
 
     def read(self, uri: str) -> bytes | None:
-        """An object, None where there is none."""
+        """An object; None if it does not exist."""
         ...
 
     def write(self, uri: str, body: bytes) -> None:
@@ -211,7 +211,7 @@ class ModelServer:
 
     @property
     def behaviour(self) -> Behaviour:
-        """How it behaves."""
+        """The current behaviour."""
         return self._conduct.behaviour
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -294,7 +294,7 @@ class ModelServer:
         return {**completion, "usage": _usage(before, len(words))}
 
     def _stream(self, hosted: Hosted, words: list[str], usage: Mapping[str, int] | None) -> Iterator[bytes]:
-        """An answer word by word; one that breaks off lacks its end."""
+        """Stream an answer word by word; an interrupted answer lacks its end."""
         how = self.behaviour
         time.sleep(how.first_s)
         for index, chunk in enumerate(words):
@@ -310,7 +310,7 @@ class ModelServer:
         yield b"data: [DONE]\n\n"
 
     def _take(self, hosted: Hosted, location: str, start_response: Callable[..., Any]) -> list[bytes]:
-        """Take a request of a queue; its answer comes in S3 when its time is over."""
+        """Accept a request of a queue; the answer appears in S3 after `queue_s` seconds."""
         body = self._hosts.read(location)
         if body is None:
             raise RefusedError(400, "ValidationError", f"Could not find the object at {location}")
@@ -340,7 +340,7 @@ def _refuse_other_model(hosted: Hosted, request: Mapping[str, Any]) -> None:
 
 
 def _failure(status: int, *, openai: bool) -> RefusedError:
-    """The answer of a failed container: unchanged for OpenAI clients, as a ModelError for SageMaker's own."""
+    """The error of a failed container: unchanged for OpenAI clients, as a ModelError for SageMaker's own clients."""
     text = f"Received server error ({status}) from primary: the emulator is set to refuse"
     return RefusedError(status, "ModelError", text) if openai else RefusedError(424, "ModelError", text)
 

@@ -27,7 +27,7 @@ _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """One cluster's API, without the wire."""
+    """One cluster's API, without HTTP."""
 
     objects: Objects = field(default_factory=Objects)
     kinds: Kinds = field(default_factory=Kinds)
@@ -41,7 +41,7 @@ class Api:
             )
 
     def create(self, kind: Kind, namespace: str, document: Object) -> Object:
-        """Take a new object."""
+        """Create an object."""
         metadata = dict(document.get("metadata") or {})
         if metadata.get("namespace", namespace) != namespace:
             text = "the namespace of the provided object does not match the namespace sent on the request"
@@ -67,7 +67,7 @@ class Api:
         return self.objects.create(kind, namespace, _DEFAULTS.get(kind.kind, dict)(created))
 
     def page(self, kind: Kind, namespace: str, query: Mapping[str, str]) -> Object:
-        """A list of objects, whole or in pages.
+        """A list of objects, complete or in pages.
 
         Raises:
             RefusedError: a selector or a continue token cannot be read, or the token has expired.
@@ -162,7 +162,7 @@ class Api:
         return self.objects.update(kind, namespace, mark, name)
 
     def evict(self, namespace: str, name: str, options: Mapping[str, Any]) -> Object:
-        """Have a pod leave its node, as a drain does (policy/v1 Eviction)."""
+        """Evict a pod from its node, as a drain does (policy/v1 Eviction)."""
         pods = self.kinds.at("", "v1", "pods")
         disrupt(self.objects, pods, (namespace, name), "EvictionByEvictionAPI", "Eviction API: evicting")
         self.delete(pods, namespace, name, options)
@@ -170,11 +170,11 @@ class Api:
 
 
 _OURS = ("uid", "creationTimestamp", "generation", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds")
-"""Metadata that clients cannot set."""
+"""Members of an object's metadata that clients cannot set."""
 
 
 def disrupt(objects: Objects, pods: Kind, place: tuple[str, str], reason: str, message: str) -> None:
-    """Set the condition DisruptionTarget on a pod."""
+    """Mark a pod as disrupted from outside (condition DisruptionTarget)."""
 
     def apply(stored: Object) -> Object:
         return {
@@ -186,7 +186,7 @@ def disrupt(objects: Objects, pods: Kind, place: tuple[str, str], reason: str, m
 
 
 def _grace(before: Object, metadata: Object, seconds: int | None) -> int:
-    """The grace period of a pod. It can only get shorter; a pod that runs nowhere is deleted immediately."""
+    """The grace period of a pod in seconds. It only gets shorter; 0 for a pod that has no node or has ended."""
     grace_s = before["spec"].get("terminationGracePeriodSeconds", 30) if seconds is None else seconds
     phase = before.get("status", {}).get("phase", "Pending")
     if not before["spec"].get("nodeName") or phase in ("Succeeded", "Failed"):
@@ -195,7 +195,7 @@ def _grace(before: Object, metadata: Object, seconds: int | None) -> int:
 
 
 def matching(kind: Kind, query: Mapping[str, str]) -> selectors.Match:
-    """Whether an object matches the selectors of a request.
+    """A function that checks whether an object matches the selectors of a request.
 
     Raises:
         RefusedError: a selector cannot be read.

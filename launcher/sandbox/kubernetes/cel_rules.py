@@ -18,13 +18,13 @@ _FUNCTIONS = {
     "findAll": lambda text, pattern: [match[0] for match in re.finditer(pattern, text)],
     "split": lambda text, mark: text.split(mark),
 }
-"""Kubernetes' own among CEL's functions (Kubernetes documentation, CEL, "Kubernetes CEL libraries")."""
+"""Functions that Kubernetes adds to CEL (Kubernetes documentation, CEL, "Kubernetes CEL libraries")."""
 
 
 def broken(schema: Mapping[str, Any], value: Any, old: Any, path: str, shown: str) -> Iterator[Cause]:
-    """The rules of one place of a schema that a value breaks.
+    """The rules at one place of a schema that a value violates.
 
-    `old` is None for a new value: rules about a change are left out then.
+    `old` is None for a new value: transition rules are then skipped.
     """
     for row in schema.get(RULES, ()):
         rule = row["rule"]
@@ -39,7 +39,7 @@ def broken(schema: Mapping[str, Any], value: Any, old: Any, path: str, shown: st
 
 
 def unreadable(schema: Any, path: str = "") -> Iterator[Cause]:
-    """The rules of a whole schema that are no CEL, as the server finds them when a definition is created."""
+    """The rules of a complete schema that are not valid CEL, as the server reports them for a new definition."""
     if isinstance(schema, Mapping):
         for index, rule in enumerate(schema.get(RULES, ())):
             problem = "" if rule["rule"] == _UNCHANGED else _unreadable(rule["rule"])
@@ -65,7 +65,7 @@ def _unreadable(rule: str) -> str:
 
 
 def _message(rule: Mapping[str, Any], value: Any, old: Any) -> str:
-    """A rule's own words: those that it works out, else those that it has."""
+    """The message of a rule: its evaluated expression, else its fixed text."""
     worked = rule.get("messageExpression")
     if worked:
         result, problem = _evaluated(worked, value, old)
@@ -99,8 +99,8 @@ def _evaluated(expression: str, value: Any, old: Any) -> tuple[Any, str]:
 def paired(schema: Mapping[str, Any], value: list[Any], old: Any) -> list[Any]:
     """The old value of each item of a list; None for a new item.
 
-    Only items of a list of type map are identified (Kubernetes documentation, "Transition rules"): transition rules are
-    not evaluated in other lists.
+    Only items of a list of type map can be identified (Kubernetes documentation, "Transition rules"): transition rules
+    are not evaluated in other lists.
     """
     keys = schema.get("x-kubernetes-list-map-keys", ())
     if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):

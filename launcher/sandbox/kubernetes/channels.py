@@ -1,7 +1,7 @@
 """exec and port-forward of a pod over WebSockets, as the kubelet serves them.
 
 Channels and their framing are those of kubernetes v1.34, staging/src/k8s.io/kubelet/pkg/cri/streaming:
-remotecommand/websocket.go (v4.channel.k8s.io) and portforward/websocket.go. Only these are spoken.
+remotecommand/websocket.go (v4.channel.k8s.io) and portforward/websocket.go. No other protocol is supported.
 """
 
 import base64
@@ -28,11 +28,11 @@ from launcher.sandbox.kubernetes.statuses import RefusedError
 
 PROTOCOL = "v4.channel.k8s.io"
 _MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-"""RFC 6455, section 1.3."""
+"""The GUID of the handshake (RFC 6455, section 1.3)."""
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
 _PIECE = 65536
 Spawn = Callable[..., "subprocess.Popen[bytes]"]
-"""Starts a program in a container: its words, and what Popen takes for its streams."""
+"""Starts a program in a container; the arguments are its command line, and Popen's arguments for its streams."""
 
 
 class Channels:
@@ -47,11 +47,11 @@ class Channels:
         return self._connection.fileno()
 
     def send(self, channel: int, data: bytes) -> None:
-        """One frame."""
+        """Send one frame."""
         self._connection.sendall(ABNF(1, 0, 0, 0, ABNF.OPCODE_BINARY, 0, bytes([channel]) + data).format())
 
     def taken(self) -> tuple[int, bytes] | None:
-        """The next frame's channel and data; None if the peer has disconnected."""
+        """The next frame's channel and data; None if the client has disconnected."""
         frame = self._frames.recv_frame()
         if frame.opcode == ABNF.OPCODE_CLOSE or not frame.data:
             return None
@@ -59,7 +59,7 @@ class Channels:
         return data[0], data[1:]
 
     def close(self) -> None:
-        """Say that this was all."""
+        """Send a close frame."""
         with contextlib.suppress(OSError):
             self._connection.sendall(ABNF(1, 0, 0, 0, ABNF.OPCODE_CLOSE, 0, struct.pack("!H", 1000)).format())
 
@@ -127,7 +127,7 @@ def execute(channels: Channels, spawn: Spawn, words: Sequence[str], *, tty: bool
 
 
 def _exchange(channels: Channels, outputs: dict[int, int], written: int | None, terminal: int | None) -> None:
-    """Pass on what both sides say until the command's outputs are at their end."""
+    """Transfer data in both directions until the command's outputs end."""
     while outputs:
         ready, _, _ = select.select([*outputs, channels.fileno()], [], [])
         for stream in [stream for stream in ready if stream in outputs]:
@@ -166,7 +166,7 @@ def _status(code: int) -> dict[str, Any]:
 
 
 def forward(channels: Channels, port: int) -> None:
-    """Lead a connection to a port of a pod: data on channel 0, what went wrong on channel 1."""
+    """Forward a connection to a port of a pod: data on channel 0, errors on channel 1."""
     for channel in (0, 1):
         channels.send(channel, struct.pack("<H", port))
     try:

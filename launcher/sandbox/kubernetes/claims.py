@@ -18,7 +18,7 @@ _NO_VOLUME = "no persistent volumes available for this claim and no storage clas
 
 
 def bind(cluster: Cluster) -> None:
-    """Bind claims to matching volumes; report the reason for the others."""
+    """Bind claims to matching volumes; report the reason for the other claims."""
     volumes = cluster.every("", "persistentvolumes")
     volume_of = {_name_of_claim(volume["spec"].get("claimRef", {})): volume for volume in volumes}
     for claim in cluster.every("", "persistentvolumeclaims"):
@@ -63,7 +63,7 @@ def names_in(pod: Mapping[str, Any]) -> list[str]:
 
 
 def unready(pod: Object, claims: Iterable[Object], pods: Iterable[Object]) -> str:
-    """Why the scheduler does not accept a pod's claims yet; empty if it waits for none."""
+    """Why the scheduler does not accept a pod's claims yet; empty if the pod waits for no claim."""
     existing = {_name_of_claim(claim["metadata"]): claim for claim in claims}
     namespace = pod["metadata"]["namespace"]
     mounted = {name: existing.get((namespace, name)) for name in names_in(pod)}
@@ -81,7 +81,7 @@ def unready(pod: Object, claims: Iterable[Object], pods: Iterable[Object]) -> st
 
 
 def unattached(pod: Object, claims: Iterable[Object], pods: Iterable[Object]) -> str:
-    """Why a volume cannot be attached to a pod's node: one of `pods`, which run, has it at another; else empty."""
+    """Why a volume cannot be attached to a pod's node: a running pod of `pods` uses it on another node; else empty."""
     namespace, node = pod["metadata"]["namespace"], pod["spec"]["nodeName"]
     for claim in claims:
         name, modes = claim["metadata"]["name"], {*claim["spec"]["accessModes"]}
@@ -112,7 +112,7 @@ def _name_of_claim(reference: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def standing(namespace: str, names: Iterable[str]) -> list[Object]:
-    """Bound claims with the file systems behind them: every node may write to them."""
+    """Existing claims with their file systems: every node may write to them."""
     objects: list[Object] = []
     for number, name in enumerate(dict.fromkeys(names)):
         size, modes = {"storage": "1200Gi"}, ["ReadWriteMany"]

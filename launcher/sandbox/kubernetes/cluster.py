@@ -30,7 +30,7 @@ from launcher.sandbox.kubernetes.tokens import Tokens
 def read_log(pod: Mapping[str, Any], log: Callable[[str], Path] | None, query: Mapping[str, str]) -> bytes:
     """The lines of a container's log.
 
-    `log` is None before anything of the pod began; `query`: container, timestamps, sinceTime, tailLines, limitBytes.
+    `log` is None before the pod has started; `query`: container, timestamps, sinceTime, tailLines, limitBytes.
 
     Raises:
         RefusedError: the container does not exist, must be named, or has not started.
@@ -72,7 +72,7 @@ _ROOM = {"cpu": "192", "memory": "2000Gi", "ephemeral-storage": "500Gi", "pods":
 
 
 class KubernetesCluster:
-    """One cluster. `server` is its API, which can be stopped and started while pods run on."""
+    """One cluster. `server` is its API, which can be stopped and started while pods run."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class KubernetesCluster:
         self.stop()
 
     def stop(self) -> None:
-        """End everything that runs; a second call does nothing."""
+        """End all pods and servers; a second call does nothing."""
         if self._over.is_set():
             return
         self._over.set()
@@ -157,16 +157,16 @@ class KubernetesCluster:
         return [node for node in self._cluster.every("", "nodes") if "status" in node]
 
     def jobs(self) -> list[Object]:
-        """The jobs of Kubernetes' own kind."""
+        """The Jobs of Kubernetes' own kind."""
         return self._cluster.every("batch", "jobs")
 
     def pods(self, node: str | None = None) -> list[Object]:
-        """The pods, of a node where one is named."""
+        """The pods; those of one node if `node` is set."""
         pods = self._cluster.every("", "pods")
         return pods if node is None else [pod for pod in pods if pod["spec"].get("nodeName") == node]
 
     def cordon(self, name: str) -> None:
-        """Let a node take no more pods."""
+        """Mark a node as unschedulable."""
         taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", "timeAdded": now()}
 
         def apply(stored: Object) -> Object:
@@ -176,14 +176,14 @@ class KubernetesCluster:
         self.api.objects.update(self._cluster.kind("", "nodes"), "", apply, name)
 
     def drain(self, name: str) -> None:
-        """Have a node's pods leave, as `kubectl drain` and the spot handling of managed node groups do."""
+        """Evict a node's pods, as `kubectl drain` and the spot handling of managed node groups do."""
         self.cordon(name)
         for pod in self.pods(name):
             if pod.get("status", {}).get("phase") in ("Pending", "Running"):
                 self.api.evict(pod["metadata"]["namespace"], pod["metadata"]["name"], {})
 
     def taint(self, name: str, key: str, *, value: str = "", effect: str = "NoExecute") -> None:
-        """Taint a node; with NoExecute, pods that do not tolerate it leave."""
+        """Taint a node; with NoExecute, pods that do not tolerate the taint are evicted."""
 
         def apply(stored: Object) -> Object:
             taints = [row for row in stored["spec"].get("taints", ()) if row["key"] != key]
@@ -207,7 +207,7 @@ class KubernetesCluster:
         self.api.objects.remove(self._cluster.kind("", "nodes"), "", name)
 
     def _control(self) -> None:
-        """Bring everything on, at every change and now and then."""
+        """Run all controllers, after every change and periodically."""
         try:
             while not self._over.is_set():
                 version = self.api.objects.version
@@ -236,7 +236,7 @@ class KubernetesCluster:
         self._run()
 
     def _collect(self) -> None:
-        """The garbage collector: what has no owner any more goes; what waits for it is let go."""
+        """Collect garbage: delete objects whose owners are gone; release objects that wait for dependents."""
         headers = self.api.objects.headers()
         uids = {header["metadata"]["uid"] for _, header in headers}
         for kind, header in headers:
@@ -267,7 +267,7 @@ class KubernetesCluster:
             self._quietly(lambda: self.api.objects.update(kind, metadata.get("namespace", ""), apply, metadata["name"]))
 
     def _clean_nodes(self) -> None:
-        """The pods of a node that is gone fail and go (PodGC); those that do not tolerate a taint leave."""
+        """Fail and delete the pods of a removed node (PodGC); evict pods that do not tolerate a taint."""
         nodes = {node["metadata"]["name"]: node for node in self.nodes()}
         for pod in self.pods():
             where, metadata = pod["spec"].get("nodeName"), pod["metadata"]
@@ -328,7 +328,7 @@ class KubernetesCluster:
         self.api.objects.update(self._cluster.kind("", "pods"), namespace, apply, name)
 
     def _unplaced(self, pod: Object, why: str) -> None:
-        """Say why a pod is nowhere, once as long as the reason is the same."""
+        """Report why a pod has no node, once while the reason is the same."""
         conditions = pod["status"].get("conditions", [])
         if any(condition["type"] == "PodScheduled" and condition.get("message") == why for condition in conditions):
             return
@@ -357,7 +357,7 @@ class KubernetesCluster:
                 self._quietly(lambda metadata=metadata: self._let_go(metadata["namespace"], metadata["name"]))
 
     def _attached(self, pod: Object, pods: list[Object]) -> bool:
-        """Whether a pod's volumes are attached to its node; the reason is reported once while it stays the same."""
+        """Whether a pod's volumes are attached to its node; report a reason once while it is the same."""
         if not claims.names_in(pod):
             return True
         uid = pod["metadata"]["uid"]
@@ -369,7 +369,7 @@ class KubernetesCluster:
         return not why
 
     def _end_orphans(self, uids: set[str]) -> None:
-        """End what runs on for pods that the API has no more: they were deleted by force."""
+        """End the processes of pods that the API no longer has: they were deleted by force."""
         with self._lock:
             orphans = [run for uid, run in self._runs.items() if uid not in uids and run.is_alive()]
         for orphan in orphans:
@@ -423,7 +423,7 @@ class KubernetesCluster:
         return read_log(document, run.log if run is not None else None, query)
 
     def spawner(self, namespace: str, pod: str) -> Spawn:
-        """What starts programs in the container of a pod that runs.
+        """A function that starts programs in the container of a running pod.
 
         Raises:
             RefusedError: the pod does not exist or does not run.
@@ -440,7 +440,7 @@ class KubernetesCluster:
 
     @staticmethod
     def _quietly(call: Any) -> None:
-        """Do it; objects that are gone or have changed meanwhile are processed in the next round."""
+        """Make a call; ignore a refusal: the next round processes objects that are gone or have changed."""
         try:
             call()
         except RefusedError:

@@ -19,7 +19,7 @@ _REFERENCE = re.compile(r"\$\$|\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
 
 
 class ContainerError(Exception):
-    """A container that cannot be started; `reason` is the kubelet's word."""
+    """A container that cannot be started; `reason` is the kubelet's term."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ def expanded(text: str, values: Mapping[str, str]) -> str:
 
 
 def prepared(pod: Mapping[str, Any], folder: Path, claims: Path, find: Find) -> dict[str, Path]:
-    """Make a pod's volumes: the folder of each by its name; of a memory-backed one there is none.
+    """Create a pod's volumes; return the folder of each by its name, except memory-backed ones, which have no folder.
 
     Raises:
         ContainerError: a volume refers to an absent object, or its kind is not emulated.
@@ -107,7 +107,7 @@ def variables(container: Mapping[str, Any], pod: Mapping[str, Any], find: Find) 
 
 
 def own_names(container: Mapping[str, Any]) -> frozenset[str]:
-    """The variables that hold the pod's own name: no address, though a service may have the same name."""
+    """The variables with metadata of the pod, such as its name: no address, though a service may have the same name."""
     fields = (
         (variable["name"], variable.get("valueFrom", {}).get("fieldRef", {})) for variable in container.get("env", ())
     )
@@ -142,7 +142,7 @@ def _field(path: str, pod: Mapping[str, Any]) -> str:
 
 
 class Paths:
-    """Replaces mounted paths by folders, and the addresses of a service's pods by this computer's."""
+    """Replaces mounted paths by folders, and the host names of a service's pods by this computer's address."""
 
     def __init__(
         self, container: Mapping[str, Any], volumes: Mapping[str, Path], services: frozenset[str], last_word: Path
@@ -163,13 +163,13 @@ class Paths:
         self._hosts = re.compile(rf"(?<![\w.-])(?:[a-z0-9-]+\.)?(?:{names}){suffix}(?![\w.-])") if services else None
 
     def __call__(self, text: str) -> str:
-        """A text with both replaced."""
+        """A text with both replacements."""
         text = self._pattern.sub(lambda match: str(self._mounts[match[1]]), text)
         return text if self._hosts is None else self._hosts.sub("127.0.0.1", text)
 
 
 def program_of(container: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-    """Refuse a container whose program is not on this computer, like a kubelet refuses an image without the program.
+    """Refuse a container whose program is not on this computer, as a kubelet refuses an image without the program.
 
     Images are not pulled. A registry below `.invalid` is unreachable (RFC 6761).
 

@@ -12,11 +12,11 @@ from launcher.sandbox.kubernetes.statuses import RefusedError
 from launcher.sandbox.kubernetes.store import Object, conditioned, now, owned
 
 REPLACE_S = 1.0
-"""Before a pod that failed is replaced: ten seconds, doubled each time, in a cluster (pkg/controller/job); here one."""
+"""Delay before a failed pod is replaced: in Kubernetes 10 s, doubled each time (pkg/controller/job); here 1 s."""
 
 
 class Cluster:
-    """One cluster, as its controllers see it."""
+    """One cluster, with the operations that its controllers need."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
@@ -24,7 +24,7 @@ class Cluster:
         self._lock = threading.Lock()
 
     def kind(self, group: str, plural: str, version: str = "v1") -> Kind:
-        """A kind."""
+        """A served kind."""
         return self.api.kinds.at(group, version, plural)
 
     def every(self, group: str, plural: str, version: str = "v1") -> list[Object]:
@@ -40,7 +40,7 @@ class Cluster:
         return sorted(pods, key=lambda pod: int(pod["metadata"]["resourceVersion"]))
 
     def create_pod(self, pod: Object, owner: Object) -> None:
-        """Create a pod owned by an object; a refusal of the API becomes an event of the owner."""
+        """Create a pod that an object owns; a refusal of the API becomes an event of the owner."""
         reference = {name: owner[name] for name in ("apiVersion", "kind")}
         reference |= {name: owner["metadata"][name] for name in ("name", "uid")}
         reference |= {"controller": True, "blockOwnerDeletion": True}
@@ -53,7 +53,7 @@ class Cluster:
         self.event(owner, "Normal", "SuccessfulCreate", f"Created pod: {pod['metadata']['name']}")
 
     def delete_pod(self, pod: Object, *, grace_s: int | None = None) -> None:
-        """Have a pod go, unless it goes already."""
+        """Delete a pod, unless its deletion has started."""
         if "deletionTimestamp" in pod["metadata"]:
             return
         options = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
@@ -63,7 +63,7 @@ class Cluster:
             return
 
     def untrack(self, document: Object, finalizer: str) -> None:
-        """Take a finalizer off a pod."""
+        """Remove a finalizer from a pod."""
 
         def apply(before: Object) -> Object:
             remaining = [name for name in before["metadata"].get("finalizers", ()) if name != finalizer]
@@ -117,17 +117,17 @@ class Cluster:
             return
 
     def replace_after(self, job: Object, index: int, *, delay: bool) -> None:
-        """Take note when the pod of an index may be made again."""
+        """Record the time after which the pod of an index may be created again."""
         with self._lock:
             self._pauses[job["metadata"]["uid"], index] = time.monotonic() + (REPLACE_S if delay else 0.0)
 
     def may_replace(self, job: Object, index: int) -> bool:
-        """Whether it may be now."""
+        """Whether the pod of an index may be created again now."""
         with self._lock:
             return time.monotonic() >= self._pauses.get((job["metadata"]["uid"], index), 0.0)
 
     def seconds_since(self, text: str) -> float:
-        """How long ago a time was, as objects say it."""
+        """Seconds since a timestamp of an object."""
         then = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
         return (datetime.now(UTC) - then).total_seconds()
 

@@ -18,7 +18,7 @@ _SHOWS = {
 
 
 def shown(daemon_sets: Iterable[Mapping[str, Any]], node: Object) -> frozenset[str]:
-    """The resources whose plugins run on a node."""
+    """The resources whose device plugins run on a node."""
     images = [
         str(container.get("image", ""))
         for daemon_set in daemon_sets
@@ -29,6 +29,6 @@ def shown(daemon_sets: Iterable[Mapping[str, Any]], node: Object) -> frozenset[s
 
 
 def fresh(daemon_sets: Iterable[Mapping[str, Any]], node: Object, carried: Mapping[str, str]) -> dict[str, str]:
-    """A node's devices that its plugins report and that pods cannot request yet."""
+    """The devices of a node that its plugins report and that pods cannot request yet."""
     room = node.get("status", {}).get("allocatable", {})
     return {name: carried[name] for name in shown(daemon_sets, node) if name in carried and name not in room}

@@ -1,4 +1,4 @@
-"""Suspended jobs: what Kueue's webhook and HyperPod's policy do to a new job, and the field that suspends it."""
+"""Suspended jobs: the effect of Kueue's webhook and HyperPod's policy on a new job, and the field that suspends it."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from launcher.sandbox.kubernetes.store import Object
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 JOBS = frozenset({"Job", "PyTorchJob", "HyperPodPyTorchJob"})
-"""The kinds that Kueue looks after here. Pods of such jobs, which may have the label too, it leaves to them."""
+"""The kinds that Kueue manages here. Kueue leaves the pods of such jobs, which may have the label too, to the jobs."""
 _GOVERNED = {
     "sagemaker.amazonaws.com/activate-quota": "Enabled",
     "sagemaker.amazonaws.com/sagemaker-managed-queue": "true",
@@ -25,13 +25,13 @@ def held_back(document: Object) -> Object:
 
 
 def refuse_unqueued(document: Object, namespace: Mapping[str, str]) -> None:
-    """Accept objects that name a queue, or are in a namespace where no queue is required.
+    """Refuse an object without a queue in a namespace where a queue is required.
 
     The policy is that of HyperPod's task governance (awslabs/ai-on-sagemaker-hyperpod, pre-flight checks, and one
     account of 2026-10): it applies to pods too, except those of HyperPod's training operator.
 
     Raises:
-        RefusedError: the job names no queue where a queue is required.
+        RefusedError: the object names no queue, and a queue is required.
     """
     metadata = document.get("metadata", {})
     owners = (str(reference.get("apiVersion", "")) for reference in metadata.get("ownerReferences", ()))
@@ -43,12 +43,12 @@ def refuse_unqueued(document: Object, namespace: Mapping[str, str]) -> None:
 
 
 def governed_namespace(name: str) -> Object:
-    """The namespace of a team, as task governance makes it."""
+    """The namespace of a team, as task governance creates it."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(_GOVERNED)}}
 
 
 def suspended(job: Object, *, is_held: bool) -> Object:
-    """A job with its flag set: a Job has it in its spec, operators' jobs in their policy."""
+    """A job with its suspend flag set: in the spec of a Job, in the run policy of operators' jobs."""
     spec = job["spec"]
     if job["kind"] == "Job":
         return {**job, "spec": {**spec, "suspend": is_held}}

@@ -1,6 +1,6 @@
 """The Kubernetes of one EKS cluster in the sandbox: its API server, and the nodes of its node groups.
 
-It has the same interface as the clusters with Slurm (launcher/sandbox/cluster/registry.py). A spot notice drains its
+It has the same interface as the clusters with Slurm (launcher/sandbox/cluster/registry.py). A spot notice drains the
 node, as managed node groups do (EKS user guide, managed node groups, Spot capacity type).
 """
 
@@ -31,7 +31,7 @@ def create(api: Api, document: Mapping[str, Any]) -> None:
 
 
 def put(api: Api, document: Mapping[str, Any]) -> None:
-    """Create an object, or update an existing one.
+    """Create an object; replace an existing one.
 
     Raises:
         RefusedError: the object is refused, or its kind is not served.
@@ -59,16 +59,16 @@ def _placed(api: Api, document: Mapping[str, Any]) -> tuple[Kind, str, dict[str,
 SCHEDULER = "kubernetes"
 _LIVING = ("Pending", "Running")
 _DRAIN_S, _LOOK_S = 900.0, 0.2
-"""How long a managed node group waits for a node to be drained: fifteen minutes (EKS user guide, update behaviour)."""
+"""Seconds that a managed node group waits for a drained node: 15 minutes (EKS user guide, update behaviour)."""
 _ENDS = {"Complete": "COMPLETED", "Failed": "FAILED"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machines:
-    """The instances of a node group, all equal.
+    """The instances of a node group, all of the same kind.
 
-    `room` are the resources of each for pods in addition to devices, `devices` those that its device plugins report.
-    `managed` says that they are a managed node group of EKS.
+    `room` are the resources of each instance for pods in addition to devices; `devices` are the resources that its
+    device plugins report. `managed`: they are a managed node group of EKS.
     """
 
     group: str
@@ -84,7 +84,7 @@ class Machines:
 
     @property
     def node_labels(self) -> dict[str, str]:
-        """What EKS and the kubelet label each of them with; HyperPod's are in no node group of EKS."""
+        """The node labels of EKS and the kubelet; HyperPod's nodes are in no node group of EKS."""
         own = {
             "node.kubernetes.io/instance-type": self.instance_type,
             "topology.kubernetes.io/zone": self.zone,
@@ -99,18 +99,18 @@ class Machines:
 
 
 class Resizable(Protocol):
-    """A host of node groups that can be resized."""
+    """The owner of node groups, which can change their sizes."""
 
     def resize(self, name: str, group: str, count: int) -> None:
-        """Have so many.
+        """Set the number of instances of a node group.
 
         Raises:
-            ClusterFailedError: the nodes are more than a sandbox runs.
+            ClusterFailedError: the nodes exceed the sandbox's limit.
         """
 
 
 class HostedKubernetes:
-    """One cluster; it is its own scheduler."""
+    """One cluster, which is its own scheduler."""
 
     name = SCHEDULER
 
@@ -127,12 +127,12 @@ class HostedKubernetes:
 
     @property
     def address(self) -> str:
-        """Where its API answers."""
+        """The address of the API."""
         return self._kubernetes.server.address
 
     @property
     def scheduler(self) -> "HostedKubernetes":
-        """What schedules its jobs."""
+        """The scheduler of the cluster: this object."""
         return self
 
     def join(self, machines: Machines) -> None:
@@ -143,9 +143,9 @@ class HostedKubernetes:
         self.resize(machines.group, machines.count)
 
     def resize(self, group: str, count: int) -> None:
-        """Resize a node group. Removed nodes are drained first, as managed node groups do.
+        """Set the number of instances of a node group. Removed nodes are drained first, as managed node groups do.
 
-        A pod that has not ended after its grace period is killed with its node.
+        A pod that runs longer than the drain time is removed with its node.
         """
         with self._lock:
             machines = self._machines[group]
@@ -179,7 +179,7 @@ class HostedKubernetes:
         self.replace(name)
 
     def _dismiss(self, names: Sequence[str]) -> None:
-        """Remove nodes after their pods have ended, or at the end of the grace period."""
+        """Remove nodes when their pods have ended, or when the drain time is over."""
         deadline = time.monotonic() + _DRAIN_S
         for name in names:
             while self.busy(name) and time.monotonic() < deadline:
@@ -202,7 +202,7 @@ class HostedKubernetes:
             self._words += [note] if note else []
 
     def put(self, objects: Sequence[Mapping[str, Any]]) -> None:
-        """Create objects, or update existing ones."""
+        """Create objects; replace existing ones."""
         for object_ in objects:
             put(self._kubernetes.api, object_)
 
@@ -215,19 +215,19 @@ class HostedKubernetes:
             self._forget(name)
 
     def nodes(self) -> tuple[NodeView, ...]:
-        """The nodes as they are now."""
+        """The current nodes."""
         with self._lock:
             return tuple(node for node in self._nodes.values() if node.life)
 
     def notify(self, node: str, action: str, in_seconds: float) -> str:
-        """Give notice of an interruption: the node is drained. A pod has its own grace period, independent of EC2's."""
+        """Give notice of an interruption: drain the node. A pod has its own grace period, independent of EC2's."""
         del action, in_seconds
         self._node(node)
         self._kubernetes.drain(node)
         return ""
 
     def recommend_rebalance(self, node: str) -> None:
-        """Recommend a node to be left: a managed node group drains it."""
+        """Recommend a rebalance: a managed node group drains the node."""
         self.notify(node, "terminate", 0.0)
 
     def lose(self, node: str, why: str) -> None:
@@ -239,7 +239,7 @@ class HostedKubernetes:
             self._nodes[node] = replace(running, life="")
 
     def replace(self, node: str) -> None:
-        """Start a replacement of a node, with an empty disk."""
+        """Start another instance in place of a node, with an empty disk."""
         with self._lock:
             running = self._node(node)
             machines = self._machines[running.partition]
@@ -255,28 +255,28 @@ class HostedKubernetes:
         )
 
     def environment(self, path: str) -> dict[str, str]:
-        """Nothing: it is reached by its API alone."""
+        """Return only PATH: clients reach the cluster by its API."""
         return {"PATH": path}
 
     def busy(self, node: str) -> bool:
-        """Whether a pod runs on a node, or is about to."""
+        """Whether a pod runs on a node, or will start there."""
         return any(pod.get("status", {}).get("phase") in _LIVING for pod in self._kubernetes.pods(node))
 
     def jobs(self) -> list[dict[str, Any]]:
-        """Its jobs: `id`, `name` and `state`."""
+        """The jobs of the cluster: `id`, `name` and `state`."""
         return [
             {"id": job["metadata"]["name"], "name": job["metadata"]["name"], "state": _state(job)}
             for job in self._kubernetes.jobs()
         ]
 
     def node_lost(self, node: str) -> None:
-        """Nothing to do: the cluster sees it."""
+        """Do nothing: the cluster detects the loss."""
 
     def node_replaced(self, node: str) -> None:
-        """Do nothing: the node has joined the cluster."""
+        """Do nothing: the new node has joined the cluster."""
 
     def document(self) -> dict[str, Any]:
-        """The facts that the sandbox's owner needs, as JSON values."""
+        """The facts about the cluster that the sandbox's owner needs, as JSON values."""
         return {
             "name": self._name,
             "scheduler": SCHEDULER,
@@ -289,11 +289,11 @@ class HostedKubernetes:
         }
 
     def answer(self, *, up: bool) -> None:
-        """Have its API answer, or be away: its nodes and pods go on."""
+        """Start or stop the API; nodes and pods continue to run."""
         (self._kubernetes.server.start if up else self._kubernetes.server.stop)()
 
     def stop(self) -> None:
-        """End it, and every pod."""
+        """End the cluster and all pods."""
         self._kubernetes.stop()
 
     def _node(self, name: str) -> NodeView:

@@ -1,4 +1,4 @@
-"""HyperPod's chart in the sandbox: the real one rendered by helm, or a small one of our own in its place."""
+"""HyperPod's chart in the sandbox: the real chart rendered by helm, or the sandbox's own small chart instead."""
 
 import io
 import platform
@@ -20,15 +20,15 @@ _OWN = Path(__file__).with_name("hyperpod_chart.yaml")
 _HELM = "helm/helm"
 _RENDERED_WITHIN_S = 120
 _RUNS_ON = ("Linux", "x86_64")
-"""The platform of the layer's helm: Lambda's."""
+"""The platform of the layer's helm: that of Lambda."""
 
 
 class HelmFailedError(Exception):
-    """Helm does not render a chart."""
+    """Helm failed to render a chart."""
 
 
 def emulated_files() -> dict[str, bytes]:
-    """Archives in the place of chart and layer, by the names that an assembly has for them."""
+    """Archives that replace the chart and the layer, by their names in an assembly."""
     pins, buffer = chart_pins(), io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr(STAND_IN, _OWN.read_bytes())
@@ -36,7 +36,7 @@ def emulated_files() -> dict[str, bytes]:
 
 
 def is_emulated(content: bytes) -> bool:
-    """Whether an archive is of our own."""
+    """Whether an archive is the sandbox's own."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return archive.namelist() == [STAND_IN]
 

@@ -14,11 +14,11 @@ from launcher.sandbox.kubernetes.store import Object, now
 INDEX = "batch.kubernetes.io/job-completion-index"
 NAME, CONTROLLER = "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid"
 TRACKED = "batch.kubernetes.io/job-tracking"
-"""The finalizer that keeps an ended pod until it was counted."""
+"""The finalizer that keeps an ended pod until the controller has counted it."""
 
 
 def reconcile(cluster: Cluster, job: Object) -> None:
-    """Bring a job one step on."""
+    """Reconcile a Job once."""
     spec, status, metadata = job["spec"], job.get("status", {}), job["metadata"]
     if spec.get("managedBy", "kubernetes.io/job-controller") != "kubernetes.io/job-controller":
         return
@@ -57,7 +57,7 @@ def reconcile(cluster: Cluster, job: Object) -> None:
 
 
 def _ended(cluster: Cluster, status: Object, living: list[Object], kinds: tuple[str, str], why: Object) -> Object:
-    """Finish a decided job: its other pods are ended, and after the last one its status has the result."""
+    """The status of a decided Job: delete its running pods, and add the final condition when no pod runs."""
     status = with_condition(status, kinds[0], why["reason"], why["message"])
     for pod in living:
         cluster.delete_pod(pod)
@@ -103,7 +103,7 @@ def _action(job: Object, pod: Object) -> tuple[str, str]:
 
 
 def _exit_matching(rule: Mapping[str, Any], pod: Object) -> tuple[str, int] | None:
-    """The first container whose exit code a rule speaks of; one that succeeded is never meant."""
+    """The first failed container whose exit code matches a rule; None if no container matches."""
     statuses = [*pod["status"].get("initContainerStatuses", ()), *pod["status"].get("containerStatuses", ())]
     for status in statuses:
         code = status["state"].get("terminated", {}).get("exitCode", 0)

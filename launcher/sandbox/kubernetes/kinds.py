@@ -12,7 +12,7 @@ from launcher.sandbox.kubernetes.statuses import RefusedError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One kind. `schema` is the structural schema of a custom one, None for one of Kubernetes' own."""
+    """One kind. `schema` is the structural schema of a custom kind, None for Kubernetes' own kinds."""
 
     group: str
     version: str
@@ -23,7 +23,7 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """As objects say it."""
+        """The `apiVersion` of the kind's objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
@@ -51,11 +51,11 @@ _OWN = (
 _FILE = Path(__file__).with_name("custom_kinds.yaml")
 
 POD_TEMPLATE = "x-slipway-pod-template"
-"""In the sandbox's schemas of custom kinds: marks a pod template, which Kubernetes' own schema validates."""
+"""Marks a pod template in the sandbox's schemas of custom kinds; Kubernetes' own schema validates the template."""
 
 
 class Kinds:
-    """The kinds that one cluster has. Custom ones come with their definition, as an operator's chart brings it."""
+    """The kinds of one cluster. A custom kind is added with its definition, which an operator's chart contains."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str, str], Kind] = {}
@@ -78,12 +78,12 @@ class Kinds:
             raise RefusedError("NotFound", "the server could not find the requested resource") from None
 
     def __iter__(self) -> Iterator[Kind]:
-        """All of them at this moment: operators bring more."""
+        """A copy of all kinds, because operators add kinds."""
         return iter(tuple(self._found.values()))
 
 
 def shipped(names: tuple[str, ...]) -> list[Kind]:
-    """The custom kinds of some operators, by the names of `custom_kinds.yaml`.
+    """The custom kinds of some operators, by their names in `custom_kinds.yaml`.
 
     Raises:
         KeyError: the operator is unknown.
@@ -105,12 +105,12 @@ def shipped(names: tuple[str, ...]) -> list[Kind]:
 
 @cache
 def _operators() -> dict[str, list[dict[str, Any]]]:
-    """The shipped schemas, by operator; read once, because reading takes longer than a validation."""
+    """The shipped definitions, by operator; read once, because reading takes longer than a validation."""
     return dict(safe_yaml.loads(_FILE.read_text(encoding="utf-8"))["operators"])
 
 
 def defined(definition: Mapping[str, Any]) -> list[Kind]:
-    """The kinds that a CustomResourceDefinition brings, one a served version."""
+    """The kinds of a CustomResourceDefinition, one for each served version."""
     spec = definition["spec"]
     return [
         Kind(

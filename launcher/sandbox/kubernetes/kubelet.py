@@ -1,4 +1,4 @@
-"""The kubelet of one pod: its containers are processes of this computer, from the first init container to the end."""
+"""The kubelet of one pod: its containers are processes on this computer, from the first init container to the end."""
 
 import io
 import shutil
@@ -20,16 +20,16 @@ Object = dict[str, Any]
 POD_MARK = "SLIPWAY_SANDBOX_POD"
 _NOT_STARTED = 128
 FORCED_GRACE_S = 1.0
-"""Seconds for a pod that was deleted by force (kubernetes, pkg/kubelet/pod_workers.go: a second at least)."""
+"""Seconds until a pod that was deleted by force is killed (kubernetes, pkg/kubelet/pod_workers.go: at least one)."""
 _LONGEST_WORD = 4096
-"""Bytes of a termination message that are kept, the last ones (kubernetes, pkg/kubelet/container/runtime.go)."""
+"""Retained bytes of a termination message, from its end (kubernetes, pkg/kubelet/container/runtime.go)."""
 _LOOK_S = 0.05
 _BACK_OFF_S, _LONGEST_BACK_OFF_S = 0.5, 10.0
-"""A container that failed is started again after 10 s, doubled up to 300 s; here time is short."""
+"""Back-off of a failed container: in Kubernetes 10 s, doubled up to 300 s; here shorter."""
 
 
 class PodRun(threading.Thread):
-    """The life of one pod on a node."""
+    """The run of one pod on a node."""
 
     def __init__(
         self,
@@ -58,16 +58,16 @@ class PodRun(threading.Thread):
         self._leaving = threading.Event()
         self._kill_at: float | None = None
         self.lost = False
-        """Whether its node is gone."""
+        """Whether the node is gone."""
 
     def terminate(self, grace_s: float) -> None:
-        """Have it leave: SIGTERM to the first process of each container, SIGKILL when the grace period is over."""
+        """End the pod: SIGTERM to the first process of each container, SIGKILL after the grace period."""
         kill_at = time.monotonic() + grace_s
         self._kill_at = kill_at if self._kill_at is None else min(kill_at, self._kill_at)
         self._leaving.set()
 
     def lose(self) -> None:
-        """The node is lost: all processes end immediately, without a notification."""
+        """The node is lost: end all processes immediately, without a report."""
         self.lost = True
         self._kill_at = time.monotonic()
         self._leaving.set()
@@ -75,7 +75,7 @@ class PodRun(threading.Thread):
             processes.end(self._processes)
 
     def log(self, container: str) -> Path:
-        """The output of a container, each line with its time."""
+        """The log file of a container's output, each line with its time."""
         return self._folder / "logs" / f"{container}.log"
 
     def run(self) -> None:
@@ -133,7 +133,7 @@ class PodRun(threading.Thread):
             pause = min(pause * 2, _LONGEST_BACK_OFF_S)
 
     def _once(self, container: Mapping[str, Any]) -> int:
-        """Run a container's command once; its exit code. One that cannot be started has a runtime's 128."""
+        """Run a container's command once; return its exit code, or a container runtime's 128 if it cannot start."""
         name, status = container["name"], self._statuses[container["name"]]
         if self._leaving.is_set():
             self._ended(name, 137, now())
@@ -183,7 +183,7 @@ class PodRun(threading.Thread):
             raise ContainerError("RunContainerError", str(problem)) from problem
 
     def _inside(self, container: Mapping[str, Any]) -> tuple[Paths, dict[str, str], dict[str, str], Path]:
-        """A container's view: its paths, the variables that it sets, all variables, its working folder."""
+        """The environment of a container: its paths, its own variables, all variables, its working folder."""
         paths = Paths(container, self._volumes, self._services, self._last_word(container["name"]))
         own = containers.variables(container, self._pod, self._find)
         names = containers.own_names(container)
@@ -206,7 +206,7 @@ class PodRun(threading.Thread):
         return code
 
     def _last_word(self, container: str) -> Path:
-        """The file of a container's termination message, a new one at each start."""
+        """The file of a container's termination message, emptied at each start."""
         return self._folder / "logs" / f"{container}.last-word"
 
     def _processes(self) -> set[int]:

@@ -1,8 +1,8 @@
-"""Kueue: it suspends a new job of a queue, admits it when there is quota, and only then the job has pods.
+"""Kueue: it suspends a new job of a queue and admits the job when quota is free; only then the job gets pods.
 
 After kubernetes-sigs/kueue@ff69552 (pkg/controller/jobframework, pkg/scheduler): the webhook that suspends, a Workload
 for each job with its conditions and messages, admission by priority and age, preemption of lower priorities in the same
-queue. Emulated is one flavour for each resource, without cohorts, partial admission and topology.
+queue. Emulated: one flavour for each resource. Not emulated: cohorts, partial admission and topology.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ _OPEN, _PREEMPTS = "None", ("LowerPriority", "LowerOrNewerEqualPriority")
 
 
 def reconcile(cluster: Cluster) -> None:
-    """One round: a workload for each job with a queue, and admission of those that find quota."""
+    """Run one round: create a workload for each job with a queue, and admit workloads that fit the quota."""
     if not any(kind.plural == "localqueues" for kind in cluster.api.kinds):
         return
     _finish(cluster)
@@ -84,7 +84,7 @@ def _make(cluster: Cluster, place: tuple[str, str, str], job: Object) -> None:
 
 
 def pod_sets(job: Object) -> list[tuple[str, int, Object]]:
-    """The pods of a job: role, number and template."""
+    """The pod sets of a job: role, number and template."""
     spec = job["spec"]
     if job["kind"] == "Job":
         return [("main", int(spec.get("parallelism", 1)), spec["template"])]
@@ -102,7 +102,7 @@ def _priority(cluster: Cluster, labels: Mapping[str, str]) -> int:
 def _admit(
     cluster: Cluster, workload: Object, place: tuple[str, str, str], job: Object, jobs: Mapping[str, Any]
 ) -> None:
-    """Let a job in where there is quota for it, else say why not."""
+    """Admit a job if its queue has enough quota, else report the reason."""
     namespace = workload["metadata"]["namespace"]
     queue, problem = _queue_of(cluster, namespace, workload["spec"]["queueName"])
     if queue is None:
@@ -139,7 +139,7 @@ def _queue_of(cluster: Cluster, namespace: str, name: str) -> tuple[Object | Non
 
 
 def _lacks(cluster: Cluster, workload: Object, queue: Object, *, without: frozenset[str] = frozenset()) -> str:
-    """The quota that a queue lacks for a workload, in Kueue's words; empty if it has room."""
+    """The quota that a queue lacks for a workload, in Kueue's words; empty if the quota suffices."""
     used: Counter[str] = Counter()
     for other in cluster.every(_GROUP, "workloads", VERSION):
         admitted = other.get("status", {}).get("admission", {}).get("clusterQueue")
@@ -185,7 +185,7 @@ def _may_preempt(queue: Object) -> bool:
 
 
 def _make_room(cluster: Cluster, workload: Object, queue: Object, jobs: Mapping[str, Any]) -> bool:
-    """Suspend jobs of lower priorities for one that finds room then, the lowest and youngest first."""
+    """Suspend jobs of lower priority until a workload fits, lowest and youngest first; False if it cannot fit."""
     own = int(workload["spec"].get("priority", 0))
     lower = [
         other

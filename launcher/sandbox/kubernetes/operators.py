@@ -1,10 +1,10 @@
-"""What operators make of their jobs: the training operator of PyTorchJobs, HyperPod's of HyperPodPyTorchJobs.
+"""The operators of custom jobs: the training operator for PyTorchJobs, HyperPod's for HyperPodPyTorchJobs.
 
 PyTorchJob after kubeflow/training-operator@855e096, which HyperPod's chart installs, to v1.9.0 (controller.v1/common
-job.go and pod.go, pytorch, core/job.go): names, labels, variables, restarts, and what ends a job. HyperPodPyTorchJob:
+job.go and pod.go, pytorch, core/job.go): names, labels, variables, restarts, and the end of a job. HyperPodPyTorchJob:
 fields are known, the operator's code is not published. Its documentation (SageMaker, "Using the training operator to
-run jobs", 2026-11-23) limits restarts of processes by `jobMaxRetryCount` and those of the whole job by
-`maxFullJobRestarts`; here every restart is one of the whole job and counts as both.
+run jobs", 2026-11-23) limits restarts of processes by `jobMaxRetryCount` and restarts of the complete job by
+`maxFullJobRestarts`; here every restart is a restart of the complete job and counts as both.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ _GROUP, _PLURAL = "kubeflow.org", "pytorchjobs"
 _HYPERPOD = "sagemaker.amazonaws.com", "hyperpodpytorchjobs"
 _PORT = "23456"
 _RETRYABLE = 128
-"""Exit codes from here on mean a signal, or a retryable error (training-operator, util/train/train_util.go)."""
+"""Exit codes from here on mean a signal, or count as one (training-operator, util/train/train_util.go)."""
 _MADE_AGAIN = ("OnFailure", "Always")
 """Restart policies that recreate a failed pod, also an evicted one, with any exit code."""
 
 
 def reconcile_pytorch(cluster: Cluster, job: Object) -> None:
-    """Bring a PyTorchJob one step on."""
+    """Reconcile a PyTorchJob once."""
     metadata = job["metadata"]
     if "deletionTimestamp" in metadata:
         return
@@ -57,13 +57,13 @@ def reconcile_pytorch(cluster: Cluster, job: Object) -> None:
 
 
 def _suspend(cluster: Cluster, pods: dict[str, Object]) -> None:
-    """Have the pods of a job go that is suspended; those that have ended go too, so that they count for nothing."""
+    """Delete the pods of a suspended job, also the ended ones, so that they do not count."""
     for pod in pods.values():
         cluster.delete_pod(pod)
 
 
 def _of_failed(cluster: Cluster, job: Object, pod: Object, spec: Object, status: Object) -> tuple[Object, str | None]:
-    """A pod that failed: made again where its policy and exit code say so, else the end of the job, and why."""
+    """Recreate a failed pod if its policy and exit code permit; else return the reason for the end of the job."""
     code, policy = _exit_code(pod), spec.get("restartPolicy", "OnFailure")
     name = job["metadata"]["name"]
     if policy in _MADE_AGAIN or (policy == "ExitCode" and code >= _RETRYABLE):
@@ -152,14 +152,14 @@ def _labels(job: Object, role: str, index: int) -> dict[str, str]:
 
 
 def _with_variables(container: Object, values: dict[str, str]) -> Object:
-    """A container with variables added; what its template sets itself is set after them and wins."""
+    """A container with added variables; the template's own variables come later and take precedence."""
     own = {variable["name"] for variable in container.get("env", ())}
     more = [{"name": name, "value": value} for name, value in values.items() if name not in own]
     return {**container, "env": [*more, *container.get("env", ())]}
 
 
 def _service(cluster: Cluster, job: Object, name: str, role: str, index: int) -> None:
-    """The headless service of a replica, under whose name the others find it."""
+    """Create the headless service of a replica, by whose name other replicas find it."""
     kind, namespace = cluster.kind("", "services"), job["metadata"]["namespace"]
     if cluster.api.objects.find(kind, namespace, name) is not None:
         return
@@ -185,7 +185,7 @@ def _exit_code(pod: Object) -> int:
 
 
 def reconcile_hyperpod(cluster: Cluster, job: Object) -> None:
-    """Bring a HyperPodPyTorchJob one step on: all its pods, again from the start where one has failed."""
+    """Reconcile a HyperPodPyTorchJob once: create all its pods, and restart all of them if one has failed."""
     metadata, spec = job["metadata"], job["spec"]
     if "deletionTimestamp" in metadata or is_over(job):
         return
@@ -219,7 +219,7 @@ def reconcile_hyperpod(cluster: Cluster, job: Object) -> None:
 
 
 def _restarted(cluster: Cluster, pods: dict[str, Object], status: Object, most: int) -> Object:
-    """A job of which a pod has failed: all of it begins again, or it has done so often enough."""
+    """Restart a job with a failed pod completely, or fail the job after `most` restarts."""
     if status.get("restartCount", 0) >= most:
         return with_condition(status, "Failed", "JobMaxRetryCountReached", f"the job was restarted {most} times")
     for pod in pods.values():
@@ -246,4 +246,4 @@ CONTROLLERS: tuple[tuple[str, str, Callable[[Cluster, Object], None]], ...] = (
     (_GROUP, _PLURAL, reconcile_pytorch),
     (*_HYPERPOD, reconcile_hyperpod),
 )
-"""What brings on the jobs of each kind, by its API group and plural."""
+"""The reconcile function of each kind of job, by its API group and plural."""

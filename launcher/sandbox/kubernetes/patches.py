@@ -1,4 +1,4 @@
-"""Patches in the three forms that the API takes: merge, strategic merge, and a list of operations."""
+"""Patches in the three forms that the API accepts: merge, strategic merge, and a list of operations."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ _KEYS = {
     "volumeMounts": "mountPath",
     "volumes": "name",
 }
-"""What names an element of a list that is merged (`patchMergeKey` of the API's types); other lists are replaced."""
+"""The key of elements in merged lists (`patchMergeKey` of the API's types); other lists are replaced."""
 
 
 def merged(target: Any, patch: Any) -> Any:
@@ -36,7 +36,7 @@ def merged(target: Any, patch: Any) -> Any:
 
 
 def merged_by_key(target: Any, patch: Any, name: str = "") -> Any:
-    """A strategic merge patch: as a merge patch, but lists of named things are merged by what names them."""
+    """A strategic merge patch: like a merge patch, but lists with a merge key are merged by that key."""
     if isinstance(patch, list) and name in _KEYS and isinstance(target, list):
         return _merged_list(target, patch, _KEYS[name])
     if name == "finalizers" and isinstance(patch, list):
@@ -115,4 +115,4 @@ FORMS: Mapping[str, Callable[[Any, Any], Any]] = {
     "application/strategic-merge-patch+json": merged_by_key,
     "application/json-patch+json": operated,
 }
-"""By the media type of the request."""
+"""The patch functions by the media type of the request."""

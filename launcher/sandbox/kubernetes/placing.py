@@ -1,4 +1,4 @@
-"""The scheduler's decision for a pod: which nodes fit, and the scheduler's message when none does."""
+"""The scheduler's decision for a pod: the fitting nodes, and the scheduler's message if no node fits."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,9 +33,9 @@ def _requested(container: Mapping[str, Any]) -> dict[str, Any]:
 def choose(
     pod: Mapping[str, Any], nodes: Sequence[Object], others: Iterable[Object], *, unready: str = ""
 ) -> tuple[str | None, str]:
-    """The node for a pod: the emptiest that takes it; None, and why, where none does.
+    """The emptiest node that accepts a pod; if no node does, None and the reason.
 
-    `unready` is why no node can take it.
+    `unready` is the reason why no node can accept the pod.
     """
     if not nodes:
         return None, "no nodes available to schedule pods"
@@ -63,7 +63,7 @@ def choose(
 
 
 def _against(pod: Mapping[str, Any], node: Object, used: Counter[str]) -> list[str]:
-    """Why a node does not accept a pod: the reason of the first of the scheduler's filters that rejects it."""
+    """Why a node does not accept a pod: the reason of the first scheduler filter that rejects it."""
     spec, labels = pod["spec"], node["metadata"].get("labels", {})
     if node["spec"].get("unschedulable") and not _tolerates(spec, _UNSCHEDULABLE):
         return ["node(s) were unschedulable"]
@@ -99,7 +99,7 @@ def tolerates(pod: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
 
 
 def admits(template: Mapping[str, Any], node: Object) -> bool:
-    """Whether a DaemonSet's pods run on a node: its labels are right, and they tolerate its taints."""
+    """Whether a DaemonSet's pods run on a node: they select its labels and tolerate its taints."""
     spec = template["spec"]
     taints = [taint for taint in node["spec"].get("taints", ()) if taint["key"] != _UNSCHEDULABLE["key"]]
     tolerated = all(_tolerates(spec, taint) for taint in taints if taint["effect"] in _FITS)

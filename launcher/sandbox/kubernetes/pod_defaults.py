@@ -1,4 +1,4 @@
-"""The API server's defaults of pods and jobs (Kubernetes 1.34, pkg/apis/{core,batch}/v1/defaults.go)."""
+"""The API server's defaults of pods and Jobs (Kubernetes 1.34, pkg/apis/{core,batch}/v1/defaults.go)."""
 
 import copy
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ _TOLERATED_S = 300
 
 
 def with_pod_defaults(pod: Object) -> Object:
-    """A pod with its defaults, as admission adds them, the two tolerations of lost nodes among them."""
+    """A pod with its defaults, including the two tolerations of lost nodes that admission adds."""
     spec = _spec(pod["spec"])
     keys = {toleration.get("key") for toleration in spec.get("tolerations", ())}
     more = [
@@ -28,7 +28,7 @@ def with_pod_defaults(pod: Object) -> Object:
 
 
 def with_job_defaults(job: Object) -> Object:
-    """A Job with its defaults and, once it is kept, its selector."""
+    """A Job with its defaults and an empty status."""
     spec = dict(job["spec"])
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1

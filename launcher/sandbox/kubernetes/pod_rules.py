@@ -44,7 +44,7 @@ def quantity(text: str | int) -> Decimal:
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource is one of a device plugin: it has a domain, and not Kubernetes' own."""
+    """Whether a resource belongs to a device plugin: it has a domain other than Kubernetes' own."""
     return "/" in name and "kubernetes.io/" not in name
 
 
@@ -136,7 +136,7 @@ def _variable(variable: Mapping[str, Any], path: str) -> Iterator[Cause]:
 
 
 def _resources(resources: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    """Problems of requests and limits: devices are whole and not shared, hugepages also need a processor or memory."""
+    """Problems of requests and limits: devices are integers and not shared, hugepages also need a CPU or memory."""
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     for part, quantities in (("limits", limits), ("requests", requests)):
         for name, value in quantities.items():

@@ -1,4 +1,4 @@
-"""Label and field selectors, as they stand in a request."""
+"""Label and field selectors of requests."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ _FIELDS = {
     "Node": ("metadata.name", "spec.unschedulable"),
     "Job": ("metadata.name", "metadata.namespace", "status.successful"),
 }
-"""The fields that can be selected by; of any other kind it is name and namespace (pkg/registry, SelectableFields)."""
+"""The selectable fields; for any other kind these are name and namespace (pkg/registry, SelectableFields)."""
 
 
 def labels(text: str) -> Match:

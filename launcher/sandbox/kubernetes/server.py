@@ -1,6 +1,6 @@
-"""The API server on loopback: HTTP, tokens, watches that end and resume, and actions from outside.
+"""The API server on loopback: HTTP, tokens, watches that end and resume, and control by tests.
 
-The server can be stopped and started again; its objects and running pods stay.
+The server can be stopped and started again; its objects and running pods are retained.
 """
 
 import contextlib
@@ -33,17 +33,17 @@ _OF_ALL = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 
 @dataclass(slots=True)
 class Rights:
-    """What callers may not do: verb and plural, in every namespace."""
+    """The forbidden operations of callers: verb and plural, in every namespace."""
 
     denied: set[tuple[str, str]] = field(default_factory=set)
 
     def refuse_unless_allowed(self, method: str, kind: Kind, namespace: str, name: str | None) -> None:
-        """Go on with a request that is allowed."""
+        """Refuse a forbidden request."""
         verb = _OF_ALL.get(method, "get") if name is None else _OF_ONE.get(method, "get")
         self.refuse(verb, kind.plural, kind.group, namespace)
 
     def refuse(self, verb: str, plural: str, group: str, namespace: str) -> None:
-        """The same by verb and resource, which may be a part of one: `pods/exec`."""
+        """Refuse a forbidden verb on a resource, which may be a subresource: `pods/exec`."""
         if (verb, plural) in self.denied:
             where = f' in the namespace "{namespace}"' if namespace else " at the cluster scope"
             text = f'cannot {verb} resource "{plural}" in API group "{group}"{where}'
@@ -66,7 +66,7 @@ class Rights:
 VERSION = {"major": "1", "minor": "34", "gitVersion": "v1.34.0-slipway-sandbox", "platform": "linux/amd64"}
 BOOKMARK_S = 5.0
 WATCH_S = 1800.0
-"""The longest that a watch is kept open; a real server ends it after 30 to 60 minutes (--min-request-timeout)."""
+"""The maximum duration of a watch; a real server ends it after 30 to 60 minutes (--min-request-timeout)."""
 _PATH = re.compile(
     r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+)/(?P<version>[^/]+))"
     r"(?:/namespaces/(?P<namespace>[^/]+)(?=/[^/]))?(?:/(?P<plural>[^/]+))?(?:/(?P<name>[^/]+))?(?:/(?P<part>[^/]+))?"
@@ -84,7 +84,7 @@ class Kubelets(Protocol):
         """
 
     def spawner(self, namespace: str, pod: str) -> channels.Spawn:
-        """What starts programs in the container of a pod that runs.
+        """A function that starts programs in the container of a running pod.
 
         Raises:
             RefusedError: the pod does not exist or does not run.
@@ -92,7 +92,7 @@ class Kubelets(Protocol):
 
 
 class Server:
-    """One API server. `allows` decides whether a token is accepted, `kubelets` reach into pods."""
+    """One API server. `allows` decides whether a token is accepted; `kubelets` give access to pods."""
 
     def __init__(self, api: Api, *, allows: Callable[[str], bool], kubelets: Kubelets) -> None:
         self.api = api
@@ -106,23 +106,23 @@ class Server:
 
     @property
     def address(self) -> str:
-        """The URL of the server, also before it runs."""
+        """The URL of the server, also while the server is stopped."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def up(self) -> bool:
-        """Whether it listens."""
+        """Whether the server listens."""
         return self._server is not None
 
     def start(self) -> None:
-        """Listen, on the port it had if it had one."""
+        """Listen, on the same port as before if there was one."""
         if self._server is None:
             self._server = _Listener(("127.0.0.1", self.port), self)
             self.port = self._server.server_address[1]
             threading.Thread(target=self._server.serve_forever, args=(0.05,), name="kube-api", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop: close the port and all open connections."""
+        """Close the port and all open connections."""
         server, self._server = self._server, None
         if server is not None:
             self.break_watches()
@@ -140,7 +140,7 @@ class Server:
         self.break_watches()
 
     def break_watches(self) -> None:
-        """End every watch, as a server does that is rolled over."""
+        """End every watch, as the restart of a server does."""
         self.epoch += 1
         self.api.objects.wake()
 
@@ -163,7 +163,7 @@ class _Listener(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A caller that is gone is no news."""
+        """Ignore the error: the client has disconnected."""
 
     def cut(self) -> None:
         for connection in list(self._open):
@@ -191,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answered()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
-        """Nothing is logged."""
+        """Log nothing."""
 
     def _answered(self) -> None:
         parts = urlsplit(self.path)

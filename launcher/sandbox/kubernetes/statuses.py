@@ -1,4 +1,4 @@
-"""Responses of the API server that are no object: a `Status` with Kubernetes' wording."""
+"""Responses of the API server that are not objects: a `Status` with Kubernetes' wording."""
 
 from typing import Any
 
@@ -19,12 +19,12 @@ _CODES = {
 }
 """HTTP codes by reason (Kubernetes API reference, `Status`; apimachinery, pkg/apis/meta/v1/types.go).
 
-501 is a fault of the sandbox itself: clients retry Kubernetes' own code for this, 500, again and again.
+501 is a fault of the sandbox itself: clients would retry Kubernetes' own code, 500, again and again.
 """
 
 
 class RefusedError(Exception):
-    """A request that is refused; `reason` is one of Kubernetes' own words."""
+    """A refused request; `reason` is one of Kubernetes' own reasons."""
 
     def __init__(self, reason: str, message: str, *, causes: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class RefusedError(Exception):
 
 
 def invalid(kind: str, name: str, causes: list[tuple[str, str]]) -> RefusedError:
-    """An object that breaks rules, all of them named."""
+    """The error about an invalid object, with all causes."""
     listed = [f"{field}: {text}" if field else text for field, text in causes]
     text = listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]"
     return RefusedError("Invalid", f'{kind} "{name}" is invalid: {text}', causes=tuple(causes))

@@ -14,31 +14,31 @@ from launcher.sandbox.kubernetes.statuses import RefusedError, not_found
 
 Object = dict[str, Any]
 _HISTORY = 4096
-"""Changes that a watch can still be resumed from; a real etcd is compacted every five minutes."""
+"""Number of changes from which a watch can resume; a real etcd is compacted every five minutes."""
 
 
 def conditioned(status: Object, kind: str, *, is_true: bool = True, **words: str) -> Object:
-    """A status with a condition, in place of an earlier one of its type."""
+    """A status with a condition, which replaces an earlier one of its type."""
     row = {"type": kind, "status": str(is_true), **words, "lastTransitionTime": now()}
     others = [condition for condition in status.get("conditions", ()) if condition["type"] != kind]
     return {**status, "conditions": [*others, row]}
 
 
 def copied(value: Any) -> Any:
-    """A copy of a JSON value, in a fifth of the time of copy.deepcopy."""
+    """A copy of a JSON value, five times as fast as copy.deepcopy."""
     if isinstance(value, dict):
         return {key: copied(item) for key, item in value.items()}
     return [copied(item) for item in value] if isinstance(value, list) else value
 
 
 def now() -> str:
-    """The time as objects say it."""
+    """The current time in the format of objects."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One change: `before` is None for a new object, `after` for one that is gone."""
+    """One change: `before` is None for a new object, `after` for a deleted object."""
 
     version: int
     kind: Kind
@@ -79,7 +79,7 @@ class Objects:
             return document
 
     def find(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        """An object, None if it does not exist."""
+        """An object; None if it does not exist."""
         try:
             return self.get(kind, namespace, name)
         except RefusedError:
@@ -88,7 +88,7 @@ class Objects:
     def every(
         self, kind: Kind, namespace: str = "", match: Callable[[Mapping[str, Any]], bool] = lambda _: True
     ) -> tuple[list[Object], int]:
-        """All objects of a kind that fit, by namespace and name, and the number of the last change."""
+        """All matching objects of a kind, sorted by namespace and name, and the number of the last change."""
         with self.changed:
             listed = [
                 copied(document)
@@ -104,7 +104,7 @@ class Objects:
             return [(kind, {"metadata": copied(stored["metadata"])}) for (kind, _, _), stored in self._objects.items()]
 
     def create(self, kind: Kind, namespace: str, document: Object) -> Object:
-        """Keep a new object.
+        """Store a new object.
 
         Raises:
             RefusedError: an object of that name exists.
@@ -120,7 +120,7 @@ class Objects:
             return self._put(kind, namespace, None, created)
 
     def update(self, kind: Kind, namespace: str, change: Callable[[Object], Object | None], name: str) -> Object:
-        """Change an object; without a difference it gets no new version.
+        """Change an object; an unchanged object gets no new version.
 
         `change` returns the new object, or None for no change.
 
@@ -148,10 +148,10 @@ class Objects:
             return before
 
     def since(self, version: int, kind: Kind) -> tuple[list[Change], int]:
-        """What has changed of a kind after a number, and the number of the last change of all.
+        """The changes of a kind after a version, and the number of the last change of all kinds.
 
         Raises:
-            RefusedError: the version is older than the history that is kept.
+            RefusedError: the version is older than the retained history.
         """
         with self.changed:
             if version < self._compacted:
@@ -161,20 +161,20 @@ class Objects:
             ], self._version
 
     def compact(self) -> None:
-        """Drop the history up to now: a client that resumes an older watch must list again."""
+        """Delete the history: a client that resumes an older watch must list again."""
         with self.changed:
             self._history.clear()
             self._compacted = self._version
 
     def wait(self, version: int, seconds: float) -> None:
-        """Wait for a change after a number, or until the time is over."""
+        """Wait for a change after a version, or until the time is over."""
         deadline = time.monotonic() + seconds
         with self.changed:
             while self._version <= version and (remaining_s := deadline - time.monotonic()) > 0:
                 self.changed.wait(remaining_s)
 
     def wake(self) -> None:
-        """Wake all who wait."""
+        """Wake all waiting threads."""
         with self.changed:
             self.changed.notify_all()
 

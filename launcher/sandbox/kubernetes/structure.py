@@ -24,7 +24,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def unknown_fields(schema: Mapping[str, Any], value: Any, path: str = "") -> Iterator[str]:
-    """The paths of fields that a schema does not name."""
+    """The paths of fields that a schema does not define."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from unknown_fields(schema.get("items", {}), item, f"{path}[{index}]")
@@ -72,7 +72,7 @@ def broken_rules(
 
 
 def with_defaults(schema: Mapping[str, Any], value: Any) -> Any:
-    """A value with the schema's defaults filled in, as the server does before it judges."""
+    """A value with the schema's defaults, which the server adds before the validation."""
     if isinstance(value, list):
         return [with_defaults(schema.get("items", {}), item) for item in value]
     if not isinstance(value, dict):

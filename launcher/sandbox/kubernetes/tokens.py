@@ -1,7 +1,7 @@
-"""Who may talk to a cluster: tokens as EKS takes them, a signed GetCallerIdentity that names the cluster.
+"""Access to a cluster: tokens of EKS, each a signed GetCallerIdentity request that names the cluster.
 
 The rules are those of aws-iam-authenticator v0.7 (pkg/token/token.go): the prefix, https, the host of STS, the action,
-the header that binds the token to one cluster, fifteen minutes at most. The signature is that of a key of the sandbox.
+the header that binds the token to one cluster, fifteen minutes at most. A key of the sandbox makes the signature.
 """
 
 import base64
@@ -28,20 +28,20 @@ _PARAMETERS = frozenset(
 
 
 class Tokens:
-    """The tokens that one cluster takes: those of EKS, and one of its own for its controllers and tests."""
+    """The tokens that one cluster accepts: those of EKS, and its own token for its controllers and tests."""
 
     def __init__(self, cluster: str, keys: KeyRing) -> None:
         self.cluster, self._keys = cluster, keys
         self.own = secrets.token_hex(16)
 
     def allows(self, token: str) -> bool:
-        """Whether a request with this token is let in."""
+        """Whether a token is accepted."""
         own = secrets.compare_digest(token.encode(), self.own.encode())
         return own or refusal(token, self.cluster, self._keys, datetime.now(UTC)) is None
 
 
 def refusal(token: str, cluster: str, keys: KeyRing, moment: datetime) -> str | None:
-    """Why an EKS token is rejected; None if it is accepted."""
+    """Why a token of EKS is rejected; None if it is accepted."""
     body = token.removeprefix(PREFIX)
     if body == token:
         return "token is missing expected prefix"
@@ -56,7 +56,7 @@ def refusal(token: str, cluster: str, keys: KeyRing, moment: datetime) -> str | 
 
 
 def _of_signature(url: str, cluster: str, keys: KeyRing) -> str | None:
-    """STS is called with the name of the cluster that the token is shown to."""
+    """Why the signature is rejected: STS is called with the name of the cluster that receives the token."""
     parts = urlsplit(url)
     headers = {"host": parts.netloc, HEADER: cluster}
     try:

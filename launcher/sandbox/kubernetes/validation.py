@@ -1,7 +1,7 @@
-"""The API server's validation of objects: by their schema, and by the rules beyond it.
+"""The API server's validation of objects: by their schema, and by the rules beyond the schema.
 
-Kubernetes' own kinds are validated with the strict schemas of `kubernetes-validate`, custom kinds with their own;
-further rules are those of the server's code (below, and pod_rules.py).
+The strict schemas of `kubernetes-validate` validate Kubernetes' own kinds, custom kinds have their own schemas;
+the rules that only the server's code contains (below, and pod_rules.py) are checked in addition.
 """
 
 import json
@@ -125,7 +125,7 @@ def changed(document: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
 
 
 def of_custom(document: Mapping[str, Any]) -> list[Cause]:
-    """The rules of an operator's webhook for its jobs."""
+    """Problems that an operator's webhook reports for its jobs."""
     if document.get("kind") != "PyTorchJob":
         return []
     causes = []
@@ -146,7 +146,7 @@ def of_custom(document: Mapping[str, Any]) -> list[Cause]:
 
 
 VERSION = eks.VERSION
-"""Of Kubernetes, whose schemas judge: that of the clusters that plans make."""
+"""The version of Kubernetes whose schemas validate: that of the clusters that plans create."""
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
@@ -161,7 +161,7 @@ def refusals(
     operators: tuple[str, ...] | None = None,
     kinds: tuple[Kind, ...] | None = None,
 ) -> list[str]:
-    """The errors that the cluster would report about a document; empty if it is accepted.
+    """The errors of a cluster about a new document; empty if the cluster accepts it.
 
     `operators` None: the kinds of all known operators; `kinds` replace them.
     """
@@ -184,7 +184,7 @@ def _is(document: Mapping[str, Any], kind: Kind) -> bool:
 
 
 def validate(kind: Kind, document: Mapping[str, Any], old: Mapping[str, Any] | None, *, version: str = VERSION) -> None:
-    """Refuse an object that a cluster would not take.
+    """Refuse an object that a cluster would refuse.
 
     Raises:
         RefusedError: the object is invalid; the message has every reason.
@@ -210,7 +210,7 @@ def validate(kind: Kind, document: Mapping[str, Any], old: Mapping[str, Any] | N
 
 
 def _refuse_of_its_shape(document: Mapping[str, Any], version: str) -> None:
-    """Decoding comes first and stops at what it cannot read; unknown fields are named, as by strict validation."""
+    """Decode as the server does: refuse invalid values and unknown fields before any other rule is checked."""
     texts = sorted(_words(error) for error in _validator(_file_name(document), version).iter_errors(_plain(document)))
     if texts:
         raise RefusedError("BadRequest", f"strict decoding error: {', '.join(texts)}")
@@ -225,7 +225,7 @@ def _words(problem: ValidationError) -> str:
 
 
 def _file_name(document: Mapping[str, Any]) -> str:
-    """Of a schema: the group without its domain, as kubernetes-json-schema names its files."""
+    """The file name of a schema: the group without its domain, as in kubernetes-json-schema."""
     version = re.sub(r"^([^./]*)(?:\.[^/]*)?/", r"\1-", str(document["apiVersion"]))
     return f"{str(document['kind']).lower()}-{version}.json"
 
@@ -253,7 +253,7 @@ def _schemas(version: str) -> Traversable:
 
 
 def _plain(document: Mapping[str, Any]) -> Any:
-    """The value without `fieldsType` and the like, which no client sends; None if a field is not set."""
+    """The document as plain JSON values."""
     return safe_json.loads(json.dumps(document))
 
 
@@ -269,7 +269,7 @@ def _metadata(document: Mapping[str, Any]) -> list[Cause]:
 
 
 def labels(values: Mapping[str, str], path: str) -> list[Cause]:
-    """Problems of labels: a prefix is a DNS name, name and value have 63 characters at most."""
+    """Problems of labels: a prefix must be a DNS name, name and value have at most 63 characters."""
     causes = []
     for key, value in values.items():
         prefix, _, name = key.rpartition("/")

@@ -1,6 +1,6 @@
 """A private Slurm: munged, slurmctld and a slurmd for each node, all under one folder, as root or as any user.
 
-Proven with Slurm 22.05.8. If the host's name resolves to an address that is not on loopback, Slurm listens on all
+Tested with Slurm 22.05.8. If the host's name resolves to an address that is not on loopback, Slurm listens on all
 addresses, because it has no other setting. A client needs the folder's munge key.
 """
 
@@ -23,26 +23,26 @@ from launcher.sandbox.slurm.files import SlurmPlaces
 _PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "sinfo", "sdiag", "srun", "scancel")
 _START_S = 30.0
 _SILENCE_S = 150.0
-"""The controller resends a message after a minute, RPC_RETRY_INTERVAL of slurmctld.h (Slurm 22.05); seconds."""
+"""Limit for unsent messages: the controller resends after a minute, RPC_RETRY_INTERVAL of slurmctld.h (Slurm 22.05)."""
 _STOP_S = 10.0
 _ORDERLY_S = 3.0
-"""What daemons are given to end by themselves; a slurmd without a controller takes longer than one wants to wait."""
+"""Seconds for daemons to end in order; a slurmd without a controller needs longer than is worth the wait."""
 _LOOK_S = 0.05
 _ATTEMPTS = 3
 _IDLE = frozenset({"idle"})
 _UP = frozenset({"idle", "mixed", "allocated"})
-"""States of a node that came in another's place: a job that waited for it may have it already."""
+"""Accepted states of a replacement node: a job that waited for the node may already run on it."""
 _QUIET = re.compile(r"^Agent queue size:\s+0\s+Agent count:\s+0\s", re.MULTILINE)
-"""Output of sdiag if the controller has no message in flight to a node."""
+"""Output of sdiag if the controller has no message on its way to a node."""
 _LOG_LINES = 8
 
 
 class SlurmError(RuntimeError):
-    """A Slurm that does not do what it should, with the end of its log."""
+    """An error of Slurm, with the end of its log."""
 
 
 def search_path() -> str:
-    """PATH with the folders of daemons, which a user's own often lacks."""
+    """PATH with the folders of daemons, which a user's own PATH often lacks."""
     return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 
@@ -65,7 +65,7 @@ def available() -> bool:
 
 
 def chosen(scheduler: str) -> bool:
-    """Whether clusters get a private Slurm, for the requested scheduler: "slurm", "local", "auto".
+    """Whether clusters get a private Slurm, for a requested scheduler: "slurm", "local", "auto".
 
     Raises:
         ImpossibleError: the scheduler is unknown, or Slurm was requested and is not installed.
@@ -89,7 +89,7 @@ class PrivateSlurm:
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
-        """Start it and wait until every node is idle."""
+        """Start the daemons and wait until every node is idle."""
         for attempt in range(1, _ATTEMPTS + 1):
             files.write(self.places, self._spec, _free_ports(len(self._names) + 1))
             try:
@@ -103,7 +103,7 @@ class PrivateSlurm:
                 return
 
     def stop(self) -> None:
-        """End every daemon and every job; nothing is left."""
+        """End every daemon and every job; no process remains."""
         for daemon in self._daemons.values():
             if daemon.poll() is None:
                 daemon.terminate()
@@ -117,22 +117,22 @@ class PrivateSlurm:
         self._daemons.clear()
 
     def kill_node(self, name: str) -> None:
-        """Simulate the loss of a machine: kill slurmd, job steps and ranks together."""
+        """Simulate the loss of an instance: kill slurmd, job steps and ranks together."""
         daemon = self._daemons.pop(name)
         processes.end(lambda: self._of_node(name, daemon.pid), within_s=_STOP_S)
         daemon.wait()
         (self.places.folder / f"{name}.pid").unlink(missing_ok=True)
 
     def declare_down(self, name: str, reason: str) -> None:
-        """Report a node as down to the controller, as the operator of its instance does; its jobs are requeued."""
+        """Report to the controller that a node is down, as the owner of its instance does; its jobs are requeued."""
         self.run("scontrol", "update", f"nodename={name}", "state=down", f"reason={reason}")
 
     def start_node(self, name: str) -> None:
-        """Start the slurmd of a replacement node, and let the controller use it.
+        """Start the slurmd of a replacement instance and make the controller use it.
 
-        Its spool is empty: the old node's state of jobs, including revoked credentials, is lost with the old node.
-        Unlike a real replacement it has the old address: the controller tries for seconds, at worst for more than a
-        minute, to end the job there, and would end the next attempt. The replacement waits until the controller has
+        Its spool is empty: the old instance's state of jobs, including revoked credentials, is lost with the instance.
+        Unlike a real replacement, it has the old address: the controller tries for seconds, at worst for more than a
+        minute, to end the job there, and would end the next attempt. The slurmd starts only after the controller has
         given up.
         """
         spool = self.places.spool(self._names.index(name))
@@ -143,7 +143,7 @@ class PrivateSlurm:
         self._wait_until({name}, _UP)
 
     def run(self, *words: str) -> str:
-        """Run one of Slurm's commands; what it prints."""
+        """Run one of Slurm's commands; return its output."""
         done = subprocess.run(words, env=self._environment(), capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise SlurmError(f"{' '.join(words)}: {done.stderr.strip() or f'exit {done.returncode}'}")
@@ -169,7 +169,7 @@ class PrivateSlurm:
         self._check_processors()
 
     def _check_processors(self) -> None:
-        """Slurm counts sockets, cores and threads if they do not match `CPUs`, and continues with fewer."""
+        """Refuse if Slurm uses fewer processors than configured: sockets, cores and threads may not match `CPUs`."""
         expected = {name: group.cpus for group in self._spec.groups for name in group.node_names()}
         for line in self.run("sinfo", "--noheader", "--Node", "--format=%N %c").splitlines():
             name, count = line.split()
@@ -195,7 +195,7 @@ class PrivateSlurm:
         return client_environment(self.places.configuration) | {processes.MARK: self._mark}
 
     def _wait_until(self, names: set[str], ready_states: frozenset[str]) -> None:
-        """Wait until nodes are in a state; one that was drained or down is taken back as soon as it has registered."""
+        """Wait until nodes are in a state; resume drained or down nodes as soon as they have registered."""
 
         def up() -> bool:
             states = self._states()
@@ -246,7 +246,7 @@ class PrivateSlurm:
         return processes.with_descendants({daemon} | processes.holding({self.places.log(name).resolve()}))
 
     def _stray(self) -> set[int]:
-        """Processes left of this Slurm: daemons that do not end, and job steps, which outlive slurmd by design."""
+        """The remaining processes: daemons that do not end, and job steps, which outlive their slurmd by design."""
         logs = {self.places.log(name).resolve() for name in self._names}
         running = {daemon.pid for daemon in self._daemons.values() if daemon.poll() is None}
         return processes.with_descendants(running | processes.holding(logs))

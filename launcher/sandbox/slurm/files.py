@@ -1,7 +1,7 @@
 """The files of a private Slurm: its configuration, and its prolog and epilog scripts.
 
 The scripts make a node of the sandbox look like an EC2 instance. TaskProlog gives every task the node's own metadata
-endpoint, disk and mark. PrologSlurmctld and EpilogSlurmctld record the begin and the end of each attempt of a job,
+endpoint, disk and mark. PrologSlurmctld and EpilogSlurmctld record the start and the end of each attempt of a job,
 which Slurm without an accounting database forgets at the next attempt.
 """
 
@@ -41,9 +41,9 @@ KillWait=5
 InactiveLimit=0
 MinJobAge=86400
 """
-"""What does not depend on the cluster. Nodes claim the processors and memory of the instance type they stand for
+"""Settings that do not depend on the cluster. Nodes claim the processors and memory of their instance type
 (config_overrides); the configuration of each differs by one line (NO_CONF_HASH). Nodes are written as ParallelCluster
-writes them, and with nothing that its configuration does not set (aws-parallelcluster-cookbook@f75d84c, 3.12:
+writes them, without settings that its configuration does not contain (aws-parallelcluster-cookbook@f75d84c, 3.12:
 slurm.conf.erb and config_renderer.py)."""
 
 _ATTEMPT = """#!/bin/sh
@@ -61,7 +61,7 @@ sed 's/^/export /' '{folder}'/"$SLURMD_NODENAME"/environment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmPlaces:
-    """The paths of a private Slurm. `folder` is a short path: a socket's path has 108 bytes at most.
+    """The files of a private Slurm. `folder` is a short path: the path of a socket has at most 108 bytes.
 
     `nodes` contains a folder for each node.
     """
@@ -89,7 +89,7 @@ class SlurmPlaces:
         return self.folder / "log" / f"{name}.log"
 
     def node_configuration(self, index: int) -> Path:
-        """slurm.conf of one node, which has a spool folder of its own."""
+        """slurm.conf of one node, with its own spool folder."""
         return self.folder / f"node-{index}.conf"
 
     def spool(self, index: int) -> Path:
@@ -98,7 +98,7 @@ class SlurmPlaces:
 
 
 def write(places: SlurmPlaces, spec: ClusterSpec, ports: Sequence[int]) -> None:
-    """Write every file of a cluster's Slurm, over those of an earlier attempt to start it.
+    """Write every file of a cluster's Slurm, over the files of an earlier attempt to start it.
 
     `ports` are the controller's, then one per node in the order of `spec.groups`.
     """
@@ -129,7 +129,7 @@ def write_node_environment(places: SlurmPlaces, name: str, environment: Mapping[
 
 
 def node_environment(*, metadata: str, scratch: str, life: str) -> dict[str, str]:
-    """A node's own variables: its metadata service, its disk, and the mark of its processes."""
+    """The variables that differ by node: its metadata service, its disk, and the mark of its processes."""
     return {
         "AWS_EC2_METADATA_SERVICE_ENDPOINT": metadata,
         "SLIPWAY_SCRATCH": scratch,
@@ -222,7 +222,7 @@ def _partition_lines(spec: ClusterSpec) -> list[str]:
 
 
 def _gres(places: SlurmPlaces, spec: ClusterSpec) -> str:
-    """gres.conf, over files that stand for the devices: Slurm counts them and grumbles that they are no devices."""
+    """gres.conf, with files in place of the devices: Slurm counts them, and warns that they are not devices."""
     devices = places.folder / "devices"
     devices.mkdir(mode=0o700, exist_ok=True)
     lines = []
@@ -247,9 +247,9 @@ def _user() -> str:
 
 
 def _on_loopback(host: str) -> str:
-    """The loopback address of the host's name, empty if the name has another address.
+    """The loopback address of the host's name; empty if the name resolves to another address or to none.
 
-    Slurm can listen on all addresses or on that of the host's name, and on no other.
+    Slurm can listen only on all addresses or on the address of the host's name.
     """
     try:
         address = socket.gethostbyname(host)

@@ -1,7 +1,7 @@
 """Slurm's commands on a computer without Slurm: `python -I -m launcher.sandbox.slurm.local_commands squeue ...`.
 
 They are on the PATH of the head node and of its jobs. The local scheduler answers them (local_slurm.py); srun starts
-the tasks of a step itself. They use only a few modules of the standard library, because each look at a job starts one.
+the tasks of a step itself. They use only a few modules of the standard library, because each check of a job starts one.
 """
 
 import os
@@ -18,7 +18,7 @@ from launcher.sandbox.control import ControlClient, ControlError
 from launcher.sandbox.processes import with_descendants
 
 FOLDER_VARIABLE = "SLIPWAY_LOCAL_RUNNER"
-"""Names the scheduler's folder, with its socket and its secret."""
+"""The variable with the scheduler's folder, which contains its socket and its secret."""
 SOCKET, SECRET = "control", "secret"
 ANSWERED = ("sbatch", "scancel", "scontrol", "sinfo", "squeue", "sacct")
 _WITH_VALUE = ("-N", "-n", "-c", "-w")
@@ -32,7 +32,7 @@ def _call(operation: str, **arguments: Any) -> Any:
 
 
 def answered(name: str, words: Sequence[str]) -> int:
-    """Have the scheduler answer a command; its exit code."""
+    """Let the scheduler answer a command; return its exit code."""
     environment = dict(os.environ)
     answer = _call("command", name=name, words=list(words), folder=str(Path.cwd()), environment=environment)
     sys.stdout.write(answer["out"])
@@ -41,7 +41,7 @@ def answered(name: str, words: Sequence[str]) -> int:
 
 
 def srun(words: list[str]) -> int:
-    """Run a command once for each task of the job; the highest exit code of all."""
+    """Run a command once for each task of the job; return the highest exit code."""
     options: dict[str, str] = {}
     while words and words[0].startswith("-"):
         word = words.pop(0)
@@ -95,7 +95,7 @@ def _start_tasks(
 
 
 def _forward_signals(tasks: "list[subprocess.Popen[bytes]]") -> None:
-    """Hand signals on to every process of the step, also in other sessions (seen with Slurm 22.05.8)."""
+    """Forward signals to every process of the step, also in other sessions (observed with Slurm 22.05.8)."""
 
     def forward(number: int, frame: "FrameType | None") -> None:
         del frame
@@ -108,7 +108,7 @@ def _forward_signals(tasks: "list[subprocess.Popen[bytes]]") -> None:
 
 
 def main(name: str, words: list[str]) -> int:
-    """Run one of the commands; its exit code."""
+    """Run one of the commands; return its exit code."""
     try:
         return srun(words) if name == "srun" else answered(name, words)
     except (ControlError, OSError) as problem:

@@ -1,10 +1,10 @@
 """Jobs on a computer without Slurm: the same batch scripts, attempts and requeues, run by this process.
 
-The emulated Slurm commands are in local_slurm.py.
+The commands of Slurm that use this scheduler are in local_slurm.py.
 
 The same as Slurm: the script's #SBATCH lines, the SLURM_ variables that scripts read, RequeueExit, the requeue of a
 job whose node was lost, drained nodes, SIGTERM and then SIGKILL to every process of a cancelled job. Different: a
-requeued job starts as soon as its nodes exist; accounts, priorities and limits of memory or processors do not exist.
+requeued job starts as soon as its nodes are up; accounts, priorities, and limits of memory or processors do not exist.
 """
 
 import logging
@@ -48,7 +48,7 @@ _FOLLOWED = frozenset(
 _WITHOUT_EFFECT = frozenset(
     {"cpus-per-task", "gres", "gpus-per-node", "constraint", "mem", "signal", "exclusive", "comment"}
 )
-"""Options without a meaning on one computer, where nothing is shared or limited."""
+"""Options without effect on one computer, where nothing is shared and nothing is limited."""
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 
 
@@ -71,7 +71,7 @@ class BatchOptions:
 def batch_options(text: str, name: str, given: Sequence[str] = ()) -> BatchOptions:
     """The options of a script.
 
-    `given` are options of sbatch's command line, which override those of the script.
+    `given` are options of sbatch's command line, which override the script's options.
 
     Raises:
         SchedulerError: an option is unknown or invalid.
@@ -103,7 +103,7 @@ def batch_options(text: str, name: str, given: Sequence[str] = ()) -> BatchOptio
 
 
 def file_name(pattern: str, values: Mapping[str, str], folder: Path) -> Path:
-    """The file that a pattern such as `slurm-%j.out` names.
+    """The file for a pattern such as `slurm-%j.out`.
 
     >>> file_name("logs/%x-%j.out", {"j": "7", "x": "gpt"}, Path("/runs")).as_posix()
     '/runs/logs/gpt-7.out'
@@ -175,7 +175,7 @@ _KILL_WAIT_S = 5.0
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """A job that was handed in. What changes is changed under the runner's lock."""
+    """A submitted job. The scheduler's lock protects the changing members."""
 
     id: str
     script: Path
@@ -194,12 +194,12 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the job."""
         return self.options.job_name
 
     @property
     def word(self) -> str:
-        """Slurm's word for its state."""
+        """Slurm's word for the state of the job."""
         if self.state is JobState.FAILED and (self.overdue or self.node_lost):
             return "TIMEOUT" if self.overdue else "NODE_FAIL"
         return self.state.name
@@ -211,7 +211,7 @@ class LocalScheduler:
     def __init__(
         self, folder: Path, nodes: Callable[[], Sequence[NodeView]], mark: str, settings: Mapping[str, str]
     ) -> None:
-        """RequeueExit and JobRequeue of `settings` are followed."""
+        """Of `settings`, the scheduler follows RequeueExit and JobRequeue."""
         self._folder = folder
         self._nodes_now = nodes
         self._mark = mark
@@ -226,9 +226,9 @@ class LocalScheduler:
         folder.mkdir(parents=True, mode=0o700)
 
     def submit(self, script: Path, *, folder: Path, environment: Mapping[str, str], options: Sequence[str] = ()) -> str:
-        """Hand in a batch script; the job's id.
+        """Submit a batch script; return the job's id.
 
-        `options` are those of the command line, which override those of the script.
+        `options` are those of the command line, which override the script's options.
         """
         text = script.read_text(encoding="utf-8")
         if not text.startswith("#!"):
@@ -270,16 +270,16 @@ class LocalScheduler:
             return any(node in job.nodes for job in self._jobs.values())
 
     def jobs(self) -> tuple[Job, ...]:
-        """Every job so far, in its current state."""
+        """All jobs so far, in their current state."""
         with self._lock:
             return tuple(replace(job, attempts=list(job.attempts)) for job in self._jobs.values())
 
     def nodes_now(self) -> Sequence[NodeView]:
-        """The nodes that there are."""
+        """The current nodes."""
         return self._nodes_now()
 
     def step(self, job: str, nodes: Sequence[str]) -> tuple[int, dict[str, dict[str, str]]]:
-        """Begin a step on some nodes of a job: its number, and what each node's processes have of their own."""
+        """Begin a step on some nodes of a job; return its number, and the variables that differ by node."""
         own = {node.name: _own(node) for node in self._nodes_now()}
         with self._lock:
             current = self._job(job)
@@ -287,26 +287,26 @@ class LocalScheduler:
             return current.steps - 1, {name: own[name] for name in nodes}
 
     def cancel(self, job: str) -> None:
-        """End a job for good."""
+        """Cancel a job."""
         self._job(job).cancelled.set()
 
     def requeue(self, job: str) -> None:
-        """Run a job again when its attempt has ended."""
+        """Requeue a job after its attempt has ended."""
         with self._lock:
             self._job(job).requeued = True
 
     def drain(self, node: str) -> None:
-        """Let a node take no more jobs."""
+        """Drain a node: it gets no more jobs."""
         with self._lock:
             self._drained.add(node)
 
     def resume(self, node: str) -> None:
-        """Let a drained node take jobs again."""
+        """Resume a drained node."""
         with self._lock:
             self._drained.discard(node)
 
     def node_lost(self, node: str) -> None:
-        """Take note that a node is going; jobs on it lose the attempt and go back into the queue."""
+        """Record that a node is lost; jobs on it lose the attempt and are requeued."""
         with self._lock:
             self._lost.add(node)
             hit = [job for job in self._jobs.values() if node in job.nodes]
@@ -337,7 +337,7 @@ class LocalScheduler:
             return self._jobs[job]
 
     def _live(self, job: Job) -> None:
-        """A job's life: attempts, until one is the last. Without a server there are no nodes, and the job fails."""
+        """Run the attempts of a job until one is final. If the server is gone, no nodes exist, and the job fails."""
         try:
             while not job.state.final:
                 nodes = self._wait_for_nodes(job)
@@ -347,7 +347,7 @@ class LocalScheduler:
             logging.getLogger(__name__).warning("job %s ended: %s", job.id, problem)
 
     def _wait_for_nodes(self, job: Job) -> tuple[NodeView, ...] | None:
-        """Allocate as many free nodes as the job requests; None if it is cancelled first."""
+        """Reserve as many free nodes as the job requests; None if the job is cancelled first."""
         while not job.cancelled.wait(_LOOK_S):
             with self._lock:
                 busy = {name for job in self._jobs.values() for name in job.nodes}
@@ -403,12 +403,12 @@ class LocalScheduler:
         return code
 
     def _has_lost_node(self, nodes: tuple[NodeView, ...]) -> bool:
-        """Whether a node no longer exists: AWS's own calls do not notify the scheduler."""
+        """Whether one of some nodes no longer exists: AWS's own calls do not notify this scheduler."""
         current = {node.life for node in self._nodes_now() if node.metadata}
         return any(node.life not in current for node in nodes)
 
     def _wait(self, job: Job, process: "subprocess.Popen[bytes]") -> int:
-        """Wait for the script; end and then kill it when its time limit is over or the job is cancelled."""
+        """Wait for the script; if it exceeds its time limit or is cancelled, terminate it, then kill it."""
         limit = job.options.time_limit_s
         deadline = time.monotonic() + limit if limit is not None else None
         while (code := process.poll()) is None:

@@ -1,7 +1,7 @@
-"""The local scheduler behind Slurm's commands, as far as the launcher, its batch scripts and its agents use them.
+"""The local scheduler behind Slurm's commands, to the extent that the launcher, batch scripts and agents use them.
 
 It refuses any option that it does not implement, as Slurm refuses an unknown option. Messages and exit codes are those
-of Slurm 22.05 (man sbatch, squeue, sinfo, scontrol, scancel). There is no accounting, as on a ParallelCluster without a
+of Slurm 22.05 (man sbatch, squeue, sinfo, scontrol, scancel). No accounting exists, as on a ParallelCluster without a
 database.
 """
 
@@ -36,7 +36,7 @@ class _RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Command:
-    """A command as it was called: its options, and its other words."""
+    """A command line: its options, and its other words."""
 
     options: Mapping[str, str]
     words: Sequence[str]
@@ -63,7 +63,7 @@ class LocalSlurm:
         settings: Mapping[str, str],
         types: Iterable[tuple[str, str]] = (),
     ) -> None:
-        """`folder` has a short path, for its socket. `types`: what Slurm lists of a partition while no node is up."""
+        """`folder` has a short path, for its socket. `types`: partitions and types that Slurm lists without nodes."""
         self._folder = folder
         self._types = tuple(types)
         self.scheduler = LocalScheduler(folder, nodes, mark, settings)
@@ -77,11 +77,11 @@ class LocalSlurm:
         self.node_replaced = self.scheduler.node_replaced
 
     def environment(self, path: str) -> dict[str, str]:
-        """The environment variables that a process needs to find it; `path` is the PATH of the process."""
+        """The environment variables that a process needs to reach the scheduler; `path` is the PATH of the process."""
         return {local_commands.FOLDER_VARIABLE: str(self._folder), "PATH": f"{self._folder / 'bin'}:{path}"}
 
     def jobs(self) -> list[dict[str, Any]]:
-        """Every job so far: `id`, `name`, `state` in Slurm's word, and its `attempts`."""
+        """All jobs so far: `id`, `name`, `state` in Slurm's word, and `attempts`."""
         return [
             {
                 "id": job.id,

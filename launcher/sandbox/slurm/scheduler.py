@@ -1,4 +1,4 @@
-"""The scheduler of a cluster, seen from the sandbox: the connection to it, and what the loss of a node needs."""
+"""The scheduler of a cluster for the rest of the sandbox: the connection to it, and the handling of lost nodes."""
 
 import subprocess
 from pathlib import Path
@@ -9,33 +9,33 @@ from launcher.submit.jobs import SchedulerError
 
 
 class Scheduler(Protocol):
-    """Slurm, or what answers its commands."""
+    """Slurm, or the program that answers its commands."""
 
     @property
     def name(self) -> str:
-        """The name in the report: "slurm" or "local"."""
+        """The scheduler's name in the report: "slurm" or "local"."""
 
     def environment(self, path: str) -> dict[str, str]:
-        """The environment variables with which a process's commands reach it; `path` is the PATH of the process."""
+        """The environment variables with which a process reaches the scheduler; `path` is the PATH of the process."""
 
     def busy(self, node: str) -> bool:
         """Whether a job runs on a node now."""
 
     def jobs(self) -> list[dict[str, Any]]:
-        """Its jobs as JSON values: `id`, `name`, `state`, and `attempts` if the scheduler counts them itself."""
+        """The jobs as JSON values: `id`, `name` and `state`, and `attempts` if the scheduler counts them itself."""
 
     def node_lost(self, node: str) -> None:
-        """Take note that a node and all that ran on it are gone."""
+        """Record that a node is lost with all its processes."""
 
     def node_replaced(self, node: str) -> None:
         """Record that a lost node was replaced by an empty one."""
 
     def stop(self) -> None:
-        """End what it runs itself."""
+        """End the processes that the scheduler itself runs."""
 
 
 class SlurmScheduler:
-    """The private Slurm of one cluster. The server's process reports nodes to it, and ends it."""
+    """The private Slurm of one cluster. It runs in the server's process, which reports lost nodes, and ends with it."""
 
     name = "slurm"
 
@@ -43,7 +43,7 @@ class SlurmScheduler:
         self._configuration = configuration
 
     def environment(self, path: str) -> dict[str, str]:
-        """The environment variables with which a process's commands reach it."""
+        """The environment variables with which a process reaches Slurm; `path` is the PATH of the process."""
         client = client_environment(self._configuration)
         return {**client, "PATH": f"{path}:{client['PATH']}".lstrip(":")}
 
@@ -64,10 +64,10 @@ class SlurmScheduler:
         return done.stdout
 
     def node_lost(self, node: str) -> None:
-        """Nothing to do."""
+        """Do nothing: the cluster reports the loss to Slurm."""
 
     def node_replaced(self, node: str) -> None:
-        """Nothing to do."""
+        """Do nothing: the cluster starts the node's slurmd."""
 
     def stop(self) -> None:
-        """Nothing to do."""
+        """Do nothing: the cluster ends the daemons."""

@@ -3,7 +3,7 @@
 A node has its own folder in place of /opt/ml and /tmp, with the files that SageMaker writes for a container (developer
 guide, "How Amazon SageMaker AI Provides Training Information"). Emulated: the states in their order, stop and time
 limits (SIGTERM, SIGKILL 120 seconds later), interruptions of managed spot without notice, SageMaker's own retries, the
-failure file, billed seconds. Time is short: a phase without work takes a moment. Not emulated: images (programs are
+failure file, billed seconds. Times are short: a phase without work lasts a moment. Not emulated: images (programs are
 this computer's), warm pools, metrics, uploads of /opt/ml/model and output.
 """
 
@@ -22,15 +22,15 @@ from typing import Any
 from launcher.sandbox import processes
 
 NODE = "SLIPWAY_SANDBOX_TRAINING_NODE"
-"""Environment variable of every process of a node of one life of a job."""
+"""Environment variable of every process of a node in one attempt of a job."""
 ML = "/opt/ml"
 PHASE_S, LOOK_S = 0.3, 0.1
 GRACE_S = 120.0
-"""From SIGTERM to SIGKILL (developer guide, "How Amazon SageMaker AI Runs Your Training Image")."""
+"""Seconds from SIGTERM to SIGKILL (developer guide, "How Amazon SageMaker AI Runs Your Training Image")."""
 SPOT_SHARE = 0.35
-"""The billed share of a second of managed spot: AWS publishes none, this is the quote's middle."""
+"""The billed share of a second of managed spot: AWS publishes none; this is the middle of the quote."""
 NOT_COUNTED_S = 3600.0
-"""An interval that is interrupted earlier is not billed (developer guide, Managed Spot Training)."""
+"""Seconds: an interval that is interrupted earlier is not billed (developer guide, Managed Spot Training)."""
 MOST_SAID = 1024
 Object = dict[str, Any]
 Fetch = Callable[[str, Path], int]
@@ -46,7 +46,7 @@ class Capacity:
 
 
 class _EndedError(Exception):
-    """The job is over: its status, its secondary status and why."""
+    """The job has ended: its status, its secondary status and the reason."""
 
     def __init__(self, status: str, secondary: str, reason: str = "") -> None:
         super().__init__(reason)
@@ -54,11 +54,11 @@ class _EndedError(Exception):
 
 
 class _LostError(Exception):
-    """The instances are gone, without notice."""
+    """The instances were lost without notice."""
 
 
 class TrainingJob(threading.Thread):
-    """The life of one job, from Starting to its end."""
+    """One job, from Starting to its end."""
 
     def __init__(
         self,
@@ -76,9 +76,9 @@ class TrainingJob(threading.Thread):
     ) -> None:
         """Prepare the job of a valid CreateTrainingJob request.
 
-        `folder` is its own, `environment` that of every container. `fetch` copies the objects below a place in S3 and
-        returns their number; `say` receives a log stream, a time and a line. `begins` is when the capacity of its
-        training plan begins, None without one; `image_there` says that the image can be pulled.
+        `folder` is the job's own, `environment` that of every container. `fetch` copies the objects below a place in
+        S3 and returns their number; `say` receives a log stream, a time and a line. `begins` is the time when the
+        capacity of its training plan begins, None without one; `image_there` says that the image can be pulled.
         """
         super().__init__(name=f"training-{request['TrainingJobName']}", daemon=True)
         self.request, self.arn, self.created = dict(request), arn, datetime.now(UTC)
@@ -97,21 +97,21 @@ class TrainingJob(threading.Thread):
 
     @property
     def name_of_job(self) -> str:
-        """Its name."""
+        """The name of the job."""
         return str(self.request["TrainingJobName"])
 
     @property
     def over(self) -> bool:
-        """Whether nothing more happens to it."""
+        """Whether the job has ended."""
         return self._status in ("Completed", "Failed", "Stopped")
 
     @property
     def spot(self) -> bool:
-        """Whether it is managed spot."""
+        """Whether the job uses managed spot."""
         return bool(self.request.get("EnableManagedSpotTraining"))
 
     def describe(self) -> Object:
-        """It as DescribeTrainingJob answers."""
+        """The job as DescribeTrainingJob returns it."""
         with self._lock:
             shown = {key: value for key, value in self.request.items() if key != "Tags"}
             described = {
@@ -147,7 +147,7 @@ class TrainingJob(threading.Thread):
             return True
 
     def interrupt(self) -> None:
-        """Take its instances away, without notice."""
+        """Interrupt the job: its instances are lost without notice."""
         self._lost.set()
 
     def run(self) -> None:
@@ -168,7 +168,7 @@ class TrainingJob(threading.Thread):
             self._end(_EndedError("Failed", "Failed", f"InternalServerError: {problem}"))
 
     def _again(self) -> None:
-        """Start again after a loss: managed spot waits for instances; else SageMaker's retries say how often."""
+        """Start again after a loss: managed spot waits for instances; else SageMaker's retries limit the restarts."""
         allowed = int(self.request.get("RetryStrategy", {}).get("MaximumRetryAttempts", 0))
         if self.spot:
             self._move("Interrupted", "Training job interrupted: spot capacity was taken back")
@@ -222,14 +222,14 @@ class TrainingJob(threading.Thread):
             self._pause()
 
     def _pause(self) -> None:
-        """Pause briefly; raises if the job is being stopped or has reached its time limit."""
+        """Pause briefly; raise if the job is stopped, has exceeded its wait time, or has lost its instances."""
         end = time.monotonic() + PHASE_S
         while time.monotonic() < end:
             self._check()
             time.sleep(LOOK_S)
 
     def _check(self) -> None:
-        """Raise if the job is being stopped or has reached its time limit."""
+        """Raise if the job is stopped, has exceeded its wait time, or has lost its instances."""
         if self._stop.is_set():
             raise _EndedError("Stopped", "Stopped")
         longest = self.request["StoppingCondition"].get("MaxWaitTimeInSeconds")
@@ -344,7 +344,7 @@ class TrainingJob(threading.Thread):
         return processes.with_descendants(set().union(*pids))
 
     def _ask_to_end(self) -> None:
-        """SIGTERM to the containers' first processes, and 120 seconds for them."""
+        """Send SIGTERM to the containers' first processes, and wait up to 120 seconds."""
         for node in self._nodes:
             if node.poll() is None:
                 processes.send(node.pid, signal.SIGTERM)

@@ -126,9 +126,9 @@ def test_a_changed_byte_is_found_by_verify_and_by_restore_and_by_nothing_else(ag
     spoil(s3, data_of(s3, 2), lambda body: body[:-1] + bytes([body[-1] ^ 1]))
     assert json.loads(slipway("list", URI, "--json")[1])["checkpoints"][0]["whole"]
     code, out, err = slipway("verify", URI, "--all")
-    assert (code, "data has SHA-256" in out, "step 1: whole, 2 files, by hashes" in out) == (5, True, True)
+    assert (code, "data has SHA-256" in out, "step 1: complete, 2 files, by hashes" in out) == (5, True, True)
     assert "incomplete or damaged: step 2" in err
-    assert "  step 2: not whole\n" in out
+    assert "  step 2: incomplete\n" in out
     code, _, err = slipway("restore", URI, "-o", "here")
     assert (code, "step 2 is damaged" in err) == (5, True)
     assert list((tmp_path / "here").iterdir()) == []
@@ -295,7 +295,7 @@ def test_checkpoints_of_pytorch_are_known_by_their_metadata(slipway, s3, tmp_pat
     ]
     assert "bytes instead of" in checkpoints[1]["reason"]
     code, out, _ = slipway("verify", URI)
-    assert (code, "step 7: whole" in out, "PyTorch keeps no hashes" in out) == (0, True, True)
+    assert (code, "step 7: complete" in out, "PyTorch keeps no hashes" in out) == (0, True, True)
     assert slipway("restore", URI, "-o", "here")[0] == 0
     place = tmp_path / "here" / "step-007"
     assert {path.name: path.read_bytes() for path in place.iterdir()} == {n: (sample / n).read_bytes() for n in names}
