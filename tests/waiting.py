@@ -8,11 +8,15 @@ PATIENCE_S = 240.0
 
 
 def until(condition, describe=str, seconds=PATIENCE_S):
-    """Wait until a condition holds, and return its value; after the timeout the test fails with `describe()`."""
-    deadline = time.monotonic() + seconds
+    """Wait until a condition holds, and return its value; after the timeout the test fails with `describe()`.
+
+    The pauses grow with the wait, from 0.02 to 0.2 s: many conditions send a request to a server of this process.
+    """
+    start = time.monotonic()
     while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited in vain: {describe()}"
-        time.sleep(0.02)
+        waited = time.monotonic() - start
+        assert waited < seconds, f"waited in vain: {describe()}"
+        time.sleep(min(max(0.02, waited / 20), 0.2))
     return value
 
 

@@ -23,6 +23,7 @@ def keys():
 def cluster(tmp_path, keys):
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     environment = {"PATH": path, "HOME": str(tmp_path), "LANG": os.environ.get("LANG", "C.UTF-8")}
+    environment["SLIPWAY_AGENT_CACHE"] = os.environ["SLIPWAY_AGENT_CACHE"]
     with KubernetesCluster(
         tmp_path / "kube", name="slipway-eks", mark=secrets.token_hex(8), environment=environment, keys=keys
     ) as made:
