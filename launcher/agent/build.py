@@ -55,14 +55,14 @@ def _archive(entries: dict[str, bytes]) -> bytes:
 
 
 def _entries() -> Iterator[tuple[str, bytes]]:
-    own = Path(__file__).parent
-    yield "__main__.py", (own / "bootstrap.py").read_bytes()
+    package = Path(__file__).parent
+    yield "__main__.py", (package / "bootstrap.py").read_bytes()
     yield f"{PAYLOAD}launcher/__init__.py", b""
-    for path in own.rglob("*.py"):
+    for path in package.rglob("*.py"):
         if path.name not in _LEFT_OUT:
-            yield f"{PAYLOAD}launcher/agent/{path.relative_to(own).as_posix()}", path.read_bytes()
-    for path in own.rglob("*.csv"):
-        yield f"{PAYLOAD}launcher/agent/{path.relative_to(own).as_posix()}", path.read_bytes()
+            yield f"{PAYLOAD}launcher/agent/{path.relative_to(package).as_posix()}", path.read_bytes()
+    for path in package.rglob("*.csv"):
+        yield f"{PAYLOAD}launcher/agent/{path.relative_to(package).as_posix()}", path.read_bytes()
     for name in DISTRIBUTIONS:
         yield from _distribution(name)
 

@@ -36,27 +36,27 @@ def run_by_bash(line: str) -> tuple[str, ...]:
     return (*_BASH, line)
 
 
-def script_of_shell(words: Sequence[str]) -> str | None:
+def script_of_shell(arguments: Sequence[str]) -> str | None:
     """The text that a shell runs (`bash -c TEXT`), or None.
 
     >>> script_of_shell(("/bin/bash", "-c", "echo $HOME")), script_of_shell(("python", "-c", "pass"))
     ('echo $HOME', None)
     """
-    if not words or words[0].rpartition("/")[2] not in _SHELLS or "-c" not in words[:-1]:
+    if not arguments or arguments[0].rpartition("/")[2] not in _SHELLS or "-c" not in arguments[:-1]:
         return None
-    return words[words.index("-c") + 1]
+    return arguments[arguments.index("-c") + 1]
 
 
-def names_in(words: Sequence[str]) -> frozenset[str]:
+def names_in(arguments: Sequence[str]) -> frozenset[str]:
     """The SLIPWAY_ variables that the agent must fill in.
 
     >>> sorted(names_in(("a", "--rank=${SLIPWAY_NODE_RANK}", "${HOME}", "bash", "-c", "echo ${SLIPWAY_RUN}")))
     ['SLIPWAY_NODE_RANK']
     """
-    return frozenset(name for word, filled in _marked(words) if filled for name in _VARIABLE.findall(word))
+    return frozenset(name for word, filled in _marked(arguments) if filled for name in _VARIABLE.findall(word))
 
 
-def filled_in(words: Sequence[str], environment: Mapping[str, str]) -> tuple[str, ...]:
+def filled_in(arguments: Sequence[str], environment: Mapping[str, str]) -> tuple[str, ...]:
     """The words with every `${SLIPWAY_...}` replaced, except in the text of a shell, which replaces them itself.
 
     Raises:
@@ -65,20 +65,20 @@ def filled_in(words: Sequence[str], environment: Mapping[str, str]) -> tuple[str
     >>> filled_in(("x", "${SLIPWAY_NODES}", "$HOME"), {"SLIPWAY_NODES": "2"})
     ('x', '2', '$HOME')
     """
-    unset = sorted(names_in(words) - environment.keys())
+    unset = sorted(names_in(arguments) - environment.keys())
     if unset:
         raise JobSpecError([f"run.command: {', '.join(unset)} is not set in this job"])
 
     def value(match: "re.Match[str]") -> str:
         return environment[match.group(1)]
 
-    return tuple(_VARIABLE.sub(value, word) if filled else word for word, filled in _marked(words))
+    return tuple(_VARIABLE.sub(value, word) if filled else word for word, filled in _marked(arguments))
 
 
-def _marked(words: Sequence[str]) -> Iterator[tuple[str, bool]]:
+def _marked(arguments: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """Each word, and whether the agent fills in its variables; a shell's text may follow set-up or container words."""
     shell = text = False
-    for word in words:
+    for word in arguments:
         yield word, not text
         text = shell and word == "-c"
         shell = (shell and not text) or word.rpartition("/")[2] in _SHELLS

@@ -123,13 +123,13 @@ def upload_patience_s(outcome: Outcome, *, final_s: float) -> float:
     return _UPLOAD_AFTER_SIGNAL_S
 
 
-def give_up(events: Path, log: EventLog, *, own: bool) -> None:
+def give_up(events: Path, log: EventLog, *, own_mode: bool) -> None:
     """Notify the batch script, after a failure, that another attempt would fail at the same point.
 
-    With `own`, the trainer stores its checkpoints: nothing is known until Slipway has recognised one.
+    With `own_mode`, the trainer stores its checkpoints: nothing is known until Slipway has recognised one.
     """
     reported = list(telling_events(events))
-    if not fails_in_place(reported) or (own and newest_step(reported) < 0):
+    if not fails_in_place(reported) or (own_mode and newest_step(reported) < 0):
         return
     log.append(NOT_TRIED_AGAIN, reason=NO_PROGRESS)
     try:

@@ -61,10 +61,10 @@ class EventLog:
         """Write one event. A log that cannot be written is reported once and does not stop the job."""
         document = {"time": utc_now(), "event": event, **self._fields, **fields}
         line = json.dumps(document) + "\n"
-        words = " ".join(f"{name}={_brief(value)}" for name, value in fields.items() if value is not None)
+        details = " ".join(f"{name}={_brief(value)}" for name, value in fields.items() if value is not None)
         with self._lock:
             if event not in self._unprinted:
-                _say(f"[slipway] {event} {words}".rstrip())
+                _say(f"[slipway] {event} {details}".rstrip())
             self._write(line.encode())
         if self._listener is not None:
             self._listener(document)

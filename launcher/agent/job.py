@@ -203,11 +203,14 @@ class JobSpec:
         """
         document = {"schema": SCHEMA, **asdict(self)}
         document |= {"command": list(self.command), "env": dict(self.env), "outputs": list(self.outputs)}
-        for part, spec, own in ((document, JobSpec, self), (document["checkpoint"], CheckpointSpec, self.checkpoint)):
+        for part, spec, instance in (
+            (document, JobSpec, self),
+            (document["checkpoint"], CheckpointSpec, self.checkpoint),
+        ):
             unused = [
                 field_.name
                 for field_ in fields(spec)
-                if field_.name in _SELDOM and getattr(own, field_.name) == field_.default
+                if field_.name in _SELDOM and getattr(instance, field_.name) == field_.default
             ]
             for name in unused:
                 del part[name]

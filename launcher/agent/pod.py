@@ -136,8 +136,8 @@ def _journal(
     events, metrics = (Path(expand(path, environment)) for path in (spec.events, spec.metrics))
     log = LOG if place.part == 0 else f"log-part{place.part}.txt"
     journal = Journal(store, lambda text: _say(f"cannot store this pod's log: {text}"))
-    own = events_path(events, part=place.part)
-    journal.keep_file(events_path(Path(EVENTS), part=place.part).name, own)
+    part_events = events_path(events, part=place.part)
+    journal.keep_file(events_path(Path(EVENTS), part=place.part).name, part_events)
     journal.keep(log, output.taken)
     if place.part == 0:
         journal.keep_file(METRICS, metrics)

@@ -149,14 +149,14 @@ class Session:
         self._step_daemon.watch()
         budget = stop_watch.begin(
             None if place.part else spec.stop_uri,
-            on_stop=lambda words: self._notices.put(Notice(source=BUDGET, detail=words)),
+            on_stop=lambda text: self._notices.put(Notice(source=BUDGET, detail=text)),
             on_trouble=lambda text: self._log.append(
                 "store-trouble", error=f"cannot check whether the budget is used up: {text}"
             ),
         )
         try:
-            words = guard_messages.forwarding(None if place.part else spec.word_uri, spec.name, self._log)
-            with self._scratch, words, self._heartbeat():
+            forwarding = guard_messages.forwarding(None if place.part else spec.word_uri, spec.name, self._log)
+            with self._scratch, forwarding, self._heartbeat():
                 end = self._attempt()
         except AgentError as error:
             end = ending.stopped(error)
@@ -166,7 +166,7 @@ class Session:
         fields = {"reason": end.reason} if end.reason else {}
         self._log.append(end.event, ended_by=end.ended_by, exit_code=end.exit_code, **fields)
         if end.is_failure and not place.part:
-            ending.give_up(self._events_path, self._log, own=spec.checkpoint.mode == "own")
+            ending.give_up(self._events_path, self._log, own_mode=spec.checkpoint.mode == "own")
         self._peers.close(exit_code=end.exit_code)
         self._step_daemon.end(cancelled=end.exit_code in (exits.CANCELLED, exits.STOPPED))
         return end.exit_code
@@ -248,7 +248,7 @@ class Session:
             peers=self._peers,
             notices=self._notices,
             log=self._log,
-            start=lambda words: self._started(words, start),
+            start=lambda arguments: self._started(arguments, start),
             drain=spec.drain,
         )
         steps = Steps(services, run=spec.run)
@@ -291,7 +291,7 @@ class Session:
         )
         metrics = Metrics(self._metrics_path)
         pace = self._pace(metrics)
-        own = self._own_watch()
+        own_watch = self._own_watch()
         try:
             command = self._started(self._spec.command, start)
         except OSError as error:
@@ -321,7 +321,7 @@ class Session:
             command.signal(signal.SIGKILL)  # a defect in the agent must not leave an unsupervised command
             raise
         self._log.append("command-ended", code=exits.exit_code_of(outcome.returncode))
-        return self._ending(outcome, Keepers(uploader=uploader, dcp=watcher, own=own, tagging=tagging))
+        return self._ending(outcome, Keepers(uploader=uploader, dcp=watcher, own=own_watch, tagging=tagging))
 
     def _remember_marks(self) -> None:
         """Record that the trainer renames or marks finished checkpoints, so that no later attempt must guess."""
@@ -346,11 +346,13 @@ class Session:
             log=self._log,
         )
 
-    def _started(self, words: Sequence[str], start: Start) -> Command:
+    def _started(self, arguments: Sequence[str], start: Start) -> Command:
         self._metrics_path.parent.mkdir(parents=True, exist_ok=True)
         environment = self._variables(start)
         record = self._scratch.record_command
-        command = Command(filled_in(words, environment), workdir=self._workdir, environment=environment, record=record)
+        command = Command(
+            filled_in(arguments, environment), workdir=self._workdir, environment=environment, record=record
+        )
         self._log.append("command-started", pid=command.pid)
         if not self._scratch.has_recorded(command.pid):
             self._log.append("scratch-trouble", error="cannot record the command's process group")
@@ -562,8 +564,8 @@ class Session:
 
     def _outputs(self) -> dict[str, Path]:
         """The paths of the outputs, by their names in the store."""
-        words = filled_in(self._spec.outputs, self._variables(Start()))
-        return {stored_name(path): self._workdir / word for path, word in zip(self._spec.outputs, words, strict=True)}
+        filled = filled_in(self._spec.outputs, self._variables(Start()))
+        return {stored_name(path): self._workdir / word for path, word in zip(self._spec.outputs, filled, strict=True)}
 
     def _name_what_is_left(self) -> None:
         """Report files in the root of the checkpoint folder (final model, logs, ...) that are lost with the node."""

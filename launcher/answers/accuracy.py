@@ -64,11 +64,11 @@ def _answer(runs: Sequence[RunAccuracy]) -> list[str]:
     return lines + sandbox if beside else lines or ["Nothing to compare yet: no run has ended that counted tokens."]
 
 
-def _shares(what: str, figures: Accuracy) -> list[str]:
+def _shares(label: str, figures: Accuracy) -> list[str]:
     if figures.within_25 is None or figures.covered is None:
         return []
     near, inside = f"{figures.within_25:.0%} within 0.8 to 1.25 of the quote", f"{figures.covered:.0%} in its range"
-    return [f"{what}: of {figures.n} run{'s' if figures.n > 1 else ''} {near}, {inside}."]
+    return [f"{label}: of {figures.n} run{'s' if figures.n > 1 else ''} {near}, {inside}."]
 
 
 def _table(runs: Sequence[RunAccuracy], width: int) -> list[str]:

@@ -72,8 +72,8 @@ def _answer(commitment: CommitmentChoice) -> list[str]:
     term = f"{choice.term_years} year{'s' if choice.term_years > 1 else ''}"
     article = "an" if choice.instrument.startswith("ec2") else "a"
     instrument = "a reservation" if choice.instrument == "reserved" else f"{article} {choice.instrument}"
-    what = f"{instrument} of ${words.dollars(choice.usd_per_hour)} an hour for {term}"
-    return [demand, f"Commit to {what}, 75 % of the floor: it saves ${saved} over the term."]
+    purchase = f"{instrument} of ${words.dollars(choice.usd_per_hour)} an hour for {term}"
+    return [demand, f"Commit to {purchase}, 75 % of the floor: it saves ${saved} over the term."]
 
 
 def _table(shown: tuple[CommitmentOption, ...], width: int) -> list[str]:

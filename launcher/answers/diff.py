@@ -97,8 +97,8 @@ def _bill(plan: PlanDiff, width: int) -> list[str]:
         dollars("after", lambda line: line.new_usd),
         Column("because", lambda line: line.change.value.replace("-", " ")),
     ]
-    left = len(plan.lines) - MOST_LINES
-    more = [f"    {left} smaller line{'s' if left > 1 else ''}: --json has all"] if left > 0 else []
+    hidden = len(plan.lines) - MOST_LINES
+    more = [f"    {hidden} smaller line{'s' if hidden > 1 else ''}: --json has all"] if hidden > 0 else []
     return [*render(columns, plan.lines[:MOST_LINES], width), *more]
 
 

@@ -27,7 +27,7 @@ def page(diagnosis: Diagnosis, region: str, width: int) -> list[str]:
     for check in diagnosis.checks:
         lines += _check(check, width)
     counts = Counter(check.result for check in diagnosis.checks)
-    tally = ", ".join(f"{counts[outcome]} {words}" for outcome, words in WORDS.items() if counts[outcome])
+    tally = ", ".join(f"{counts[outcome]} {label}" for outcome, label in WORDS.items() if counts[outcome])
     ends = "a launch would be refused" if diagnosis.failed else "no known problem prevents a launch"
     return [
         *lines,

@@ -20,9 +20,9 @@ def document(removal: Removal) -> Json:
 
 def page(removal: Removal, width: int) -> list[str]:
     """The complete page."""
-    what = "endpoint" if removal.endpoint else "cluster" if removal.on is None else "jobs of"
+    kind = "endpoint" if removal.endpoint else "cluster" if removal.on is None else "jobs of"
     where = f"in {removal.region}" if removal.on is None else f"on cluster {removal.on} in {removal.region}"
-    lines = ["", f"  {what} {removal.cluster} {where}", "", "  gone" if removal.done else "  goes"]
+    lines = ["", f"  {kind} {removal.cluster} {where}", "", "  gone" if removal.done else "  goes"]
     going = [f"    {name}  {status}" for name, status in (*removal.stacks, *removal.jobs)]
     lines += going or [f"    nothing: {'it is down already' if removal.on is None else 'no job of the plan exists'}"]
     if removal.instances and not removal.done:

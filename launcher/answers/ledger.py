@@ -70,8 +70,8 @@ def page(ledger: Ledger, width: int, *, by: Grouping | None, everything: bool) -
             hidden
         )
         for use in reservations(ledger.entries) if by is None else ():
-            left, fee = words.dollars(use.unused_usd), words.dollars(use.fee_usd)
-            lines += wrapped(f"  {use.name}: ${left} of its fee of ${fee} was used by no run", width)
+            unused, fee = words.dollars(use.unused_usd), words.dollars(use.fee_usd)
+            lines += wrapped(f"  {use.name}: ${unused} of its fee of ${fee} was used by no run", width)
         lines += wrapped(f"  {ledger.source}", width)
     for run, reason in ledger.unread:
         lines += wrapped(f"  ? {run}: {reason}", width)
@@ -100,8 +100,8 @@ def answer(whole: LedgerTotal) -> list[str]:
     return [*lines, sandbox] if whole.simulated else lines
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def machines(entry: LedgerEntry) -> str:

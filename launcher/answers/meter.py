@@ -46,10 +46,10 @@ def _rate(meter: Meter) -> list[str]:
 
 
 def _end(meter: Meter) -> list[str]:
-    left = meter.left_h
-    if left is None:
+    remaining = meter.left_h
+    if remaining is None:
         return []
-    low, mid, high = (spoken(hours * HOUR_S) for hours in (left.low, left.mid, left.high))
+    low, mid, high = (spoken(hours * HOUR_S) for hours in (remaining.low, remaining.mid, remaining.high))
     span = words.between(low, high)
     return [f"done in {mid}" + (f" ({span})" if span else "")]
 

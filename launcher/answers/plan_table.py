@@ -157,8 +157,8 @@ def headline_of(request: PlanRequest, params_b: float | None) -> str:
     amount = f"{train.tokens_b:,.12g} B tokens" if train.tokens_b is not None else f"{train.hours:g} h of progress"
     pace = f"{train.runs_per_month:g} per month"
     runs = f" · {train.runs:,} runs, {pace}" if train.runs > 1 else ""
-    what = f"{train.method.value} training of {model}{size}" if train.model else "a job"
-    return f"{request.name} · {what} · {amount}{runs}"
+    job = f"{train.method.value} training of {model}{size}" if train.model else "a job"
+    return f"{request.name} · {job} · {amount}{runs}"
 
 
 def answer(priced: Priced) -> list[str]:
@@ -217,8 +217,8 @@ def _other_family(priced: Priced) -> list[str]:
     ported = port(train, gpu, trainium, priced.now.date())
     runs = ported.break_even_run
     back = "never pays off" if runs is None else f"is paid back after {runs:,} run{'s' if runs > 1 else ''}"
-    what = f"{sides[1].place.nodes} × {sides[1].place.instance_type}, {words.option(sides[1].place)}"
-    text = f"Trainium: row {rank}, {what}: ${words.dollars(trainium.mid)} a run"
+    instances = f"{sides[1].place.nodes} × {sides[1].place.instance_type}, {words.option(sides[1].place)}"
+    text = f"Trainium: row {rank}, {instances}: ${words.dollars(trainium.mid)} a run"
     text += f"; the port of {weeks_words(ported.weeks.mid)} {back}."
     return [f"{text} {command(priced, 'compare')} shows why."]
 

@@ -29,8 +29,8 @@ def commands(policies: AccountPolicies, folder: Path) -> list[str]:
 
 
 def _created(policies: AccountPolicies) -> list[RenderedPolicy]:
-    own = policies.account.boundary_arn in (None, policies.account.policy_arn("boundary"))
-    return [policy for policy in policies.every if policy is not policies.boundary or own]
+    creates_boundary = policies.account.boundary_arn in (None, policies.account.policy_arn("boundary"))
+    return [policy for policy in policies.every if policy is not policies.boundary or creates_boundary]
 
 
 def policies_next(policies: AccountPolicies) -> str:

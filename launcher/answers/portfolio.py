@@ -65,9 +65,9 @@ def page(portfolio: Portfolio, width: int) -> list[str]:
 
 
 def _commitment_lines(commitment: HeldCommitment) -> str:
-    what = f"{commitment.instances} × {commitment.instance_type} in {commitment.region} for {commitment.term_years} y"
+    nodes = f"{commitment.instances} × {commitment.instance_type} in {commitment.region} for {commitment.term_years} y"
     return (
-        f"Committed: {what}: ${words.dollars(commitment.usd_per_month)} a month whether it is used or not; "
+        f"Committed: {nodes}: ${words.dollars(commitment.usd_per_month)} a month whether it is used or not; "
         f"{', '.join(commitment.plans)} use{'s' if len(commitment.plans) == 1 else ''} {commitment.share:.0%} of it."
     )
 

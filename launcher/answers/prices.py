@@ -140,8 +140,8 @@ def _letters() -> Iterator[str]:
 
 
 def _more(shown: int, every: int) -> list[str]:
-    left = f"  {shown} of {every:,} shown; --all for the rest, or --type, --region, --option"
-    return [left] if shown < every else []
+    line = f"  {shown} of {every:,} shown; --all for the rest, or --type, --region, --option"
+    return [line] if shown < every else []
 
 
 def _unpriced(row: PriceRow, numbers: Mapping[str, int]) -> str:
@@ -232,8 +232,8 @@ def diff_page(
 ) -> list[str]:
     """The changes between two days for a terminal of `width` columns: changes first, the largest on top."""
     before, after = days
-    counts = {what: sum(change.what == what for change in changes) for what in ("changed", "removed", "added")}
-    counted = ", ".join(f"{number:,} {what}" for what, number in counts.items())
+    counts = {action: sum(change.what == action for change in changes) for action in ("changed", "removed", "added")}
+    counted = ", ".join(f"{number:,} {action}" for action, number in counts.items())
     lines = ["", f"  {before} to {after} · {counted}"]
     most = _most(price_filter, everything=everything)
     for kind, members in groupby(changes, key=lambda change: _row(change).kind):

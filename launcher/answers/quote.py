@@ -112,8 +112,8 @@ def answer_lines(quoted: Quote) -> list[str]:
     """The total in a sentence."""
     if quoted.usd is None:
         return [f"No total: {quoted.unpriced}."]
-    what = "Total to finish" if quoted.serving is None else "A month"
-    lines = [f"{what}: {words.cost(quoted.usd)}" + (", incomplete" if quoted.incomplete else "")]
+    label = "Total to finish" if quoted.serving is None else "A month"
+    lines = [f"{label}: {words.cost(quoted.usd)}" + (", incomplete" if quoted.incomplete else "")]
     if quoted.incomplete:
         lines.append(missing_words(quoted))
     if quoted.commitment_usd is not None:
@@ -210,8 +210,8 @@ def _price(quoted: Quote, today: date, width: int, *, explained: bool) -> list[s
     source = price.source if explained else price.basis.value
     origin = f"{words.origin(source, price.basis.value, price.as_of)}, {words.age(price.as_of, today)}{note}"
     bedrock = quoted.plan.place.option is PurchaseOption.BEDROCK
-    what = "tokens" if bedrock else f"${words.exact(price.usd)} an instance-hour"
-    return wrapped(f"  {what}: {origin}", width)
+    unit = "tokens" if bedrock else f"${words.exact(price.usd)} an instance-hour"
+    return wrapped(f"  {unit}: {origin}", width)
 
 
 AVAILABLE = {

@@ -47,8 +47,8 @@ def refresh_page(report: RefreshReport, width: int) -> list[str]:
 
 def _failed(failures: Sequence[tuple[str, AwsError]], width: int) -> list[str]:
     by_cause: dict[tuple[str, str], list[str]] = {}
-    for what, problem in failures:
-        by_cause.setdefault((problem.message, problem.hint), []).append(what)
+    for name, problem in failures:
+        by_cause.setdefault((problem.message, problem.hint), []).append(name)
     lines = []
     for (message, hint), names in by_cause.items():
         rest = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
@@ -100,7 +100,7 @@ def refresh_document(report: RefreshReport, now: datetime) -> Json:
             "refused": [{**key_document(refusal.key), "reason": refusal.reason} for refusal in report.refused],
             "unmatched": [picked(unmatched, "item region reason") for unmatched in report.unmatched],
             "failures": [
-                {"what": what, "message": failure.message, "hint": failure.hint} for what, failure in report.failures
+                {"what": name, "message": failure.message, "hint": failure.hint} for name, failure in report.failures
             ],
             **picked(report, "skipped_regions public unasked snapshot"),
         },

@@ -39,18 +39,18 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
 
 def _checked(report: Report, width: int, *, everything: bool) -> list[str]:
     """The stacks, the facts that were verified in them, and those that could not be; shortened without `everything`."""
-    facts, left = report.verified_resources, report.not_emulated
+    facts, unchecked = report.verified_resources, report.not_emulated
     lines = ["", "  stacks"]
     lines += [f"    {name}  {status}" for name, status in report.stacks] or ["    none"]
     if not everything:
         counted = [f"{len(facts)} facts as planned"] if facts else []
-        counted += [f"{len(left)} not emulated, so not checked here"] if left else []
+        counted += [f"{len(unchecked)} not emulated, so not checked here"] if unchecked else []
         return [*lines, "", *wrapped(f"  read back: {'; '.join(counted)}; -v lists them", width)] if counted else lines
     lines += ["", f"  read back and as planned ({len(facts)})"]
     lines += [piece for fact in facts for piece in wrapped(f"    {fact}", width)]
-    if left:
+    if unchecked:
         lines += ["", "  not emulated, so not checked here"]
-        lines += [piece for resource in left for piece in wrapped(f"    {resource}", width)]
+        lines += [piece for resource in unchecked for piece in wrapped(f"    {resource}", width)]
     return lines
 
 
@@ -111,8 +111,8 @@ def used_lines(report: Report) -> list[str]:
     if report.running_h:
         return [f"used {took}, ${words.dollars(used)}: {hourly}, start-up and the other hourly lines; {TO_COME}"]
     others = words.dollars(cost.beside(report.actual_hours))
-    what = f"{hourly}, and ${others} for start, idle tail, storage, network and other"
-    lines = [f"used {took}, ${words.dollars(used)}: {what}"]
+    breakdown = f"{hourly}, and ${others} for start, idle tail, storage, network and other"
+    lines = [f"used {took}, ${words.dollars(used)}: {breakdown}"]
     if report.usd_unused:
         paid = words.dollars(used + report.usd_unused)
         lines.append(f"this run left ${words.dollars(report.usd_unused)} of the prepaid fee unused: ${paid} in all")

@@ -165,14 +165,14 @@ def _job(state: RunState) -> str:
     if facts is None:
         scheduler = submission.scheduler.title()
         return f", job {submission.job} ({scheduler} no longer lists it)"
-    words = [f", job {submission.job} {facts.word}"]
+    parts = [f", job {submission.job} {facts.word}"]
     if facts.reason:
-        words.append(f" ({facts.reason})")
+        parts.append(f" ({facts.reason})")
     if facts.nodes:
-        words.append(f" on {', '.join(facts.nodes)}")
+        parts.append(f" on {', '.join(facts.nodes)}")
     if facts.restarts:
-        words.append(f", put back into the queue {facts.restarts} time{'s' if facts.restarts > 1 else ''}")
-    return "".join(words)
+        parts.append(f", put back into the queue {facts.restarts} time{'s' if facts.restarts > 1 else ''}")
+    return "".join(parts)
 
 
 def _where(submission: Submission) -> list[str]:
@@ -181,11 +181,14 @@ def _where(submission: Submission) -> list[str]:
     revision = "not in git" if git is None else f"git {str(git['revision'])[:12]}{', changed' if git['dirty'] else ''}"
     if target_of(submission.target).per_job:
         where = "the sandbox" if submission.head_node.via == SANDBOX else submission.head_node.region
-        held = [f"  training job {submission.folder} in {where}"]
+        lines = [f"  training job {submission.folder} in {where}"]
     else:
-        held = [f"  cluster {submission.cluster}: {submission.head_node.words()}", f"  job folder: {submission.folder}"]
+        lines = [
+            f"  cluster {submission.cluster}: {submission.head_node.words()}",
+            f"  job folder: {submission.folder}",
+        ]
     return [
-        *held,
+        *lines,
         f"  run.workdir: {work['files']:,} file{'' if work['files'] == 1 else 's'}, {revision}",
         f"  checkpoints: {submission.checkpoint_uri}",
     ]

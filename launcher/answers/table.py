@@ -61,10 +61,10 @@ def render(columns: Sequence[Column[Row]], rows: Sequence[Row], width: int, *, n
     gap = GAPS[0]
     while _width(full, shown, gap) > width:
         if order and (order[-1][0] or gap == GAPS[-1]):
-            _, gone = order.pop()
-            if columns[gone].shrinks and _room(full[gone], _width(full, shown, gap), width) >= LEAST_TEXT:
+            _, omitted = order.pop()
+            if columns[omitted].shrinks and _room(full[omitted], _width(full, shown, gap), width) >= LEAST_TEXT:
                 break
-            shown.remove(gone)
+            shown.remove(omitted)
         elif gap != GAPS[-1]:
             gap = GAPS[-1]
         else:
@@ -105,9 +105,9 @@ def _width(widths: Sequence[int], shown: Sequence[int], gap: int) -> int:
     return len(INDENT) + sum(widths[i] for i in shown) + gap * (len(shown) - 1)
 
 
-def _room(own: int, table: int, width: int) -> int:
-    """The room left for one column of its `own` width if the others of the `table` have their full width."""
-    return width - table + own
+def _room(full: int, table: int, width: int) -> int:
+    """The room left for one column of its `full` width if the others of the `table` have their full width."""
+    return width - table + full
 
 
 def _line(

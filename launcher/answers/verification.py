@@ -23,8 +23,8 @@ def document(verification: Verification) -> Json:
 def verification_lines(verification: Verification, width: int) -> list[str]:
     """The answer, the lines, and why some of them were not compared."""
     texts = [*(piece for text in _answer(verification) for piece in wrapped(f"  {text}", width))]
-    left = [piece for text in _reasons(verification) for piece in wrapped(f"  {text}", width)]
-    return ["", *texts, "", *_table(verification, width), *left]
+    reasons = [piece for text in _reasons(verification) for piece in wrapped(f"  {text}", width)]
+    return ["", *texts, "", *_table(verification, width), *reasons]
 
 
 def _reasons(verification: Verification) -> list[str]:
@@ -44,8 +44,8 @@ def _answer(verification: Verification) -> list[str]:
     text = (
         f"AWS's calculator ({rates}) makes it {sums}: the quote {verdict} ({verification.apart:.2%}, lines added up)."
     )
-    left = len(verification.lines) - len(verification.compared)
-    return [text, *([f"{left} lines were not compared, for the reasons below."] if left else [])]
+    uncompared = len(verification.lines) - len(verification.compared)
+    return [text, *([f"{uncompared} lines were not compared, for the reasons below."] if uncompared else [])]
 
 
 def _table(verification: Verification, width: int) -> list[str]:

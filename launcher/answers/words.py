@@ -102,12 +102,12 @@ SHORT = {PurchaseOption.CAPACITY_BLOCK: "block", PurchaseOption.SAVINGS_PLAN: "p
 
 def option(place: Place, *, short: bool = False) -> str:
     """The purchase option of a place."""
-    words = place.option.value.replace("-", " ")
+    text = place.option.value.replace("-", " ")
     if short:
-        words = SHORT.get(place.option, words)
+        text = SHORT.get(place.option, text)
     elif place.plan_kind is not None:
-        words = f"{place.plan_kind.value.removesuffix('-instance')} {words}"
-    return f"{words} {place.term_years}y" if place.term_years else words
+        text = f"{place.plan_kind.value.removesuffix('-instance')} {text}"
+    return f"{text} {place.term_years}y" if place.term_years else text
 
 
 def purchase(place: Place) -> str:

@@ -104,7 +104,7 @@ def delete(session: Session, name: str, notify: Callable[[int], None]) -> None:
     Raises:
         AwsError: a call failed, or S3 did not delete an object.
     """
-    client, gone = session.client("s3"), 0
+    client, deleted = session.client("s3"), 0
     try:
         for page in _pages(client.list_multipart_uploads, name):
             for upload in page.get("Uploads", []):
@@ -113,8 +113,8 @@ def delete(session: Session, name: str, notify: Callable[[int], None]) -> None:
         for page in _pages(client.list_object_versions, name):
             versions = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
             for start in range(0, len(versions), _AT_ONCE):
-                gone += _delete_versions(client, name, versions[start : start + _AT_ONCE])
-                notify(gone)
+                deleted += _delete_versions(client, name, versions[start : start + _AT_ONCE])
+                notify(deleted)
     except _NoBucketError:
         return
     with translated(f"delete bucket {name}"):

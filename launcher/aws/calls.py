@@ -31,7 +31,7 @@ class RefusedPriceError(ValueError):
 
 
 def unless_absent(
-    call: Callable[..., Mapping[str, Any]], what: str, absent: Collection[str], **arguments: Any
+    call: Callable[..., Mapping[str, Any]], subject: str, absent: Collection[str], **arguments: Any
 ) -> Mapping[str, Any] | None:
     """The response of one call; None if the service reports that the resource does not exist.
 
@@ -39,7 +39,7 @@ def unless_absent(
         AwsError: the call failed for any other reason.
     """
     try:
-        with translated(what):
+        with translated(subject):
             return call(**arguments)
     except AwsError as problem:
         if error_code(problem) in absent:
@@ -48,13 +48,13 @@ def unless_absent(
 
 
 def pages(
-    call: Callable[..., Mapping[str, Any]], what: str, *within: str, **arguments: Any
+    call: Callable[..., Mapping[str, Any]], subject: str, *within: str, **arguments: Any
 ) -> Iterator[Mapping[str, Any]]:
     """The pages of a response, each requested only when the caller needs it.
 
     Args:
         call: the client's method.
-        what: the subject of the request, for errors.
+        subject: the subject of the request, for errors.
         within: the lists that every page has. botocore returns a JSON body that it cannot parse as an empty response,
             so a response without such a list counts as incomplete.
         arguments: the arguments of the call.
@@ -62,13 +62,13 @@ def pages(
     Raises:
         AwsError: a page could not be read, or its token repeats an earlier one.
     """
-    seen: list[Mapping[str, str]] = []
+    tokens: list[Mapping[str, str]] = []
     following: Mapping[str, str] = {}
     while True:
-        with translated(what):
+        with translated(subject):
             answer = call(**arguments, **following)
         if not answer.keys() >= set(within):
-            raise AwsError(f"{what}: {CUT_SHORT}", hint="run it again")
+            raise AwsError(f"{subject}: {CUT_SHORT}", hint="run it again")
         yield answer
         # S3 names the last upload as the next marker on the last page too.
         following = {
@@ -76,18 +76,18 @@ def pages(
         }
         if not following or answer.get("IsTruncated") is False:
             return
-        if following in seen:
-            raise AwsError(f"{what}: page {len(seen) + 1} leads back to an earlier one", hint="run it again")
-        seen.append(following)
+        if following in tokens:
+            raise AwsError(f"{subject}: page {len(tokens) + 1} leads back to an earlier one", hint="run it again")
+        tokens.append(following)
 
 
-def items(call: Callable[..., Mapping[str, Any]], what: str, within: str, **arguments: Any) -> list[Any]:
+def items(call: Callable[..., Mapping[str, Any]], subject: str, within: str, **arguments: Any) -> list[Any]:
     """The items of all pages, complete or not at all; `within`: the list of a page that holds the items.
 
     Raises:
         AwsError: as for `pages`.
     """
-    return [item for page in pages(call, what, within, **arguments) for item in page[within]]
+    return [item for page in pages(call, subject, within, **arguments) for item in page[within]]
 
 
 def dollars(amount: str | None, currency: str | None = "USD", *, free: bool = False) -> Decimal:
@@ -115,12 +115,12 @@ def dollars(amount: str | None, currency: str | None = "USD", *, free: bool = Fa
     return value
 
 
-def failed_with(problem: AwsError, *, code: str, words: str) -> bool:
+def failed_with(problem: AwsError, *, code: str, phrase: str) -> bool:
     """Whether AWS responded with an error of this code and with these words in its text, in any case."""
     cause = problem.__cause__
     if not isinstance(cause, ClientError):
         return False
-    return error_code(problem) == code and words in str(cause.response["Error"].get("Message", "")).lower()
+    return error_code(problem) == code and phrase in str(cause.response["Error"].get("Message", "")).lower()
 
 
 def forbidden(problem: AwsError) -> bool:

@@ -189,7 +189,7 @@ def plan_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str]) 
             TargetResources=[TARGET],
         )
     except AwsError as problem:
-        if failed_with(problem, code="ValidationException", words="instance type"):
+        if failed_with(problem, code="ValidationException", phrase="instance type"):
             return ()
         raise
     return tuple(_plans(offerings, session.region, wish.instance_type, zones))

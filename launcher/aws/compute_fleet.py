@@ -19,9 +19,9 @@ _KEY = {"Id": {"S": "COMPUTE_FLEET"}}
 
 def status(session: Session, cluster: str) -> str | None:
     """ParallelCluster's state word of a cluster's fleet; None if its table has no such record."""
-    what, absent = f"read the compute fleet of {cluster}", {"ResourceNotFoundException"}
+    subject, absent = f"read the compute fleet of {cluster}", {"ResourceNotFoundException"}
     call = session.client("dynamodb").get_item
-    answer = unless_absent(call, what, absent, TableName=_table(cluster), Key=_KEY, ConsistentRead=True)
+    answer = unless_absent(call, subject, absent, TableName=_table(cluster), Key=_KEY, ConsistentRead=True)
     item = (answer or {}).get("Item")
     return None if item is None else str(item["Data"]["M"]["status"]["S"])
 

@@ -109,8 +109,8 @@ def _usage(service: str, usage_type: str) -> tuple[str, str, ChargeKind]:
 
 
 def _other(record_type: str, usage_type: str) -> tuple[str, str, ChargeKind]:
-    words = record_type.lower()
-    return "", _named(usage_type), next((kind for word, kind in _KINDS.items() if word in words), ChargeKind.FEE)
+    lowered = record_type.lower()
+    return "", _named(usage_type), next((kind for word, kind in _KINDS.items() if word in lowered), ChargeKind.FEE)
 
 
 def _named(usage_type: str) -> str:
@@ -123,11 +123,11 @@ def _unit(metrics: Mapping[str, Any]) -> str:
 
 
 def _amount(metrics: Mapping[str, Any], name: str, unit: str | None) -> Decimal:
-    what = "ask Cost Explorer what was billed"
+    subject = "ask Cost Explorer what was billed"
     try:
         metric, amount = metrics[name], Decimal(metrics[name]["Amount"])
     except (InvalidOperation, KeyError, TypeError) as problem:
-        raise AwsError(f"{what}: {CUT_SHORT}: {name} is {metrics.get(name)}", hint="run it again") from problem
+        raise AwsError(f"{subject}: {CUT_SHORT}: {name} is {metrics.get(name)}", hint="run it again") from problem
     if unit is not None and metric.get("Unit") != unit:
-        raise AwsError(f"{what}: {name} is in {metric.get('Unit') or 'no unit'}, expected {unit}")
+        raise AwsError(f"{subject}: {name} is in {metric.get('Unit') or 'no unit'}, expected {unit}")
     return amount

@@ -19,24 +19,24 @@ _OF_EKS = "eks-cluster-sg-"
 
 def created_by_cluster(session: Session, cluster: str) -> tuple[Created, ...]:
     """All existing resources, load balancers first, because they own the security groups and interfaces."""
-    what = f"look for what {cluster} has made in the account"
-    with translated(what):
-        return (*load_balancers(session, cluster, what), *_in_ec2(session, cluster, what))
+    subject = f"look for what {cluster} has made in the account"
+    with translated(subject):
+        return (*load_balancers(session, cluster, subject), *_in_ec2(session, cluster, subject))
 
 
-def _in_ec2(session: Session, cluster: str, what: str) -> Iterator[Created]:
+def _in_ec2(session: Session, cluster: str, subject: str) -> Iterator[Created]:
     client, owned = session.client("ec2"), [{"Name": "tag-key", "Values": [OWNED.format(cluster)]}]
-    for volume in items(client.describe_volumes, what, "Volumes", Filters=owned):
+    for volume in items(client.describe_volumes, subject, "Volumes", Filters=owned):
         name = volume["VolumeId"]
         command = f"aws ec2 delete-volume --volume-id {name}"
         gib, kind = float(volume["Size"]), volume["VolumeType"]
         yield Created(kind=RetainedKind.VOLUME, name=name, command=command, gib=gib, volume_type=kind)
     free = [{"Name": f"tag:{INTERFACES}", "Values": [cluster]}, {"Name": "status", "Values": ["available"]}]
-    for interface in items(client.describe_network_interfaces, what, "NetworkInterfaces", Filters=free):
+    for interface in items(client.describe_network_interfaces, subject, "NetworkInterfaces", Filters=free):
         name = interface["NetworkInterfaceId"]
         command = f"aws ec2 delete-network-interface --network-interface-id {name}"
         yield Created(kind=RetainedKind.INTERFACE, name=name, command=command)
-    for group in items(client.describe_security_groups, what, "SecurityGroups", Filters=owned):
+    for group in items(client.describe_security_groups, subject, "SecurityGroups", Filters=owned):
         if not group["GroupName"].startswith(_OF_EKS):
             name = group["GroupId"]
             command = f"aws ec2 delete-security-group --group-id {name}"

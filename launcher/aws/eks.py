@@ -31,8 +31,8 @@ class EksCluster:
 
 def describe(session: Session, name: str) -> EksCluster | None:
     """A cluster; None if no cluster has that name."""
-    what, absent = f"describe EKS cluster {name}", {"ResourceNotFoundException"}
-    answer = unless_absent(session.client("eks").describe_cluster, what, absent, name=name)
+    subject, absent = f"describe EKS cluster {name}", {"ResourceNotFoundException"}
+    answer = unless_absent(session.client("eks").describe_cluster, subject, absent, name=name)
     if answer is None:
         return None
     cluster: dict[str, Any] = answer["cluster"]
@@ -79,8 +79,8 @@ def grant(session: Session, cluster: str, namespace: str, account: str, role_arn
 def revoke(session: Session, cluster: str, association: str) -> None:
     """Delete an association; ignore a missing one."""
     call = session.client("eks").delete_pod_identity_association
-    what, absent = f"revoke a role of pods in EKS cluster {cluster}", {"ResourceNotFoundException"}
-    unless_absent(call, what, absent, clusterName=cluster, associationId=association)
+    subject, absent = f"revoke a role of pods in EKS cluster {cluster}", {"ResourceNotFoundException"}
+    unless_absent(call, subject, absent, clusterName=cluster, associationId=association)
 
 
 def addon_version(session: Session, cluster: str, name: str) -> tuple[str, str]:
@@ -114,12 +114,12 @@ def assumed(session: Session, role_arn: str) -> Session:
     """
     with translated(f"assume {role_arn}"):
         credentials = session.client("sts").assume_role(RoleArn=role_arn, RoleSessionName="slipway-job")["Credentials"]
-    own = {
+    variables = {
         "AWS_ACCESS_KEY_ID": credentials["AccessKeyId"],
         "AWS_SECRET_ACCESS_KEY": credentials["SecretAccessKey"],
         "AWS_SESSION_TOKEN": credentials["SessionToken"],
     }
-    return Session(environment={**session.environment, **own}, region=session.region)
+    return Session(environment={**session.environment, **variables}, region=session.region)
 
 
 def token(session: Session, cluster: str) -> str:

@@ -52,7 +52,7 @@ def find(session: Session, name: str) -> EndpointState | None:
     try:
         return described(session, name)
     except AwsError as problem:
-        if failed_with(problem, code="ValidationException", words=MISSING):
+        if failed_with(problem, code="ValidationException", phrase=MISSING):
             return None
         raise
 
@@ -61,8 +61,8 @@ def in_alarm(session: Session, names: tuple[str, ...]) -> tuple[str, ...]:
     """The descriptions of the alarms among `names` that are in the ALARM state."""
     if not names:
         return ()
-    call, what = session.client("cloudwatch").describe_alarms, "describe the alarms"
-    listed = items(call, what, "MetricAlarms", AlarmNames=list(names), StateValue="ALARM")
+    call, subject = session.client("cloudwatch").describe_alarms, "describe the alarms"
+    listed = items(call, subject, "MetricAlarms", AlarmNames=list(names), StateValue="ALARM")
     return tuple(str(alarm.get("AlarmDescription", "")) for alarm in listed)
 
 

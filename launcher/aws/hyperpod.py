@@ -128,8 +128,8 @@ def describe_cluster(session: Session, name: str) -> PodState:
 
 def eks_cluster(session: Session, name: str) -> str | None:
     """The EKS cluster that runs the jobs of a HyperPod cluster; None if the HyperPod cluster does not exist."""
-    what = f"describe HyperPod cluster {name}"
-    description = unless_absent(session.client("sagemaker").describe_cluster, what, _NO_CLUSTER, ClusterName=name)
+    subject = f"describe HyperPod cluster {name}"
+    description = unless_absent(session.client("sagemaker").describe_cluster, subject, _NO_CLUSTER, ClusterName=name)
     arn = None if description is None else description.get("Orchestrator", {}).get("Eks", {}).get("ClusterArn")
     return None if arn is None else str(arn).rpartition("/")[2]
 
@@ -191,19 +191,19 @@ def start(session: Session, cluster: str, group: str, count: int) -> bool:
 
 def instances(session: Session, cluster: str, group: str) -> tuple[str, ...]:
     """The ids of a group's existing instances."""
-    call, what = session.client("sagemaker").list_cluster_nodes, f"list the {group} of HyperPod cluster {cluster}"
+    call, subject = session.client("sagemaker").list_cluster_nodes, f"list the {group} of HyperPod cluster {cluster}"
     return tuple(
         str(summary["InstanceId"])
-        for summary in items(call, what, _NODES, ClusterName=cluster, InstanceGroupNameContains=group)
+        for summary in items(call, subject, _NODES, ClusterName=cluster, InstanceGroupNameContains=group)
         if summary["InstanceGroupName"] == group and summary["InstanceStatus"]["Status"] == "Running"
     )
 
 
 def machines(session: Session, cluster: str) -> Mapping[str, int]:
     """The number of instances of each SageMaker type in a cluster, in any state; empty if the cluster is missing."""
-    call, what = session.client("sagemaker").list_cluster_nodes, f"list the instances of HyperPod cluster {cluster}"
+    call, subject = session.client("sagemaker").list_cluster_nodes, f"list the instances of HyperPod cluster {cluster}"
     try:
-        return Counter(str(summary["InstanceType"]) for summary in items(call, what, _NODES, ClusterName=cluster))
+        return Counter(str(summary["InstanceType"]) for summary in items(call, subject, _NODES, ClusterName=cluster))
     except AwsError as problem:
         if error_code(problem) == "ResourceNotFound":
             return {}

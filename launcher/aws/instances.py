@@ -31,7 +31,7 @@ def of_cluster(
         {"Name": "instance-state-name", "Values": ["pending", "running"]},
         *more,
     ]
-    call, what = session.client("ec2").describe_instances, f"describe the instances of {cluster}"
+    call, subject = session.client("ec2").describe_instances, f"describe the instances of {cluster}"
     return tuple(
         RunningInstance(
             instance_type=str(instance["InstanceType"]),
@@ -39,7 +39,7 @@ def of_cluster(
             reservation=str(instance.get("CapacityReservationId", "")),
             tags={tag["Key"]: tag["Value"] for tag in instance.get("Tags", ())},
         )
-        for reservation in items(call, what, "Reservations", Filters=filters)
+        for reservation in items(call, subject, "Reservations", Filters=filters)
         for instance in reservation["Instances"]
     )
 

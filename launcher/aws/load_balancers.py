@@ -15,15 +15,15 @@ _AT_ONCE = 20
 """Load balancers per call that reads tags (both APIs' limit)."""
 
 
-def load_balancers(session: Session, cluster: str, what: str) -> Iterator[Created]:
-    """Load balancers of the controller, and of Services in clusters without the controller; `what`: for errors."""
-    yield from _of_controller(session, cluster, what)
-    yield from _classic(session, cluster, what)
+def load_balancers(session: Session, cluster: str, subject: str) -> Iterator[Created]:
+    """Load balancers of the controller, and of Services in clusters without the controller; `subject`: for errors."""
+    yield from _of_controller(session, cluster, subject)
+    yield from _classic(session, cluster, subject)
 
 
-def _of_controller(session: Session, cluster: str, what: str) -> Iterator[Created]:
+def _of_controller(session: Session, cluster: str, subject: str) -> Iterator[Created]:
     client = session.client("elbv2")
-    listed = items(client.describe_load_balancers, what, "LoadBalancers")
+    listed = items(client.describe_load_balancers, subject, "LoadBalancers")
     names = [balancer["LoadBalancerArn"] for balancer in listed]
     for some in _parts(names):
         for description in client.describe_tags(ResourceArns=some)["TagDescriptions"]:
@@ -33,10 +33,10 @@ def _of_controller(session: Session, cluster: str, what: str) -> Iterator[Create
                 yield Created(kind=RetainedKind.LOAD_BALANCER, name=arn.split(":loadbalancer/")[-1], command=command)
 
 
-def _classic(session: Session, cluster: str, what: str) -> Iterator[Created]:
+def _classic(session: Session, cluster: str, subject: str) -> Iterator[Created]:
     """Classic load balancers: a Service of type LoadBalancer gets one if no controller is installed."""
     client = session.client("elb")
-    listed = items(client.describe_load_balancers, what, "LoadBalancerDescriptions")
+    listed = items(client.describe_load_balancers, subject, "LoadBalancerDescriptions")
     names = [description["LoadBalancerName"] for description in listed]
     for some in _parts(names):
         for description in client.describe_tags(LoadBalancerNames=some)["TagDescriptions"]:

@@ -25,7 +25,7 @@ class LogGroupState:
 
 def log_groups(session: Session, prefix: str) -> tuple[LogGroupState, ...]:
     """The log groups whose names begin with a prefix."""
-    call, what = session.client("logs").describe_log_groups, f"describe the log groups {prefix}*"
+    call, subject = session.client("logs").describe_log_groups, f"describe the log groups {prefix}*"
     return tuple(
         LogGroupState(
             name=str(group["logGroupName"]),
@@ -33,7 +33,7 @@ def log_groups(session: Session, prefix: str) -> tuple[LogGroupState, ...]:
             retention_days=group.get("retentionInDays"),
             created=datetime.fromtimestamp(group["creationTime"] / _MILLISECONDS, UTC),
         )
-        for group in items(call, what, "logGroups", logGroupNamePrefix=prefix)
+        for group in items(call, subject, "logGroups", logGroupNamePrefix=prefix)
     )
 
 

@@ -48,7 +48,7 @@ class Objects:
 
     def list_objects(self, *, below: str = "", after: str = "") -> tuple[StoredObject, ...]:
         """All objects, sorted by key."""
-        call, what = self._client.list_objects_v2, f"list {self.uri}"
+        call, subject = self._client.list_objects_v2, f"list {self.uri}"
         later = {"StartAfter": self.prefix + after} if after else {}
         return tuple(
             StoredObject(
@@ -56,7 +56,7 @@ class Objects:
                 bytes=int(content["Size"]),
                 modified=content["LastModified"],
             )
-            for page in pages(call, what, Bucket=self.bucket, Prefix=self.prefix + below, **later)
+            for page in pages(call, subject, Bucket=self.bucket, Prefix=self.prefix + below, **later)
             for content in page.get("Contents", ())
         )
 
@@ -68,8 +68,8 @@ class Objects:
 
     def find(self, key: str) -> StoredObject | None:
         """One object; None if it does not exist."""
-        what, absent = f"look for {self.uri}/{key}", {"404", "NoSuchKey", "NotFound"}
-        answer = unless_absent(self._client.head_object, what, absent, Bucket=self.bucket, Key=self.prefix + key)
+        subject, absent = f"look for {self.uri}/{key}", {"404", "NoSuchKey", "NotFound"}
+        answer = unless_absent(self._client.head_object, subject, absent, Bucket=self.bucket, Key=self.prefix + key)
         if answer is None:
             return None
         return StoredObject(key=key, bytes=int(answer["ContentLength"]), modified=answer["LastModified"])

@@ -85,8 +85,8 @@ def groups(session: Session, cluster: str) -> tuple[GroupState, ...]:
 
 
 def _described(session: Session, cluster: str, id_: str) -> Mapping[str, Any] | None:
-    call, what = session.client("pcs").get_compute_node_group, f"describe node group {id_} of PCS cluster {cluster}"
-    description = unless_absent(call, what, _ABSENT, clusterIdentifier=cluster, computeNodeGroupIdentifier=id_)
+    call, subject = session.client("pcs").get_compute_node_group, f"describe node group {id_} of PCS cluster {cluster}"
+    description = unless_absent(call, subject, _ABSENT, clusterIdentifier=cluster, computeNodeGroupIdentifier=id_)
     return None if description is None else description["computeNodeGroup"]
 
 
@@ -122,9 +122,9 @@ def queues(session: Session, cluster: str) -> tuple[QueueState, ...]:
 
 def _ids(session: Session, cluster: str, kind: str) -> tuple[str, ...]:
     within = "queues" if kind == "queue" else "computeNodeGroups"
-    call, what = getattr(session.client("pcs"), f"list_{kind}s"), f"list the {kind.replace('_', ' ')}s of {cluster}"
+    call, subject = getattr(session.client("pcs"), f"list_{kind}s"), f"list the {kind.replace('_', ' ')}s of {cluster}"
     try:
-        return tuple(str(item["id"]) for item in items(call, what, within, clusterIdentifier=cluster))
+        return tuple(str(item["id"]) for item in items(call, subject, within, clusterIdentifier=cluster))
     except AwsError as problem:
         if error_code(problem) in _ABSENT:
             return ()
@@ -149,18 +149,18 @@ def empty(session: Session, cluster: str, notify: Notify, pause: Callable[[float
     Raises:
         DeploymentFailedError: a resource still exists after 20 minutes.
     """
-    for kind, words in (("queue", "queues"), ("compute_node_group", "node groups")):
-        looks = 0
-        while left := _ids(session, cluster, kind):
-            if not looks:
-                counted = f"{len(left)} {words if len(left) > 1 else words.removesuffix('s')}"
+    for kind, plural in (("queue", "queues"), ("compute_node_group", "node groups")):
+        checks = 0
+        while remaining := _ids(session, cluster, kind):
+            if not checks:
+                counted = f"{len(remaining)} {plural if len(remaining) > 1 else plural.removesuffix('s')}"
                 notify(f"removing {counted} of the PCS cluster before the stack")
-            if looks == LOOKS:
+            if checks == LOOKS:
                 raise DeploymentFailedError(
-                    f"{words} of PCS cluster {cluster} are there after 20 minutes: {', '.join(left)}",
+                    f"{plural} of PCS cluster {cluster} are there after 20 minutes: {', '.join(remaining)}",
                     hint="run slipway down NAME again; aws pcs get-compute-node-group gives the reason",
                 )
-            for id_ in left:
+            for id_ in remaining:
                 name = "queueIdentifier" if kind == "queue" else "computeNodeGroupIdentifier"
                 try:
                     with translated(f"remove {kind.replace('_', ' ')} {id_} of {cluster}"):
@@ -168,7 +168,7 @@ def empty(session: Session, cluster: str, notify: Notify, pause: Callable[[float
                 except AwsError as problem:
                     if error_code(problem) not in {*_ABSENT, "ConflictException"}:
                         raise
-            looks += 1
+            checks += 1
             pause(LOOK_S)
 
 

@@ -97,16 +97,16 @@ def _sent(usage: Usage, account: str) -> dict[str, Any]:
 
 
 def _wait_for_estimate(client: Any, identifier: str, wait: Callable[[float], None]) -> None:
-    what = "look at the estimate of AWS's pricing calculator"
+    subject = "look at the estimate of AWS's pricing calculator"
     for _ in range(MOST_WAITS):
-        with translated(what):
+        with translated(subject):
             state = client.get_workload_estimate(identifier=identifier)
         if state.get("status") != UPDATING:
             if state.get("failureMessage"):
-                raise AwsError(f"{what}: {state['failureMessage']}")
+                raise AwsError(f"{subject}: {state['failureMessage']}")
             return
         wait(WAIT_S)
-    raise AwsError(f"{what}: it is still being worked out after {WAIT_S * MOST_WAITS:g} s", hint="run it again")
+    raise AwsError(f"{subject}: it is still being worked out after {WAIT_S * MOST_WAITS:g} s", hint="run it again")
 
 
 def _answer(item: Mapping[str, Any]) -> Answered:

@@ -130,10 +130,10 @@ def sagemaker_answer(products: Iterable[Product], now: datetime, *, name: str = 
 
 def sagemaker_products(session: Session, ml_type: str, regions: Collection[str]) -> list[Product]:
     """SageMaker's products of an `ml.` type for which the catalog has a component."""
-    what = f"Price List of {ml_type}"
+    subject = f"Price List of {ml_type}"
     return [
         product
-        for product in _products(session, "AmazonSageMaker", {"instanceName": ml_type}, regions, what)
+        for product in _products(session, "AmazonSageMaker", {"instanceName": ml_type}, regions, subject)
         if is_managed({"instanceName": ml_type, **product.attributes}, {ml_type}, regions)
     ]
 
@@ -155,17 +155,17 @@ def bill_products(session: Session, service: str, region: str, known: Collection
     Products with the same price everywhere name no region: the request names their usage type. Data transfer uses
     another attribute than other products for its region, the region in which it begins.
     """
-    what = f"Price List of {service} in {region}"
+    subject = f"Price List of {service} in {region}"
     if region == EVERYWHERE:
         filters = [{"usagetype": usage_type.name} for usage_type in known]
-        return [product for filter_ in filters for product in _products(session, service, filter_, (), what)]
+        return [product for filter_ in filters for product in _products(session, service, filter_, (), subject)]
     if service == DATA_TRANSFER:
-        inside = _products(session, service, {"transferType": "IntraRegion"}, (), what)
+        inside = _products(session, service, {"transferType": "IntraRegion"}, (), subject)
         transfer = {"transferType": "InterRegion Outbound", "fromRegionCode": region}
-        outside = _products(session, service, transfer, (), what)
+        outside = _products(session, service, transfer, (), subject)
         return [product for product in (*inside, *outside) if begins_in(product.attributes) == region]
     filter_sets = FILTERS.get(service, ({},))
-    return [product for filter_ in filter_sets for product in _products(session, service, filter_, (region,), what)]
+    return [product for filter_ in filter_sets for product in _products(session, service, filter_, (region,), subject)]
 
 
 def begins_in(attributes: Mapping[str, str]) -> str:
@@ -178,12 +178,12 @@ def _component(attributes: Mapping[str, str]) -> str:
 
 
 def _products(
-    session: Session, service: str, filters: Mapping[str, str], regions: Collection[str], what: str
+    session: Session, service: str, filters: Mapping[str, str], regions: Collection[str], subject: str
 ) -> Iterator[Product]:
     matched = {**filters, "regionCode": next(iter(regions))} if len(regions) == 1 else filters
     entries = items(
         session.client("pricing").get_products,
-        what,
+        subject,
         "PriceList",
         ServiceCode=service,
         Filters=[{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in matched.items()],
@@ -195,7 +195,7 @@ def _products(
             entry = safe_json.loads(text)
             yield Product(attributes=stated_attributes(entry["product"]), terms=entry["terms"])
         except (KeyError, TypeError, ValueError) as problem:
-            raise AwsError(f"{what}: {CUT_SHORT}: {str(text)[:60]!r}", hint="run it again") from problem
+            raise AwsError(f"{subject}: {CUT_SHORT}: {str(text)[:60]!r}", hint="run it again") from problem
 
 
 def is_plain(attributes: Mapping[str, str]) -> bool:
@@ -288,14 +288,14 @@ def _reserved(product: Product, key: Key, now: datetime) -> Iterator[FetchedPric
         offering_class = stated.get("OfferingClass")
         if years is None or payment is None or offering_class not in CLASSES:
             continue
-        own = key._replace(detail=offering_class, term_years=years, payment=payment.value)
+        reserved_key = key._replace(detail=offering_class, term_years=years, payment=payment.value)
         try:
-            begins, rate = _begins(term), FetchedPrice(key=own, usd=_effective(term, years))
+            begins, rate = _begins(term), FetchedPrice(key=reserved_key, usd=_effective(term, years))
         except RefusedPriceError as problem:
-            outcomes.setdefault(own, Refusal(key=own, reason=str(problem)))
+            outcomes.setdefault(reserved_key, Refusal(key=reserved_key, reason=str(problem)))
             continue
-        if begins <= now and (own not in newest or newest[own] <= begins):
-            newest[own], outcomes[own] = begins, rate
+        if begins <= now and (reserved_key not in newest or newest[reserved_key] <= begins):
+            newest[reserved_key], outcomes[reserved_key] = begins, rate
     yield from outcomes.values()
 
 

@@ -32,9 +32,9 @@ class Quota:
 def quotas(session: Session, service: str) -> tuple[Quota, ...]:
     """All quotas of a service in the session's region; an applied value takes precedence over AWS's default."""
     client = session.client("service-quotas")
-    what = f"list the quotas of {service} in {session.region}"
-    applied = items(client.list_service_quotas, what, "Quotas", ServiceCode=service)
-    defaults = items(client.list_aws_default_service_quotas, what, "Quotas", ServiceCode=service)
+    subject = f"list the quotas of {service} in {session.region}"
+    applied = items(client.list_service_quotas, subject, "Quotas", ServiceCode=service)
+    defaults = items(client.list_aws_default_service_quotas, subject, "Quotas", ServiceCode=service)
     by_code = {quota["QuotaCode"]: quota for quota in (*defaults, *applied)}
     return tuple(_quota(quota, service) for quota in by_code.values() if "Value" in quota)
 

@@ -12,9 +12,9 @@ def enabled(session: Session) -> frozenset[str]:
 
 def zone_ids(session: Session) -> dict[str, str]:
     """The ids of a region's zones by name; in another account, the same names refer to other zones."""
-    what = f"describe the zones of {session.region}"
+    subject = f"describe the zones of {session.region}"
     zones = items(
-        session.client("ec2").describe_availability_zones, what, "AvailabilityZones", AllAvailabilityZones=True
+        session.client("ec2").describe_availability_zones, subject, "AvailabilityZones", AllAvailabilityZones=True
     )
     return {str(zone["ZoneName"]): str(zone["ZoneId"]) for zone in zones}
 

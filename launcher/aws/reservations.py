@@ -27,8 +27,8 @@ class ReservationState:
 
 def reservation(session: Session, identifier: str) -> ReservationState | None:
     """One capacity reservation by its id; None if the account has none with this id in the session's region."""
-    ask, what = session.client("ec2").describe_capacity_reservations, f"describe reservation {identifier}"
-    answer = unless_absent(ask, what, _ABSENT, CapacityReservationIds=[identifier])
+    ask, subject = session.client("ec2").describe_capacity_reservations, f"describe reservation {identifier}"
+    answer = unless_absent(ask, subject, _ABSENT, CapacityReservationIds=[identifier])
     described = [] if answer is None else answer["CapacityReservations"]
     return _state(described[0]) if described else None
 

@@ -45,9 +45,10 @@ def rights(session: Session, name: str) -> tuple[dict[str, Any], ...]:
     client = session.client("iam")
     with translated(f"list policies of role {name}"):
         attached = client.list_attached_role_policies(RoleName=name)["AttachedPolicies"]
-        own = client.list_role_policies(RoleName=name)["PolicyNames"]
+        inline_names = client.list_role_policies(RoleName=name)["PolicyNames"]
         inline = [
-            client.get_role_policy(RoleName=name, PolicyName=policy_name)["PolicyDocument"] for policy_name in own
+            client.get_role_policy(RoleName=name, PolicyName=policy_name)["PolicyDocument"]
+            for policy_name in inline_names
         ]
     others = (
         policy_statement for policy in attached for policy_statement in policy_statements(session, policy["PolicyArn"])

@@ -123,7 +123,7 @@ def own_endpoint(environment: Mapping[str, str], service: str) -> str | None:
 
 
 @contextmanager
-def translated(what: str) -> Iterator[None]:
+def translated(subject: str) -> Iterator[None]:
     """Translate the errors of a call into Slipway's errors, which name the subject of the request.
 
     Raises:
@@ -135,19 +135,19 @@ def translated(what: str) -> Iterator[None]:
     except ClientError as problem:
         body = problem.response.get("Error", {})
         text = shorten(str(body.get("Message", problem)), MOST_SAID, placeholder=" ...")
-        message = f"{what}: {body.get('Code', 'error')}: {text}"
+        message = f"{subject}: {body.get('Code', 'error')}: {text}"
         if body.get("Code") in _EXPIRED:
             raise CredentialsError(message, hint=LOGIN_HINT) from problem
         raise AwsError(message) from problem
     except _LOGGED_OUT as problem:
-        raise CredentialsError(f"{what}: {problem}", hint=LOGIN_HINT) from problem
+        raise CredentialsError(f"{subject}: {problem}", hint=LOGIN_HINT) from problem
     except NoCredentialsError as problem:
-        raise CredentialsError(f"{what}: no AWS credentials", hint=NO_CREDENTIALS_HINT) from problem
+        raise CredentialsError(f"{subject}: no AWS credentials", hint=NO_CREDENTIALS_HINT) from problem
     except _UNUSABLE as problem:
-        raise CredentialsError(f"{what}: {problem}", hint=NO_CREDENTIALS_HINT) from problem
+        raise CredentialsError(f"{subject}: {problem}", hint=NO_CREDENTIALS_HINT) from problem
     except BotoCoreError as problem:
-        raise AwsError(f"{what}: {problem}") from problem
+        raise AwsError(f"{subject}: {problem}") from problem
     except ResponseParserError as problem:
-        raise AwsError(f"{what}: {CUT_SHORT}", hint="run it again") from problem
+        raise AwsError(f"{subject}: {CUT_SHORT}", hint="run it again") from problem
     except JsonError as problem:
-        raise AwsError(f"{what}: {CUT_SHORT}: not valid JSON: {problem}", hint="run it again") from problem
+        raise AwsError(f"{subject}: {CUT_SHORT}: not valid JSON: {problem}", hint="run it again") from problem

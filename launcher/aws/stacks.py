@@ -76,7 +76,7 @@ def find(session: Session, name: str) -> StackState | None:
     try:
         state = describe(session, name)
     except AwsError as problem:
-        if failed_with(problem, code="ValidationError", words="does not exist"):
+        if failed_with(problem, code="ValidationError", phrase="does not exist"):
             return None
         raise
     return None if state.status == REMOVED else state
@@ -101,8 +101,8 @@ def changed_at(session: Session, stack: StackState) -> datetime | None:
 
 def tagged(session: Session, key: str) -> tuple[StackState, ...]:
     """The region's stacks that have a tag, without nested stacks."""
-    own = [stack for stack in _all(session) if "ParentId" not in stack]
-    return tuple(state for state in map(_state, own) if key in state.tags and state.status != REMOVED)
+    root_stacks = [stack for stack in _all(session) if "ParentId" not in stack]
+    return tuple(state for state in map(_state, root_stacks) if key in state.tags and state.status != REMOVED)
 
 
 def names(session: Session) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ def _all(session: Session) -> list[dict[str, Any]]:
 
 def resources(session: Session, name: str) -> tuple[StackResource, ...]:
     """All resources of a stack."""
-    call, what = session.client("cloudformation").list_stack_resources, f"list the resources of stack {name}"
+    call, subject = session.client("cloudformation").list_stack_resources, f"list the resources of stack {name}"
     return tuple(
         StackResource(
             stack=name,
@@ -125,7 +125,7 @@ def resources(session: Session, name: str) -> tuple[StackResource, ...]:
             type=summary["ResourceType"],
             status=summary["ResourceStatus"],
         )
-        for summary in items(call, what, "StackResourceSummaries", StackName=name)
+        for summary in items(call, subject, "StackResourceSummaries", StackName=name)
     )
 
 
@@ -151,11 +151,11 @@ def exports(session: Session) -> dict[str, str]:
 
 def importers(session: Session, export: str) -> frozenset[str]:
     """The names of the stacks that import an export."""
-    call, what = session.client("cloudformation").list_imports, f"list who imports {export}"
+    call, subject = session.client("cloudformation").list_imports, f"list who imports {export}"
     try:
-        return frozenset(map(str, items(call, what, "Imports", ExportName=export)))
+        return frozenset(map(str, items(call, subject, "Imports", ExportName=export)))
     except AwsError as problem:
-        if failed_with(problem, code="ValidationError", words="not imported by any stack"):
+        if failed_with(problem, code="ValidationError", phrase="not imported by any stack"):
             return frozenset()
         raise
 
@@ -240,8 +240,8 @@ def _is_of(stack: StackState, event: dict[str, Any]) -> bool:
 
 
 def _events(session: Session, stack: StackState) -> Iterator[dict[str, Any]]:
-    call, what = session.client("cloudformation").describe_stack_events, f"read the events of stack {stack.name}"
-    for page in pages(call, what, "StackEvents", StackName=stack.id):
+    call, subject = session.client("cloudformation").describe_stack_events, f"read the events of stack {stack.name}"
+    for page in pages(call, subject, "StackEvents", StackName=stack.id):
         yield from page["StackEvents"]
 
 

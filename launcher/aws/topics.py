@@ -20,10 +20,10 @@ class TopicState:
 
 def describe(session: Session, arn: str) -> TopicState:
     """The state of a topic."""
-    client, what = session.client("sns"), f"describe topic {arn}"
-    with translated(what):
+    client, subject = session.client("sns"), f"describe topic {arn}"
+    with translated(subject):
         attributes = client.get_topic_attributes(TopicArn=arn)["Attributes"]
-        subscriptions = items(client.list_subscriptions_by_topic, what, "Subscriptions", TopicArn=arn)
+        subscriptions = items(client.list_subscriptions_by_topic, subject, "Subscriptions", TopicArn=arn)
         statements = tuple(safe_json.loads(attributes.get("Policy") or "{}").get("Statement", []))
     return TopicState(
         arn=arn,

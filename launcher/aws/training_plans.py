@@ -35,7 +35,7 @@ def training_plans(session: Session, instance_type: str, count: int, now: dateti
             TargetResources=[TARGET],
         )
     except AwsError as problem:
-        if failed_with(problem, code="ValidationException", words="instance type"):
+        if failed_with(problem, code="ValidationException", phrase="instance type"):
             return Answer(rates=())
         raise
     rates, refusals = [], []

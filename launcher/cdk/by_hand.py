@@ -15,7 +15,7 @@ _CONTEXT = ("-c", "--context")
 _APP, _OUTPUT = ("-a", "--app"), ("-o", "--output")
 
 
-def completed(words: Sequence[str], folder: Path) -> list[str]:
+def completed(arguments: Sequence[str], folder: Path) -> list[str]:
     """The words for the CLI, run in the folder of cdk.json: with app and output, and absolute paths of plan and output.
 
     Raises:
@@ -29,21 +29,22 @@ def completed(words: Sequence[str], folder: Path) -> list[str]:
     ['bootstrap', 'aws://123456789012/us-east-1']
     """
     completed_words, plan = [], False
-    for before, word in zip(["", *words], words, strict=False):
+    for before, word in zip(["", *arguments], arguments, strict=False):
         name, _, path = _value(before, word, _CONTEXT).partition("=")
         if name != "plan":
             path = _value(before, word, _OUTPUT)
         plan = plan or (name == "plan" and path != "")
         completed_words.append(f"{word.removesuffix(path)}{folder / path}" if path else word)
-    if not any(word in SYNTHESISING for word in words):
+    if not any(word in SYNTHESISING for word in arguments):
         return completed_words
     if not plan:
         raise UnreadableInputError(
-            f"cdk {words[0]} synthesises, and no plan is named", hint=f"slipway cdk -- {words[0]} -c plan=plan.yaml"
+            f"cdk {arguments[0]} synthesises, and no plan is named",
+            hint=f"slipway cdk -- {arguments[0]} -c plan=plan.yaml",
         )
-    if not _has(words, _APP):
+    if not _has(arguments, _APP):
         completed_words += ["--app", toolchain.app_command()]
-    if not _has(words, _OUTPUT):
+    if not _has(arguments, _OUTPUT):
         completed_words += ["--output", str(folder / "cdk.out")]
     return completed_words
 
@@ -54,11 +55,11 @@ def _value(before: str, word: str, names: Sequence[str]) -> str:
     return word if before in names else value if option in names else ""
 
 
-def _has(words: Sequence[str], names: Sequence[str]) -> bool:
-    return any(word.partition("=")[0] in names for word in words)
+def _has(arguments: Sequence[str], names: Sequence[str]) -> bool:
+    return any(word.partition("=")[0] in names for word in arguments)
 
 
-def become(words: Sequence[str], folder: Path) -> NoReturn:
+def become(arguments: Sequence[str], folder: Path) -> NoReturn:
     """Replace this process by the CLI, so that the CLI receives signals directly and sets the exit code.
 
     Raises:
@@ -66,9 +67,9 @@ def become(words: Sequence[str], folder: Path) -> NoReturn:
         ImpossibleError: Node is missing, or the CLI cannot be started.
         SlipwayError: the CLI could not be downloaded.
     """
-    whole = [*toolchain.cdk_command(), *completed(words, folder)]
+    whole = [*toolchain.cdk_command(), *completed(arguments, folder)]
     environment = {**os.environ, **toolchain.variables(os.environ)}
-    os.chdir(root() if any(word in SYNTHESISING for word in words) else folder)
+    os.chdir(root() if any(word in SYNTHESISING for word in arguments) else folder)
     try:
         os.execve(whole[0], whole, environment)  # noqa: S606 - it is the command that was asked for
     except OSError as problem:

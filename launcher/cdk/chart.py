@@ -58,7 +58,7 @@ def unpacked_layer(pins: ChartPins, content: Mapping[str, bytes]) -> bytes:
     return unpacked
 
 
-def refuse_other(what: str, content: bytes, pinned: str | None) -> None:
+def refuse_other(label: str, content: bytes, pinned: str | None) -> None:
     """Accept only the pinned content.
 
     Raises:
@@ -66,7 +66,7 @@ def refuse_other(what: str, content: bytes, pinned: str | None) -> None:
     """
     actual = hashlib.sha256(content).hexdigest()
     if pinned is not None and actual != pinned:
-        message = f"{what} is not what this version installs: SHA-256 {actual}, pinned {pinned}"
+        message = f"{label} is not what this version installs: SHA-256 {actual}, pinned {pinned}"
         raise ImpossibleError(message, hint="remove it and have it fetched again; nothing was deployed")
 
 

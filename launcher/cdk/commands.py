@@ -199,9 +199,9 @@ class Cdk:
             on_line=on_line,
         )
 
-    def _run(self, *words: str, on_line: Listener | None = None) -> Completed:
+    def _run(self, *arguments: str, on_line: Listener | None = None) -> Completed:
         """Run the CLI in the folder of cdk.json, so that its feature flags apply."""
-        argv = (*toolchain.cdk_command(self.environment), *words)
+        argv = (*toolchain.cdk_command(self.environment), *arguments)
         command = Command(argv=argv, cwd=root(), environment=toolchain.environment(self.environment))
         return self.runner.run(command, on_line)
 

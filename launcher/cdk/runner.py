@@ -107,16 +107,16 @@ def _scratch(parent: Path) -> Iterator[tuple[Path, int]]:
     for old in parent.glob(f"{_SCRATCH}*"):
         if old.lstat().st_uid != os.getuid():
             continue
-        with suppress(OSError), (old / _LOCK).open("rb") as held:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError), (old / _LOCK).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(old, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=parent, ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        with (folder / "new").open("wb") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
+        with (folder / "new").open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             # Locked before it gets its name: another launcher would take an unlocked one for abandoned.
             (folder / "new").rename(folder / _LOCK)
-            yield folder, held.fileno()
+            yield folder, lock.fileno()
 
 
 def _end(child: subprocess.Popen[str]) -> None:

@@ -78,7 +78,7 @@ INTERRUPTED, INTERNAL = 130, 1
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOUD = ("-v", "--verbose")
 NO_PAGER = "--no-pager"
-_USAGE_ERROR: type[Exception] = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
+_USAGE_ERROR: type[Exception] = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 """Typer carries its own click and exports only some of its exceptions; this is their base."""
 
 
@@ -158,9 +158,9 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(name)
 
 
-def _command_line(words: Sequence[str]) -> typer.Typer:
+def _command_line(arguments: Sequence[str]) -> typer.Typer:
     """The command line as far as the words need it: one command, or the front where they name none."""
-    first = next((word for word in words if word not in (*LOUD, NO_PAGER)), "")
+    first = next((word for word in arguments if word not in (*LOUD, NO_PAGER)), "")
     return application((first,)) if first in SUMMARIES else front()
 
 
@@ -178,16 +178,16 @@ def _complete() -> NoReturn:
     sys.exit(INTERNAL)
 
 
-def _ordered(words: Sequence[str]) -> list[str]:
+def _ordered(arguments: Sequence[str]) -> list[str]:
     """Move -v and --no-pager to the front, wherever they were typed; words after -- are not options.
 
     >>> _ordered(["launch", "plan.yaml", "-v"]), _ordered(["cdk", "--", "diff", "-v"])
     (['-v', 'launch', 'plan.yaml'], ['cdk', '--', 'diff', '-v'])
     """
-    end = list(words).index("--") if "--" in words else len(words)
-    own = [word for word in words[:end] if word not in (*LOUD, NO_PAGER)]
-    given = set(words[:end])
-    return [*(["-v"] if given.intersection(LOUD) else []), *({NO_PAGER} & given), *own, *words[end:]]
+    end = list(arguments).index("--") if "--" in arguments else len(arguments)
+    remaining = [word for word in arguments[:end] if word not in (*LOUD, NO_PAGER)]
+    given = set(arguments[:end])
+    return [*(["-v"] if given.intersection(LOUD) else []), *({NO_PAGER} & given), *remaining, *arguments[end:]]
 
 
 def _silence() -> None:
@@ -199,8 +199,8 @@ def _refused_by_system(problem: OSError) -> int:
     if problem.errno not in NO_ROOM:
         return _internal(problem)
     _silence()
-    what = f"cannot write {problem.filename or 'the output'}: {problem.strerror}"
-    output.refusal(SlipwayError(what, hint="make room, then run it again: nothing half written was left"))
+    message = f"cannot write {problem.filename or 'the output'}: {problem.strerror}"
+    output.refusal(SlipwayError(message, hint="make room, then run it again: nothing half written was left"))
     return INTERNAL
 
 
@@ -245,8 +245,8 @@ def _refuse_closed_output(*, closed: bool) -> None:
     if closed:
         # A JSON error would go to standard output, too.
         output.WRITTEN.set()
-        what = f"write error: {os.strerror(errno.EBADF)}: standard output is closed"
-        raise SlipwayError(what, hint="to discard the output, send it to /dev/null")
+        message = f"write error: {os.strerror(errno.EBADF)}: standard output is closed"
+        raise SlipwayError(message, hint="to discard the output, send it to /dev/null")
 
 
 def main() -> None:
@@ -258,10 +258,10 @@ def main() -> None:
         _complete()
     try:
         _refuse_closed_output(closed=closed)
-        words = _ordered(sys.argv[1:])
-        command = get_command(_command_line(words))
+        arguments = _ordered(sys.argv[1:])
+        command = get_command(_command_line(arguments))
         lighten(command)
-        code = command(args=words, standalone_mode=False)
+        code = command(args=arguments, standalone_mode=False)
         if code == INTERRUPTED and output.wants_json():
             # Typer turns Ctrl-C into this code.
             output.refusal(_InterruptedError("interrupted"))

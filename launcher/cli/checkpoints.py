@@ -117,22 +117,22 @@ def prune(
     sizes = checkpoints_transfer.prunable(store, survey(store), keep)
     steps = sorted({step for key in sizes if (step := step_of_folder_key(key)) is not None})
     pruned = prune_document(source, store.uri, steps, sizes, done=bool(sizes) and not dry_run)
-    what = f"{len(sizes):,} objects of {len(steps)} steps, {size_words(sum(sizes.values()))}"
+    objects = f"{len(sizes):,} objects of {len(steps)} steps, {size_words(sum(sizes.values()))}"
     if not sizes or dry_run:
         if json:
             output.document(pruned)
         else:
             nothing = f"  nothing to delete: {store.uri} has no other objects"
-            output.result([f"  would delete {what}" if sizes else nothing])
+            output.result([f"  would delete {objects}" if sizes else nothing])
         return
     output.say(f"  steps {', '.join(str(step) for step in steps)}")
-    confirm(f"delete {what}, below {store.uri}", yes=yes)
+    confirm(f"delete {objects}, below {store.uri}", yes=yes)
     with progress_bar("deleting", len(sizes), of_bytes=False) as advance:
         checkpoints_transfer.prune(store, sizes, options.now(), advance)
     if json:
         output.document(pruned)
     else:
-        output.result([f"  deleted {what}"])
+        output.result([f"  deleted {objects}"])
 
 
 def restore(
@@ -183,7 +183,7 @@ def store_of(source: str, region: str | None, *, sandbox: bool) -> "Objects":
 
 
 @contextmanager
-def progress_bar(what: str, total: int, *, of_bytes: bool = True) -> Iterator[Callable[[int], None]]:
+def progress_bar(label: str, total: int, *, of_bytes: bool = True) -> Iterator[Callable[[int], None]]:
     """A progress bar on standard error, where that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TransferSpeedColumn
@@ -193,5 +193,5 @@ def progress_bar(what: str, total: int, *, of_bytes: bool = True) -> Iterator[Ca
     with Progress(
         TextColumn("  {task.description}"), BarColumn(), *columns, console=console, disable=not console.is_terminal
     ) as progress:
-        task = progress.add_task(what, total=total)
+        task = progress.add_task(label, total=total)
         yield lambda done: progress.advance(task, done)

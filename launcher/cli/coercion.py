@@ -50,13 +50,13 @@ def _ease(parameter: Any) -> None:
 def _ease_help(command: Any) -> None:
     make = command.get_help_option
 
-    def made(ctx: Any) -> Any:
+    def get_help_option(ctx: Any) -> Any:
         option = make(ctx)
         if option is not None:
             _ease(option)
         return option
 
-    command.get_help_option = made
+    command.get_help_option = get_help_option
 
 
 def _commands(command: Any) -> Iterator[Any]:

@@ -8,11 +8,11 @@ from launcher.cli.live import SCREEN
 from launcher.model.errors import DeclinedError, InterruptedAtQuestionError, UnreadableInputError
 
 
-def refuse_without_terminal(what: str, *, yes: bool, flags: str = "--yes") -> None:
+def refuse_without_terminal(action: str, *, yes: bool, flags: str = "--yes") -> None:
     """Refuse before any work if the user cannot confirm later.
 
     Args:
-        what: the action to confirm, as a verb.
+        action: the action to confirm, as a verb.
         yes: whether the command line answers every question.
         flags: the flags that answer it on the command line.
 
@@ -20,10 +20,10 @@ def refuse_without_terminal(what: str, *, yes: bool, flags: str = "--yes") -> No
         UnreadableInputError: standard input is no terminal, and no flag answers.
     """
     if not yes and not sys.stdin.isatty():
-        raise UnreadableInputError(f"cannot ask whether to {what}: no terminal", hint=f"add {flags}")
+        raise UnreadableInputError(f"cannot ask whether to {action}: no terminal", hint=f"add {flags}")
 
 
-def confirm(what: str, *, yes: bool) -> None:
+def confirm(action: str, *, yes: bool) -> None:
     """Ask the user for confirmation.
 
     Raises:
@@ -33,21 +33,21 @@ def confirm(what: str, *, yes: bool) -> None:
     """
     if yes:
         return
-    refuse_without_terminal(what, yes=yes)
+    refuse_without_terminal(action, yes=yes)
     try:
         with SCREEN.aside():
-            agreed = typer.confirm(f"{what}?", err=True)
+            agreed = typer.confirm(f"{action}?", err=True)
     except typer.Abort as interrupted:
         raise InterruptedAtQuestionError from interrupted
     if not agreed:
         raise DeclinedError("nothing was done")
 
 
-def confirm_by_name(what: str, name: str, *, given: str | None) -> None:
+def confirm_by_name(action: str, name: str, *, given: str | None) -> None:
     """Ask for a typed name before an irreversible action; --yes does not answer this question.
 
     Args:
-        what: the action, as a verb.
+        action: the action, as a verb.
         name: the name to type.
         given: the name on the command line.
 
@@ -56,7 +56,7 @@ def confirm_by_name(what: str, name: str, *, given: str | None) -> None:
     """
     if given is None:
         if not sys.stdin.isatty():
-            raise UnreadableInputError(f"cannot ask whether to {what}: no terminal", hint=f"add --confirm {name}")
-        given = str(typer.prompt(f"type {name} to {what}", err=True))
+            raise UnreadableInputError(f"cannot ask whether to {action}: no terminal", hint=f"add --confirm {name}")
+        given = str(typer.prompt(f"type {name} to {action}", err=True))
     if given != name:
         raise UnreadableInputError(f"not confirmed: got {given!r}, expected {name!r}; nothing was removed")

@@ -166,10 +166,10 @@ class Console(StepPrinter):
         for line in whole or brief_page(quoted, rank, width, priced):
             output.say(line)
 
-    def refuse_unless_answerable(self, what: str) -> None:
+    def refuse_unless_answerable(self, action: str) -> None:
         """Refuse if standard input is no terminal."""
-        refuse_without_terminal(what, yes=self.yes)
+        refuse_without_terminal(action, yes=self.yes)
 
-    def approve(self, what: str) -> None:
+    def approve(self, action: str) -> None:
         """A question."""
-        confirm(what, yes=self.yes)
+        confirm(action, yes=self.yes)

@@ -63,12 +63,12 @@ def deploy(
         from launcher.workflow.cluster.targets import cluster_of
 
         ways = cluster_of(quoted.plan).access_commands(quoted.plan, shown)
-        output.result(["", "  access", *(f"    {what}: {command}" for what, command in ways)])
+        output.result(["", "  access", *(f"    {label}: {command}" for label, command in ways)])
     if sandbox and not dry_run:
         from launcher.workflow.cluster.reach import attached
 
         stays = attached(os.environ, quoted.plan.place.region) is not None
-        gone = f"next: slipway down {quoted.plan.cluster_name} --sandbox" if stays else _GONE
-        output.say(f"\n  {gone}")
+        next_step = f"next: slipway down {quoted.plan.cluster_name} --sandbox" if stays else _GONE
+        output.say(f"\n  {next_step}")
     elif "EndpointName" in shown:
         output.say(f"\n  next: slipway endpoint test {quoted.plan.name}")

@@ -79,13 +79,17 @@ def ledger(
 def _read_ledger() -> Ledger:
     from launcher.workflow.history.ledger import folder_ledger
 
-    own = folder_ledger(Path.cwd())
+    local_ledger = folder_ledger(Path.cwd())
     if not os.environ.get("SLIPWAY_LEDGER"):
-        return own
+        return local_ledger
     from launcher.workflow.history.ledger_shared import shared_ledger, shared_place
 
     place = shared_place(os.environ)
-    return own if place is None else shared_ledger(place, os.environ, own, datetime.now(UTC), output.talking())
+    return (
+        local_ledger
+        if place is None
+        else shared_ledger(place, os.environ, local_ledger, datetime.now(UTC), output.talking())
+    )
 
 
 def _csv(selection: Ledger) -> None:

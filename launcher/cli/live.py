@@ -108,17 +108,17 @@ SCREEN = Screen()
 class LiveStage(Stage):
     """A stage that shows its work in progress."""
 
-    def __init__(self, notify: Notify, words: str, *, details: bool, timed: bool = True) -> None:
+    def __init__(self, notify: Notify, title: str, *, details: bool, timed: bool = True) -> None:
         """Begin it.
 
         Args:
             notify: prints a line.
-            words: what begins, reported by the caller.
+            title: what begins, reported by the caller.
             details: whether finished parts are reported too.
             timed: whether the stage's time is shown.
         """
         super().__init__(notify)
-        self.words = words
+        self.words = title
         self.begun = time.monotonic()
         self.details = details
         self.timed = timed
@@ -145,8 +145,8 @@ class LiveStage(Stage):
         """The drawn lines: the stage's time and summary, then each part with its time."""
         now = time.monotonic()
         first = " ".join(text for text in (bar(self.share) if self.share is not None else "", self._sum()) if text)
-        own = [_line(clock(now - self.begun) if self.timed else "", first)] if self.timed or first else []
-        return own + [_line(clock(now - part.begun), part.words) for part in self.parts]
+        first_line = [_line(clock(now - self.begun) if self.timed else "", first)] if self.timed or first else []
+        return first_line + [_line(clock(now - part.begun), part.words) for part in self.parts]
 
     def _sum(self) -> str:
         return self.summary if isinstance(self.summary, str) else self.summary()
@@ -154,17 +154,17 @@ class LiveStage(Stage):
     def still(self) -> None:
         """Report that the stage still runs."""
         doing = ", ".join(part.words.partition("  ")[0] for part in self.parts)
-        words = [text for text in (doing or self.words, self._sum()) if text]
-        self._notify(f"still running after {clock(time.monotonic() - self.begun)}: {'; '.join(words)}")
+        texts = [text for text in (doing or self.words, self._sum()) if text]
+        self._notify(f"still running after {clock(time.monotonic() - self.begun)}: {'; '.join(texts)}")
 
 
-def _line(time_words: str, words: str) -> str:
+def _line(time_words: str, text: str) -> str:
     """One line below the steps; its time is aligned with theirs.
 
     >>> _line("8:12", "Network/Nat  AWS::EC2::NatGateway")
     '     8:12 Network/Nat  AWS::EC2::NatGateway'
     """
-    return f"{time_words:>{PLACE}} {words}".rstrip()
+    return f"{time_words:>{PLACE}} {text}".rstrip()
 
 
 class LiveNotifier:

@@ -155,12 +155,12 @@ def environment_of(name: str, *, sandbox: bool, region: str | None) -> dict[str,
 
     try:
         return dict(environment_of_newest(name, Path.cwd(), os.environ))
-    except GoneError as gone:
+    except GoneError as problem:
         hint = (
             f"slipway report {name} shows what the run left; slipway sandbox start begins one that stays after a"
             " launch; --region uses your account instead"
         )
-        raise ImpossibleError(gone.message, hint=hint) from gone
+        raise ImpossibleError(problem.message, hint=hint) from problem
 
 
 def region_of(environment: Mapping[str, str]) -> str:

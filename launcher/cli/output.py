@@ -175,8 +175,8 @@ def talking() -> LiveNotifier:
 
 def wants_json() -> bool:
     """Whether the command line requests JSON: `--json` before any `--`."""
-    words = sys.argv[1:]
-    return "--json" in (words[: words.index("--")] if "--" in words else words)
+    arguments = sys.argv[1:]
+    return "--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
 
 
 def refusal(problem: SlipwayError, *, sign: str = "error: ") -> None:

@@ -108,13 +108,15 @@ def _with_credits(quoted: "Quote") -> "Quote":
     account_credits = credits_of(dict(os.environ), options.now())
     if quoted.cash_usd is None:
         return quoted
-    left, lines = after_credits(quoted.cash_usd, account_credits.usable, options.now())
-    own = tuple(assumption for assumption in quoted.assumptions if not assumption.name.startswith("credit "))
+    remaining, lines = after_credits(quoted.cash_usd, account_credits.usable, options.now())
+    plan_assumptions = tuple(
+        assumption for assumption in quoted.assumptions if not assumption.name.startswith("credit ")
+    )
     bare = tuple(
         Assumption(name="credit not counted", value="0", unit="dollars", source=reason)
         for reason in account_credits.left_out
     )
-    return replace(quoted, cash_after_credits_usd=left, assumptions=(*own, *lines, *bare))
+    return replace(quoted, cash_after_credits_usd=remaining, assumptions=(*plan_assumptions, *lines, *bare))
 
 
 def _verified(document: Mapping[str, Any]) -> "Verification":

@@ -60,5 +60,5 @@ def render(
     output.say(f"\n  plan {quoted.digest[:12]}: {count} file{'s' if count > 1 else ''}, nothing was executed")
 
 
-def _others(folder: Path, own: Container[str]) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.name not in own) if folder.is_dir() else []
+def _others(folder: Path, rendered: Container[str]) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name not in rendered) if folder.is_dir() else []

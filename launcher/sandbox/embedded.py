@@ -45,13 +45,15 @@ class EmbeddedServer:
         self._paths = [self.folder, *([link] if link is not None else [])]
         # Read by its descriptor: when the server is gone the keeper removes the folder, and the file's name with it.
         self._log = (self.folder / environment.SERVER_LOG).open("w+b", buffering=0)
-        words = ["--folder", str(self.folder), "--short", str(self.short), "--mark", mark, "--port", str(port)]
-        words.append("--slurm" if with_slurm else "--no-slurm")
-        own = {**environment.without_aws(os.environ), MARK: mark}
+        arguments = ["--folder", str(self.folder), "--short", str(self.short), "--mark", mark, "--port", str(port)]
+        arguments.append("--slurm" if with_slurm else "--no-slurm")
+        variables = {**environment.without_aws(os.environ), MARK: mark}
         reader, writer = os.pipe()
         with os.fdopen(reader, "rb") as reading, os.fdopen(writer, "wb") as writing:
-            self._keeper = _start("keeper", [mark, *map(str, self._paths)], reading, self._log, own)
-            self._server = _start("server", words, subprocess.PIPE, self._log, own, inherited=(writing.fileno(),))
+            self._keeper = _start("keeper", [mark, *map(str, self._paths)], reading, self._log, variables)
+            self._server = _start(
+                "server", arguments, subprocess.PIPE, self._log, variables, inherited=(writing.fileno(),)
+            )
 
     def wait(self) -> tuple[int, ControlClient, AccessKey]:
         """Wait until the server answers; return the port of its AWS, its control client, and its access key.
@@ -128,11 +130,11 @@ def _is_short(folder: Path) -> bool:
 
 
 def _start(
-    module: str, words: list[str], stdin: Any, log: Any, env: Mapping[str, str], *, inherited: tuple[int, ...] = ()
+    module: str, arguments: list[str], stdin: Any, log: Any, env: Mapping[str, str], *, inherited: tuple[int, ...] = ()
 ) -> "subprocess.Popen[bytes]":
     """Start a module of this package in its own session, so that the terminal's Ctrl-C does not reach it."""
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", f"launcher.sandbox.{module}", *words],
+        [sys.executable, "-P", "-m", f"launcher.sandbox.{module}", *arguments],
         stdin=stdin,
         stdout=log,
         stderr=log,

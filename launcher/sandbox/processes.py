@@ -86,14 +86,14 @@ def end(find: Callable[[], set[int]], *, within_s: float = 10.0) -> set[int]:
 
 
 def start(
-    words: Sequence[str], *, folder: Path, environment: Mapping[str, str], output: Any = subprocess.PIPE
+    command: Sequence[str], *, folder: Path, environment: Mapping[str, str], output: Any = subprocess.PIPE
 ) -> "subprocess.Popen[bytes]":
     """Start a program of the sandbox: no input, one stream for all output, its own session.
 
     `output` is an open file instead of the pipe.
     """
     return subprocess.Popen(
-        words,
+        command,
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -212,9 +212,9 @@ def _end_leftovers(environment: Mapping[str, str], path: Path) -> RunningSandbox
     remove([Path(sandbox.folder), link_of(sandbox.mark)])
     path.unlink(missing_ok=True)
     # Remove what commands have read as the prices of a sandbox: its port may be another one's tomorrow
-    own = {name: environment[name] for name in ("HOME", "XDG_CACHE_HOME") if name in environment}
+    variables = {name: environment[name] for name in ("HOME", "XDG_CACHE_HOME") if name in environment}
     for host in ("localhost", "127.0.0.1"):
-        folder_kept = cache_folder(own | {"AWS_ENDPOINT_URL": f"http://{host}:{sandbox.port}"})
+        folder_kept = cache_folder(variables | {"AWS_ENDPOINT_URL": f"http://{host}:{sandbox.port}"})
         shutil.rmtree(folder_kept.parent, ignore_errors=True)
     return sandbox
 

@@ -183,8 +183,8 @@ class Sandbox:
         The environment contains the sandbox's mark: if this process is killed, its child processes end with the
         sandbox, and its temporary files are removed.
         """
-        own = {MARK: self._mark, "TMPDIR": str(self._folder / TEMPORARY)}
-        return {**environment.without_aws(base), **self.environment, **own}
+        variables = {MARK: self._mark, "TMPDIR": str(self._folder / TEMPORARY)}
+        return {**environment.without_aws(base), **self.environment, **variables}
 
     def job_environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """A complete environment to submit a job with. The scheduler adds the node's own variables on the node."""
@@ -197,11 +197,11 @@ class Sandbox:
     def head_node(self, cluster: str, base: Mapping[str, str]) -> LocalShell:
         """A shell on the head node of a cluster: this computer, with a home folder that is removed with the sandbox."""
         self._cluster(cluster)
-        own, home = self.job_environment(base), self._folder / "home" / cluster
+        variables, home = self.job_environment(base), self._folder / "home" / cluster
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        way = self._call("scheduler", cluster=cluster, path=own.get("PATH", "/usr/bin:/bin"))
+        way = self._call("scheduler", cluster=cluster, path=variables.get("PATH", "/usr/bin:/bin"))
         name = f"the head node of {cluster} in the sandbox"
-        return LocalShell({**own, **way, "HOME": str(home)}, name=name)
+        return LocalShell({**variables, **way, "HOME": str(home)}, name=name)
 
     def clusters(self) -> tuple[str, ...]:
         """The names of the running clusters."""
@@ -333,13 +333,17 @@ class Sandbox:
 
     def guard_schedule(self, stack: str, module: str, base: Mapping[str, str]) -> GuardSchedule:
         """The guard of a stack, for calls on an accelerated clock."""
-        own = {**self.process_environment(base), "AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region}
-        session = Session(environment=own, region=self.region)
+        guard_environment = {
+            **self.process_environment(base),
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+        }
+        session = Session(environment=guard_environment, region=self.region)
         names = [resource.physical_id for resource in stacks.resources(session, stack) if resource.type == _FUNCTION]
         environments = [functions.describe(session, name).environment for name in names]
         # Another function of the stack may install a chart; the guard is the one that knows where to write "stop".
         (variables,) = (environment for environment in environments if STOP_VARIABLE in environment)
-        return GuardSchedule(module=module, variables=variables, environment=own)
+        return GuardSchedule(module=module, variables=variables, environment=guard_environment)
 
     def stop(self) -> None:
         """End everything of the sandbox, in any state; a second call does nothing. A persistent sandbox stays."""

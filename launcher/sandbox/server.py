@@ -110,8 +110,8 @@ def prepare_environment(folder: Path) -> None:
 
 def pod_environment(port: int, key: AccessKey, region: str) -> dict[str, str]:
     """The environment of a command on a Kubernetes node: this computer's programs, Python's first, and the sandbox."""
-    own = environment.of_sandbox(f"http://localhost:{port}", region, key)
-    variables = {**environment.without_aws(os.environ), **own}
+    sandbox_variables = environment.of_sandbox(f"http://localhost:{port}", region, key)
+    variables = {**environment.without_aws(os.environ), **sandbox_variables}
     variables["PATH"] = f"{Path(sys.executable).parent}:{variables.get('PATH', '/usr/bin:/bin')}"
     return {**variables, "SLIPWAY_SANDBOX": "1"}
 
@@ -262,7 +262,7 @@ def _scheduler_errors() -> Iterator[None]:
         raise RuntimeError(problem.message) from problem
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Serve until the owner ends or requests the end."""
     parser = argparse.ArgumentParser(prog="python -m launcher.sandbox.server")
     parser.add_argument("--folder", type=Path, required=True)
@@ -270,7 +270,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--mark", required=True)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--slurm", action=argparse.BooleanOptionalAction, default=True)
-    args = parser.parse_args(words)
+    args = parser.parse_args(arguments)
     settings = Settings(folder=args.folder, short=args.short, mark=args.mark, port=args.port, with_slurm=args.slurm)
     over = threading.Event()
 

@@ -85,16 +85,16 @@ class _Claim:
     token: str
 
 
-def refuse_foreign(host: str, origin: str | None, *, own: bool = False) -> None:
+def refuse_foreign(host: str, origin: str | None, *, own_origin: bool = False) -> None:
     """Refuse a request that a web page may have sent to this computer.
 
-    A page whose name resolves to 127.0.0.1 sends that name as the host, and browsers send the page's origin. `own`
-    accepts the server itself as origin, as WebSocket clients send it: for a server that has no pages.
+    A page whose name resolves to 127.0.0.1 sends that name as the host, and browsers send the page's origin.
+    `own_origin` accepts the server itself as origin, as WebSocket clients send it: for a server that has no pages.
     """
     name = urlsplit(f"//{host}").hostname or ""
     if name not in _LOCAL and not name.endswith(".localhost"):
         raise AccessError(Refusal.PLACE, f"host {host[:100]!r}: the sandbox answers only as localhost")
-    if origin is not None and not (own and origin == f"http://{host}"):
+    if origin is not None and not (own_origin and origin == f"http://{host}"):
         raise AccessError(Refusal.PLACE, f"origin {origin[:100]!r}: the sandbox does not answer web pages")
 
 

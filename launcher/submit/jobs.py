@@ -64,7 +64,7 @@ class Nodes(Protocol):
     def shell(self, node: str) -> int:
         """Open a shell on a node, on this terminal; return the shell's exit code."""
 
-    def run(self, node: str, words: Sequence[str]) -> int:
+    def run(self, node: str, command: Sequence[str]) -> int:
         """Run a command on a node, with its output on this process's output; return the command's exit code."""
 
     def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:

@@ -50,9 +50,9 @@ class SlurmNodes:
         options = ["--pty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
         return attended(self.head.terminal(self._step(node, ["bash", "-l"], *options)), self.head.environment)
 
-    def run(self, node: str, words: Sequence[str]) -> int:
+    def run(self, node: str, command: Sequence[str]) -> int:
         """Run a command on a node; over Systems Manager its output comes when the command has ended."""
-        script = self._step(node, words)
+        script = self._step(node, command)
         direct = self.head.direct(script)
         if direct is not None:
             return attended(direct, self.head.environment)
@@ -63,36 +63,36 @@ class SlurmNodes:
 
     def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:
         """Forward a local port to a port of a node."""
-        words = self.head.forwarding(node, port, local_port)
-        if words is None and local_port == port:
+        command = self.head.forwarding(node, port, local_port)
+        if command is None and local_port == port:
             ready()  # the node is this computer: its port is local already, and a forwarded connection would loop
             threading.Event().wait()
-        if words is None:
+        if command is None:
             return forwarded(
                 local_port, lambda: (socket.create_connection(("127.0.0.1", port), timeout=10.0), str), ready
             )
         with free_port(local_port):
             pass
         ready()
-        return attended(words, self.head.environment)
+        return attended(command, self.head.environment)
 
-    def _step(self, node: str, words: Sequence[str], *options: str) -> str:
+    def _step(self, node: str, command: Sequence[str], *options: str) -> str:
         step = ["srun", f"--jobid={self.job}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={node}", *options]
-        return f'PATH="$PATH:/opt/slurm/bin"; cd {shlex.quote(self.folder)} && exec {shlex.join([*step, *words])}'
+        return f'PATH="$PATH:/opt/slurm/bin"; cd {shlex.quote(self.folder)} && exec {shlex.join([*step, *command])}'
 
 
-def attended(words: Sequence[str], environment: Mapping[str, str]) -> int:
+def attended(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a program on this terminal; the program itself handles Ctrl-C.
 
     Raises:
         SchedulerError: the program is not installed.
     """
-    program = shutil.which(words[0], path=environment.get("PATH"))
+    program = shutil.which(command[0], path=environment.get("PATH"))
     if program is None:
-        raise SchedulerError(f"{words[0]} is not installed", hint=f"install it; by hand: {shlex.join(words)}")
+        raise SchedulerError(f"{command[0]} is not installed", hint=f"install it; by hand: {shlex.join(command)}")
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        code = subprocess.run([program, *words[1:]], env=dict(environment), check=False).returncode
+        code = subprocess.run([program, *command[1:]], env=dict(environment), check=False).returncode
     finally:
         signal.signal(signal.SIGINT, before)
     return code if code >= 0 else 128 - code

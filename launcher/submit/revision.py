@@ -51,15 +51,15 @@ def find_revision(name: str, folder: Path, environment: Mapping[str, str]) -> Re
     return Revision(name=name, commit=commit.decode().strip(), folder=folder, environment=environment)
 
 
-def _git(folder: Path, environment: Mapping[str, str], *words: str) -> bytes:
-    own = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
+def _git(folder: Path, environment: Mapping[str, str], *arguments: str) -> bytes:
+    variables = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *words], env={**own, "LC_ALL": "C"}, capture_output=True, check=False
+            ["git", "-C", str(folder), *arguments], env={**variables, "LC_ALL": "C"}, capture_output=True, check=False
         )
     except OSError as problem:
         raise UnreadableInputError(f"git cannot be run: {problem.strerror}") from problem
     if done.returncode != 0:
         error_lines = done.stderr.decode(errors="replace").strip().splitlines()
-        raise UnreadableInputError(f"git {words[0]}: {error_lines[0] if error_lines else 'failed'}")
+        raise UnreadableInputError(f"git {arguments[0]}: {error_lines[0] if error_lines else 'failed'}")
     return done.stdout

@@ -47,8 +47,8 @@ def connect_command(target: str, region: str) -> str:
 def session_words(target: str, region: str, document: str, parameters: Mapping[str, str]) -> list[str]:
     """The AWS CLI's command that opens a session with a Systems Manager document."""
     values = json.dumps({name: [value] for name, value in parameters.items()})
-    words = ["aws", "ssm", "start-session", "--region", region, "--target", target]
-    return [*words, "--document-name", document, "--parameters", values]
+    command = ["aws", "ssm", "start-session", "--region", region, "--target", target]
+    return [*command, "--document-name", document, "--parameters", values]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +128,8 @@ class SessionShell:
         frame = Frame.fresh()
         packed = base64.b64encode(frame.around(script).encode()).decode()
         line = f"printf %s {packed} | base64 -d | {self._as_user('bash -l -s')}"
-        words = session_words(self.target, self.region, DOCUMENT, {"command": line})
-        out, err = _run_session(words, self.environment, self.name, timeout_s, frame)
+        command = session_words(self.target, self.region, DOCUMENT, {"command": line})
+        out, err = _run_session(command, self.environment, self.name, timeout_s, frame)
         # A session may end lines as a terminal does.
         return frame.answer(text(out).replace("\r\n", "\n"), text(err), self.name)
 
@@ -164,7 +164,7 @@ class SessionShell:
 
 
 def _run_session(
-    words: list[str], environment: Mapping[str, str], where: str, timeout_s: float, frame: Frame
+    command: list[str], environment: Mapping[str, str], where: str, timeout_s: float, frame: Frame
 ) -> tuple[bytes, bytes]:
     """Run a session, keep its input open until the answer is complete, and return both outputs.
 
@@ -173,7 +173,7 @@ def _run_session(
     """
     try:
         session = subprocess.Popen(
-            words,
+            command,
             env=dict(environment),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -181,18 +181,18 @@ def _run_session(
             start_new_session=True,
         )
     except OSError as error:
-        raise program_missing(words[0], error) from error
+        raise program_missing(command[0], error) from error
     with session:
         try:
-            heard = _read_until(session, time.monotonic() + timeout_s, frame)
-            if heard is None:
+            outputs = _read_until(session, time.monotonic() + timeout_s, frame)
+            if outputs is None:
                 raise UnreachableError(f"{where}: no answer within {timeout_s:g} s")
             # Let the session end: its input is closed, and its output is complete
             try:
                 session.communicate(timeout=_LEAVING_S)
             except subprocess.TimeoutExpired:
                 _kill(session)
-            return heard
+            return outputs
         finally:
             _kill(session)
 
@@ -201,23 +201,23 @@ def _read_until(session: subprocess.Popen[bytes], deadline: float, frame: Frame)
     """Both outputs up to the complete answer or the end of the session; None if the deadline came earlier."""
     assert session.stdout is not None  # noqa: S101 - both are pipes
     assert session.stderr is not None  # noqa: S101
-    heard: dict[IO[bytes], bytearray] = {session.stdout: bytearray(), session.stderr: bytearray()}
+    received: dict[IO[bytes], bytearray] = {session.stdout: bytearray(), session.stderr: bytearray()}
     with selectors.DefaultSelector() as selector:
-        for stream in heard:
+        for stream in received:
             selector.register(stream, selectors.EVENT_READ)
         while selector.get_map():
             ready = selector.select(max(deadline - time.monotonic(), 0))
             if not ready:
                 return None
             for key, _ in ready:
-                output = next(readable for readable in heard if readable is key.fileobj)
+                output = next(readable for readable in received if readable is key.fileobj)
                 chunk = os.read(key.fd, _CHUNK)
-                heard[output] += chunk
+                received[output] += chunk
                 if not chunk:
                     selector.unregister(output)
-            if frame.is_whole(bytes(heard[session.stdout][-2 * _CHUNK :])):
+            if frame.is_whole(bytes(received[session.stdout][-2 * _CHUNK :])):
                 break
-    return bytes(heard[session.stdout]), bytes(heard[session.stderr])
+    return bytes(received[session.stdout]), bytes(received[session.stderr])
 
 
 def _kill(session: subprocess.Popen[bytes]) -> None:

@@ -120,8 +120,8 @@ class Frame:
         if match is None:
             began = f"{self.mark} begin" in out
             last = " | ".join(err.strip().splitlines()[-3:])
-            what = "the answer was incomplete" if began else "there was no answer"
-            raise CutOffError(f"{where}: {what}" + (f": {last}" if last else ""))
+            reason = "the answer was incomplete" if began else "there was no answer"
+            raise CutOffError(f"{where}: {reason}" + (f": {last}" if last else ""))
         return Answer(code=int(match[2]), out=match[1], err=err)
 
 
@@ -214,7 +214,7 @@ class LocalShell:
 
 
 def started(
-    words: list[str], environment: Mapping[str, str], where: str, timeout_s: float, sent: bytes
+    command: list[str], environment: Mapping[str, str], where: str, timeout_s: float, sent: bytes
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a program with `sent` on its standard input.
 
@@ -223,12 +223,12 @@ def started(
     """
     try:
         return subprocess.run(
-            words, env=dict(environment), input=sent, capture_output=True, timeout=timeout_s, check=False
+            command, env=dict(environment), input=sent, capture_output=True, timeout=timeout_s, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise UnreachableError(f"{where}: no answer within {timeout_s:g} s") from error
     except OSError as error:
-        raise program_missing(words[0], error) from error
+        raise program_missing(command[0], error) from error
 
 
 def program_missing(program: str, error: OSError) -> SchedulerError:

@@ -163,8 +163,8 @@ class Slurm:
             if answer.code == _NOT_THERE:
                 return None
             if answer.code != 0:
-                what = "sbatch refuses the job" if answer.code == _REFUSED else f"the job folder {folder}"
-                raise SchedulerError(f"{self.shell.name}: {what}: {_reason(answer)}")
+                subject = "sbatch refuses the job" if answer.code == _REFUSED else f"the job folder {folder}"
+                raise SchedulerError(f"{self.shell.name}: {subject}: {_reason(answer)}")
             return Submitted(job=slurm_output.submitted(answer.out), key=key, folder=folder)
         raise UnreachableError(
             f"{problem.message}; after {TRIES} tries it is unknown whether Slurm accepted the job", hint=problem.hint
@@ -217,9 +217,9 @@ class Slurm:
         Raises:
             SchedulerError: Slurm does not answer, or refuses.
         """
-        words = self._words(job)
+        fields = self._words(job)
         state = "--state=PENDING " if only_pending else ""
-        answer = self.shell.run(f"scancel {state}--name={words['key']} {words['job']}")
+        answer = self.shell.run(f"scancel {state}--name={fields['key']} {fields['job']}")
         if answer.code != 0 and "invalid job id" not in answer.err.lower():
             raise SchedulerError(f"{self.shell.name}: job {job.job} could not be cancelled: {_reason(answer)}")
         return True
@@ -251,7 +251,7 @@ class Slurm:
             "no_controller": _NO_CONTROLLER,
         }
 
-    def _query(self, script: str, what: str) -> Answer:
+    def _query(self, script: str, subject: str) -> Answer:
         """The answer of a script that only reads and must not fail.
 
         If the answer was cut off, Slipway repeats the request once: a HyperPod session can end silently (awslabs/
@@ -264,7 +264,7 @@ class Slurm:
         if answer.code == _NO_CONTROLLER:
             raise UnreachableError(f"{self.shell.name}: Slurm does not answer: {_reason(answer)}")
         if answer.code != 0:
-            raise SchedulerError(f"{self.shell.name}: {what}: {_reason(answer)}")
+            raise SchedulerError(f"{self.shell.name}: {subject}: {_reason(answer)}")
         return answer
 
 
@@ -273,9 +273,9 @@ def log_name(job: Submitted) -> str:
     return f"slurm-{job.job}.out"
 
 
-def _check(form: re.Pattern[str], word: str, what: str) -> str:
+def _check(form: re.Pattern[str], word: str, kind: str) -> str:
     if not form.fullmatch(word):
-        raise SchedulerError(f"not {what} of a submission: {word!r}")
+        raise SchedulerError(f"not {kind} of a submission: {word!r}")
     return word
 
 

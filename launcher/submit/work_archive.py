@@ -236,9 +236,9 @@ def work_files(folder: Path, environment: Mapping[str, str]) -> WorkFiles:
         ImpossibleError: the folder does not exist, is too large, or holds a file that cannot be shipped.
     """
     if not folder.is_dir():
-        what = f"{folder} is a file" if folder.exists() else f"no folder {folder}"
+        reason = f"{folder} is a file" if folder.exists() else f"no folder {folder}"
         raise ImpossibleError(
-            f"run.workdir: {what}",
+            f"run.workdir: {reason}",
             hint="set run.workdir to the folder of your trainer; the path is relative to the plan file",
         )
     root = folder.resolve()
@@ -323,12 +323,12 @@ def git_state(folder: Path, environment: Mapping[str, str]) -> GitState | None:
     )
 
 
-def _git(folder: Path, environment: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[bytes] | None:
+def _git(folder: Path, environment: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[bytes] | None:
     """Run git in a folder; None if git is not installed. Omits variables that would point git at another tree."""
-    own = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
+    variables = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
     try:
         return subprocess.run(
-            ["git", "-C", str(folder), *words], env={**own, "LC_ALL": "C"}, capture_output=True, check=False
+            ["git", "-C", str(folder), *arguments], env={**variables, "LC_ALL": "C"}, capture_output=True, check=False
         )
     except OSError:
         return None

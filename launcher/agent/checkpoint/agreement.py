@@ -31,20 +31,20 @@ def agree(peers: Peers, restore: Callable[[int | None], int | None], *, over: Ca
         LostNodeError: another node stopped responding.
         AgentError: some nodes restored a checkpoint and other nodes have no usable one.
     """
-    own = _spoken(restore(None))
+    restored = _spoken(restore(None))
     if peers.alone or over():
         return
-    peers.say(restored=own)
+    peers.say(restored=restored)
     while not over():
         go, lowest = _collected(peers) if peers.part == 0 else _heard_from_first(peers)
-        if go == own:
+        if go == restored:
             return
-        if lowest is None or lowest >= own:
+        if lowest is None or lowest >= restored:
             time.sleep(_LOOK_S)
             continue
-        own = _spoken(restore(lowest))
+        restored = _spoken(restore(lowest))
         if not over():
-            peers.say(restored=own)
+            peers.say(restored=restored)
 
 
 def _collected(peers: Peers) -> tuple[int | None, int | None]:

@@ -30,20 +30,20 @@ def renounce(store: Store, identity: Identity, step: int, reason: str) -> None:
     store.write_text(key, manifests.unusable(reason))
 
 
-def missing_parts(store: Store, own: Manifest, *, session: str) -> list[int]:
-    """The nodes that have reported nothing about their part; `own` is the first node's part of the checkpoint."""
-    if own.parts == 1:
+def missing_parts(store: Store, first: Manifest, *, session: str) -> list[int]:
+    """The nodes that have reported nothing about their part; `first` is the first node's part of the checkpoint."""
+    if first.parts == 1:
         return []
-    folder = manifests.part_key(step=own.step, session=session, part=0).rpartition("/")[0]
+    folder = manifests.part_key(step=first.step, session=session, part=0).rpartition("/")[0]
     stored = store.sizes(f"{folder}/part-")
-    numbers = range(1, own.parts)
+    numbers = range(1, first.parts)
     return [
-        number for number in numbers if manifests.part_key(step=own.step, session=session, part=number) not in stored
+        number for number in numbers if manifests.part_key(step=first.step, session=session, part=number) not in stored
     ]
 
 
-def assemble(store: Store, own: Manifest, *, session: str, empty: Collection[int] = ()) -> Manifest:
-    """The complete checkpoint to which the first node's part `own` belongs, if no part is missing.
+def assemble(store: Store, first: Manifest, *, session: str, empty: Collection[int] = ()) -> Manifest:
+    """The complete checkpoint to which the first node's part `first` belongs, if no part is missing.
 
     `empty` lists the nodes that write nothing.
 
@@ -53,12 +53,12 @@ def assemble(store: Store, own: Manifest, *, session: str, empty: Collection[int
 
     def part(number: int) -> Manifest:
         if number in empty:
-            return replace(own, part=number, files=())
-        key = manifests.part_key(step=own.step, session=session, part=number)
+            return replace(first, part=number, files=())
+        key = manifests.part_key(step=first.step, session=session, part=number)
         return manifests.parse(store.read_text(key))
 
     with ThreadPoolExecutor(_READERS) as pool:
-        parts = [own, *pool.map(part, range(1, own.parts))]
+        parts = [first, *pool.map(part, range(1, first.parts))]
     return manifests.merge(parts, written_at=utc_now())
 
 

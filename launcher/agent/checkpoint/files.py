@@ -175,5 +175,5 @@ class _Surveyor:
             kind = next((word for is_kind, word in _KINDS if is_kind(status.st_mode)), "of an unknown type")
             self._refuse(path, f"{kind}; only files, folders and links to them can be stored")
 
-    def _refuse(self, path: str, what: str) -> None:
-        self._obstacle = self._obstacle or f"holds {path!r}, {what}"
+    def _refuse(self, path: str, reason: str) -> None:
+        self._obstacle = self._obstacle or f"holds {path!r}, {reason}"

@@ -124,9 +124,9 @@ class Layout:
         """The reason why the `beside` entry is missing or belongs to a later checkpoint; empty if neither applies."""
         if not (path.parent / self.beside).exists():
             return f"{self.beside} is not next to it"
-        above, own = name[: name.rfind("/") + 1], self.step_of(name)
+        above, own_step = name[: name.rfind("/") + 1], self.step_of(name)
         steps = (self.step_of(above + other.name) for other in path.parent.iterdir())
-        later = own is not None and any(step > own for step in steps if step is not None)
+        later = own_step is not None and any(step > own_step for step in steps if step is not None)
         return f"{self.beside} belongs to a later one" if later else ""
 
     def _tracked(self, path: Path, name: str) -> bool:
@@ -145,12 +145,12 @@ class Layout:
             return False
         groups = match.groupdict()
         beside = name[: name.rfind("/") + 1]
-        own, named = self.step_of(name), groups.get("name", "")
+        own_step, named = self.step_of(name), groups.get("name", "")
         # The best one may have a longer name (OpenRLHF: best_global_step20); it is written after the other of its step.
         names = (f"{beside}{named[start:]}" for start in range(len(named)))
         step = next((at for candidate in names if (at := self.step_of(candidate)) is not None), None)
         step = int(groups["step"]) if "step" in groups else step
-        return own is not None and step is not None and step >= own
+        return own_step is not None and step is not None and step >= own_step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,8 +325,8 @@ def write_back(layout: Layout, folder: Path, names: Iterable[str]) -> None:
             partial.write_text(tracker[1], encoding="utf-8")
             partial.replace(folder / tracker[0])
         for link, target in layout.links_of(name).items():
-            own = (folder / link).is_dir() and not (folder / link).is_symlink()  # the framework's, of this step
-            if (folder / target).exists() and not own:
+            is_folder = (folder / link).is_dir() and not (folder / link).is_symlink()  # the framework's, of this step
+            if (folder / target).exists() and not is_folder:
                 (folder / link).unlink(missing_ok=True)
                 (folder / link).symlink_to(target)
 

@@ -40,30 +40,30 @@ class Quorum:
         if newest is not None and (newest.run, newest.parts) == (identity.run, identity.parts):
             self._silent = set(range(identity.parts)) - {file.part for file in newest.files}
 
-    def assembled(self, own: Manifest, *, newest: int, no_more: bool) -> Manifest | None:
-        """The complete checkpoint to which the first node's part `own` belongs; None while a part or answer is missing.
+    def assembled(self, first: Manifest, *, newest: int, no_more: bool) -> Manifest | None:
+        """The complete checkpoint of the first node's part `first`; None while a part or answer is missing.
 
         `newest` is the newest finished step. `no_more`: the first node's command has ended; lost nodes count as ended.
 
         Raises:
             ManifestError: the checkpoint can never be complete.
         """
-        if own.parts == 1:
-            return assemble(self._store, own, session=self._session)
+        if first.parts == 1:
+            return assemble(self._store, first, session=self._session)
         # First: parts that a node announced before it ended exist by then.
         gathered = self._peers.gathered()
-        missing = set(missing_parts(self._store, own, session=self._session))
-        empty = {part for part in missing if self._writes_none(part, gathered, own.step, newest)}
+        missing = set(missing_parts(self._store, first, session=self._session))
+        empty = {part for part in missing if self._writes_none(part, gathered, first.step, newest)}
         missing -= empty
         ended = {part for part in missing if gathered.ended >> part & 1}
         if no_more:
             ended |= set(gathered.silent)
         if never := missing & ended:
             raise ManifestError(f"node {min(never)} ended without uploading its part")
-        senders = set(range(1, own.parts)) - empty
-        if missing or not self._question.answered(own.step, senders, gathered):
+        senders = set(range(1, first.parts)) - empty
+        if missing or not self._question.answered(first.step, senders, gathered):
             return None
-        return assemble(self._store, own, session=self._session, empty=empty)
+        return assemble(self._store, first, session=self._session, empty=empty)
 
     def withdraw(self, step: int) -> None:
         """Drop a step: no node is requested to confirm it any more."""

@@ -133,15 +133,15 @@ class Restore:
 
     def _of_other_layouts(self, wholes: list[Manifest], step: int, *, stops: bool) -> tuple[str, list[Manifest]]:
         """Why checkpoints of a step do not match this job's layout (empty if all do), and those that match."""
-        own = [manifest for manifest in wholes if self.layouts.accepts(manifest)]
-        others = {manifest.layout or SLIPWAY for manifest in wholes if manifest not in own}
-        words = (
+        accepted = [manifest for manifest in wholes if self.layouts.accepts(manifest)]
+        others = {manifest.layout or SLIPWAY for manifest in wholes if manifest not in accepted}
+        reason = (
             f"it is of layout {', '.join(sorted(others))}: name it as checkpoint.layout, or start at step 0 "
             "with --fresh"
         )
-        if others and not own and stops and not self.named and not self.fresh:
-            raise LostCheckpointsError(self.store.uri, f"step {step}: {words}")
-        return words if others else "", own
+        if others and not accepted and stops and not self.named and not self.fresh:
+            raise LostCheckpointsError(self.store.uri, f"step {step}: {reason}")
+        return reason if others else "", accepted
 
     def _take_over(
         self, finished: FinishedFolder, manifest: Manifest | None, begun: float, *, skipped: bool
@@ -361,8 +361,8 @@ def _of_other_content(finished: FinishedFolder) -> str:
             return True
 
     with ThreadPoolExecutor(_HASHERS) as pool:
-        judged = zip(finished.files, pool.map(differs, finished.files), strict=True)
-        return next((file.path for file, bad in judged if bad), "")
+        compared = zip(finished.files, pool.map(differs, finished.files), strict=True)
+        return next((file.path for file, bad in compared if bad), "")
 
 
 def _digest(incoming: Incoming) -> str | None:

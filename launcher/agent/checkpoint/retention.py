@@ -125,15 +125,15 @@ class Retention:
         needed = frozenset().union(*(checkpoint.needs for checkpoint in (*checkpoints, *self._others)))
         left_alone = {checkpoint.step for checkpoint in (*checkpoints, *self._others)}
         for step in sorted({*open_folders.values()} - left_alone):
-            own = {key for key in sizes if step_of_key(key) == step}
-            superseded = own - needed - self._tagged
+            keys = {key for key in sizes if step_of_key(key) == step}
+            superseded = keys - needed - self._tagged
             if step in record:
                 superseded &= record[step]
             if superseded:
                 yield step, sorted(superseded)
-            elif len(own & needed) <= _MOST_SHARED:
-                record[step] = own & needed
-                self._tagged -= own
+            elif len(keys & needed) <= _MOST_SHARED:
+                record[step] = keys & needed
+                self._tagged -= keys
         if record != self._remembered:
             write_record(self._store, record)
             self._remembered = record

@@ -215,8 +215,8 @@ class Scratch:
 
     def kept(self) -> list[UnsentCheckpoint]:
         """Finished checkpoints on this node, also of other jobs, that are not in the store and not used by this job."""
-        own = (checkpoint for checkpoint in self._unsent.kept() if self.previous in checkpoint.path.parents)
-        return [*own, *self._kept_of_others]
+        unsent = (checkpoint for checkpoint in self._unsent.kept() if self.previous in checkpoint.path.parents)
+        return [*unsent, *self._kept_of_others]
 
     def leftovers(self) -> list[Leftover]:
         """Files on the node, of this and of other jobs, that are neither recognised nor known to be in the store."""

@@ -166,8 +166,8 @@ class TagParts:
         self._number += 1
         share = math.ceil(len(keys) / (len(takers) + 1))
         for slot, part in enumerate(takers):
-            own = tuple(keys[share * (slot + 1) : share * (slot + 2)])
-            sheet = TagPart(number=self._number, slot=slot, owner=self._owner, keys=own)
+            sheet_keys = tuple(keys[share * (slot + 1) : share * (slot + 2)])
+            sheet = TagPart(number=self._number, slot=slot, owner=self._owner, keys=sheet_keys)
             self._store.write_text(sheet.key, sheet.to_json())
             self._out.append(_HandedOut(sheet=sheet, part=part, since=time.monotonic()))
         self._ask_at = time.monotonic() + _ASK_AGAIN_S
@@ -366,8 +366,8 @@ class Tagging(threading.Thread):
         for layout, steps in sorted(by_layout.items()):
             later = layout == LATER_VERSION
             of, why = (layout, "this version cannot read them") if later else (f"of layout {layout}", _NOT_COMPARED)
-            words = f"{len(steps)} checkpoints {of}, steps {min(steps)} to {max(steps)}"
-            reason = f"the store has {words}: they are kept because {why}"
+            summary = f"{len(steps)} checkpoints {of}, steps {min(steps)} to {max(steps)}"
+            reason = f"the store has {summary}: they are kept because {why}"
             self._log.append("other-layout-kept", layout=layout, steps=sorted(steps), reason=reason)
 
     def _tag(self, keys: Iterable[str]) -> None:

@@ -348,11 +348,11 @@ class Uploader(threading.Thread):
 
     def _committed(self, delivered: Delivered) -> Manifest | None:
         """The checkpoint that was committed; None while a part is missing."""
-        own = delivered.manifest
+        part = delivered.manifest
         with self._changed:
-            newest = max(own.step, self._newest_offered)
+            newest = max(part.step, self._newest_offered)
             no_more = self._no_more
-        manifest = self._quorum.assembled(own, newest=newest, no_more=no_more)
+        manifest = self._quorum.assembled(part, newest=newest, no_more=no_more)
         if manifest is None:
             return None
         refusal = self._tagging.retention.refused(manifest)

@@ -267,8 +267,8 @@ class CheckpointWatch:
         """The reason why the framework has not marked it as finished; empty on other nodes than the first."""
         if self._lead is not None:
             return ""
-        words = (entry.layout.missing(self._folder, name, renamed=name in renamed) for name in entry.names)
-        return next((reason for reason in words if reason), "")
+        reasons = (entry.layout.missing(self._folder, name, renamed=name in renamed) for name in entry.names)
+        return next((reason for reason in reasons if reason), "")
 
     def _follow_the_lead(self) -> None:
         """On other nodes than the first: use the layout that the first node has found."""

@@ -45,10 +45,10 @@ class ForecastWatch:
         quoted = self._quoted
         exceeded = beyond(usd, low=quoted.get("usd_low"), high=quoted.get("usd_high"), budget=quoted.get("budget_usd"))
         self._since = {kind: self._since.get(kind, now) for kind in exceeded}
-        for kind, words in exceeded.items():
+        for kind, reason in exceeded.items():
             if kind not in self._reported and now - self._since[kind] >= HOLDS_S:
                 self._reported.add(kind)
-                self._log.append(FORECAST, kind=kind, reason=words)
+                self._log.append(FORECAST, kind=kind, reason=reason)
 
     def _dollars(self, now: float) -> float | None:
         remaining_h, rate = left_hours(list(self._points), self._steps), self._quoted.get("usd_per_hour")

@@ -89,13 +89,13 @@ class Process:
         >>> Process(pid=2, parent=1, started=0, words=("/usr/bin/python3", "-u", "-m", "torch.distributed.run")).program
         'torch.distributed.run'
         """
-        words = [word for word in self.words if word]
-        if not words:
+        arguments = [word for word in self.words if word]
+        if not arguments:
             return ""
-        name = _base(words[0])
+        name = _base(arguments[0])
         if not name.startswith("python"):
             return name.lstrip("-")
-        for word, following in zip(words[1:], [*words[2:], ""], strict=True):
+        for word, following in zip(arguments[1:], [*arguments[2:], ""], strict=True):
             if word == "-m":
                 return following
             if word == "-c":
@@ -128,8 +128,10 @@ def find_processes(root: int, marks: Mapping[str, str]) -> tuple[Process, ...]:
         environment = _environment(pid)
         if pid in tree or (marks and all(environment.get(name) == value for name, value in marks.items())):
             rank = tuple(environment.get(name) for name in RANK_VARIABLES)
-            words, caught = tuple(_strings(pid, "cmdline")), _caught(pid)
-            processes.append(Process(pid=pid, parent=parent, started=started, words=words, rank=rank, caught=caught))
+            arguments, caught = tuple(_strings(pid, "cmdline")), _caught(pid)
+            processes.append(
+                Process(pid=pid, parent=parent, started=started, words=arguments, rank=rank, caught=caught)
+            )
     return tuple(processes)
 
 
@@ -139,8 +141,8 @@ def ranks(processes: Iterable[Process], root: int) -> tuple[Process, ...]:
     if any(process.program in _OF_OTHERS for process in tree.of.values()):
         return ()
     first = tree.of.get(root)
-    own = first.rank if first is not None else None
-    holders = [process for process in tree.of.values() if tree.has_own_rank(process, own)]
+    rank = first.rank if first is not None else None
+    holders = [process for process in tree.of.values() if tree.has_own_rank(process, rank)]
     inner = [process for process in holders if not any(tree.is_above(process, other) for other in holders)]
     if inner:
         workers = [process for holder in inner for process in tree.workers(holder)]

@@ -77,7 +77,7 @@ def _port(port: Port) -> Plot:
             ("port, then Trainium", "b", [(float(run), ported(run)) for run in steps]),
         ],
         x_title="runs",
-        words=f"The port {back}. After {runs:,} runs: GPUs ${gpu(runs):,.0f}, the port ${ported(runs):,.0f}",
+        description=f"The port {back}. After {runs:,} runs: GPUs ${gpu(runs):,.0f}, the port ${ported(runs):,.0f}",
         marks=marks,
         bands=[("a", band)],
         caption="The band is the range of the GPU run. The line of the port begins at the cost of the port.",
@@ -88,9 +88,9 @@ def _traffic(traffic: Traffic) -> Plot:
     """Cost per month against requests per second, with the crossover of the cheaper side and its range."""
     texts = [f"{name}: " + ", ".join(f"{x:g}/s ${mid:,.0f}" for x, _, mid, _ in rows) for name, _, rows in traffic]
     marks = []
-    for (name, _, own), (other, _, rows) in combinations(traffic, 2):
-        for x in crossings(_part(own, MID), _part(rows, MID)):
-            edges = [*crossings(_part(own, LOW), _part(rows, HIGH)), *crossings(_part(own, HIGH), _part(rows, LOW))]
+    for (name, _, first), (other, _, rows) in combinations(traffic, 2):
+        for x in crossings(_part(first, MID), _part(rows, MID)):
+            edges = [*crossings(_part(first, LOW), _part(rows, HIGH)), *crossings(_part(first, HIGH), _part(rows, LOW))]
             below, above = [edge for edge in edges if edge < x], [edge for edge in edges if edge > x]
             span = f" ({max(below):.3g} to {min(above):.3g})" if below and above else ""
             marks.append((x, "bad", f"{name} = {other} at {x:.3g}/s{span}"))
@@ -100,7 +100,7 @@ def _traffic(traffic: Traffic) -> Plot:
         "A month against traffic",
         [(name, kind, [(x, mid) for x, _, mid, _ in rows]) for name, kind, rows in traffic],
         x_title="requests a second, mean over the day",
-        words="; ".join(texts),
+        description="; ".join(texts),
         marks=marks,
         bands=[(kind, [(x, low, high) for x, low, _, high in rows]) for _, kind, rows in traffic],
         caption="Bands are low to high. A red line is where two sides cost the same, in brackets where they may: "
@@ -108,14 +108,14 @@ def _traffic(traffic: Traffic) -> Plot:
     )
 
 
-def crossings(own: Line, other: Line) -> list[float]:
+def crossings(line: Line, other: Line) -> list[float]:
     """The x values at which two lines cross, between the points that both have.
 
     >>> crossings([(0, 0.0), (2, 4.0)], [(0, 2.0), (2, 2.0)])
     [1.0]
     """
     known = dict(other)
-    gaps = [(x, y - known[x]) for x, y in own if x in known]
+    gaps = [(x, y - known[x]) for x, y in line if x in known]
     return [
         before + (after - before) * left / (left - right)
         for (before, left), (after, right) in pairwise(gaps)

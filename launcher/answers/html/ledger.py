@@ -124,7 +124,9 @@ def _over_time(drawn: Sequence[LedgerEntry]) -> list[Plot]:
     totals = ", ".join(f"{name} ${sums[name]:,.2f}" for name, _, _ in lines)
     title, axis = "Added up over time", f"{unit} since {first.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     caption = "Billed counts the runs whose bill was read."
-    return [lines_plot("sums", title, lines, x_title=axis, words=f"{len(ordered)} runs: {totals}", caption=caption)]
+    return [
+        lines_plot("sums", title, lines, x_title=axis, description=f"{len(ordered)} runs: {totals}", caption=caption)
+    ]
 
 
 def _runs(entries: Sequence[LedgerEntry]) -> str:

@@ -79,8 +79,8 @@ def ranges(known: Ranked, unit: str, names: Mapping[int, str] | None = None) -> 
         y = TOP + ROW * number + 24
         low, mid, high = (scale.at(float(usd)) for usd in (span.low, span.mid, span.high))
         name = f"{rank}. {name_of(quoted)}" if names is None else names[rank]
-        what, usd = name_of(quoted) if names is None else name, words.dollars(span.mid)
-        text = f"{what}: ${usd} (${words.dollars(span.low)} to ${words.dollars(span.high)})"
+        label, usd = name_of(quoted) if names is None else name, words.dollars(span.mid)
+        text = f"{label}: ${usd} (${words.dollars(span.low)} to ${words.dollars(span.high)})"
         texts.append(text)
         data = f' data-rank="{rank}" data-low="{span.low}" data-mid="{span.mid}" data-high="{span.high}"'
         data += f' data-xlow="{low:.2f}" data-xmid="{mid:.2f}" data-xhigh="{high:.2f}"'
@@ -118,14 +118,14 @@ def _times(known: Ranked, *, whole: bool) -> Plot:
         data = f' data-rank="{rank}" data-h="{x:.4f}" data-usd="{y}"'
         parts.append(dot(wide.at(x), tall.at(y), "front" if rank in best else "dot", data=data, label=label))
     texts = "; ".join(f"{x:,.1f} h for ${y:,.2f} ({name_of(quoted)})" for x, y, _, quoted in reversed(front))
-    what = "every size and place" if whole else "the best of each type and purchase option"
+    shown = "every size and place" if whole else "the best of each type and purchase option"
     return Plot(
         key="times",
         title="Dollars against finishing time",
         words=f"No option is both cheaper and as fast, within 1 %, as: {texts}",
         body="".join(parts),
         height=height,
-        caption=f"Shown: {what}. On the dashed line nothing is both cheaper and as soon, to 1 %.",
+        caption=f"Shown: {shown}. On the dashed line nothing is both cheaper and as soon, to 1 %.",
     )
 
 

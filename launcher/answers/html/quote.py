@@ -68,7 +68,7 @@ def _spot(quoted: Quote, curve: Curve) -> Plot:
         "Spot cost against interruptions",
         [("total, middle", "a", points)],
         x_title="interruptions of a node per hour",
-        words=texts,
+        description=texts,
         marks=[mark for mark in marks if points[0][0] <= mark[0] <= points[-1][0]],
         bands=[("a", band)],
         x_zero=False,

@@ -124,7 +124,7 @@ def _plots(report: Report, timeline: RunTimeline) -> list[str | Plot]:
                     title,
                     [(title.lower(), "a", points)],
                     x_title="minutes since the first attempt",
-                    words=f"From {first:,.4g} to {last:,.4g}; {counts}",
+                    description=f"From {first:,.4g} to {last:,.4g}; {counts}",
                     unit="",
                     marks=marks,
                     zero=key == "rate",
@@ -138,7 +138,9 @@ def _plots(report: Report, timeline: RunTimeline) -> list[str | Plot]:
         title = "Dollars at the quoted rate"
         series = [("dollars", "c", points)]
         plots.append(
-            lines_plot("usd", title, series, x_title="minutes since the first attempt", words=words_of, marks=marks)
+            lines_plot(
+                "usd", title, series, x_title="minutes since the first attempt", description=words_of, marks=marks
+            )
         )
     return plots
 

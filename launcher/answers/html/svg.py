@@ -32,10 +32,10 @@ class Scale:
 
     def at(self, value: float) -> float:
         """The position of a value; an outside value is moved to the edge."""
-        low, high, own = self.low, self.high, min(max(value, self.low), self.high)
+        low, high, clamped = self.low, self.high, min(max(value, self.low), self.high)
         if self.log:
-            low, high, own = math.log(low), math.log(high), math.log(own)
-        return self.start + (self.end - self.start) * ((own - low) / (high - low) if high > low else 0.5)
+            low, high, clamped = math.log(low), math.log(high), math.log(clamped)
+        return self.start + (self.end - self.start) * ((clamped - low) / (high - low) if high > low else 0.5)
 
     def ticks(self) -> list[float]:
         """Round values between the ends.
@@ -115,21 +115,21 @@ class Plot:
 
     def text(self) -> str:
         """The figure."""
-        key, title, words = escape(self.key), escape(self.title), escape(self.words)
+        key, title, description = escape(self.key), escape(self.title), escape(self.words)
         caption = f"<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
         named = "".join(f'<span><i class="{kind}"></i>{escape(name)}</span> ' for kind, name in self.keys)
         keys = f'<p class="keys">{named}</p>' if named else ""
         return (
             f'<figure id="{key}"><h2>{title}</h2>{keys}<svg height="{self.height:g}" role="img" '
             f'aria-labelledby="{key}-t {key}-d"><title id="{key}-t">{title}</title>'
-            f'<desc id="{key}-d">{words}</desc>{self.body}</svg>{caption}</figure>'
+            f'<desc id="{key}-d">{description}</desc>{self.body}</svg>{caption}</figure>'
         )
 
 
-def text_at(x: float, y: float, words: str, kind: str = "", anchor: str = "start", *, shift: float = 0) -> str:
+def text_at(x: float, y: float, text: str, kind: str = "", anchor: str = "start", *, shift: float = 0) -> str:
     """Text at a position, `shift` pixels to its right."""
     moved = f' dx="{shift:g}"' if shift else ""
-    return f'<text x="{x:.2f}%" y="{y:.1f}"{moved} class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
+    return f'<text x="{x:.2f}%" y="{y:.1f}"{moved} class="{kind}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
@@ -186,7 +186,7 @@ def lines_plot(
     series: Sequence[tuple[str, str, Sequence[tuple[float, float]]]],
     *,
     x_title: str,
-    words: str,
+    description: str,
     unit: str = "$",
     marks: Sequence[tuple[float, str, str]] = (),
     bands: Sequence[tuple[str, Sequence[tuple[float, float, float]]]] = (),
@@ -221,7 +221,7 @@ def lines_plot(
     return Plot(
         key=key,
         title=title,
-        words=words,
+        words=description,
         body="".join([across(wide, TOP, bottom, x_title), upright(high, unit), *upright_marks, paths(height, drawn)]),
         height=height,
         caption=caption,

@@ -60,13 +60,15 @@ def _lines(sweep: Sweep, unit: str, *, times: bool) -> list[Plot]:
     texts = "; ".join(f"{name}: " + ", ".join(f"{x:g} ${usd:,.2f}" for x, usd in points) for name, _, points in dollars)
     caption = "Bands are low to high."
     total = f"Total dollars {unit}"
-    plots = [lines_plot("swept", total, dollars, x_title=title, words=texts, bands=bands, caption=caption)]
+    plots = [lines_plot("swept", total, dollars, x_title=title, description=texts, bands=bands, caption=caption)]
     if times:
         lines = [(name, kind, [(x, at_point.hours.mid) for x, at_point in points]) for name, kind, points in named]
         hours_words = "; ".join(
             f"{name}: " + ", ".join(f"{x:g} {h:,.1f} h" for x, h in points) for name, _, points in lines
         )
-        plots.append(lines_plot("swept-hours", "Hours to finish", lines, x_title=title, words=hours_words, unit=""))
+        plots.append(
+            lines_plot("swept-hours", "Hours to finish", lines, x_title=title, description=hours_words, unit="")
+        )
     return plots
 
 

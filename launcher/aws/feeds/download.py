@@ -80,7 +80,7 @@ class Downloads:
         self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f"{sha256(url.encode()).hexdigest()[:24]}.part"
         note = part.with_suffix(".json")
-        for left in reversed(range(TRIES)):
+        for remaining in reversed(range(TRIES)):
             try:
                 if not self._read(url, part, note, known, progress):
                     return None
@@ -88,7 +88,7 @@ class Downloads:
                 self._given_up[way] = _failure(url, problem)
                 raise self._given_up[way] from problem
             except (HTTPError, OSError) as problem:
-                if left and isinstance(problem, HTTPError):
+                if remaining and isinstance(problem, HTTPError):
                     continue
                 raise _failure(url, problem) from problem
             noted = _note(note)

@@ -47,7 +47,7 @@ Wanted = Callable[[dict[str, str]], bool]
 """Whether a product with these attributes is wanted."""
 
 
-def products(path: Path, what: str, selects: Wanted) -> list[Product]:
+def products(path: Path, source: str, selects: Wanted) -> list[Product]:
     """The wanted products of an offer file with their terms.
 
     Raises:
@@ -65,7 +65,7 @@ def products(path: Path, what: str, selects: Wanted) -> list[Product]:
                 elif sku in attributes:
                     terms.setdefault(sku, {})[kind] = piece
     except (ValueError, AttributeError, EOFError) as problem:
-        raise AwsError(f"{what}: not the format of an offer file, so no price is read from it") from problem
+        raise AwsError(f"{source}: not the format of an offer file, so no price is read from it") from problem
     return [
         Product(attributes=product_attributes, terms=terms.get(sku, {}))
         for sku, product_attributes in attributes.items()
@@ -195,8 +195,8 @@ def spot_prices(path: Path, names: Collection[str], regions: Collection[str]) ->
     Raises:
         AwsError: the file's format is not the documented one.
     """
-    what = "the public spot prices"
-    document = _document(path, what)
+    source = "the public spot prices"
+    document = _document(path, source)
     rates = []
     try:
         columns = document["config"]["regions"]
@@ -205,9 +205,9 @@ def spot_prices(path: Path, names: Collection[str], regions: Collection[str]) ->
             if name in regions:
                 rates += [fetched_price for fetched_price in _region(region, name) if fetched_price.key.name in names]
     except (KeyError, TypeError) as problem:
-        raise _other_shape(what) from problem
+        raise _other_shape(source) from problem
     if not columns:
-        raise _other_shape(what)
+        raise _other_shape(source)
     return answer(rates)
 
 
@@ -227,8 +227,8 @@ def _region(region: dict[str, Any], name: str) -> Iterator[FetchedPrice]:
 
 def bands(path: Path, names: Collection[str], regions: Collection[str], day: date) -> tuple[FetchedBand, ...]:
     """The advisor's bands for Linux of some types in some regions, as of a day."""
-    what = "the Spot Instance Advisor's data"
-    document = _document(path, what)
+    source = "the Spot Instance Advisor's data"
+    document = _document(path, source)
     parsed_bands = []
     try:
         known = document["spot_advisor"]
@@ -236,28 +236,28 @@ def bands(path: Path, names: Collection[str], regions: Collection[str], day: dat
             for name, stated in known[region]["Linux"].items():
                 band, saving = stated["r"], stated["s"]
                 if band not in _BANDS or not isinstance(saving, int):
-                    raise _other_shape(what)
+                    raise _other_shape(source)
                 if name in names:
                     parsed_bands.append(
                         FetchedBand(name=name, region=region, band=band, savings_percent=saving, as_of=day)
                     )
     except (AttributeError, KeyError, TypeError) as problem:
-        raise _other_shape(what) from problem
+        raise _other_shape(source) from problem
     return tuple(parsed_bands)
 
 
-def _document(path: Path, what: str) -> dict[str, Any]:
+def _document(path: Path, source: str) -> dict[str, Any]:
     try:
         document = safe_json.load(path)
     except (OSError, ValueError) as problem:
-        raise _other_shape(what) from problem
+        raise _other_shape(source) from problem
     if not isinstance(document, dict):
-        raise _other_shape(what)
+        raise _other_shape(source)
     return document
 
 
-def _other_shape(what: str) -> AwsError:
-    return AwsError(f"{what}: unknown format, so nothing is read from it")
+def _other_shape(source: str) -> AwsError:
+    return AwsError(f"{source}: unknown format, so nothing is read from it")
 
 
 EC2, SAGEMAKER = "AmazonEC2", "AmazonSageMaker"

@@ -64,8 +64,8 @@ def _apply(requested: Requested, bucket: FakeBucket) -> None:
         backend.put_bucket_versioning(name, versioning["Status"])
     block = requested.get("PublicAccessBlockConfiguration")
     if block:
-        words = ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
-        backend.put_public_access_block(name, {word: _text(block.get(word, False)) for word in words})
+        settings = ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
+        backend.put_public_access_block(name, {word: _text(block.get(word, False)) for word in settings})
     ownership = requested.get("OwnershipControls")
     if ownership:
         backend.put_bucket_ownership_controls(name, ownership["Rules"][0]["ObjectOwnership"])

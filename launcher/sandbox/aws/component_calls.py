@@ -36,10 +36,10 @@ def list_inference_components(response: Any) -> ActionResult:
 
 
 def _summary(component: Any) -> dict[str, Any]:
-    own = {key: component.request[key] for key in ("EndpointName", "VariantName")}
+    names = {key: component.request[key] for key in ("EndpointName", "VariantName")}
     status = {"InferenceComponentStatus": component.shown["InferenceComponentStatus"]}
     moments = {"CreationTime": component.creation_time, "LastModifiedTime": component.creation_time}
-    return {**component.summary(), **own, **status, **moments, "EndpointArn": component.request["EndpointName"]}
+    return {**component.summary(), **names, **status, **moments, "EndpointArn": component.request["EndpointName"]}
 
 
 def delete_inference_component(response: Any) -> EmptyResult:

@@ -195,10 +195,10 @@ def _template(requested: Requested, template_id: str) -> Mapping[str, Any]:
 
 
 def _refuse_template(data: Mapping[str, Any], capacity_type: str) -> None:
-    own = [group for group in _OWN_OF_GROUPS if group in data]
+    refused = [group for group in _OWN_OF_GROUPS if group in data]
     interfaces = data.get("NetworkInterfaces", [])
-    if own or any("SubnetId" in interface for interface in interfaces):
-        raise ResourceRefusedError(f"Launch template must not specify {', '.join(own) or 'subnets of interfaces'}")
+    if refused or any("SubnetId" in interface for interface in interfaces):
+        raise ResourceRefusedError(f"Launch template must not specify {', '.join(refused) or 'subnets of interfaces'}")
     if interfaces and data.get("SecurityGroupIds"):
         raise ResourceRefusedError("Network interfaces and an instance-level security groups may not be specified")
     if "InstanceType" not in data:
@@ -280,8 +280,8 @@ class Eks:
             raise ResourceRefusedError(str(problem)) from problem
         # It answers on loopback, without TLS.
         cluster.certificate_authority = {}
-        own = {"Endpoint": cluster.endpoint, "CertificateAuthorityData": ""}
-        return Created(physical_resource_id=cluster.name, attributes={**created.attributes, **own})
+        attributes = {"Endpoint": cluster.endpoint, "CertificateAuthorityData": ""}
+        return Created(physical_resource_id=cluster.name, attributes={**created.attributes, **attributes})
 
     def _remove_cluster(self, requested: Requested, created: Created) -> None:
         _remove_cluster(requested, created)

@@ -57,8 +57,8 @@ class StoredEntity:
     @property
     def response_object(self) -> dict[str, Any]:
         """The entity as a Describe call returns it."""
-        own = {key: value for key, value in self.request.items() if key != "Tags"}
-        return {**own, **self.summary(), **self.shown}
+        request = {key: value for key, value in self.request.items() if key != "Tags"}
+        return {**request, **self.summary(), **self.shown}
 
     def summary(self) -> dict[str, Any]:
         """The entity as a List call returns it."""

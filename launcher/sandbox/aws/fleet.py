@@ -78,8 +78,8 @@ class EmulatedEc2:
     def run_head_node(self, spec: ClusterSpec) -> str:
         """Start a cluster's head node; return the id of its instance."""
         tags = {"parallelcluster:node-type": "HeadNode", "Name": "HeadNode"}
-        own = {"parallelcluster:cluster-name": spec.name, **spec.tags, **tags}
-        return self.run(spec.head_instance_type, own, spec.head_subnet_id, spec.head_security_groups)
+        instance_tags = {"parallelcluster:cluster-name": spec.name, **spec.tags, **tags}
+        return self.run(spec.head_instance_type, instance_tags, spec.head_subnet_id, spec.head_security_groups)
 
     def run_node(self, spec: ClusterSpec, group: NodeGroup, name: str) -> str:
         """Start a compute node; return the id of its instance."""

@@ -75,8 +75,8 @@ class PodCluster:
 
     def _described(self, group: Mapping[str, Any]) -> dict[str, Any]:
         running = len(self.instances(group["InstanceGroupName"]))
-        own = {key: value for key, value in group.items() if key != "InstanceCount"}
-        return {**own, "CurrentCount": running, "TargetCount": group["InstanceCount"], "Status": _IN_SERVICE}
+        fields = {key: value for key, value in group.items() if key != "InstanceCount"}
+        return {**fields, "CurrentCount": running, "TargetCount": group["InstanceCount"], "Status": _IN_SERVICE}
 
     @property
     def groups(self) -> dict[str, dict[str, Any]]:

@@ -47,8 +47,8 @@ def checked(requested: Requested, hosts: Hosts) -> str:
     vpc_of = {subnet.id: subnet.vpc_id for zone in ec2.subnets.values() for subnet in zone.values()}
     control = None
     if cluster is not None:
-        own = cluster.resources_vpc_config["subnetIds"][0]
-        control = ControlPlane(version=cluster.version, vpc_id=vpc_of[own], has_chart=hosts.has_chart(name))
+        subnet_id = cluster.resources_vpc_config["subnetIds"][0]
+        control = ControlPlane(version=cluster.version, vpc_id=vpc_of[subnet_id], has_chart=hosts.has_chart(name))
     account = Account(
         aws=EmulatedEc2(requested.account_id, requested.region_name),
         script="",
@@ -90,9 +90,9 @@ def leave(cluster: Described, hosts: Hosts) -> None:
 def _machines(group: Mapping[str, Any], *, zone: str, zone_id: str) -> Machines:
     facts = load().instance_types.get(ec2_type(group))
     efa = 0 if facts is None else facts.efa_interfaces
-    own = dict(group.get("KubernetesConfig", {}).get("Labels", {}))
+    group_labels = dict(group.get("KubernetesConfig", {}).get("Labels", {}))
     key, value = COMPUTE
-    labels = {key: value, "sagemaker.amazonaws.com/instance-group-name": group["InstanceGroupName"], **own}
+    labels = {key: value, "sagemaker.amazonaws.com/instance-group-name": group["InstanceGroupName"], **group_labels}
     return Machines(
         group=group["InstanceGroupName"],
         count=group["InstanceCount"],

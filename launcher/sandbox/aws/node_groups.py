@@ -54,9 +54,9 @@ def _tags(cluster: str, group: str) -> dict[str, str]:
 
 
 def _running(backend: EKSBackend, cluster: str, group: str) -> list[str]:
-    own = _tags(cluster, group).items()
+    tags = _tags(cluster, group).items()
     return [
         instance.id
         for instance in ec2_backends[backend.account_id][backend.region_name].all_instances()
-        if instance.state in _LIVING and own <= {tag["key"]: tag["value"] for tag in instance.get_tags()}.items()
+        if instance.state in _LIVING and tags <= {tag["key"]: tag["value"] for tag in instance.get_tags()}.items()
     ]

@@ -190,11 +190,11 @@ class PcsService:
         return cluster
 
     @staticmethod
-    def _part(parts: dict[str, Part], request: dict[str, Any], key: str, most: int, words: str) -> Part:
+    def _part(parts: dict[str, Part], request: dict[str, Any], key: str, most: int, plural: str) -> Part:
         if any(part.name == request[key] for part in parts.values()):
             raise PcsError("ConflictException", f"{request[key]} already exists")
         if len(parts) >= most:
-            raise PcsError("ServiceQuotaExceededException", f"a cluster has at most {most} {words}")
+            raise PcsError("ServiceQuotaExceededException", f"a cluster has at most {most} {plural}")
         now = datetime.now(UTC)
         created = Part(id=_id(), name=request[key], request=request, created_at=now, modified=now)
         parts[created.id] = created

@@ -106,12 +106,12 @@ class PcsEc2:
             for specification in data.get("TagSpecifications", [])
             if specification["ResourceType"] == "instance"
         ]
-        own = {tag["Key"]: tag["Value"] for specification in specifications for tag in specification["Tags"]}
+        tags = {tag["Key"]: tag["Value"] for specification in specifications for tag in specification["Tags"]}
         interfaces = data.get("NetworkInterfaces", [])
         groups = interfaces[0]["Groups"] if interfaces else data.get("SecurityGroupIds", [])
         return self.ec2.run(
             request["instanceConfigs"][0]["instanceType"],
-            {**own, CLUSTER_TAG: cluster_id, GROUP_TAG: group_id},
+            {**tags, CLUSTER_TAG: cluster_id, GROUP_TAG: group_id},
             request["subnetIds"][0],
             groups,
             request.get("purchaseOption", "ONDEMAND"),

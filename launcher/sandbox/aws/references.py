@@ -79,8 +79,8 @@ def imports_of(template: Any) -> set[str]:
     {'net:Vpc'}
     """
     if isinstance(template, Mapping):
-        own = {value for key, value in template.items() if key == "Fn::ImportValue" and isinstance(value, str)}
-        return own.union(*(imports_of(value) for value in template.values()))
+        names = {value for key, value in template.items() if key == "Fn::ImportValue" and isinstance(value, str)}
+        return names.union(*(imports_of(value) for value in template.values()))
     if isinstance(template, list):
         return set().union(*(imports_of(value) for value in template))
     return set()

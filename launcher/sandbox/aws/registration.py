@@ -53,7 +53,7 @@ def install(ledger: Ledger, clusters: Everything, conduct: Conduct, *, jobs: Tra
     """Make moto in this process deploy with the sandbox's models."""
     nested = PublishedStacks()
     of_parallelcluster = (nested.model(), ParallelCluster(clusters, nested.versions).model())
-    own = {
+    models = {
         model.type: model
         for model in (
             *buckets.MODELS,
@@ -77,7 +77,7 @@ def install(ledger: Ledger, clusters: Everything, conduct: Conduct, *, jobs: Tra
 
     def model_of(resource_type: str) -> Any:
         """The model of a resource type: the sandbox's, else moto's, else the model that creates nothing."""
-        return own.get(resource_type) or parsing.get_model_map().get(resource_type, NOTHING_MADE)
+        return models.get(resource_type) or parsing.get_model_map().get(resource_type, NOTHING_MADE)
 
     parsing.resource_class_from_type = model_of
     Resources.ledger = ledger

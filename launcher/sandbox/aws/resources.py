@@ -237,12 +237,12 @@ class Resources(ResourceMap):
             # moto gives it no id, and what refers to it would get the model itself.
             resource.physical_resource_id = resource.arn
         if isinstance(resource, TaggedEC2Resource):
-            own = {
+            stack_tags = {
                 "aws:cloudformation:stack-name": self["AWS::StackName"],
                 "aws:cloudformation:stack-id": self.stack_id,
                 "aws:cloudformation:logical-id": name,
             }
-            resource.add_tags({**self.tags, **own})
+            resource.add_tags({**self.tags, **stack_tags})
 
     def _record(self, name: str, model: Any, properties: Properties, lack: str) -> None:
         nothing = lack or (reason(self.type_of(name)) if model is NOTHING_MADE else "")

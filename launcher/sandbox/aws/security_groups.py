@@ -24,10 +24,10 @@ def _group(requested: Requested) -> SecurityGroup:
     )
     for rule in requested.get("SecurityGroupIngress", []):
         _allow(requested, group.id, rule, outwards=False)
-    own = requested.get("SecurityGroupEgress", [])
-    if own:
+    egress = requested.get("SecurityGroupEgress", [])
+    if egress:
         ec2(requested).revoke_security_group_egress(group.id, "-1", None, None, _EVERYWHERE, source_groups=[])
-    for rule in own:
+    for rule in egress:
         _allow(requested, group.id, rule, outwards=True)
     return tagged(requested, group)
 

@@ -109,7 +109,7 @@ class TrainingJobs:
 
     def interrupt(self, name: str) -> None:
         """Interrupt a job: its instances are lost."""
-        next(job for (_, own), job in self._jobs.items() if own == name).interrupt()
+        next(job for (_, job_name), job in self._jobs.items() if job_name == name).interrupt()
 
     def stop_all(self) -> None:
         """End every job."""

@@ -96,8 +96,8 @@ def _of_the_storage(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator
         mounts.add(storage["MountDir"])
         lustre = storage.get("FsxLustreSettings", {})
         gib = lustre.get("StorageCapacity", 0)
-        own = storage["StorageType"] == "FsxLustre" and "FileSystemId" not in lustre and "BackupId" not in lustre
-        if own and gib != _LUSTRE_FIRST_GIB and (gib == 0 or gib % _LUSTRE_STEP_GIB):
+        is_new = storage["StorageType"] == "FsxLustre" and "FileSystemId" not in lustre and "BackupId" not in lustre
+        if is_new and gib != _LUSTRE_FIRST_GIB and (gib == 0 or gib % _LUSTRE_STEP_GIB):
             message = f"got {gib}, allowed: {_LUSTRE_FIRST_GIB} or a multiple of {_LUSTRE_STEP_GIB} GiB"
             yield Problem(path=f"{path}.FsxLustreSettings.StorageCapacity", message=message)
 
@@ -175,15 +175,15 @@ def _efa(
         yield Problem(path=f"{path}.Efa.Enabled", message=f"{_type_of(resource)} has no EFA")
     if queue.get("CapacityType") != "CAPACITY_BLOCK" and not _placement(queue, resource):
         yield Problem(path=path, message="EFA needs an explicit placement group setting: set PlacementGroup.Enabled")
-    own = queue["Networking"].get("SecurityGroups", [])
-    if own and not any(aws.admits_itself(group) for group in _groups_of(queue["Networking"])):
+    security_groups = queue["Networking"].get("SecurityGroups", [])
+    if security_groups and not any(aws.admits_itself(group) for group in _groups_of(queue["Networking"])):
         message = "EFA needs a security group that lets all traffic in and out to itself"
         yield Problem(path=f"{path}.Efa", message=message)
 
 
 def _placement(queue: Mapping[str, Any], resource: Mapping[str, Any]) -> Mapping[str, Any]:
-    own = resource.get("Networking", {}).get("PlacementGroup")
-    placement: Mapping[str, Any] = own or queue["Networking"].get("PlacementGroup", {})
+    placement_group = resource.get("Networking", {}).get("PlacementGroup")
+    placement: Mapping[str, Any] = placement_group or queue["Networking"].get("PlacementGroup", {})
     return placement
 
 

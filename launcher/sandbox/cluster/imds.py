@@ -168,12 +168,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _place(self) -> str | None:
         """The path below the service's prefix; None if the caller does not know the prefix, or is a web page."""
-        own, _, below = self.path.removeprefix("/").partition("/")
+        prefix, _, below = self.path.removeprefix("/").partition("/")
         try:
             refuse_foreign(self.headers.get("Host", ""), self.headers.get("Origin"))
         except AccessError:
             return None
-        allowed = secrets.compare_digest(f"/{own}".encode("latin-1"), self.server.service.path.encode())
+        allowed = secrets.compare_digest(f"/{prefix}".encode("latin-1"), self.server.service.path.encode())
         return f"/{below}" if allowed else None
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the name is the base class's

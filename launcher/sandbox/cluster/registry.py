@@ -210,8 +210,8 @@ class Cluster:
         group: NodeGroup = node.group
         subnet = self._fleet.subnet(group.subnet_id)
         node.boot(self._fleet.run_node(self.spec, group, node.name), subnet.zone if subnet is not None else "")
-        own = files.node_environment(metadata=node.metadata.endpoint, scratch=str(node.scratch), life=node.life)
-        files.write_node_environment(self._places, node.name, own)
+        variables = files.node_environment(metadata=node.metadata.endpoint, scratch=str(node.scratch), life=node.life)
+        files.write_node_environment(self._places, node.name, variables)
 
     def _take_down(self, node: Node, reason: str) -> None:
         if not node.life:
@@ -263,8 +263,8 @@ class Registry:
                 raise ClusterFailedError(f"a cluster named {name} already exists")
             folder = self._folder / f"k{self._made}"
             self._made += 1
-            own = self._pods(region)
-            hosted = HostedKubernetes(name, folder, mark=self._mark, environment=own, keys=self._keys)
+            environment = self._pods(region)
+            hosted = HostedKubernetes(name, folder, mark=self._mark, environment=environment, keys=self._keys)
             self._kubernetes[name] = hosted
             return hosted.address
 

@@ -255,10 +255,10 @@ class ModelServer:
         if not openai and hosted.embeds:
             return _send(start_response, self._embedding(hosted, request))
         if request.get("stream"):
-            before, words = self._tokens(hosted, request)
+            before, tokens = self._tokens(hosted, request)
             start_response("200 OK", [("Content-Type", "text/event-stream"), ("Connection", "close")])
             with_usage = bool((request.get("stream_options") or {}).get("include_usage"))
-            return self._stream(hosted, words, _usage(before, len(words)) if with_usage else None)
+            return self._stream(hosted, tokens, _usage(before, len(tokens)) if with_usage else None)
         return _send(start_response, self._chat(hosted, request))
 
     def _embedding(self, hosted: Hosted, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -286,18 +286,18 @@ class ModelServer:
         return before, [f"{WORDS[index % len(WORDS)]} " for index in range(count)]
 
     def _chat(self, hosted: Hosted, request: Mapping[str, Any]) -> dict[str, Any]:
-        before, words = self._tokens(hosted, request)
-        time.sleep(self.behaviour.first_s + len(words) * self.behaviour.token_s)
-        message = {"role": "assistant", "content": "".join(words)}
+        before, tokens = self._tokens(hosted, request)
+        time.sleep(self.behaviour.first_s + len(tokens) * self.behaviour.token_s)
+        message = {"role": "assistant", "content": "".join(tokens)}
         choice = {"index": 0, "message": message, "finish_reason": "length"}
         completion = {"object": "chat.completion", "model": hosted.model, "choices": [choice]}
-        return {**completion, "usage": _usage(before, len(words))}
+        return {**completion, "usage": _usage(before, len(tokens))}
 
-    def _stream(self, hosted: Hosted, words: list[str], usage: Mapping[str, int] | None) -> Iterator[bytes]:
+    def _stream(self, hosted: Hosted, tokens: list[str], usage: Mapping[str, int] | None) -> Iterator[bytes]:
         """Stream an answer word by word; an interrupted answer lacks its end."""
         how = self.behaviour
         time.sleep(how.first_s)
-        for index, chunk in enumerate(words):
+        for index, chunk in enumerate(tokens):
             if index == how.break_after:
                 return
             if index == how.stall_after:

@@ -91,16 +91,16 @@ def accepted(headers: Message) -> list[tuple[str, str]]:
     ]
 
 
-def execute(channels: Channels, spawn: Spawn, words: Sequence[str], *, tty: bool, stdin: bool) -> None:
+def execute(channels: Channels, spawn: Spawn, command: Sequence[str], *, tty: bool, stdin: bool) -> None:
     """Run a command for the client, and send its exit status."""
     master, slave = pty.openpty() if tty else (None, None)
     streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), slave if tty else subprocess.PIPE)
     if not stdin and not tty:
         streams["stdin"] = subprocess.DEVNULL
     try:
-        process = spawn(words, **streams)
+        process = spawn(command, **streams)
     except OSError as problem:
-        text = f'exec: "{words[0]}": {problem.strerror}: unknown'
+        text = f'exec: "{command[0]}": {problem.strerror}: unknown'
         channels.send(_ERROR, json.dumps({"metadata": {}, "status": "Failure", "message": text}).encode())
         return
     finally:

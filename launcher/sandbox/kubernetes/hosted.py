@@ -52,8 +52,8 @@ def _placed(api: Api, document: Mapping[str, Any]) -> tuple[Kind, str, dict[str,
     metadata = dict(document.get("metadata", {}))
     # The API server drops the namespace of cluster-scoped objects (apiserver, rest/meta.go).
     space = metadata.get("namespace", "default") if kind.namespaced else ""
-    own = metadata if space else {name: value for name, value in metadata.items() if name != "namespace"}
-    return kind, space, {**document, "metadata": own}
+    stored_metadata = metadata if space else {name: value for name, value in metadata.items() if name != "namespace"}
+    return kind, space, {**document, "metadata": stored_metadata}
 
 
 SCHEDULER = "kubernetes"
@@ -85,17 +85,17 @@ class Machines:
     @property
     def node_labels(self) -> dict[str, str]:
         """The node labels of EKS and the kubelet; HyperPod's nodes are in no node group of EKS."""
-        own = {
+        labels = {
             "node.kubernetes.io/instance-type": self.instance_type,
             "topology.kubernetes.io/zone": self.zone,
             "topology.k8s.aws/zone-id": self.zone_id,
         }
         if self.managed:
-            own |= {
+            labels |= {
                 "eks.amazonaws.com/nodegroup": self.group,
                 "eks.amazonaws.com/capacityType": self.capacity_type,
             }
-        return {**own, **self.labels}
+        return {**labels, **self.labels}
 
 
 class Resizable(Protocol):

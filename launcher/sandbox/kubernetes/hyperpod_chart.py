@@ -85,8 +85,10 @@ def rendered_by_helm(chart: bytes, layer: bytes, values: str, *, release: str, n
         values_file.write_text(values, encoding="utf-8")
         command = [str(helm), "template", release, str(folder), "--include-crds", "--namespace", namespace]
         command += ["--values", str(values_file), "--kube-version", f"{VERSION}.0"]
-        own = {f"HELM_{purpose}_HOME": str(Path(scratch, purpose)) for purpose in ("CACHE", "CONFIG", "DATA")}
-        done = subprocess.run(command, env=own, capture_output=True, text=True, check=False, timeout=_RENDERED_WITHIN_S)
+        environment = {f"HELM_{purpose}_HOME": str(Path(scratch, purpose)) for purpose in ("CACHE", "CONFIG", "DATA")}
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=_RENDERED_WITHIN_S
+        )
     if done.returncode != 0:
         raise HelmFailedError(f"helm template: {done.stderr.strip()[-2000:]}")
     return [document for document in safe_yaml.documents(done.stdout) if document]

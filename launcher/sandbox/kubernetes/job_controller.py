@@ -140,12 +140,17 @@ def _start_missing(cluster: Cluster, job: Object, pods: list[Object], done: set[
 def _pod(job: Object, index: int) -> Object:
     template, name = job["spec"]["template"], job["metadata"]["name"]
     indexed = job["spec"]["completionMode"] == "Indexed"
-    own = {NAME: name, "job-name": name, CONTROLLER: job["metadata"]["uid"], "controller-uid": job["metadata"]["uid"]}
+    labels = {
+        NAME: name,
+        "job-name": name,
+        CONTROLLER: job["metadata"]["uid"],
+        "controller-uid": job["metadata"]["uid"],
+    }
     metadata = template.get("metadata", {})
     spec = {**template["spec"]}
     annotations = {**metadata.get("annotations", {})}
     if indexed:
-        own[INDEX] = annotations[INDEX] = str(index)
+        labels[INDEX] = annotations[INDEX] = str(index)
         spec.setdefault("hostname", f"{name}-{index}")
         variable = {
             "name": "JOB_COMPLETION_INDEX",
@@ -160,7 +165,7 @@ def _pod(job: Object, index: int) -> Object:
         "kind": "Pod",
         "metadata": {
             "name": f"{middle[:57]}-{secrets.token_hex(3)[:5]}",
-            "labels": {**metadata.get("labels", {}), **own},
+            "labels": {**metadata.get("labels", {}), **labels},
             "annotations": annotations,
             "finalizers": [TRACKED],
         },

@@ -165,33 +165,33 @@ class PodRun(threading.Thread):
         self._ended(name, code if code >= 0 else 128 - code, began)
         return code if code >= 0 else 128 - code
 
-    def beside(self, words: Sequence[str], **streams: Any) -> "subprocess.Popen[bytes]":
+    def beside(self, command: Sequence[str], **streams: Any) -> "subprocess.Popen[bytes]":
         """Start a program in the first container, next to its own processes."""
         paths, _, environment, workdir = self._inside(self._pod["spec"]["containers"][0])
-        placed = [paths(argument) for argument in words]
+        placed = [paths(argument) for argument in command]
         return subprocess.Popen(placed, cwd=workdir, env=environment, start_new_session=True, **streams)
 
     def _spawned(self, container: Mapping[str, Any]) -> "subprocess.Popen[bytes]":
-        paths, own, environment, workdir = self._inside(container)
-        words = [*container.get("command", ()), *container.get("args", ())]
-        words = [paths(containers.expanded(argument, own)) for argument in words]
-        containers.program_of({**container, "command": words if container.get("command") else []}, environment)
+        paths, variables, environment, workdir = self._inside(container)
+        command = [*container.get("command", ()), *container.get("args", ())]
+        command = [paths(containers.expanded(argument, variables)) for argument in command]
+        containers.program_of({**container, "command": command if container.get("command") else []}, environment)
         workdir.mkdir(parents=True, exist_ok=True)
         try:
-            return processes.start(words, folder=workdir, environment=environment)
+            return processes.start(command, folder=workdir, environment=environment)
         except OSError as problem:
             raise ContainerError("RunContainerError", str(problem)) from problem
 
     def _inside(self, container: Mapping[str, Any]) -> tuple[Paths, dict[str, str], dict[str, str], Path]:
         """The environment of a container: its paths, its own variables, all variables, its working folder."""
         paths = Paths(container, self._volumes, self._services, self._last_word(container["name"]))
-        own = containers.variables(container, self._pod, self._find)
+        variables = containers.variables(container, self._pod, self._find)
         names = containers.own_names(container)
-        placed = {name: value if name in names else paths(value) for name, value in own.items()}
+        placed = {name: value if name in names else paths(value) for name, value in variables.items()}
         environment = {**self._environment, **placed}
         environment["HOSTNAME"] = self._pod["spec"].get("hostname") or self._pod["metadata"]["name"]
         workdir = Path(paths(container.get("workingDir", ""))) if container.get("workingDir") else self._folder
-        return paths, own, environment, workdir
+        return paths, variables, environment, workdir
 
     def _watched(self, process: "subprocess.Popen[bytes]") -> int:
         reported = False

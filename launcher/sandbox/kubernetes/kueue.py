@@ -70,7 +70,7 @@ def _make(cluster: Cluster, place: tuple[str, str, str], job: Object) -> None:
     metadata = job["metadata"]
     name = f"{place[2]}-{metadata['name']}"[:56]
     reference = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": metadata["name"], "uid": metadata["uid"]}
-    own = {
+    workload_metadata = {
         "name": f"{name}-{hashlib.sha1(metadata['uid'].encode(), usedforsecurity=False).hexdigest()[:5]}",
         "labels": {UID_LABEL: metadata["uid"]},
         "ownerReferences": [{**reference, "controller": True}],
@@ -78,9 +78,11 @@ def _make(cluster: Cluster, place: tuple[str, str, str], job: Object) -> None:
     spec: Object = {"queueName": metadata["labels"][QUEUE_LABEL], "priority": _priority(cluster, metadata["labels"])}
     sets = [{"name": role, "count": count, "template": template} for role, count, template in pod_sets(job)]
     spec |= {"podSets": sets}
-    workload = {"apiVersion": f"{_GROUP}/{VERSION}", "kind": "Workload", "metadata": own, "spec": spec}
+    workload = {"apiVersion": f"{_GROUP}/{VERSION}", "kind": "Workload", "metadata": workload_metadata, "spec": spec}
     cluster.api.create(cluster.kind(_GROUP, "workloads", VERSION), metadata["namespace"], workload)
-    cluster.event(job, "Normal", "CreatedWorkload", f"Created Workload: {metadata['namespace']}/{own['name']}")
+    cluster.event(
+        job, "Normal", "CreatedWorkload", f"Created Workload: {metadata['namespace']}/{workload_metadata['name']}"
+    )
 
 
 def pod_sets(job: Object) -> list[tuple[str, int, Object]]:
@@ -186,13 +188,13 @@ def _may_preempt(queue: Object) -> bool:
 
 def _make_room(cluster: Cluster, workload: Object, queue: Object, jobs: Mapping[str, Any]) -> bool:
     """Suspend jobs of lower priority until a workload fits, lowest and youngest first; False if it cannot fit."""
-    own = int(workload["spec"].get("priority", 0))
+    priority = int(workload["spec"].get("priority", 0))
     lower = [
         other
         for other in cluster.every(_GROUP, "workloads", VERSION)
         if other.get("status", {}).get("admission", {}).get("clusterQueue") == queue["metadata"]["name"]
         and _is(other, _ADMITTED)
-        and int(other["spec"].get("priority", 0)) < own
+        and int(other["spec"].get("priority", 0)) < priority
     ]
     victims: list[Object] = []
     for candidate in sorted(lower, key=_rank, reverse=True):

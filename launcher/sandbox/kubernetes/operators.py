@@ -153,8 +153,8 @@ def _labels(job: Object, role: str, index: int) -> dict[str, str]:
 
 def _with_variables(container: Object, values: dict[str, str]) -> Object:
     """A container with added variables; the template's own variables come later and take precedence."""
-    own = {variable["name"] for variable in container.get("env", ())}
-    more = [{"name": name, "value": value} for name, value in values.items() if name not in own]
+    existing = {variable["name"] for variable in container.get("env", ())}
+    more = [{"name": name, "value": value} for name, value in values.items() if name not in existing]
     return {**container, "env": [*more, *container.get("env", ())]}
 
 

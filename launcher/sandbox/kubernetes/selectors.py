@@ -37,13 +37,15 @@ def _label_test(text: str) -> Match:
     if match := _SET.fullmatch(text):
         key, operator, listed = match.groups()
         values = {item.strip() for item in listed.split(",")}
-        return lambda own: (own.get(key) in values) if operator == "in" else (own.get(key) not in values)
+        return lambda label_set: (
+            (label_set.get(key) in values) if operator == "in" else (label_set.get(key) not in values)
+        )
     if match := _EQUAL.fullmatch(text):
         key, operator, value = match.groups()
-        return lambda own: (own.get(key) == value) if operator != "!=" else (own.get(key) != value)
+        return lambda label_set: (label_set.get(key) == value) if operator != "!=" else (label_set.get(key) != value)
     if match := _THERE.fullmatch(text):
         absent, key = match.groups()
-        return lambda own: (key not in own) if absent else (key in own)
+        return lambda label_set: (key not in label_set) if absent else (key in label_set)
     raise RefusedError("BadRequest", f"unable to parse requirement: {text!r}")
 
 

@@ -199,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length) if length else b""
         try:
-            signed.refuse_foreign(self.headers.get("Host", ""), self.headers.get("Origin"), own=True)
+            signed.refuse_foreign(self.headers.get("Host", ""), self.headers.get("Origin"), own_origin=True)
             self._authenticate()
             self._route(parts.path, query, body)
         except signed.AccessError as problem:

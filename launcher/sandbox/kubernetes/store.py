@@ -17,9 +17,9 @@ _HISTORY = 4096
 """Number of changes from which a watch can resume; a real etcd is compacted every five minutes."""
 
 
-def conditioned(status: Object, kind: str, *, is_true: bool = True, **words: str) -> Object:
+def conditioned(status: Object, kind: str, *, is_true: bool = True, **fields: str) -> Object:
     """A status with a condition, which replaces an earlier one of its type."""
-    row = {"type": kind, "status": str(is_true), **words, "lastTransitionTime": now()}
+    row = {"type": kind, "status": str(is_true), **fields, "lastTransitionTime": now()}
     others = [condition for condition in status.get("conditions", ()) if condition["type"] != kind]
     return {**status, "conditions": [*others, row]}
 
@@ -115,8 +115,11 @@ class Objects:
             if (kind, namespace, name) in self._objects:
                 resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
                 raise RefusedError("AlreadyExists", f'{resource} "{name}" already exists')
-            own = {"uid": _uid(), "creationTimestamp": now(), "generation": 1}
-            created = {**document, "metadata": {**metadata, **({"namespace": namespace} if namespace else {}), **own}}
+            assigned = {"uid": _uid(), "creationTimestamp": now(), "generation": 1}
+            created = {
+                **document,
+                "metadata": {**metadata, **({"namespace": namespace} if namespace else {}), **assigned},
+            }
             return self._put(kind, namespace, None, created)
 
     def update(self, kind: Kind, namespace: str, change: Callable[[Object], Object | None], name: str) -> Object:

@@ -36,8 +36,8 @@ class Tokens:
 
     def allows(self, token: str) -> bool:
         """Whether a token is accepted."""
-        own = secrets.compare_digest(token.encode(), self.own.encode())
-        return own or refusal(token, self.cluster, self._keys, datetime.now(UTC)) is None
+        is_own = secrets.compare_digest(token.encode(), self.own.encode())
+        return is_own or refusal(token, self.cluster, self._keys, datetime.now(UTC)) is None
 
 
 def refusal(token: str, cluster: str, keys: KeyRing, moment: datetime) -> str | None:

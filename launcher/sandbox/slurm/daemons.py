@@ -142,11 +142,11 @@ class PrivateSlurm:
         self._start_slurmd(name)
         self._wait_until({name}, _UP)
 
-    def run(self, *words: str) -> str:
+    def run(self, *command: str) -> str:
         """Run one of Slurm's commands; return its output."""
-        done = subprocess.run(words, env=self._environment(), capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=self._environment(), capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise SlurmError(f"{' '.join(words)}: {done.stderr.strip() or f'exit {done.returncode}'}")
+            raise SlurmError(f"{' '.join(command)}: {done.stderr.strip() or f'exit {done.returncode}'}")
         return done.stdout
 
     def _start_daemons(self) -> None:

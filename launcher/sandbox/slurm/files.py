@@ -191,7 +191,7 @@ def _node_lines(spec: ClusterSpec, ports: Sequence[int], host: str, address: str
                 *(["efa"] if group.efa else []),
                 *(["gpu"] if group.gpus else []),
             ]
-            words = {
+            fields = {
                 "NodeName": name,
                 "NodeHostname": host,
                 "NodeAddr": address,
@@ -200,7 +200,7 @@ def _node_lines(spec: ClusterSpec, ports: Sequence[int], host: str, address: str
                 "Feature": ",".join(features),
                 "State": "UNKNOWN",
             }
-            lines.append(" ".join(f"{key}={value}" for key, value in words.items()))
+            lines.append(" ".join(f"{key}={value}" for key, value in fields.items()))
     return lines
 
 
@@ -208,7 +208,7 @@ def _partition_lines(spec: ClusterSpec) -> list[str]:
     lines = []
     for index, queue in enumerate(spec.queues):
         names = [name for group in spec.groups if group.queue == queue.name for name in group.node_names()]
-        words = {
+        fields = {
             "PartitionName": queue.name,
             "Nodes": ",".join(names),
             "MaxTime": "INFINITE",
@@ -217,7 +217,7 @@ def _partition_lines(spec: ClusterSpec) -> list[str]:
             "OverSubscribe": "EXCLUSIVE" if queue.exclusive else "NO",
             **queue.settings,
         }
-        lines.append(" ".join(f"{key}={value}" for key, value in words.items()))
+        lines.append(" ".join(f"{key}={value}" for key, value in fields.items()))
     return lines
 
 

@@ -31,26 +31,26 @@ def _call(operation: str, **arguments: Any) -> Any:
     return ControlClient(str(folder / SOCKET), secret).call(operation, **arguments)
 
 
-def answered(name: str, words: Sequence[str]) -> int:
+def answered(name: str, arguments: Sequence[str]) -> int:
     """Let the scheduler answer a command; return its exit code."""
     environment = dict(os.environ)
-    answer = _call("command", name=name, words=list(words), folder=str(Path.cwd()), environment=environment)
+    answer = _call("command", name=name, words=list(arguments), folder=str(Path.cwd()), environment=environment)
     sys.stdout.write(answer["out"])
     sys.stderr.write(answer["err"])
     return int(answer["code"])
 
 
-def srun(words: list[str]) -> int:
+def srun(arguments: list[str]) -> int:
     """Run a command once for each task of the job; return the highest exit code."""
     options: dict[str, str] = {}
-    while words and words[0].startswith("-"):
-        word = words.pop(0)
+    while arguments and arguments[0].startswith("-"):
+        word = arguments.pop(0)
         if word in _WITH_VALUE:
-            options[word] = words.pop(0)
+            options[word] = arguments.pop(0)
         else:
             name, _, value = word.partition("=")
             options[name] = value
-    if not words:
+    if not arguments:
         sys.stderr.write("srun: no command\n")
         return 2
     # From outside of the job a step has to say whose it is, and --overlap shares what the job has.
@@ -59,7 +59,7 @@ def srun(words: list[str]) -> int:
     nodes = mine[: int(options.get("--nodes") or options.get("-N") or len(mine))]
     per_node = int(options.get("--ntasks-per-node") or os.environ.get("SLURM_NTASKS_PER_NODE", "1"))
     step = _call("step", job=job, nodes=nodes)
-    tasks = _start_tasks(words, step["number"], step["nodes"], per_node)
+    tasks = _start_tasks(arguments, step["number"], step["nodes"], per_node)
     _forward_signals(tasks)
     strict = "--kill-on-bad-exit" in options and options["--kill-on-bad-exit"] != "0"
     worst = 0
@@ -73,7 +73,7 @@ def srun(words: list[str]) -> int:
 
 
 def _start_tasks(
-    words: list[str], number: int, nodes: Mapping[str, Mapping[str, str]], per_node: int
+    command: list[str], number: int, nodes: Mapping[str, Mapping[str, str]], per_node: int
 ) -> "list[subprocess.Popen[bytes]]":
     step = {
         "SLURM_STEP_ID": str(number),
@@ -82,7 +82,7 @@ def _start_tasks(
         "SLURM_NTASKS": str(len(nodes) * per_node),
     }
     tasks = []
-    for index, (node, own) in enumerate(nodes.items()):
+    for index, (node, variables) in enumerate(nodes.items()):
         for local in range(per_node):
             place = {
                 "SLURMD_NODENAME": node,
@@ -90,7 +90,7 @@ def _start_tasks(
                 "SLURM_LOCALID": str(local),
                 "SLURM_PROCID": str(index * per_node + local),
             }
-            tasks.append(subprocess.Popen(words, env={**os.environ, **step, **own, **place}))
+            tasks.append(subprocess.Popen(command, env={**os.environ, **step, **variables, **place}))
     return tasks
 
 
@@ -107,10 +107,10 @@ def _forward_signals(tasks: "list[subprocess.Popen[bytes]]") -> None:
         signal.signal(number, forward)
 
 
-def main(name: str, words: list[str]) -> int:
+def main(name: str, arguments: list[str]) -> int:
     """Run one of the commands; return its exit code."""
     try:
-        return srun(words) if name == "srun" else answered(name, words)
+        return srun(arguments) if name == "srun" else answered(name, arguments)
     except (ControlError, OSError) as problem:
         # So Slurm's own commands begin where no controller answers.
         sys.stderr.write(f"{name}: error: Unable to contact slurm controller: {problem}\n")

@@ -123,26 +123,26 @@ def _directives(text: str) -> dict[str, str]:
     return options
 
 
-def _read(words: list[str]) -> dict[str, str]:
+def _read(arguments: list[str]) -> dict[str, str]:
     options: dict[str, str] = {}
-    while words:
-        word = words.pop(0)
+    while arguments:
+        word = arguments.pop(0)
         name, equals, value = word.partition("=")
         letter = word[:2]
         if letter in _LETTERS:
-            name, value = _LETTERS[letter], word[2:].lstrip("=") or _value(words, letter)
+            name, value = _LETTERS[letter], word[2:].lstrip("=") or _value(arguments, letter)
         elif not word.startswith("--"):
             raise SchedulerError(f"the local scheduler does not support {word}")
         elif not equals and name.removeprefix("--") not in _FLAGS:
-            value = _value(words, name)
+            value = _value(arguments, name)
         options[name.removeprefix("--")] = value
     return options
 
 
-def _value(words: list[str], option: str) -> str:
-    if not words:
+def _value(arguments: list[str], option: str) -> str:
+    if not arguments:
         raise SchedulerError(f"option '{option}' requires an argument")
-    return words.pop(0)
+    return arguments.pop(0)
 
 
 def _count(name: str, text: str) -> int:
@@ -242,8 +242,8 @@ class LocalScheduler:
             number = str(len(self._jobs) + 1)
             copy = self._folder / f"job-{number}.sh"
             shutil.copyfile(script, copy)
-            start, own = folder / batch.chdir, {**environment, "SLURM_SUBMIT_DIR": str(folder)}
-            job = Job(id=number, script=copy, folder=start, options=batch, environment=own)
+            start, variables = folder / batch.chdir, {**environment, "SLURM_SUBMIT_DIR": str(folder)}
+            job = Job(id=number, script=copy, folder=start, options=batch, environment=variables)
             job.thread = threading.Thread(target=self._live, args=(job,), name=f"job-{number}", daemon=True)
             self._jobs[number] = job
         job.thread.start()
@@ -280,11 +280,11 @@ class LocalScheduler:
 
     def step(self, job: str, nodes: Sequence[str]) -> tuple[int, dict[str, dict[str, str]]]:
         """Begin a step on some nodes of a job; return its number, and the variables that differ by node."""
-        own = {node.name: _own(node) for node in self._nodes_now()}
+        variables = {node.name: _own(node) for node in self._nodes_now()}
         with self._lock:
             current = self._job(job)
             current.steps += 1
-            return current.steps - 1, {name: own[name] for name in nodes}
+            return current.steps - 1, {name: variables[name] for name in nodes}
 
     def cancel(self, job: str) -> None:
         """Cancel a job."""
@@ -468,12 +468,12 @@ class LocalScheduler:
             "SLURM_LOCALID": "0",
             **({"SLURM_RESTART_COUNT": str(number - 1)} if number > 1 else {}),
         }
-        own = {
+        variables = {
             **_own(first),
             processes.MARK: self._mark,
             _JOB_MARK: f"{self._own_mark}.{job.id}",
         }
-        return {**job.environment, **slurm, **own}
+        return {**job.environment, **slurm, **variables}
 
 
 def _own(node: NodeView) -> dict[str, str]:

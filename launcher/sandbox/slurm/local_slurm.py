@@ -111,15 +111,15 @@ class LocalSlurm:
         return {"number": number, "nodes": nodes}
 
     def _command(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        name, options, words = str(request["name"]), {}, []
+        name, options, arguments = str(request["name"]), {}, []
         for word in request["words"]:
             option, _, value = word.partition("=")
             if word.startswith("-"):
                 options[option] = value
             else:
-                words.append(word)
+                arguments.append(word)
         call = _Command(
-            options=options, words=words, folder=Path(request["folder"]), environment=request["environment"]
+            options=options, words=arguments, folder=Path(request["folder"]), environment=request["environment"]
         )
         answers = {
             "sacct": self._sacct,

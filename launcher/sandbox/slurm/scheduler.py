@@ -57,10 +57,10 @@ class SlurmScheduler:
         return [{"id": job, "name": name, "state": state} for job, state, name in rows]
 
     def _queue(self, *options: str) -> str:
-        words = ("squeue", "--noheader", *options)
-        done = subprocess.run(words, env=self.environment(""), capture_output=True, text=True, check=False)
+        command = ("squeue", "--noheader", *options)
+        done = subprocess.run(command, env=self.environment(""), capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise SchedulerError(f"{' '.join(words)}: {done.stderr.strip() or f'exit {done.returncode}'}")
+            raise SchedulerError(f"{' '.join(command)}: {done.stderr.strip() or f'exit {done.returncode}'}")
         return done.stdout
 
     def node_lost(self, node: str) -> None:

@@ -275,7 +275,7 @@ class TrainingJob(threading.Thread):
     def _train(self, folders: Sequence[Path]) -> None:
         """Run the containers until all have ended, one has failed, or the job is stopped."""
         limit = time.monotonic() + int(self.request["StoppingCondition"]["MaxRuntimeInSeconds"]) - sum(self._training)
-        words = [f"{NODE}={self._word(folder)}" for folder in folders]
+        marks = [f"{NODE}={self._word(folder)}" for folder in folders]
         threads = []
         self._nodes = []
         for number, folder in enumerate(folders, start=1):
@@ -298,7 +298,7 @@ class TrainingJob(threading.Thread):
                     self._ask_to_end()
                 time.sleep(LOOK_S)
         finally:
-            processes.end(lambda: self._left(words))
+            processes.end(lambda: self._left(marks))
             for thread in threads:
                 thread.join(2.0)
         self._refuse_failed(folders)
@@ -313,10 +313,10 @@ class TrainingJob(threading.Thread):
                 raise _EndedError("Failed", "Failed", reason)
 
     def _spawned(self, folder: Path) -> "subprocess.Popen[bytes]":
-        own = folder / "opt" / "ml"
+        ml_folder = folder / "opt" / "ml"
         spec = self.request["AlgorithmSpecification"]
-        words = [*spec.get("ContainerEntrypoint", ()), *spec.get("ContainerArguments", ())]
-        placed = [re.sub(rf"^{ML}(?=/|$)", str(own), word) for word in words]
+        command = [*spec.get("ContainerEntrypoint", ()), *spec.get("ContainerArguments", ())]
+        placed = [re.sub(rf"^{ML}(?=/|$)", str(ml_folder), word) for word in command]
         environment = {
             **self._environment,
             **self.request.get("Environment", {}),
@@ -339,8 +339,8 @@ class TrainingJob(threading.Thread):
     def _word(self, folder: Path) -> str:
         return f"{self.name_of_job}-{self._life}-{folder.name}"
 
-    def _left(self, words: Sequence[str]) -> set[int]:
-        pids = (processes.marked(*word.split("=", 1)) for word in words)
+    def _left(self, marks: Sequence[str]) -> set[int]:
+        pids = (processes.marked(*word.split("=", 1)) for word in marks)
         return processes.with_descendants(set().union(*pids))
 
     def _ask_to_end(self) -> None:

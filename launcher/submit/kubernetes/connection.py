@@ -80,13 +80,13 @@ class Connection:
                 return None
             raise
 
-    def execute(self, namespace: str, pod: str, words: Sequence[str], *, tty: bool, stdin: bool) -> Any:
+    def execute(self, namespace: str, pod: str, command: Sequence[str], *, tty: bool, stdin: bool) -> Any:
         """Run a command in a pod; return the client's own channels, which carry bytes.
 
         Raises:
             UnreachableError: the connection failed.
         """
-        stream_options = {"command": list(words), "stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty}
+        stream_options = {"command": list(command), "stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty}
         return self._streamed("stream", "exec", namespace, pod, binary=True, **stream_options)
 
     def forward(self, namespace: str, pod: str, port: int) -> tuple[Any, Callable[[], str]]:
@@ -102,8 +102,8 @@ class Connection:
         from kubernetes import client, stream  # noqa: PLC0415 - only where a cluster is asked
 
         # The client replaces a method of what it calls through for as long as it connects: others may use this one.
-        own = client.ApiClient(self._client.configuration)
-        call = getattr(client.CoreV1Api(own), f"connect_get_namespaced_pod_{part}")
+        api_client = client.ApiClient(self._client.configuration)
+        call = getattr(client.CoreV1Api(api_client), f"connect_get_namespaced_pod_{part}")
         with self._translated(f"pods/{pod}/{part}"):
             return getattr(stream, way)(call, pod, namespace, _preload_content=False, **stream_options)
 

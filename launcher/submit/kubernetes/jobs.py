@@ -60,12 +60,12 @@ def of_job(condition: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], even
     'it failed more often than run.retries allows; no pod is left that shows the reason'
     """
     reason, message = str(condition.get("reason", "")), _plain(str(condition.get("message", "")))
-    judged = reason == "PodFailurePolicy"
-    own = f"a retry would not help: {message}" if judged else _OF_JOB.get(reason, message)
+    by_policy = reason == "PodFailurePolicy"
+    cause = f"a retry would not help: {message}" if by_policy else _OF_JOB.get(reason, message)
     last = of_pods(pods) or of_events(events)
-    if not (last or pods or judged):
+    if not (last or pods or by_policy):
         last = "no pod is left that shows the reason"
-    return "; ".join(part for part in (own, last) if part)
+    return "; ".join(part for part in (cause, last) if part)
 
 
 def of_code(code: int) -> str:
@@ -134,11 +134,11 @@ def _failure_words(status: Mapping[str, Any], node: str) -> str:
         ),
         {},
     )
-    words = _OF_POD.get(str(status.get("reason", ""))) or _DISRUPTED.get(str(disrupted.get("reason", "")))
-    if words is None or status.get("phase") == "Succeeded":
+    template = _OF_POD.get(str(status.get("reason", ""))) or _DISRUPTED.get(str(disrupted.get("reason", "")))
+    if template is None or status.get("phase") == "Succeeded":
         return ""
     message = _plain(str(status.get("message") or disrupted.get("message") or ""))
-    return words.format(node=node) + (f" ({message})" if message else "")
+    return template.format(node=node) + (f" ({message})" if message else "")
 
 
 def _containers(status: Mapping[str, Any]) -> Iterator[tuple[str, int, str]]:
@@ -453,11 +453,11 @@ def _ended(job: Mapping[str, Any], types: Collection[str]) -> Mapping[str, Any] 
 
 def _restarts(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> int:
     """The number of restarts of a job, as far as Kubernetes counts them."""
-    own = int(job.get("status", {}).get("restartCount", 0))
+    job_restarts = int(job.get("status", {}).get("restartCount", 0))
     counts = [
         int(status["restartCount"]) for pod in pods for status in pod.get("status", {}).get("containerStatuses", ())
     ]
-    return max([own, *counts])
+    return max([job_restarts, *counts])
 
 
 def _attempt(pods: Sequence[Mapping[str, Any]]) -> Attempt | None:

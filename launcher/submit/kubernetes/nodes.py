@@ -44,9 +44,9 @@ class PodNodes:
         with _raw_terminal() as is_terminal:
             return self._executed(node, _SHELL, tty=is_terminal, stdin=True)
 
-    def run(self, node: str, words: Sequence[str]) -> int:
+    def run(self, node: str, command: Sequence[str]) -> int:
         """Run a command in a node's pod; return its exit code."""
-        return self._executed(node, words, tty=False, stdin=False)
+        return self._executed(node, command, tty=False, stdin=False)
 
     def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:
         """Forward a local port to a port of a node's pod; every connection goes through the API."""
@@ -55,9 +55,9 @@ class PodNodes:
     def _pod(self, node: str) -> str:
         return next(pod for name, pod in self.pods if name == node)
 
-    def _executed(self, node: str, words: Sequence[str], *, tty: bool, stdin: bool) -> int:
+    def _executed(self, node: str, command: Sequence[str], *, tty: bool, stdin: bool) -> int:
         stream_options = {"tty": tty, "stdin": stdin}
-        channels = self.connection.execute(self.namespace, self._pod(node), words, **stream_options)
+        channels = self.connection.execute(self.namespace, self._pod(node), command, **stream_options)
         try:
             _exchange(channels, tty=tty, stdin=stdin)
             return self._code(channels.read_channel(_ERROR))

@@ -20,8 +20,8 @@ from launcher.workflow.cluster.targets import Cluster
 
 def by_hand(plan: Plan) -> str:
     """The commands that submit a plan's job to its cluster; an existing cluster already has its device plugins."""
-    own = "" if plan.request.target.cluster is not None else f"-f {PLUGINS_FILE} "
-    return f"kubectl apply {own}-f {NAMESPACE_FILE}, then kubectl create -f {MANIFEST_FILE}"
+    plugins = "" if plan.request.target.cluster is not None else f"-f {PLUGINS_FILE} "
+    return f"kubectl apply {plugins}-f {NAMESPACE_FILE}, then kubectl create -f {MANIFEST_FILE}"
 
 
 def words(plan: Plan, head: str, machines: str) -> str:

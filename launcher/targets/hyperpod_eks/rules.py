@@ -59,8 +59,8 @@ def refusals(request: PlanRequest, place: Place, instances: Mapping[str, Instanc
 
 def remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """Unconfirmed behavior of a place, and costs that the user did not request."""
-    own = () if request.target.cluster is not None else _of_own_clusters(request, place, instances)
-    return (*_of_spot(place), *unknown_end(request, place), *own)
+    cluster_findings = () if request.target.cluster is not None else _of_own_clusters(request, place, instances)
+    return (*_of_spot(place), *unknown_end(request, place), *cluster_findings)
 
 
 def _of_spot(place: Place) -> tuple[Finding, ...]:

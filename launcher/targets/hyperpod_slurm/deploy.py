@@ -87,8 +87,8 @@ def start(outputs: Mapping[str, str], session: Session, notify: Notify) -> None:
     Raises:
         AwsError: a call failed for a reason other than missing permissions.
     """
-    words = shlex.split(outputs["StartFleet"])
-    given = dict(zip(words[3::2], words[4::2], strict=True))
+    arguments = shlex.split(outputs["StartFleet"])
+    given = dict(zip(arguments[3::2], arguments[4::2], strict=True))
     cluster, groups = given["--cluster-name"], safe_json.loads(given["--instance-groups"])
     try:
         if hyperpod.start_workers(session, cluster, groups):

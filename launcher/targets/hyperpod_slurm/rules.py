@@ -32,10 +32,10 @@ def locations(
     if option is not PurchaseOption.ON_DEMAND:
         return ()
     name, overrides = _ROW.billed_name(facts.name), request.purchase.price_overrides
-    own = any(key.startswith(f"{name}/{option.value}") for key in overrides)
+    overridden = any(key.startswith(f"{name}/{option.value}") for key in overrides)
     ec2, ml = catalog.store.on_demand, catalog.store.sagemaker
     alone = (row for row in whole if (name, row[0]) in ml and (facts.name, row[0]) not in ec2)
-    return whole if own else tuple(alone)
+    return whole if overridden else tuple(alone)
 
 
 def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:

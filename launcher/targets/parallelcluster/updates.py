@@ -133,7 +133,7 @@ class Patch:
 
     @property
     def _keeps_file_system(self) -> bool:
-        own = [
+        created = [
             {
                 volume["Name"]
                 for volume in side.get("SharedStorage", ())
@@ -141,7 +141,7 @@ class Patch:
             }
             for side in (self.old, self.new)
         ]
-        return bool(own[0] & own[1])
+        return bool(created[0] & created[1])
 
 
 def _number(value: Any) -> int:
@@ -215,8 +215,8 @@ def changes(old: Properties, new: Properties) -> Iterator[KeyChange]:
 
 def _plan_key(difference: Difference) -> str:
     """The key of a plan that decides a key of the configuration, by the nearest name on its path."""
-    words = [word.partition("[")[0] for word in (*difference.path, difference.key)]
-    names = ("/".join(words[:count]) for count in range(len(words), 0, -1))
+    keys = [word.partition("[")[0] for word in (*difference.path, difference.key)]
+    names = ("/".join(keys[:count]) for count in range(len(keys), 0, -1))
     return next((_PLAN_KEYS[name] for name in names if name in _PLAN_KEYS), "")
 
 

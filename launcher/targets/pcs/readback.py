@@ -34,8 +34,8 @@ def groups(reading: Reading) -> None:
     """The node groups: type, purchase option, number; the guard may have set the jobs' groups to 0."""
     checks, plan = reading.checks, reading.plan
     place, running = plan.place, _groups(reading)
-    own = queue_name(place.instance_type)
-    names = {LOGIN, own, *(queue_name(fallback_type) for fallback_type in plan.request.target.fallback_types)}
+    queue = queue_name(place.instance_type)
+    names = {LOGIN, queue, *(queue_name(fallback_type) for fallback_type in plan.request.target.fallback_types)}
     checks.equal("node groups", names, set(running))
     checks.equal("states of the node groups", {pcs.ACTIVE}, {group.status for group in running.values()})
     checks.holds(
@@ -45,10 +45,10 @@ def groups(reading: Reading) -> None:
     if LOGIN in running:
         login, head = running[LOGIN], head_node(place.nodes, plan.request.storage.head_node)
         checks.equal("login node", (head, 1, 1), (login.instance_type, login.minimum, login.maximum))
-    if own in running:
+    if queue in running:
         bought = (place.instance_type, PURCHASES[place.option])
-        checks.equal("nodes", bought, (running[own].instance_type, running[own].purchase))
-        checks.holds(f"at most {place.nodes} nodes", running[own].maximum in (0, place.nodes))
+        checks.equal("nodes", bought, (running[queue].instance_type, running[queue].purchase))
+        checks.holds(f"at most {place.nodes} nodes", running[queue].maximum in (0, place.nodes))
 
 
 def _groups(reading: Reading) -> dict[str, pcs.GroupState]:

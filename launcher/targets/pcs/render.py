@@ -106,7 +106,7 @@ def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names:
     if problems or size is None:
         raise ImpossibleError(f"{plan.name} does not create a PCS cluster", findings=problems)
     request, place = plan.request, plan.place
-    own = _compute(plan, instances[place.instance_type], names, pcs.PURCHASES[place.option])
+    group = _compute(plan, instances[place.instance_type], names, pcs.PURCHASES[place.option])
     fallback = "SPOT" if place.option is PurchaseOption.SPOT else "ONDEMAND"
     others = [_compute(plan, instances[name], names, fallback) for name in request.target.fallback_types]
     return PcsContext(
@@ -123,7 +123,7 @@ def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names:
         volume_key_arn=request.storage.kms_key_arn,
         subnet_id=names.subnet_id,
         group_ids=(names.security_group_id, *request.network.security_group_ids),
-        groups=(_login(plan, names), own, *others),
+        groups=(_login(plan, names), group, *others),
     )
 
 
@@ -147,7 +147,7 @@ def _login(plan: Plan, names: ClusterNames) -> GroupContext:
 def _compute(plan: Plan, facts: InstanceType, names: ClusterNames, purchase: str) -> GroupContext:
     """Nodes of one type: those of a Capacity Block are always up, all others start with jobs."""
     place, target, reservation = plan.place, plan.request.target, plan.request.purchase.reservation
-    held = reservation if facts.name == place.instance_type else None
+    reserved = reservation if facts.name == place.instance_type else None
     placement_wanted = target.placement_group
     chips = f"--chips={'nvidia' if is_nvidia(facts) else 'neuron'}:{facts.accelerators}"
     return GroupContext(
@@ -158,8 +158,9 @@ def _compute(plan: Plan, facts: InstanceType, names: ClusterNames, purchase: str
         minimum=place.nodes if purchase == pcs.PURCHASES[PurchaseOption.CAPACITY_BLOCK] else 0,
         maximum=place.nodes,
         interfaces=pcs.interfaces(facts),
-        placement_group=held is None and (facts.efa_interfaces > 0 if placement_wanted is None else placement_wanted),
-        reservation_id=None if held is None else held.id,
+        placement_group=reserved is None
+        and (facts.efa_interfaces > 0 if placement_wanted is None else placement_wanted),
+        reservation_id=None if reserved is None else reserved.id,
         volume_gib=sizing.COMPUTE_ROOT_GIB,
         machine=(
             *_mounts(names),

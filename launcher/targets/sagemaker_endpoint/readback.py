@@ -66,8 +66,8 @@ def endpoint(reading: Reading) -> None:
     checks.equal("endpoint's configuration", outputs["EndpointConfigName"], state.config)
     component = outputs.get("InferenceComponentName")
     named = rollback_alarms(reading.session, outputs["EndpointName"], component)
-    own = set(reading.ids("AWS::CloudWatch::Alarm"))
-    checks.holds(f"an update of {planned.name} is rolled back by its alarms", named and set(named) <= own)
+    alarm_names = set(reading.ids("AWS::CloudWatch::Alarm"))
+    checks.holds(f"an update of {planned.name} is rolled back by its alarms", named and set(named) <= alarm_names)
 
 
 def component(reading: Reading) -> None:
@@ -96,9 +96,9 @@ def scaling(reading: Reading) -> None:
     # The clock changes the range itself.
     ranges = {(planned.least * unit, planned.most * unit), *((least, most) for _, least, most in clock)}
     checks.holds(f"range is one of the plan's, {state.least} to {state.most}", (state.least, state.most) in ranges)
-    held = planned.concurrency * (1 if planned.mode is EndpointMode.COMPONENTS else planned.copies)
+    capacity = planned.concurrency * (1 if planned.mode is EndpointMode.COMPONENTS else planned.copies)
     queued = planned.mode is EndpointMode.ASYNCHRONOUS
-    target = float(held) if queued else round(max(1.0, FILLED * held), 1)
+    target = float(capacity) if queued else round(max(1.0, FILLED * capacity), 1)
     policies = {("TargetTrackingScaling", target), *({("StepScaling", None)} if planned.scales_to_zero else set())}
     checks.equal("policies", policies, {(kind, value) for _, kind, value in state.policies})
 
@@ -125,19 +125,24 @@ def metric_alarms(reading: Reading) -> None:
     """The endpoint's own alarms and those of every target, all for this endpoint; the wake-up alarm starts a policy."""
     checks, planned = reading.checks, _planned(reading)
     states = alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))
-    own = [alarm for alarm in states if alarm.metric not in GUARD_METRICS]
+    endpoint_states = [alarm for alarm in states if alarm.metric not in GUARD_METRICS]
     expected_alarms = endpoint_alarms(
         planned.mode, scales_to_zero=planned.scales_to_zero, tells_idle=idle_minutes(reading.plan.request) is not None
     )
-    checks.equal("alarms of the endpoint", len(expected_alarms), len(own))
-    names = {alarm.dimensions.get("InferenceComponentName") or alarm.dimensions.get("EndpointName") for alarm in own}
+    checks.equal("alarms of the endpoint", len(expected_alarms), len(endpoint_states))
+    names = {
+        alarm.dimensions.get("InferenceComponentName") or alarm.dimensions.get("EndpointName")
+        for alarm in endpoint_states
+    }
     checks.equal("endpoint's alarms watch", {planned.name}, names)
-    policies = {alarm.actions for alarm in own if any(":scalingPolicy:" in action for action in alarm.actions)}
+    policies = {
+        alarm.actions for alarm in endpoint_states if any(":scalingPolicy:" in action for action in alarm.actions)
+    }
     if planned.scales_to_zero:
         state = scaling_state(reading.session, _scaled(planned))
         known = state.policy_arns if state is not None else frozenset()
         checks.holds("an alarm scales it up from zero", policies and all(policy <= known for policy in policies))
-    notified = {alarm.actions for alarm in own} - policies
+    notified = {alarm.actions for alarm in endpoint_states} - policies
     checks.equal("endpoint's alarms notify", {guards.notified_topics(reading)}, notified)
     limit = reading.plan.request.budget.max_usd
     expected = {"RunningNodes", FAILED_CALLS} | (

@@ -83,11 +83,11 @@ def state_of(endpoint: ServedEndpoint, session: Session) -> EndpointState:
         running.append(
             (f"component {endpoint.component} of ", copies.status, copies.model, endpoint.model, copies.reason)
         )
-    for what, status, runs, deployed, reason in running:
+    for prefix, status, runs, deployed, reason in running:
         if status == IN_SERVICE and runs == deployed:
             continue
         details = "".join(f"; {detail}" for detail in (reason, *troubles(endpoint, session)) if detail)
-        name = f"{what}endpoint {endpoint.name}"
+        name = f"{prefix}endpoint {endpoint.name}"
         if status != IN_SERVICE:
             raise DeploymentFailedError(f"{name} is {status}{details}")
         message = f"{name} runs {runs}, deployed was {deployed}: the update was rolled back"
@@ -125,13 +125,13 @@ def settled(
     begun, reported = clock(), ""
     with stage(notify) as changing:
         while (state := _changing(endpoint, session)) is not None:
-            words = f"endpoint {endpoint.name}: {state.status}, {state.instances} instances"
-            if words != reported:
-                notify(words)
+            summary = f"endpoint {endpoint.name}: {state.status}, {state.instances} instances"
+            if summary != reported:
+                notify(summary)
                 changing.now(f"{state.status}, waited for {spoken(limit_s)} at most")
-            reported = words
+            reported = summary
             if clock() - begun > limit_s:
-                raise DeploymentFailedError(f"{words}, still, after {spoken(limit_s)}")
+                raise DeploymentFailedError(f"{summary}, still, after {spoken(limit_s)}")
             wait(SETTLE_POLL_S)
     return state_of(endpoint, session)
 

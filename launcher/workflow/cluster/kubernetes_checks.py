@@ -250,11 +250,11 @@ def _role(plan: Plan, inspection: Inspection) -> Iterator[Check]:
 
 def _bound_role(plan: Plan, inspection: Inspection, requirement: str) -> Check:
     names, title = inspection.existing.names, "pods' role"
-    own, checkpoints = f"{names.store_uri}/{plan.name}", checkpoint_uri(plan, names)
-    if f"{checkpoints}/".startswith(f"{own}/"):
+    writable_uri, checkpoints = f"{names.store_uri}/{plan.name}", checkpoint_uri(plan, names)
+    if f"{checkpoints}/".startswith(f"{writable_uri}/"):
         state = "the role is granted" if inspection.granted else "a launch grants the role to the pods"
-        return ok(title, requirement, f"{state}, for {own} only")
-    got = f"the role may write to {own} only, but the job writes to {checkpoints}"
+        return ok(title, requirement, f"{state}, for {writable_uri} only")
+    got = f"the role may write to {writable_uri} only, but the job writes to {checkpoints}"
     if f"{checkpoints}/".startswith(f"{names.store_uri}/"):
         return failed(title, requirement, got, "remove checkpoint.uri, or name the plan like that folder")
     return advice(title, requirement, got, "remove checkpoint.uri, or allow the pods' role to write there")

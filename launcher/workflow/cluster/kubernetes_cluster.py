@@ -161,7 +161,7 @@ def _eks_name(plan: Plan, session: Session, *, sure: bool = True) -> str:
     return cluster.name
 
 
-def look(plan: Plan, existing: ExistingCluster, connection: Connection, session: Session) -> Inspection:
+def inspect(plan: Plan, existing: ExistingCluster, connection: Connection, session: Session) -> Inspection:
     """Read the properties of a cluster that a job needs.
 
     Raises:
@@ -203,8 +203,8 @@ def chosen(plan: Plan, served: tuple[Operator, ...]) -> Operator:
     if requested is not None:
         return requested
     command = plan.request.run.command
-    words = (script_of_shell(command) or "").split() or command[:1]
-    speaks = any(word.rpartition("/")[2] == ELASTIC_AGENT for word in words)
+    arguments = (script_of_shell(command) or "").split() or command[:1]
+    speaks = any(word.rpartition("/")[2] == ELASTIC_AGENT for word in arguments)
     able = [operator for operator in served if operator is not Operator.HYPERPOD_PYTORCHJOB or speaks]
     return able[0] if able else operator_of(plan)
 
@@ -227,6 +227,6 @@ def inspect_cluster(plan: Plan, existing: ExistingCluster, environment: Mapping[
     session = Session(environment=environment, region=plan.place.region)
     connection = connection_to(existing.head_node, environment)
     try:
-        return look(plan, existing, connection, session)
+        return inspect(plan, existing, connection, session)
     finally:
         connection.close()

@@ -56,10 +56,10 @@ def grant(
         AwsError: a call failed for another reason.
     """
     try:
-        own = eks.assumed(session, pod_identity.access_role)
-        if eks.granted_roles(own, pod_identity.cluster, namespace, account):
+        role_session = eks.assumed(session, pod_identity.access_role)
+        if eks.granted_roles(role_session, pod_identity.cluster, namespace, account):
             return
-        eks.grant(own, pod_identity.cluster, namespace, account, pod_identity.pods_role)
+        eks.grant(role_session, pod_identity.cluster, namespace, account, pod_identity.pods_role)
     except AwsError as problem:
         if not forbidden(problem):
             raise
@@ -74,8 +74,8 @@ def grant(
 
 def revoke(pod_identity: PodIdentity, namespace: str, account: str, session: Session) -> bool:
     """Revoke a service account's role, and return whether the account had one."""
-    own = eks.assumed(session, pod_identity.access_role)
-    grants = eks.granted_roles(own, pod_identity.cluster, namespace, account)
+    role_session = eks.assumed(session, pod_identity.access_role)
+    grants = eks.granted_roles(role_session, pod_identity.cluster, namespace, account)
     for granted in grants:
-        eks.revoke(own, pod_identity.cluster, granted)
+        eks.revoke(role_session, pod_identity.cluster, granted)
     return bool(grants)

@@ -77,13 +77,13 @@ def refuse_unless_answered(
     region = plan.place.region
     way = HeadNode(via=EKS, host=outputs["ClusterName"], region=region, role=outputs["AccessRoleArn"])
     with stage(notify, f"requesting the API of {way.host} before any node starts"):
-        for left in reversed(range(ASKED_TIMES)):
+        for remaining in reversed(range(ASKED_TIMES)):
             try:
                 with closing(connection_to(way, environment)) as connection:
                     connection.ask("GET", "/version")
                 break
             except (AwsError, SchedulerError) as problem:
-                if left:
+                if remaining:
                     wait(ASK_AGAIN_S)
                     continue
                 hint = problem.hint if isinstance(problem, RefusedError) else cluster_of(plan).unreached(plan, outputs)
@@ -118,13 +118,13 @@ def reached(submission: Submission, environment: Mapping[str, str]) -> Reached:
         GoneError: the sandbox of the submission has ended.
         SchedulerError: the scheduler is unreachable from this computer.
     """
-    own, head_node = environment_of(submission, environment), submission.head_node
+    variables, head_node = environment_of(submission, environment), submission.head_node
 
     def shell() -> Shell:
-        store = Objects.at(Session(environment=own, region=str(head_node.region)), submission.store_uri)
+        store = Objects.at(Session(environment=variables, region=str(head_node.region)), submission.store_uri)
         return connect(head_node, environment, key=submission.key, store=store)
 
-    return cluster_at(submission.target).reach(submission, own, shell)
+    return cluster_at(submission.target).reach(submission, variables, shell)
 
 
 @contextmanager
@@ -150,8 +150,8 @@ def _removed(submission: Submission, environment: Mapping[str, str]) -> bool:
     if head_node.via not in (SANDBOX, EKS, "ssm", "session"):
         return False
     try:
-        own = environment_of(submission, environment)
-        session = Session(environment=own, region=str(head_node.region))
+        variables = environment_of(submission, environment)
+        session = Session(environment=variables, region=str(head_node.region))
         if head_node.kind is not None:
             return eks.describe(session, str(head_node.host)) is None
         return stacks.find(session, f"slipway-{submission.cluster}-training") is None

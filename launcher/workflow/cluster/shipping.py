@@ -145,8 +145,8 @@ class _Sent:
     def __call__(self, more: int) -> None:
         with self.lock:
             self.gone += more
-            words = f"sending run.workdir: {self.gone / _MIB:,.1f} of {self.total / _MIB:,.1f} MiB"
-            self.shipping.now(words, share=self.gone / max(1, self.total))
+            progress = f"sending run.workdir: {self.gone / _MIB:,.1f} of {self.total / _MIB:,.1f} MiB"
+            self.shipping.now(progress, share=self.gone / max(1, self.total))
 
 
 def _for_anybody(member: tarfile.TarInfo) -> tarfile.TarInfo:

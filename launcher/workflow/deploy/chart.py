@@ -55,9 +55,9 @@ def cached_files(environment: Mapping[str, str]) -> dict[str, bytes] | None:
 
 def fetch_command(pins: ChartPins, folder: Path) -> str:
     """The command that fetches every file into a folder, on any computer, and the variable that names the folder."""
-    words = " ".join(f"-o {file.name} {file.url}" for file in pins.files)
+    options = " ".join(f"-o {file.name} {file.url}" for file in pins.files)
     place = shlex.quote(str(folder))
-    return f"curl -fL --create-dirs --output-dir {place} {words}; then {NAMED}={place} slipway ..."
+    return f"curl -fL --create-dirs --output-dir {place} {options}; then {NAMED}={place} slipway ..."
 
 
 def _fetched(missing: list[PinnedFile], cache: Path, pins: ChartPins, notify: Notify) -> dict[str, bytes]:

@@ -66,8 +66,8 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         context = target_for(priced, quoted, options, stack).context
         cdk, assembly = synthesise(folder, quoted, context)
         if options.dry_run:
-            words = plan_words(quoted.plan)
-            show_deployment(folder, quoted, bundle, assembly, context=context, words=words, options=options)
+            description = plan_words(quoted.plan)
+            show_deployment(folder, quoted, bundle, assembly, context=context, description=description, options=options)
             return {}
         session = Session(environment=context.environment, region=quoted.plan.place.region)
         difference = difference_of(assembly, session, quoted.plan.place.target)
@@ -123,7 +123,7 @@ def show_deployment(
     assembly: Assembly,
     *,
     context: DeployContext,
-    words: Iterable[str],
+    description: Iterable[str],
     options: DeployOptions,
 ) -> None:
     """The second part of a dry run, after synthesis: report the changes in the account, and the deploy command.
@@ -134,10 +134,10 @@ def show_deployment(
     region = quoted.plan.place.region
     looked_at = account_shown(options, region)
     if looked_at is None:
-        for line in difference_lines(all_new(assembly, "a new sandbox is empty"), context, region, words):
+        for line in difference_lines(all_new(assembly, "a new sandbox is empty"), context, region, description):
             options.notify(line)
     else:
-        shown_only(assembly, Session(environment=looked_at, region=region), context, words, quoted.plan)
+        shown_only(assembly, Session(environment=looked_at, region=region), context, description, quoted.plan)
     cdk = Cdk(runner=RecordingRunner(), environment=context.environment)
     outputs = folder.path / "outputs.json"
     deploy(quoted, bundle, assembly, cdk, outputs=outputs, now=datetime.now(UTC), on_line=options.notify)

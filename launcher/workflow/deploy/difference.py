@@ -82,14 +82,14 @@ def change_words(change: KeyChange) -> str:
     # The plan's key says where it is.
     name = change.path.rpartition(".")[2] if change.plan_key else change.path
     if change.old == change.new:
-        words = f"{name}: {change.old} stays"
+        text = f"{name}: {change.old} stays"
     elif change.old is None or change.new is None:
-        words = f"{name}: {'added' if change.old is None else 'removed'}"
+        text = f"{name}: {'added' if change.old is None else 'removed'}"
     elif isinstance(change.old, Mapping | list) or isinstance(change.new, Mapping | list):
-        words = f"{name}: changed"
+        text = f"{name}: changed"
     else:
-        words = f"{name}: {change.old} -> {change.new}"
-    return f"{words} ({change.plan_key})" if change.plan_key else words
+        text = f"{name}: {change.old} -> {change.new}"
+    return f"{text} ({change.plan_key})" if change.plan_key else text
 
 
 def refuse_update(difference: Difference, cluster: str) -> None:
@@ -254,7 +254,7 @@ def _refuse_in_progress(states: Mapping[str, StackState | None]) -> None:
 
 @contextmanager
 def agreed(
-    difference: Difference, quoted: Quote, context: DeployContext, words: Iterable[str]
+    difference: Difference, quoted: Quote, context: DeployContext, description: Iterable[str]
 ) -> Iterator[AbstractContextManager[None]]:
     """Show what a deployment changes and have it approved; the block deploys, locked against other deployments.
 
@@ -267,7 +267,7 @@ def agreed(
     place, plan = quoted.plan.place, quoted.plan
     with _locked(context, plan.cluster_name, place.region):
         session = Session(environment=context.environment, region=place.region)
-        for line in difference_lines(difference, context, place.region, words):
+        for line in difference_lines(difference, context, place.region, description):
             context.notify(line)
         refuse_update(difference, plan.cluster_name)
         fleet = fleet_to_stop(difference, plan, session, context.notify)
@@ -292,7 +292,9 @@ def _locked(context: DeployContext, cluster: str, region: str) -> Iterator[None]
         yield
 
 
-def shown_only(assembly: Assembly, session: Session, context: DeployContext, words: Iterable[str], plan: Plan) -> None:
+def shown_only(
+    assembly: Assembly, session: Session, context: DeployContext, description: Iterable[str], plan: Plan
+) -> None:
     """The same difference for a dry run; if AWS cannot be called, everything is shown as new, with the reason.
 
     Raises:
@@ -304,7 +306,7 @@ def shown_only(assembly: Assembly, session: Session, context: DeployContext, wor
         raise
     except SlipwayError as problem:
         difference = all_new(assembly, problem.message)
-    for line in difference_lines(difference, context, session.region, words):
+    for line in difference_lines(difference, context, session.region, description):
         context.notify(line)
     refuse_update(difference, plan.cluster_name)
     fleet_to_stop(difference, plan, session, context.notify)
@@ -335,10 +337,10 @@ def update_obstacle(quoted: Quote, *, base: Path, environment: Mapping[str, str]
 
 
 def difference_lines(
-    difference: Difference, context: DeployContext, region: str, words: Iterable[str]
+    difference: Difference, context: DeployContext, region: str, description: Iterable[str]
 ) -> Iterator[str]:
     """The difference in the plan's words, then for each stack, then in dollars per hour."""
-    first, *more = words
+    first, *more = description
     yield f"changes: {first}"
     yield from (f"  {line}" for line in more)
     if difference.unasked is not None:

@@ -150,8 +150,8 @@ def survey(target: Subject, session: Session, catalog: Catalog, *, erase: bool) 
             endpoint=serving is not None,
         ),
     )
-    left = _left_behind(result, session, catalog) if training is None else ()
-    return replace(result, removal=replace(result.removal, kept=(*_retained(result, session, catalog), *left)))
+    leftover = _left_behind(result, session, catalog) if training is None else ()
+    return replace(result, removal=replace(result.removal, kept=(*_retained(result, session, catalog), *leftover)))
 
 
 def _kind_of(stack: StackState | None) -> TargetKind | None:
@@ -200,13 +200,13 @@ def take_down(
             notify(f"CloudFormation continues with {stack.name}; run the same command to follow it")
             raise
     retained = (*_retained(surveyed, session, catalog), *_left_behind(surveyed, session, catalog))
-    gone = tuple((removed.name, stacks.REMOVED) for removed in surveyed.going)
-    return replace(surveyed.removal, done=True, stacks=gone, kept=retained)
+    removed_stacks = tuple((removed.name, stacks.REMOVED) for removed in surveyed.going)
+    return replace(surveyed.removal, done=True, stacks=removed_stacks, kept=retained)
 
 
 def record_removal(removal: Removal, root: Path, environment: Mapping[str, str], notify: Notify) -> None:
     """Record the removal of the stacks in the reports of a cluster's runs under `root`; report unreadable records."""
-    gone, simulated = dict(removal.stacks), MARK in environment
+    removed_states, simulated = dict(removal.stacks), MARK in environment
     for name, folder in run_folder.all_runs(root):
         if name != removal.cluster or not (folder.path / "report.json").is_file():
             continue
@@ -217,7 +217,7 @@ def record_removal(removal: Removal, root: Path, environment: Mapping[str, str],
             notify(problem.message)
             continue
         if report.simulated == simulated and removal.region in regions:
-            states = tuple((stack_name, gone.get(stack_name, state)) for stack_name, state in report.stacks)
+            states = tuple((stack_name, removed_states.get(stack_name, state)) for stack_name, state in report.stacks)
             folder.write_json("report.json", report_document(replace(report, stacks=states)))
 
 
@@ -292,14 +292,14 @@ class _Removed:
         self.doing: dict[str, Part] = {}
 
     def __call__(self, event: StackEvent) -> None:
-        words = f"  {event.status:<16} {event.type:<38} {event.logical_id}"
+        line = f"  {event.status:<16} {event.type:<38} {event.logical_id}"
         if event.status.endswith("_IN_PROGRESS"):
             part = Part(words=f"{event.logical_id}  {event.type}", begun=time.monotonic())
             self.doing.setdefault(event.logical_id, part)
         else:
             self.doing.pop(event.logical_id, None)
         if event.status == stacks.REMOVED:
-            self.removal.detail(words)
+            self.removal.detail(line)
         elif event.status in (stacks.NOT_REMOVED, "DELETE_SKIPPED"):
-            self.notify(words)
+            self.notify(line)
         self.removal.now(parts=tuple(self.doing.values()))

@@ -72,12 +72,12 @@ def left_behind(quoted: Quote, decided: Endpoint, session: Session) -> Left:
     goes_on = f"CloudFormation continues ({stack.status}), and " if at_it else ""
     if state is not None:
         runs = f"endpoint {decided.name} runs, {state.status}{_rate(quoted, decided)}"
-        words = f"{goes_on}{runs}: slipway endpoint test {name} sends a request, {ends}"
+        text = f"{goes_on}{runs}: slipway endpoint test {name} sends a request, {ends}"
     elif goes_on:
-        words = f"{goes_on}the endpoint may still start{_rate(quoted, decided)}: {ends}"
+        text = f"{goes_on}the endpoint may still start{_rate(quoted, decided)}: {ends}"
     else:
-        words = f"stack {stack.name} remains ({stack.status}), without its endpoint: {ends}"
-    return Left(words=words, stack=(stack.name, stack.status))
+        text = f"stack {stack.name} remains ({stack.status}), without its endpoint: {ends}"
+    return Left(words=text, stack=(stack.name, stack.status))
 
 
 def _rate(quoted: Quote, decided: Endpoint) -> str:
@@ -115,8 +115,8 @@ def endpoint_words(served: ServingDeployment) -> Iterator[str]:
     yield f"endpoint {decided.name}: {count} x {decided.instance_type}, {bought}, in {place.region}"
     copies = f"{decided.copies} cop{'y' if decided.copies == 1 else 'ies'} an instance"
     source = decided.model_uri or "the Hugging Face hub"
-    held = f"{decided.concurrency} request{'s' if decided.concurrency != 1 else ''} at once in each"
-    yield f"model from {source}: {copies}, {held}"
+    concurrency = f"{decided.concurrency} request{'s' if decided.concurrency != 1 else ''} at once in each"
+    yield f"model from {source}: {copies}, {concurrency}"
     image = decided.image.rpartition("/")[2]
     yield f"image {image if len(image) <= IMAGE_LENGTH else image[:IMAGE_LENGTH] + '…'}"
     if decided.scales_to_zero:
@@ -137,8 +137,8 @@ def show_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptio
     with ExitStack() as stack:
         context = target_for(priced, quoted, options, stack).context
         _, assembly = synthesise(folder, quoted, context)
-        words = endpoint_words(ServingDeployment(plan=quoted.plan, catalog=catalog, images=load_images()))
-        show_deployment(folder, quoted, bundle, assembly, context=context, words=words, options=options)
+        description = endpoint_words(ServingDeployment(plan=quoted.plan, catalog=catalog, images=load_images()))
+        show_deployment(folder, quoted, bundle, assembly, context=context, description=description, options=options)
 
 
 def run_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptions, *, ask: bool) -> EndpointRun:

@@ -55,9 +55,9 @@ def prerequisites_for(sandbox: Sandbox, plan: Plan) -> tuple[str, ...]:
     """Create the existing resources that a plan names: VPC, buckets, training plan, Kubernetes cluster."""
     network, request = plan.request.network, plan.request
     zones = {subnet.id: subnet.az_id for subnet in network.subnets}
-    own = subnet_id(plan)
-    if own is not None and own not in zones and plan.place.az_id is not None:
-        zones[own] = plan.place.az_id
+    node_subnet = subnet_id(plan)
+    if node_subnet is not None and node_subnet not in zones and plan.place.az_id is not None:
+        zones[node_subnet] = plan.place.az_id
     train = request.workload.train
     serve = request.workload.serve
     uris = [request.checkpoint.store_uri, train.data.uri if train is not None else None]
@@ -102,15 +102,15 @@ def _existing(sandbox: Sandbox, plan: Plan) -> ExistingCluster | None:
 
 def _operators(plan: Plan) -> tuple[str, ...]:
     """The operators that a plan's job needs, by their names in the sandbox."""
-    own = {Operator.PYTORCHJOB: ("training-operator",), Operator.HYPERPOD_PYTORCHJOB: ("hyperpod",)}
-    return (*own.get(operator_of(plan), ()), *(("kueue",) if plan.request.target.queue is not None else ()))
+    operators = {Operator.PYTORCHJOB: ("training-operator",), Operator.HYPERPOD_PYTORCHJOB: ("hyperpod",)}
+    return (*operators.get(operator_of(plan), ()), *(("kueue",) if plan.request.target.queue is not None else ()))
 
 
 def _bought(plan: Plan) -> list[TrainingPlan]:
     place, named = plan.place, plan.request.purchase.training_plan
     if named is None:
         return []
-    held = TrainingPlan(
+    bought = TrainingPlan(
         arn=named.arn,
         instance_type=ml_name(place.instance_type),
         count=named.count or place.nodes,
@@ -120,7 +120,7 @@ def _bought(plan: Plan) -> list[TrainingPlan]:
         fee_usd=None if named.fee_usd is None else f"{named.fee_usd:f}",
         target=target_of(place.target).planned_for,
     )
-    return [held]
+    return [bought]
 
 
 def context_in(sandbox: Sandbox, priced: Priced, plan: Plan, options: DeployOptions) -> DeployContext:

@@ -84,8 +84,8 @@ def policies_of(request_options: Asked, request: PlanRequest | None = None) -> A
         },
     )
     permissions, names = load_permissions(), execution_policies(targets)
-    own = dict.fromkeys(name for target in targets or TARGET_POLICIES for name in target_of(target).person)
-    person = [render_policy(permissions, name, account) for name in (PERSON, DOCTOR, *own)]
+    target_policies = dict.fromkeys(name for target in targets or TARGET_POLICIES for name in target_of(target).person)
+    person = [render_policy(permissions, name, account) for name in (PERSON, DOCTOR, *target_policies)]
     store = None if request is None else render_store(permissions, request, account)
     return AccountPolicies(
         account=account,

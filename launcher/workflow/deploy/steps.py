@@ -65,8 +65,8 @@ def remove_left_log(plan: Plan, session: Session, notify: Notify) -> None:
         return
     cluster = f"slipway-{plan.cluster_name}"
     name = log_groups.of_control_plane(cluster)
-    left = next((group for group in log_groups.log_groups(session, name) if group.name == name), None)
-    if left is None or stacks.find(session, stack_name(plan, "training")) or eks.describe(session, cluster):
+    log_group = next((group for group in log_groups.log_groups(session, name) if group.name == name), None)
+    if log_group is None or stacks.find(session, stack_name(plan, "training")) or eks.describe(session, cluster):
         return
     try:
         log_groups.delete(session, name)
@@ -77,7 +77,7 @@ def remove_left_log(plan: Plan, session: Session, notify: Notify) -> None:
             f"{problem.message}"
         )
         raise ImpossibleError(message, hint=fix) from problem
-    size = f"{left.stored_bytes / GIB:.3f} GiB"
+    size = f"{log_group.stored_bytes / GIB:.3f} GiB"
     notify(f"removed log group {name}, which EKS wrote after an earlier cluster was deleted ({size})")
 
 
@@ -174,11 +174,11 @@ class StackEvents:
 
     def _over(self, state: str, kind: str, name: str) -> None:
         """Report a finished resource; a failed one in any case."""
-        words = f"  {state:<16} {kind:<38} {name}"
+        line = f"  {state:<16} {kind:<38} {name}"
         if state.endswith("_FAILED") or self._stage is None:
-            self._notify(words)
+            self._notify(line)
         else:
-            self._stage.detail(words)
+            self._stage.detail(line)
 
     def _words(self, count: str) -> str:
         """The stack's progress, and the maximum cost so far: cost counts from the start of each creation."""
@@ -384,8 +384,8 @@ def bring_up(
             context.reach(_control_outputs(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now))
             # The account was prepared for both.
             context = replace(context, account=None)
-    own = stack_name(plan, TRAINING_STACK)
-    inputs = {f"{own}:{name}": value for name, value in cluster_of(plan).inputs(plan, session).items()}
+    training_stack = stack_name(plan, TRAINING_STACK)
+    inputs = {f"{training_stack}:{name}": value for name, value in cluster_of(plan).inputs(plan, session).items()}
     with around:
         outputs = carry_out(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now, inputs=inputs)
     with stage(notify):

@@ -59,23 +59,23 @@ def reserved(subject: Subject) -> Iterator[Check]:
     plan = subject.plan
     if plan is None:
         return
-    held, option = plan.request.purchase.reservation, plan.place.option
-    if held is None:
+    named, option = plan.request.purchase.reservation, plan.place.option
+    if named is None:
         if option is PurchaseOption.CAPACITY_BLOCK and plan.request.target.cluster is None:
             fix = "slipway capacity FILE lists what is for sale; then purchase: {reservation: {id: cr-...}}"
             yield failed("reservation", "purchase.reservation names the block", "the plan has no reservation", fix)
         return
-    requirement = f"{held.id}: {plan.place.nodes} x {plan.place.instance_type} in {subject.zone or subject.region}"
-    state = reservation(subject.session("ec2"), held.id)
+    requirement = f"{named.id}: {plan.place.nodes} x {plan.place.instance_type} in {subject.zone or subject.region}"
+    state = reservation(subject.session("ec2"), named.id)
     if state is None:
         fix = "use a reservation of this account and region, or one shared with it"
         yield failed("reservation", requirement, f"no such reservation in {subject.region}", fix)
         return
-    own = holdings_of_plan(subject, plan).in_reservation(held.id) if state.available < plan.place.nodes else 0
-    against = tuple(_against(subject, plan, held, state, own))
+    in_use = holdings_of_plan(subject, plan).in_reservation(named.id) if state.available < plan.place.nodes else 0
+    against = tuple(_against(subject, plan, named, state, in_use))
     window = f"{state.starts_at:%Y-%m-%d %H:%M} to {state.ends_at:%Y-%m-%d %H:%M}" if state.ends_at else "no end"
     free = f"{state.available} of {state.total} x {state.instance_type} in {state.az_id}"
-    free += f" and {own} of this plan's own cluster" if own else ""
+    free += f" and {in_use} of this plan's own cluster" if in_use else ""
     got = f"{state.state}, {free}, {window}"
     if against:
         yield failed(
@@ -89,7 +89,7 @@ def reserved(subject: Subject) -> Iterator[Check]:
         yield from _begins(subject, state.starts_at)
 
 
-def _against(subject: Subject, plan: Plan, held: Reservation, state: ReservationState, own: int) -> Iterator[str]:
+def _against(subject: Subject, plan: Plan, named: Reservation, state: ReservationState, in_use: int) -> Iterator[str]:
     if state.state not in HELD:
         yield f"it is {state.state}"
     if state.instance_type != plan.place.instance_type:
@@ -98,11 +98,11 @@ def _against(subject: Subject, plan: Plan, held: Reservation, state: Reservation
         yield f"the plan is for {subject.zone}"
     if state.total < plan.place.nodes:
         yield f"{plan.place.nodes} nodes requested, but it has {state.total}"
-    elif state.state == "active" and state.available + own < plan.place.nodes:
+    elif state.state == "active" and state.available + in_use < plan.place.nodes:
         yield f"{state.available} of its instances are free"
     if state.ends_at is not None and state.ends_at <= subject.now:
         yield "it is over"
-    for name, planned, known in (("start", held.starts_at, state.starts_at), ("end", held.ends_at, state.ends_at)):
+    for name, planned, known in (("start", named.starts_at, state.starts_at), ("end", named.ends_at, state.ends_at)):
         if planned is not None and known is not None and planned != known:
             yield f"its {name} is {known:%Y-%m-%dT%H:%MZ}, the plan file says {planned:%Y-%m-%dT%H:%MZ}"
 
@@ -110,8 +110,8 @@ def _against(subject: Subject, plan: Plan, held: Reservation, state: Reservation
 def _begins(subject: Subject, starts_at: datetime | None) -> Iterator[Check]:
     """Advise on a later begin of purchased capacity: until then the plan's own cluster costs money without nodes."""
     plan, rate = subject.plan, subject.up_usd_per_hour
-    own = plan is not None and plan.request.target.cluster is None
-    if own and rate is not None and starts_at is not None and starts_at > subject.now:
+    creates_cluster = plan is not None and plan.request.target.cluster is None
+    if creates_cluster and rate is not None and starts_at is not None and starts_at > subject.now:
         got = before_it_begins(starts_at, subject.now, rate)
         yield advice("begin", "the reservation has started", got, "run slipway launch FILE when it starts")
 

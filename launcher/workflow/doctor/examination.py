@@ -89,9 +89,9 @@ def examine(subject: Subject, examinations: Iterable[Examination]) -> Diagnosis:
 
 
 def _answered(subject: Subject, examination: Examination) -> tuple[Check, ...]:
-    name, requirement, look = examination
+    name, requirement, probe = examination
     try:
-        return tuple(look(subject))
+        return tuple(probe(subject))
     except CredentialsError:
         return (unknown(name, requirement, "not checked: no usable credentials"),)
     except AwsError as problem:

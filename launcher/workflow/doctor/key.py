@@ -77,7 +77,7 @@ def _principals(statement: Mapping[str, Any]) -> frozenset[str]:
     named = statement.get("Principal", {})
     if isinstance(named, str):
         return frozenset((named,))
-    return frozenset(word for words in named.values() for word in _words(words))
+    return frozenset(word for principals in named.values() for word in _words(principals))
 
 
 def _words(given: Any) -> Sequence[str]:

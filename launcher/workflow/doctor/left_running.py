@@ -81,13 +81,13 @@ def report_running_costs(
     except (KeyboardInterrupt, SlipwayError):
         session = Session(environment=environment, region=plan.place.region)
         try:
-            left = left_running(plan, session, catalog, datetime.now(UTC), sandbox=sandbox)
+            running = left_running(plan, session, catalog, datetime.now(UTC), sandbox=sandbox)
         except KeyboardInterrupt:
             notify(f"interrupted again before the check of what is billed: {_down(plan, sandbox=sandbox)} checks")
             raise
-        for line in left.lines:
+        for line in running.lines:
             notify(line)
-        keep(left.stacks)
+        keep(running.stacks)
         raise
 
 
@@ -123,9 +123,9 @@ def _report_plans(plans: Sequence[Plan], environment: Mapping[str, str], catalog
     """Read and report the stacks of each cluster, once even if several plans share it."""
     for plan in {(shared.cluster_name, shared.place.region): shared for shared in plans}.values():
         region = plan.place.region
-        left = left_running(plan, Session(environment=environment, region=region), catalog, datetime.now(UTC))
-        notify(f"cluster {plan.cluster_name} in {region}, which got no instances for the job: {left.lines[0]}")
-        for line in left.lines[1:]:
+        running = left_running(plan, Session(environment=environment, region=region), catalog, datetime.now(UTC))
+        notify(f"cluster {plan.cluster_name} in {region}, which got no instances for the job: {running.lines[0]}")
+        for line in running.lines[1:]:
             notify(line)
 
 

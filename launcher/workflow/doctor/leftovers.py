@@ -24,11 +24,11 @@ GIB = 2**30
 
 def bucket_names(session: Session, store: StackState) -> tuple[str, ...]:
     """The buckets of a checkpoint stack; the checkpoint bucket first, because it writes its log to another bucket."""
-    own = store.outputs.get("BucketName")
+    checkpoint_bucket = store.outputs.get("BucketName")
     names = [
         resource.physical_id for resource in stacks.resources(session, store.name) if resource.type == "AWS::S3::Bucket"
     ]
-    return tuple(sorted(names, key=lambda name: name != own))
+    return tuple(sorted(names, key=lambda name: name != checkpoint_bucket))
 
 
 def retained_store(
@@ -36,10 +36,10 @@ def retained_store(
 ) -> Iterator[Retained]:
     """The buckets of a retained checkpoint stack."""
     for name in names:
-        held = buckets.contents(session, name)
-        if held is not None:
-            text = f"{held.versions:,} objects; slipway down {cluster} --checkpoints deletes them"
-            stored = Retained(kind=RetainedKind.CHECKPOINTS, name=name, reason=text, gib=held.gib)
+        contents = buckets.contents(session, name)
+        if contents is not None:
+            text = f"{contents.versions:,} objects; slipway down {cluster} --checkpoints deletes them"
+            stored = Retained(kind=RetainedKind.CHECKPOINTS, name=name, reason=text, gib=contents.gib)
             yield _priced(stored, catalog, region, "s3.standard-storage")
 
 
@@ -48,11 +48,11 @@ def requests(session: Session, catalog: Catalog, region: str, serving: StackStat
     if serving is None:
         return
     for resource in stacks.resources(session, serving.name):
-        held = buckets.contents(session, resource.physical_id) if resource.type == "AWS::S3::Bucket" else None
-        if held is not None:
-            time = f"{held.versions:,} objects, each gone after {KEPT_DAYS} days"
+        contents = buckets.contents(session, resource.physical_id) if resource.type == "AWS::S3::Bucket" else None
+        if contents is not None:
+            time = f"{contents.versions:,} objects, each gone after {KEPT_DAYS} days"
             text = f"{time}; aws s3 rb s3://{resource.physical_id} --force deletes it"
-            stored = Retained(kind=RetainedKind.REQUESTS, name=resource.physical_id, reason=text, gib=held.gib)
+            stored = Retained(kind=RetainedKind.REQUESTS, name=resource.physical_id, reason=text, gib=contents.gib)
             yield _priced(stored, catalog, region, "s3.standard-storage")
 
 
@@ -109,11 +109,11 @@ def retained_logs(
     session: Session, catalog: Catalog, region: str, cluster: str, provider: str | None
 ) -> Iterator[Retained]:
     """The log groups that only expire: those of ParallelCluster, of its provider, and of HyperPod."""
-    own = re.compile(rf"/aws/parallelcluster/{re.escape(cluster)}-\d{{12}}")
+    pattern = re.compile(rf"/aws/parallelcluster/{re.escape(cluster)}-\d{{12}}")
     groups = [
         group
         for group in log_groups.log_groups(session, f"/aws/parallelcluster/{cluster}-")
-        if own.fullmatch(group.name)
+        if pattern.fullmatch(group.name)
     ]
     groups += log_groups.log_groups(session, f"/aws/sagemaker/Clusters/{cluster}/")
     if provider is not None:
@@ -150,8 +150,8 @@ def stranded_cluster(session: Session, region: str, cluster: str) -> Iterator[Re
 def created_in_kubernetes(session: Session, catalog: Catalog, region: str, cluster: str) -> Iterator[Retained]:
     """Resources that a cluster's objects created in the account; deleting the objects first removes the resources."""
     for created in created_by_cluster(session, cluster):
-        held = created.kind is RetainedKind.VOLUME
-        why = "only you can decide to delete its data" if held else "it holds the network, whose removal fails"
+        is_volume = created.kind is RetainedKind.VOLUME
+        why = "only you can decide to delete its data" if is_volume else "it holds the network, whose removal fails"
         text = f"created by an object in the cluster: {why}; {created.command} --region {region}"
         retained = Retained(kind=created.kind, name=created.name, reason=text, gib=created.gib)
         if created.volume_type == "gp3":

@@ -92,12 +92,12 @@ def _rows(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -
         return
     price, source = best.offer.price, f"AWS, {CALLS[offer.kind]} at this moment"
     if offer.kind in BOUGHT:
-        own = replace(price, source=source, basis=Basis.LISTED, as_of=priced.now.date())
-        best = replace(best, offer=best.offer._replace(price=own))
+        listed = replace(price, source=source, basis=Basis.LISTED, as_of=priced.now.date())
+        best = replace(best, offer=best.offer._replace(price=listed))
     begins = offer.starts_at
     soon = begins is None or begins <= priced.now + timedelta(minutes=1)
     when = "from now on" if soon or begins is None else f"from {begins:%Y-%m-%d %H:%M} UTC"
     until = f" to {offer.ends_at:%Y-%m-%d %H:%M}" if offer.ends_at is not None else ""
-    what = "yours" if offer.kind is OfferKind.RESERVATION else "offered now"
+    label = "yours" if offer.kind is OfferKind.RESERVATION else "offered now"
     way = "" if offer.kind is OfferKind.RESERVATION else f"; {command(priced, 'capacity')} shows how to buy it"
-    yield replace(best, offered=f"{what}: {offer.id}, {when}{until}{way}", to_buy=offer.kind in BOUGHT)
+    yield replace(best, offered=f"{label}: {offer.id}, {when}{until}{way}", to_buy=offer.kind in BOUGHT)

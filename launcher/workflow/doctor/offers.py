@@ -81,15 +81,15 @@ class Search:
 
     def run(self, requests: Sequence[OfferRequest]) -> Answers:
         """Every offer for any of these instances."""
-        questions = [(what, ask) for request in requests for what, ask in self._questions(request)]
+        questions = [(label, ask) for request in requests for label, ask in self._questions(request)]
         offers: list[CapacityOffer] = []
         unanswered = []
         with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-            for (what, _), answer in zip(
+            for (label, _), answer in zip(
                 questions, pool.map(lambda question: _tried(question[1]), questions), strict=True
             ):
                 if isinstance(answer, AwsError):
-                    unanswered.append((what, answer.message))
+                    unanswered.append((label, answer.message))
                 else:
                     offers += answer
         return Answers(offers=tuple(dict.fromkeys(offers)), unanswered=tuple(unanswered))
@@ -146,7 +146,7 @@ class Search:
         """The account's own capacity, and for a block that ends before the job its possible extensions."""
         session, offers = self._session(region, "ec2"), []
         for reservation in reservations(session, name):
-            held = CapacityOffer(
+            owned = CapacityOffer(
                 kind=OfferKind.RESERVATION,
                 id=reservation.id,
                 region=region,
@@ -157,7 +157,7 @@ class Search:
                 ends_at=reservation.ends_at,
                 fee_usd=Decimal(0) if reservation.block else None,
             )
-            offers.append(held)
+            offers.append(owned)
             if reservation.block and reservation.ends_at is not None:
                 left_h = (reservation.ends_at - max(self.now, reservation.starts_at or self.now)).total_seconds() / 3600
                 missing = request.hours_high - (left_h - BLOCK_LOST_H)
@@ -222,8 +222,8 @@ def kin(facts: InstanceType, instances: Mapping[str, InstanceType]) -> tuple[str
     return tuple(same) if facts.name in same else ()
 
 
-def _bound(ask: Callable[..., Sequence[CapacityOffer]], *words: object) -> Callable[[], Sequence[CapacityOffer]]:
-    return lambda: ask(*words)
+def _bound(ask: Callable[..., Sequence[CapacityOffer]], *arguments: object) -> Callable[[], Sequence[CapacityOffer]]:
+    return lambda: ask(*arguments)
 
 
 def _tried(ask: Callable[[], Sequence[CapacityOffer]]) -> Sequence[CapacityOffer] | AwsError:
@@ -359,13 +359,13 @@ def pinned_to(priced: TrainingPriced, offer: CapacityOffer) -> PlanRequest:
     """The request as if the user had bought the offer."""
     request = priced.request
     kind, bought = request.target.kind, None
-    held = None
+    reservation = None
     fee = offer.fee_usd
     if offer.kind in (OfferKind.CAPACITY_BLOCK, OfferKind.EXTENSION) or (
         offer.kind is OfferKind.RESERVATION and offer.fee_usd is not None
     ):
         begins = priced.now if offer.kind is OfferKind.EXTENSION else offer.starts_at
-        held = Reservation(
+        reservation = Reservation(
             id=NOT_YET, starts_at=begins, ends_at=offer.ends_at, count=offer.count, fee_usd=fee or Decimal(0)
         )
     elif offer.kind is OfferKind.TRAINING_PLAN:
@@ -374,7 +374,7 @@ def pinned_to(priced: TrainingPriced, offer: CapacityOffer) -> PlanRequest:
             arn=arn, starts_at=offer.starts_at, ends_at=offer.ends_at, count=offer.count, fee_usd=fee
         )
         kind = (taking(PurchaseOption.TRAINING_PLAN, training_targets()),)
-    option = PurchaseOption.CAPACITY_BLOCK if held is not None else OPTIONS[offer.kind]
+    option = PurchaseOption.CAPACITY_BLOCK if reservation is not None else OPTIONS[offer.kind]
     places = (
         candidate.place for candidate in priced.candidates if candidate.place.instance_type == offer.instance_type
     )
@@ -389,7 +389,7 @@ def pinned_to(priced: TrainingPriced, offer: CapacityOffer) -> PlanRequest:
             instance_type=(offer.instance_type,),
             nodes=NodeRange(minimum=nodes, maximum=nodes),
         ),
-        purchase=replace(request.purchase, option=(option,), reservation=held, training_plan=bought),
+        purchase=replace(request.purchase, option=(option,), reservation=reservation, training_plan=bought),
     )
 
 

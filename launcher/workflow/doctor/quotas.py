@@ -22,7 +22,7 @@ def enough_quota(subject: Subject) -> Iterator[Check]:
     served = ServingDeployment(plan=plan, catalog=subject.catalog, images=load_images()).endpoint if serves else None
     needs = quota_needs(plan, subject.catalog.instance_types, load_quotas(), served)
     known: dict[str, Sequence[Quota]] = {}
-    own = (
+    plan_use = (
         holdings_of_plan(subject, plan).of_quotas(plan, subject.catalog.instance_types, load_quotas()) if needs else {}
     )
     for need in needs:
@@ -32,10 +32,10 @@ def enough_quota(subject: Subject) -> Iterator[Check]:
         if need.service not in known:
             session = subject.session("service-quotas", "cloudwatch")
             known[need.service] = service_quotas.quotas(session, need.service)
-        yield _check_quota(subject, need, known, own.get(need.name, 0))
+        yield _check_quota(subject, need, known, plan_use.get(need.name, 0))
 
 
-def _check_quota(subject: Subject, need: QuotaNeed, known: Mapping[str, Sequence[Quota]], own: int) -> Check:
+def _check_quota(subject: Subject, need: QuotaNeed, known: Mapping[str, Sequence[Quota]], plan_use: int) -> Check:
     requirement = f"{need.amount:,} {need.unit}".rstrip() + f" for {need.what}"
     quota = matching(need, known[need.service])
     name = f"quota {need.name or need.code}"
@@ -44,10 +44,10 @@ def _check_quota(subject: Subject, need: QuotaNeed, known: Mapping[str, Sequence
         return unknown(name, requirement, "the account has no quota of that name", fix)
     name = f"quota {quota.name}"
     used = service_quotas.used(subject.session("cloudwatch"), quota, subject.now)
-    others = max(0.0, (used or 0.0) - own)
+    others = max(0.0, (used or 0.0) - plan_use)
     free = quota.value - others
     got = f"{quota.value:,.0f}" + (f", {used:,.0f} of it used" if used is not None else ", its use is unknown")
-    got += f", {own:,} by this plan's own stacks" if used and own else ""
+    got += f", {plan_use:,} by this plan's own stacks" if used and plan_use else ""
     if need.amount <= free:
         return ok(name, requirement, got)
     total = others + need.amount
@@ -73,8 +73,8 @@ def matching(need: QuotaNeed, known: Sequence[Quota]) -> Quota | None:
     exact = next((quota for quota in known if quota.name.casefold() == name), None)
     if exact is not None or need.confirmed:
         return exact
-    words = set(name.split())
-    return next((quota for quota in known if words <= set(quota.name.casefold().split())), None)
+    terms = set(name.split())
+    return next((quota for quota in known if terms <= set(quota.name.casefold().split())), None)
 
 
 QUOTAS = (Examination("quota", "quotas allow the plan", enough_quota),)

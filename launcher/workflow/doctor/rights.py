@@ -149,8 +149,8 @@ def guard_rights(subject: Subject) -> Iterator[Check]:
         return
     decisions: list[Decision] = []
     for right in roles.rights(session, guard.role_arn.rpartition("/")[2]):
-        held = {key: value for test in right.get("Condition", {}).values() for key, value in test.items()}
-        context = {key: listed(value)[0] for key, value in held.items()}
+        conditions = {key: value for test in right.get("Condition", {}).values() for key, value in test.items()}
+        context = {key: listed(value)[0] for key, value in conditions.items()}
         decisions += simulated(
             session, guard.role_arn, listed(right["Action"]), listed(right["Resource"])[:1], context or None
         )

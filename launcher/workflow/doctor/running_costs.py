@@ -249,8 +249,8 @@ def _store(session: Session, catalog: Catalog, now: datetime, stack: StackState)
     price = catalog.bill_item("s3.standard-storage", session.region)
     if bucket is None or not isinstance(price, Price):
         return _Money(note="no bucket" if bucket is None else "S3 has no price here")
-    what = {"BucketName": bucket, "StorageType": "StandardStorage"}
-    metric = Metric(namespace="AWS/S3", name="BucketSizeBytes", dimensions=what, statistic="Average")
+    dimensions = {"BucketName": bucket, "StorageType": "StandardStorage"}
+    metric = Metric(namespace="AWS/S3", name="BucketSizeBytes", dimensions=dimensions, statistic="Average")
     size = latest(session, metric, now, within=STORED_WITHIN, period=STORED_PERIOD)
     if size is None:
         return _Money(note="S3 has not reported its size yet: it reports once a day")

@@ -218,9 +218,10 @@ def reconcile(lines: Sequence[QuotedLine], rows: Iterable[BilledRow], upfront: U
             known[of] = _line_of(row, lines)
         number = known[of]
         if number is None:
-            what = "" if row.usage_type else row.what
+            description = "" if row.usage_type else row.what
             bare.setdefault(
-                (row.service, row.usage_type, what or ("" if row.kind is ChargeKind.USAGE else row.kind.value)), []
+                (row.service, row.usage_type, description or ("" if row.kind is ChargeKind.USAGE else row.kind.value)),
+                [],
             ).append(row)
         else:
             taken.setdefault(number, []).append(row)
@@ -282,12 +283,12 @@ def _compared(line: QuotedLine, rows: Sequence[BilledRow], upfront: Upfront) -> 
 
 
 def _unquoted(key: tuple[str, str, str], rows: Sequence[BilledRow], upfront: Upfront) -> Unquoted:
-    service, usage_type, what = key
+    service, usage_type, description = key
     units = {row.unit for row in rows if row.kind is ChargeKind.USAGE}
     same = len(units) == 1
     quantity = sum((row.quantity for row in rows if row.kind is ChargeKind.USAGE), Decimal(0)) if same else Decimal(0)
     usd = sum((row.dollars(upfront) for row in rows), Decimal(0))
-    return Unquoted(service, usage_type, what, quantity, units.pop() if same else "", usd)
+    return Unquoted(service, usage_type, description, quantity, units.pop() if same else "", usd)
 
 
 TAG = "slipway:cluster"

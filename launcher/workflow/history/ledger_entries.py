@@ -54,8 +54,8 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
     command = read_command(folder)
     plan = folder.read_json("plan.json") if (folder.path / "plan.json").is_file() else {}
     # What the launcher kept while it followed, or what was copied from the cluster afterwards: whichever is longer
-    own, copied = read_events(folder.events), read_events(folder.path / JOB_FOLDER / EVENTS)
-    events = copied if len(attempts(copied)) > len(attempts(own)) else own
+    local, copied = read_events(folder.events), read_events(folder.path / JOB_FOLDER / EVENTS)
+    events = copied if len(attempts(copied)) > len(attempts(local)) else local
     ran = attempts(events)
     # The tokens and epochs that the trainer reported, at their highest: a resumed attempt counts on
     totals: dict[str, Any] = {}
@@ -128,8 +128,8 @@ def bought_ids(plan: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     ids: list[Any] = []
     for key, word in (("reservation", "id"), ("training_plan", "arn")):
-        held = purchase.get(key)
-        ids.append(held.get(word) if isinstance(held, dict) else held)
+        named = purchase.get(key)
+        ids.append(named.get(word) if isinstance(named, dict) else named)
     return tuple(item for item in ids if isinstance(item, str) and item)
 
 

@@ -101,14 +101,14 @@ def send(store: Objects, entry: LedgerEntry, now: datetime) -> str:
 
 
 def shared_ledger(
-    uri: str, environment: Mapping[str, str], own: Ledger, now: datetime, say: Callable[[str], None]
+    uri: str, environment: Mapping[str, str], local: Ledger, now: datetime, say: Callable[[str], None]
 ) -> Ledger:
     """Every run of a shared ledger, the newest first; Slipway first sends the runs of this folder that it lacks."""
     store = _objects(uri, environment)
     known = _read_entries(store, environment, say)
     shared = {sent.entry.identity: sent.entry for sent in sorted(known, key=lambda sent: sent.order)}
     missing = {
-        entry.identity: entry for entry in own.entries if _belongs(entry) and shared.get(entry.identity) != entry
+        entry.identity: entry for entry in local.entries if _belongs(entry) and shared.get(entry.identity) != entry
     }
     # Never a key before existing ones: a slow clock would hide the entry. S3 counts whole seconds; the
     # number of entries keeps two looks within one of them apart.

@@ -301,9 +301,14 @@ def _seconds(events: Iterable[Mapping[str, Any]], kind: str) -> Iterator[float]:
             yield float(event["seconds"])
 
 
-def _boot(own: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> float | None:
+def _boot(launcher_events: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> float | None:
     submitted_at = next(
-        (event["at"] for event in own if event.get("event") == "submitted" and isinstance(event.get("at"), str)), ""
+        (
+            event["at"]
+            for event in launcher_events
+            if event.get("event") == "submitted" and isinstance(event.get("at"), str)
+        ),
+        "",
     )
     begun = next((event["time"] for event in events if event.get("event") == "attempt-started"), "")
     if not submitted_at or not begun:
@@ -332,9 +337,9 @@ def _waits(ran: Sequence[Attempt]) -> Iterator[float]:
 
     An attempt without an ending event counts as ended when the next one begins: it has no restart time.
     """
-    gone = interrupted(ran)
+    interrupted_attempts = interrupted(ran)
     for before, after in pairwise(ran):
-        if before in gone and before.ended_at is not None and before.ended_at < after.started_at:
+        if before in interrupted_attempts and before.ended_at is not None and before.ended_at < after.started_at:
             yield (after.started_at - before.ended_at).total_seconds()
 
 

@@ -23,16 +23,16 @@ TAKES = {
 """The flags that each command accepts."""
 
 
-def command(priced: Priced, name: str, *words: str) -> str:
+def command(priced: Priced, name: str, *arguments: str) -> str:
     """A command for the same plan."""
     options = [word for flag in priced.context.flags if flag[0] in TAKES[name] for word in flag]
-    return shlex.join(["slipway", name, priced.path, *options, *words])
+    return shlex.join(["slipway", name, priced.path, *options, *arguments])
 
 
-def command_for(priced: Priced, name: str, rank: int, *words: str) -> str:
+def command_for(priced: Priced, name: str, rank: int, *arguments: str) -> str:
     """The same command for one candidate: by its rank, or by its digest if the command does not rank all candidates."""
     ranked = all(flag[0] != FLAGS[-1] for flag in priced.context.flags) or FLAGS[-1] in TAKES[name]
-    return command(priced, name, "--pick", str(rank) if ranked else priced.digest(rank)[:12], *words)
+    return command(priced, name, "--pick", str(rank) if ranked else priced.digest(rank)[:12], *arguments)
 
 
 def next_command(priced: Priced) -> str:

@@ -147,8 +147,8 @@ class Comparison(Opened[Priced]):
         mine, rank = self.pinned.cheapest_of(family), self.priced.cheapest_of(family)
         if mine is None or rank is None:
             return None
-        own, other = self.pinned.quote(mine), self.priced.quote(rank)
-        cheaper = own.usd is not None and other.usd is not None and other.usd.mid < own.usd.mid
+        pinned, other = self.pinned.quote(mine), self.priced.quote(rank)
+        cheaper = pinned.usd is not None and other.usd is not None and other.usd.mid < pinned.usd.mid
         return other if cheaper else None
 
     def _best(self, family: str) -> Quote | None:

@@ -41,12 +41,12 @@ class ServingComparison(Opened[ServingPriced]):
     @cached_property
     def hosted(self) -> ServingCandidate | None:
         """The cheapest priced Bedrock candidate."""
-        own = (
+        candidates = (
             candidate
             for candidate in self.priced.candidates
             if candidate.usd is not None and candidate.bedrock is not None
         )
-        return next(own, None)
+        return next(candidates, None)
 
     @cached_property
     def crossovers(self) -> tuple[Crossover, ...]:
@@ -71,8 +71,8 @@ class ServingComparison(Opened[ServingPriced]):
             unpriced=self.hosted is None and any(candidate.bedrock for candidate in self.priced.candidates),
         )
         _, choice = machines(own_sides)
-        own = self.best_of(NEURON if choice is ServingChoice.NEURON else NVIDIA)
-        return replace(own_sides, turn=turn(own, usd_per_request(self.hosted), own_sides.maintenance_usd))
+        cheapest = self.best_of(NEURON if choice is ServingChoice.NEURON else NVIDIA)
+        return replace(own_sides, turn=turn(cheapest, usd_per_request(self.hosted), own_sides.maintenance_usd))
 
     @cached_property
     def verdict(self) -> Verdict:

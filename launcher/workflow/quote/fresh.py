@@ -88,11 +88,11 @@ class Person(Protocol):
     def quote(self, picked: Picked) -> None:
         """Show a quote."""
 
-    def refuse_unless_answerable(self, what: str) -> None:
-        """Refuse before any work if the user could not confirm `what` later."""
+    def refuse_unless_answerable(self, action: str) -> None:
+        """Refuse before any work if the user could not confirm `action` later."""
 
-    def approve(self, what: str) -> None:
-        """Ask the user to confirm `what`; raises if the user declines."""
+    def approve(self, action: str) -> None:
+        """Ask the user to confirm `action`; raises if the user declines."""
 
 
 def gated_quote(
@@ -150,8 +150,8 @@ def fresh_quote(
         by_hour = place.option is PurchaseOption.ON_DEMAND
         name = place.billed_name if by_hour else place.instance_type
         if report.gone(name, place.option.value, place.region, place.az_id):
-            gone = f"AWS no longer publishes a {place.option.value} price of {name} in {place.region}"
-            raise UnpricedError(gone, hint=f"{command(priced, 'plan')} shows the other candidates")
+            message = f"AWS no longer publishes a {place.option.value} price of {name} in {place.region}"
+            raise UnpricedError(message, hint=f"{command(priced, 'plan')} shows the other candidates")
         catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())
         request = described(request, Session(environment=environment, region=place.region))
         with_head = _with_deployed_head(request, first.plan, head, say)

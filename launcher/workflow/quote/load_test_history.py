@@ -26,8 +26,8 @@ class LoadTestHistory(NamedTuple):
 
     def beside(self, facts: ServingFacts) -> ServingFacts:
         """The facts, extended by the usable rows."""
-        own = tuple(load.row for load in self.loads if not load.unfit)
-        return replace(facts, measured=(*facts.measured, *own)) if own else facts
+        usable = tuple(load.row for load in self.loads if not load.unfit)
+        return replace(facts, measured=(*facts.measured, *usable)) if usable else facts
 
 
 def load_test_history(root: Path | None) -> LoadTestHistory:

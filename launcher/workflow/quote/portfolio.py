@@ -59,8 +59,8 @@ class Member:
         usd = None if self.choice is None else self.choice.usd
         if usd is None or self.choice is None:
             return None
-        held = held_commitments([self.choice])
-        return _scaled(usd, self.times_a_month) if not held else self.beside(held[0].usd_per_month)
+        commitments = held_commitments([self.choice])
+        return _scaled(usd, self.times_a_month) if not commitments else self.beside(commitments[0].usd_per_month)
 
     def beside(self, held_usd: Decimal) -> UsdRange | None:
         """The monthly total with these dollars for its commitment instead of its compute."""
@@ -111,8 +111,8 @@ class Portfolio:
         """The total of the best options, with each commitment counted once; plans without an option are excluded."""
         tied = {name for commitment in self.commitments for name in commitment.plans}
         months = [member.beside(Decimal(0)) if member.name in tied else member.usd_per_month for member in self.members]
-        held = sum((commitment.usd_per_month for commitment in self.commitments), Decimal(0))
-        return _sum([*months, UsdRange(low=held, mid=held, high=held)])
+        committed = sum((commitment.usd_per_month for commitment in self.commitments), Decimal(0))
+        return _sum([*months, UsdRange(low=committed, mid=committed, high=committed)])
 
     @cached_property
     def commitments(self) -> tuple[HeldCommitment, ...]:

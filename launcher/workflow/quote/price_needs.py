@@ -56,8 +56,8 @@ class Question:
         """The question in words for the user."""
         where = self.regions[0] if len(self.regions) == 1 else f"{len(self.regions)} regions"
         where = "all regions" if where == EVERYWHERE else where
-        what = self.names[0] if len(self.names) == 1 else f"{len(self.names)} types"
-        return f"{self.kind.replace('-', ' ')} of {what} in {where}"
+        subject = self.names[0] if len(self.names) == 1 else f"{len(self.names)} types"
+        return f"{self.kind.replace('-', ' ')} of {subject} in {where}"
 
 
 def for_plan(request: PlanRequest, catalog: Catalog) -> tuple[Question, ...]:
@@ -165,9 +165,9 @@ def _check(request: PlanRequest, catalog: Catalog) -> None:
         raise ImpossibleError(f"{request.name}: there are no prices to request", findings=unknown)
 
 
-def _unknown(what: str, path: str, name: str, known: Collection[str]) -> Finding:
+def _unknown(kind: str, path: str, name: str, known: Collection[str]) -> Finding:
     return error(
-        f"unknown-{what.replace(' ', '-')}", path, f"no {what} {name} in the catalog", nearest_name(name, known)
+        f"unknown-{kind.replace(' ', '-')}", path, f"no {kind} {name} in the catalog", nearest_name(name, known)
     )
 
 

@@ -98,7 +98,7 @@ def public(files: PublicFiles, now: datetime, say: Callable[[str], None]) -> Ask
     """Return a function that uses AWS's public files; `say` receives the progress of a large file."""
 
     def ask(question: Question) -> Answer:
-        progress = _DownloadProgress(words=question.words, say=say)
+        progress = _DownloadProgress(label=question.words, say=say)
         match question.kind:
             case "spot-page":
                 return files.spot(question.regions, now.date(), progress)
@@ -111,8 +111,8 @@ def public(files: PublicFiles, now: datetime, say: Callable[[str], None]) -> Ask
 
 
 class _DownloadProgress:
-    def __init__(self, *, words: str, say: Callable[[str], None]) -> None:
-        self._words, self._say = words, say
+    def __init__(self, *, label: str, say: Callable[[str], None]) -> None:
+        self._words, self._say = label, say
         self._said = 0
 
     def __call__(self, came: int, whole: int | None) -> None:
@@ -133,7 +133,7 @@ def answers(questions: Iterable[Question], ask: Ask) -> Generator[list[tuple[Que
     came: SimpleQueue[tuple[Question, Answer | Exception]] = SimpleQueue()
     for waiting_question in questions:
         waiting.put(waiting_question)
-    left, stopped = waiting.qsize(), Event()
+    pending, stopped = waiting.qsize(), Event()
 
     def work() -> None:
         while not stopped.is_set():
@@ -143,14 +143,14 @@ def answers(questions: Iterable[Question], ask: Ask) -> Generator[list[tuple[Que
                 return
             came.put((question, _outcome(question, ask)))
 
-    for _ in range(min(AT_ONCE, left)):
+    for _ in range(min(AT_ONCE, pending)):
         Thread(target=work, name="prices", daemon=True).start()
     try:
-        while left:
+        while pending:
             wave = [came.get()]
             while not came.empty():
                 wave.append(came.get())
-            left -= len(wave)
+            pending -= len(wave)
             yield [(question, _expected(outcome)) for question, outcome in wave]
     finally:
         stopped.set()

@@ -121,9 +121,11 @@ def _check(catalog: Catalog, price_filter: PriceFilter) -> None:
     if price_filter.instance_type is not None:
         name = price_filter.instance_type.removeprefix("ml.")
         known = {*catalog.instance_types, *catalog.unavailable_types, *_priced_types(catalog.store)}
-        gone = catalog.unavailable_type(name)
-        if gone is not None and name not in known:
-            raise UnreadableInputError(f"{name}: {gone.reason}", hint=f"slipway prices show --type {gone.name}")
+        unavailable = catalog.unavailable_type(name)
+        if unavailable is not None and name not in known:
+            raise UnreadableInputError(
+                f"{name}: {unavailable.reason}", hint=f"slipway prices show --type {unavailable.name}"
+            )
         if name not in known:
             raise UnreadableInputError(f"the catalog has no instance type {name}", hint=nearest_name(name, known))
 

@@ -114,16 +114,16 @@ def _report_fees(
         by_hand = f"set your account's price in purchase.price_overrides: {', '.join(target.fee_keys)}"
         folder = cache_folder(environment).parent / "feeds"
         for region in request.target.region or catalog.commercial(catalog.regions):
-            what = f"  fees of {target.title} in {region}"
+            label = f"  fees of {target.title} in {region}"
             try:
                 offer = fee_offer(folder, addresses(environment), target.fee_service, region, now)
             except AwsError as problem:
-                say(f"{what}: {problem.message}; {by_hand}")
+                say(f"{label}: {problem.message}; {by_hand}")
                 break
             if offer is None:
-                say(f"{what}: the Price List's index has no service of that name; {by_hand}")
+                say(f"{label}: the Price List's index has no service of that name; {by_hand}")
                 break
-            say(f"{what}, by service {offer.service} (not confirmed; none of it prices a plan; {by_hand}):")
+            say(f"{label}, by service {offer.service} (not confirmed; none of it prices a plan; {by_hand}):")
             for fee in offer.fees:
                 say(f"    {fee.usage_type}: ${fee.usd} per {fee.unit}")
 
@@ -252,12 +252,12 @@ def _reachable(
     except AwsError as problem:
         say(f"  {problem.message}: requesting all regions")
         return tuple(questions), ()
-    left = [
+    reachable = [
         part
         for question in questions
         for part in (within((question,), usable) if question.kind in REGIONAL else (question,))
     ]
-    return tuple(left), tuple(sorted(asked_regions - usable))
+    return tuple(reachable), tuple(sorted(asked_regions - usable))
 
 
 def _recent_rows(question: Question, catalog: Catalog) -> dict[Key, Known]:
@@ -361,9 +361,9 @@ class _Run:
         number = answer.prices
         prices = "no price" if not number else "1 price" if number == 1 else f"{number} prices"
         refused = f", {len(answer.refusals)} refused" if answer.refusals else ""
-        words = f"{question.words}: {prices}{refused}"
-        self._answered(words)
-        (self.say if answer.refusals else self.asking.detail)(f"  {self._place}  {words}")
+        summary = f"{question.words}: {prices}{refused}"
+        self._answered(summary)
+        (self.say if answer.refusals else self.asking.detail)(f"  {self._place}  {summary}")
 
     def _fail(self, question: Question, problem: AwsError) -> None:
         """Count one failure, and report each message once; the final report lists all requests that failed."""
@@ -376,8 +376,8 @@ class _Run:
         if not reported:
             self.say(f"  {self._place}  {question.words}: failed: {problem.message}")
 
-    def _answered(self, words: str) -> None:
-        self.asking.now(f"{self._place} answers, {words}", share=self.came / max(1, self.total))
+    def _answered(self, summary: str) -> None:
+        self.asking.now(f"{self._place} answers, {summary}", share=self.came / max(1, self.total))
 
     @property
     def _questions(self) -> str:

@@ -115,9 +115,9 @@ def sweep_request(
     points = []
     for values in product(*(axis.values for axis in axes)):
         chosen = dict(zip(names, values, strict=True))
-        own = _with(plain, chosen)
+        variant = _with(plain, chosen)
         try:
-            priced = price_request(path, own, catalog, now, options)
+            priced = price_request(path, variant, catalog, now, options)
         except ImpossibleError as problem:
             reason = problem.findings[0].message if problem.findings else problem.message
             points.append(Point(values=chosen, priced=None, reason=reason))
@@ -128,11 +128,11 @@ def sweep_request(
 
 def _axis(text: str) -> Axis:
     name, equals, rest = text.partition("=")
-    words = [word.strip() for word in rest.split(",") if word.strip()]
-    if not equals or not words:
+    parts = [word.strip() for word in rest.split(",") if word.strip()]
+    if not equals or not parts:
         raise UnreadableInputError(f"--sweep takes KEY=VALUE,VALUE, got {text!r}", hint="--sweep nodes=1,2,4,8")
     try:
-        values = tuple(dict.fromkeys(safe_yaml.loads(word) for word in words))
+        values = tuple(dict.fromkeys(safe_yaml.loads(word) for word in parts))
     except (safe_yaml.YamlError, TypeError) as problem:
         raise UnreadableInputError(f"--sweep {name}: {rest!r} is not a list of plain values") from problem
     return Axis(key=name.strip(), values=values)
@@ -154,11 +154,11 @@ def _key(name: str, plain: Mapping[str, Any]) -> str:
 
 def _leaves(data: Mapping[str, Any], path: str = "") -> Iterator[str]:
     for key, value in data.items():
-        own = f"{path}.{key}" if path else str(key)
+        key_path = f"{path}.{key}" if path else str(key)
         if isinstance(value, Mapping) and value and not {"min", "max"} >= set(value):
-            yield from _leaves(value, own)
+            yield from _leaves(value, key_path)
         else:
-            yield own
+            yield key_path
 
 
 def _with(plain: Mapping[str, Any], values: Mapping[str, Any]) -> PlanRequest:

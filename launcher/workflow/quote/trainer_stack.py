@@ -72,9 +72,9 @@ def with_trainer(path: Path, request: PlanRequest) -> tuple[PlanRequest, tuple[F
 def _packages(root: Path, command: Sequence[str]) -> Iterator[tuple[str, str]]:
     scripts: list[str] = []
     text = script_of_shell(command)
-    for words in [command] if text is None else _lines(text):
-        yield from _of_words(words, "run.command")
-        scripts += filter(None, [script_of(words)])
+    for arguments in [command] if text is None else _lines(text):
+        yield from _of_words(arguments, "run.command")
+        scripts += filter(None, [script_of(arguments)])
     read_files: set[str] = set()
     while scripts and len(read_files) < MOST_FILES:
         name = scripts.pop()
@@ -88,17 +88,17 @@ def _packages(root: Path, command: Sequence[str]) -> Iterator[tuple[str, str]]:
                 top = module.split(".")[0]
                 scripts += [f"{top}.py", f"{top}/__init__.py"]
             continue
-        for words in _lines(text):
-            yield from _of_words(words, name)
-            scripts += filter(None, [script_of(words)])
+        for arguments in _lines(text):
+            yield from _of_words(arguments, name)
+            scripts += filter(None, [script_of(arguments)])
 
 
-def _of_words(words: Sequence[str], where: str) -> Iterator[tuple[str, str]]:
+def _of_words(arguments: Sequence[str], where: str) -> Iterator[tuple[str, str]]:
     """The packages that a command line names: its program, and the module that Python runs."""
-    program = next((word for word in words if word not in BEFORE_A_PROGRAM and "=" not in word), "")
+    program = next((word for word in arguments if word not in BEFORE_A_PROGRAM and "=" not in word), "")
     program = PurePosixPath(program).name
     yield PROGRAMS.get(program, program), where
-    for flag, module in pairwise(words):
+    for flag, module in pairwise(arguments):
         if flag in {"-m", "--module"}:
             yield module.split(".")[0], where
 
@@ -154,11 +154,11 @@ def script_of(command: Sequence[str]) -> str | None:
     line = script_of_shell(command)
     if line is not None and not _NOT_ONE_PROGRAM.intersection(line):
         command = line.split()
-    program, *words = command or [""]
+    program, *arguments = command or [""]
     if program.endswith(SCRIPTS) or program.startswith("./"):
         named: str | None = program
     elif PurePosixPath(program).name.rstrip("0123456789.") in INTERPRETERS:
-        taken = [] if "-c" in words or "-m" in words else words
+        taken = [] if "-c" in arguments or "-m" in arguments else arguments
         named = next((word for word in taken if word.endswith(SCRIPTS) and not word.startswith("-")), None)
     else:
         named = None

@@ -102,8 +102,8 @@ class _Disruption(Undisturbed):
     def command_started(self) -> None:
         if self.due_at is None and not self.saved:
             self.due_at = time.monotonic() + self.after_s + WITHOUT_CHECKPOINT_S
-            words = f"{self.after_s + WITHOUT_CHECKPOINT_S:g} s after its command started"
-            self.not_played = f"the job ended earlier than {words}, and stored no checkpoint until then"
+            when = f"{self.after_s + WITHOUT_CHECKPOINT_S:g} s after its command started"
+            self.not_played = f"the job ended earlier than {when}, and stored no checkpoint until then"
 
     def first_checkpoint(self) -> None:
         if self.not_played:
@@ -140,8 +140,8 @@ class _Interruption(_Disruption):
                 return
             self.notify(f"EC2 reclaims {node}: 2 minutes' notice")
             loss = self.sandbox.lose_node(self.cluster, node, notice_s=NOTICE_S)
-            left = "after the job had left the node" if loss.drained else "with the job still running on the node"
-            self.notify(f"{loss.node} and its disk are lost, {left}; another node replaces it")
+            when = "after the job had left the node" if loss.drained else "with the job still running on the node"
+            self.notify(f"{loss.node} and its disk are lost, {when}; another node replaces it")
         except (SlipwayError, RuntimeError, OSError) as problem:
             self.failure = problem
 

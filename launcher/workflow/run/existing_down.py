@@ -171,16 +171,16 @@ def remove_jobs(
             jobs = KubernetesJobs(connection=connection, namespace=namespace_of(cluster_jobs.plan), kind=job.kind)
             jobs.remove(job.submitted)
             end = clock() + PATIENCE_S
-            while left := jobs.left(job.submitted):
+            while remaining := jobs.left(job.submitted):
                 if clock() > end:
                     raise DeploymentFailedError(
-                        f"{job.kind} {job.submitted.job} was deleted but still exists: {', '.join(left)}",
+                        f"{job.kind} {job.submitted.job} was deleted but still exists: {', '.join(remaining)}",
                         hint="run the same command to check again; only its controller should remove a finalizer",
                     )
                 sleep(LOOK_S)
     _take_back(cluster_jobs, environment, notify)
-    gone = tuple((name, "gone") for name, _ in cluster_jobs.removal.jobs)
-    return replace(cluster_jobs.removal, done=True, jobs=gone)
+    removed = tuple((name, "gone") for name, _ in cluster_jobs.removal.jobs)
+    return replace(cluster_jobs.removal, done=True, jobs=removed)
 
 
 def _take_back(cluster_jobs: JobsThere, environment: Mapping[str, str], notify: Notify) -> None:

@@ -108,8 +108,8 @@ def event_words(event: dict[str, object]) -> str | None:
         return f"{begin} {kind}, exit {event.get('exit_code')}"
     if kind in _TROUBLES:
         return f"{begin}: {kind}: {event.get('reason') or event.get('error')}"
-    words = _WORDS.get(kind)
-    return None if words is None else f"{begin}{words(event)}"
+    describe = _WORDS.get(kind)
+    return None if describe is None else f"{begin}{describe(event)}"
 
 
 def _restored(event: dict[str, object]) -> str:
@@ -139,9 +139,9 @@ _WORDS: dict[str, Callable[[dict[str, object]], str]] = {
 
 def notify_of_event(event: dict[str, object], notify: Notify) -> None:
     """Report an event to the user, if it has words."""
-    words = event_words(event)
-    if words is not None:
-        notify(words)
+    message = event_words(event)
+    if message is not None:
+        notify(message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,8 +71,8 @@ def _removed(
             raise ImpossibleError("it existed before the spike started")
         removal = take_down(result, session, catalog, notify)
     except SlipwayError as problem:
-        left = left_running(plan, session, catalog, datetime.now(UTC))
-        return () if left.nothing else (f"{name} was not removed: {problem.message}", *left.lines)
+        running = left_running(plan, session, catalog, datetime.now(UTC))
+        return () if running.nothing else (f"{name} was not removed: {problem.message}", *running.lines)
     notify(f"removed what the spike created in {region}: {', '.join(name for name, _ in removal.stacks)}")
     for item in removal.kept:
         notify(f"kept: {item.kind.value} {item.name}: {item.reason}")
@@ -196,7 +196,7 @@ def spike(
     plans = SpikePlans(path=path, request=request, train=train, catalog=catalog)
     measured: list[Spiked] = []
     unmeasured: list[tuple[str, str]] = []
-    left: list[str] = []
+    remaining: list[str] = []
     for name in spike_options.types or plans.types(clock(), price):
         plan = plans.plan(name, spike_options.minutes)
         if options.dry_run:
@@ -204,7 +204,7 @@ def spike(
             unmeasured.append((name, "dry run: not launched"))
             continue
         try:
-            with _removed_after(plan, clock(), catalog, options, left):
+            with _removed_after(plan, clock(), catalog, options, remaining):
                 measurement = _measure(plan, clock, price, steps=spike_options.steps, options=options, person=person)
             measured.append(plans.beside(measurement))
         except NothingMeasuredError as problem:
@@ -215,13 +215,13 @@ def spike(
             unmeasured.append((name, problem.message))
     if not measured and not options.dry_run:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in unmeasured)
-        raise NothingMeasuredError(f"nothing was measured: {reasons}", hint="; ".join(left))
-    return SpikeResult(name=request.name, measured=tuple(measured), unmeasured=tuple(unmeasured), left=tuple(left))
+        raise NothingMeasuredError(f"nothing was measured: {reasons}", hint="; ".join(remaining))
+    return SpikeResult(name=request.name, measured=tuple(measured), unmeasured=tuple(unmeasured), left=tuple(remaining))
 
 
 @contextmanager
 def _removed_after(
-    plan: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions, left: list[str]
+    plan: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions, remaining: list[str]
 ) -> Iterator[None]:
     try:
         yield
@@ -230,9 +230,9 @@ def _removed_after(
             options.notify(f"next: slipway down {plan.name} --checkpoints removes what the spike created")
         raise
     except SlipwayError:
-        left += _remove(plan, begun, catalog, options)
+        remaining += _remove(plan, begun, catalog, options)
         raise
-    left += _remove(plan, begun, catalog, options)
+    remaining += _remove(plan, begun, catalog, options)
 
 
 def _remove(plan: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions) -> tuple[str, ...]:

@@ -99,11 +99,11 @@ def run_state(
     try:
         with gone_if_removed(submission, environment):
             return _current_state(name, folder, submission, environment, notify)
-    except GoneError as gone:
-        notify(gone.message)
-        left = _left(name, folder)
+    except GoneError as problem:
+        notify(problem.message)
+        last_state = _left(name, folder)
         learn_tails(name, folder.root, environment, datetime.now(UTC), notify)
-        return replace(left, status=UNKNOWN) if left.status == RunStatus.RUNNING.value else left
+        return replace(last_state, status=UNKNOWN) if last_state.status == RunStatus.RUNNING.value else last_state
 
 
 def _current_state(

@@ -200,9 +200,9 @@ class RemoteWatch:
         if facts.restarts and facts.reason == "BeginTime":
             self._release(now)
 
-    def _waits(self, words: str) -> None:
+    def _waits(self, title: str) -> None:
         self.close()
-        self.waiting = stage(self.notify, words)
+        self.waiting = stage(self.notify, title)
         limit = self.waits_s if self.waits_s is not None and not self._has_run() else None
         self.waiting.now(f"for capacity, at most {spoken(limit)}" if limit is not None else "")
 

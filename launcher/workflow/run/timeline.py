@@ -35,11 +35,11 @@ def timeline(folder: RunFolder, attempts: Sequence[Attempt]) -> RunTimeline:
     ]
     saved = tuple((when - first).total_seconds() for line in stored if (when := _when(line)) is not None)
     over = [(attempt.ended_at - first).total_seconds() for attempt in attempts if attempt.ended_at is not None]
-    gone = interrupted(attempts)
+    interrupted_attempts = interrupted(attempts)
     broken = tuple(
         (attempt.ended_at - first).total_seconds()
         for attempt in attempts
-        if attempt.ended_at is not None and (attempt.ended_by == "failure" or attempt in gone)
+        if attempt.ended_at is not None and (attempt.ended_by == "failure" or attempt in interrupted_attempts)
     )
     return RunTimeline(
         losses=tuple((at, float(row["loss"])) for at, row in figures if "loss" in row),

@@ -61,7 +61,7 @@ def guard(reading: Reading) -> None:
     )
     state = functions.describe(reading.session, name)
     limits, stop = plan.request.guardrails, stops_at(plan.request, plan.place.option)
-    words = reading.main.outputs.get(OUTPUTS["word_uri"])
+    word_uri = reading.main.outputs.get(OUTPUTS["word_uri"])
     per_node = (reading.usd_per_hour / plan.place.nodes).quantize(RATE_PLACES) if reading.usd_per_hour else None
     expected = {
         "CLUSTER": plan.cluster_name,
@@ -70,7 +70,7 @@ def guard(reading: Reading) -> None:
         "PREPAID": "true" if plan.place.option in PREPAID else "false",
         "STOP_AT_USD": None if stop is None else format(stop.normalize(), "f"),
         "STOP_URI": reading.main.outputs.get(OUTPUTS["stop_uri"]),
-        "FOLDER_URI": None if words is None else words.removesuffix(f"/{WORD_FOLDER}"),
+        "FOLDER_URI": None if word_uri is None else word_uri.removesuffix(f"/{WORD_FOLDER}"),
     }
     if reading.deployed_now:
         expected["USD_PER_NODE_HOUR"] = None if per_node is None else format(per_node, "f")

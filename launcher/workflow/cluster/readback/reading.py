@@ -36,16 +36,16 @@ class Checks:
     agreed: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
-    def holds(self, what: str, fact: object) -> None:
+    def holds(self, subject: str, fact: object) -> None:
         """Check one fact that must be true."""
-        self.equal(what, expected=True, got=bool(fact))
+        self.equal(subject, expected=True, got=bool(fact))
 
-    def equal(self, what: str, expected: object, got: object) -> None:
+    def equal(self, subject: str, expected: object, got: object) -> None:
         """Compare one fact with the plan."""
         if expected == got:
-            self.agreed.append(f"{what}: {word(got)}")
+            self.agreed.append(f"{subject}: {word(got)}")
         else:
-            self.wrong.append(f"{what}: planned {word(expected)}, found {word(got)}")
+            self.wrong.append(f"{subject}: planned {word(expected)}, found {word(got)}")
 
 
 def word(value: object) -> str:

@@ -15,8 +15,8 @@ def checkpoint_buckets(reading: Reading) -> None:
         bucket_name: buckets.describe(reading.session, bucket_name) for bucket_name in reading.ids("AWS::S3::Bucket")
     }
     for bucket_state in states.values():
-        own = bucket_state.name == state.outputs["BucketName"]
-        _closed(reading, "checkpoint bucket" if own else "access log bucket", bucket_state)
+        for_checkpoints = bucket_state.name == state.outputs["BucketName"]
+        _closed(reading, "checkpoint bucket" if for_checkpoints else "access log bucket", bucket_state)
     bucket = states[state.outputs["BucketName"]]
     rules = {rule["ID"]: rule for rule in bucket.lifecycle}
     tag = rules.get("superseded", {}).get("Filter", {}).get("Tag", {})
@@ -33,7 +33,7 @@ def checkpoint_buckets(reading: Reading) -> None:
     checks.holds("checkpoint stack is protected", state.protected)
 
 
-def _closed(reading: Reading, what: str, bucket: BucketState) -> None:
-    reading.checks.holds(f"{what} blocks public access", bucket.public_access_blocked)
-    reading.checks.holds(f"{what} is encrypted", bucket.encryption is not None)
-    reading.checks.holds(f"{what} accepts TLS only", bucket.tls_only)
+def _closed(reading: Reading, label: str, bucket: BucketState) -> None:
+    reading.checks.holds(f"{label} blocks public access", bucket.public_access_blocked)
+    reading.checks.holds(f"{label} is encrypted", bucket.encryption is not None)
+    reading.checks.holds(f"{label} accepts TLS only", bucket.tls_only)

@@ -34,10 +34,10 @@ def subnets(reading: Reading) -> None:
     checks, session = reading.checks, reading.session
     states = networks.subnets(session, reading.ids("AWS::EC2::Subnet"))
     checks.holds("subnets hand out no public addresses", not any(subnet.public_addresses for subnet in states))
-    own = {subnet.id: subnet for subnet in states}.get(reading.main.outputs["PrivateSubnetId"])
-    checks.holds("nodes run in a subnet of this network", own)
-    if own is not None and reading.zone is not None:
-        checks.equal("private subnet zone", reading.zone, own.az_id)
+    node_subnet = {subnet.id: subnet for subnet in states}.get(reading.main.outputs["PrivateSubnetId"])
+    checks.holds("nodes run in a subnet of this network", node_subnet)
+    if node_subnet is not None and reading.zone is not None:
+        checks.equal("private subnet zone", reading.zone, node_subnet.az_id)
     tables = networks.tables_of(session, [subnet.id for subnet in states])
     checks.equal("subnets with a route table", {subnet.id for subnet in states}, set(tables))
     checks.equal("route tables in use", set(reading.ids("AWS::EC2::RouteTable")), set(tables.values()))
@@ -104,9 +104,9 @@ def node_group(reading: Reading) -> None:
 
 def endpoint_group(reading: Reading) -> None:
     """Check that any other security group allows only HTTPS in, and only from the plan's network."""
-    own = reading.main.outputs["NodeSecurityGroupId"]
+    node_group_id = reading.main.outputs["NodeSecurityGroupId"]
     for group_id in reading.ids("AWS::EC2::SecurityGroup"):
-        if group_id == own:
+        if group_id == node_group_id:
             continue
         inward = networks.security_group_rules(reading.session, group_id)["in"]
         ranges = {ip_range["CidrIp"] for rule in inward for ip_range in rule.get("IpRanges", [])}
@@ -179,8 +179,8 @@ def policies(reading: Reading) -> None:
         if "s3:PutObject" in _actions([node])
         for resource in _listed(node["Resource"])
     }
-    own = {reach.uri.removeprefix("s3://").strip("/") for reach in reached(reading.plan.request) if reach.writes}
-    reading.checks.equal("nodes write to", (_written_by_pods(reading, store) or {store}) | own, written)
+    declared = {reach.uri.removeprefix("s3://").strip("/") for reach in reached(reading.plan.request) if reach.writes}
+    reading.checks.equal("nodes write to", (_written_by_pods(reading, store) or {store}) | declared, written)
 
 
 def _written_by_pods(reading: Reading, store: str) -> set[str]:
@@ -238,6 +238,6 @@ _BESIDE: Readers = (
 )
 
 
-def around(*own: Reader) -> Readers:
+def around(*readers: Reader) -> Readers:
     """The readers of a target's stacks: for its own resources, the network and store, and the guardrails."""
-    return (*_BELOW, *own, *_BESIDE)
+    return (*_BELOW, *readers, *_BESIDE)

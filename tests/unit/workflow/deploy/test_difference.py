@@ -248,7 +248,9 @@ def test_a_dry_run_looks_into_a_sandbox_that_is_there_and_says_of_a_new_one_that
         options = DeployOptions(
             root=tmp_path, sandbox=True, dry_run=True, notify=messages.append, emulator=sandbox, environment=empty
         )
-        show_deployment(folder, quoted, bundle, made, context=context(account, messages), words=["it"], options=options)
+        show_deployment(
+            folder, quoted, bundle, made, context=context(account, messages), description=["it"], options=options
+        )
         assert any(line in each for each in messages), messages
 
 
