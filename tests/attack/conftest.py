@@ -6,7 +6,7 @@ import random
 import pytest
 
 from tests.sandbox.agent.conftest import bucket, front, node, nursery, sample  # noqa: F401  fixtures
-from tests.sandbox.agent.slurm_job import agent, cluster, job  # noqa: F401  fixtures
+from tests.sandbox.agent.slurm_job import agent, job, slurm_cluster  # noqa: F401  fixtures
 from tests.sandbox.conftest import endpoint  # noqa: F401  a fixture
 
 

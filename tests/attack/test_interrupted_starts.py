@@ -20,7 +20,7 @@ START = [sys.executable, "-m", "launcher", "sandbox", "start", "--scheduler", "l
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
+def owned_environment(tmp_path, monkeypatch):
     """The environment of somebody whose files, and whose processes' temporary files, are the test's."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
@@ -38,37 +38,39 @@ def left(own):
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
-def test_a_start_that_is_interrupted_leaves_nothing_or_a_sandbox(own, seed, rounds):
+def test_a_start_that_is_interrupted_leaves_nothing_or_a_sandbox(owned_environment, seed, rounds):
     chance = random.Random(seed)
     for number in range(rounds):
         sent, after_s = SIGNALS[number % len(SIGNALS)], chance.uniform(0.2, 6.0)
-        with subprocess.Popen(START, env=own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as command:
+        with subprocess.Popen(
+            START, env=owned_environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as command:
             time.sleep(after_s)
             command.send_signal(sent)
         label = f"seed {seed}, round {number}: {sent.name} after {after_s:.2f} s"
-        if running_sandbox.find(own) is not None:
-            assert running_sandbox.stop(own) is not None, label
-        until(lambda: left(own) == [], lambda label=label: f"{label}: {left(own)}")
+        if running_sandbox.find(owned_environment) is not None:
+            assert running_sandbox.stop(owned_environment) is not None, label
+        until(lambda: left(owned_environment) == [], lambda label=label: f"{label}: {left(owned_environment)}")
 
 
 @pytest.mark.parametrize("killed", ["server", "keeper", "both"])
-def test_stop_ends_what_is_left_of_a_killed_one(own, killed):
-    started = running_sandbox.start(own, scheduler="local")
+def test_stop_ends_what_is_left_of_a_killed_one(owned_environment, killed):
+    started = running_sandbox.start(owned_environment, scheduler="local")
     marked = processes.marked(processes.MARK, started.mark)
     assert started.pid in marked
     (keeper,) = marked - {started.pid}
     for pid in {"server": [started.pid], "keeper": [keeper], "both": [keeper, started.pid]}[killed]:
         os.kill(pid, signal.SIGKILL)
-    assert running_sandbox.stop(own) == started
-    until(lambda: left(own) == [])
-    assert not running_sandbox.folder_of(own).exists()
-    assert running_sandbox.stop(own) is None
+    assert running_sandbox.stop(owned_environment) == started
+    until(lambda: left(owned_environment) == [])
+    assert not running_sandbox.folder_of(owned_environment).exists()
+    assert running_sandbox.stop(owned_environment) is None
 
 
-def test_the_end_of_an_older_one_leaves_the_file_of_the_living(own):
-    older = running_sandbox.start(own, scheduler="local")
-    running_sandbox.folder_of(own).unlink()
-    living = running_sandbox.start(own, scheduler="local")
+def test_the_end_of_an_older_one_leaves_the_file_of_the_living(owned_environment):
+    older = running_sandbox.start(owned_environment, scheduler="local")
+    running_sandbox.folder_of(owned_environment).unlink()
+    living = running_sandbox.start(owned_environment, scheduler="local")
     os.kill(older.pid, signal.SIGTERM)
     until(lambda: not Path(older.folder).exists())
-    assert running_sandbox.find(own) == living
+    assert running_sandbox.find(owned_environment) == living

@@ -22,7 +22,7 @@ WAYS = ("a node is lost", "a rank is killed", "put back by hand")
 
 
 @pytest.mark.parametrize("blows", [2, pytest.param(40, marks=pytest.mark.slow)])
-def test_of_a_job_on_two_nodes(job, cluster, bucket, seed, blows, capsys):  # noqa: PLR0917  the fixtures
+def test_of_a_job_on_two_nodes(job, slurm_cluster, bucket, seed, blows, capsys):  # noqa: PLR0917  the fixtures
     rng, checkpoints, stored, ways = random.Random(seed), Bucket(bucket), {}, Counter()
     failed_at = -1
     job.prepare(steps=10**6, grace=2, retries=blows)
@@ -36,11 +36,11 @@ def test_of_a_job_on_two_nodes(job, cluster, bucket, seed, blows, capsys):  # no
         progress = max(checkpoints.whole(), default=0) > failed_at
         ways[fault := rng.choice([kind for kind in WAYS if progress or kind != "a rank is killed"])] += 1
         if fault == "a node is lost":
-            cluster.take(rng.choice(cluster.scheduler.nodes(job.id)), job.id)
+            slurm_cluster.take(rng.choice(slurm_cluster.scheduler.nodes(job.id)), job.id)
         elif fault == "a rank is killed":
             os.kill(job.events("command-started", attempt, rng.choice((0, 1)))[0]["pid"], signal.SIGKILL)
         else:
-            cluster.slurm.run("scontrol", "requeue", job.id)
+            slurm_cluster.slurm.run("scontrol", "requeue", job.id)
         job.back(attempt + 1)
         before, stored = stored, checkpoints.whole()
         assert set(before) <= set(stored)

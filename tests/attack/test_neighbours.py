@@ -46,7 +46,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="being another user takes
 
 
 @pytest.fixture(scope="module")
-def sandbox(tmp_path_factory):
+def lasting_sandbox(tmp_path_factory):
     """One that stays, with a cluster of each kind, as its owner has it."""
     patch = pytest.MonkeyPatch()
     patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
@@ -117,22 +117,22 @@ POD = {
 
 
 @as_root
-def test_another_user_runs_reads_and_writes_nothing(sandbox):
+def test_another_user_runs_reads_and_writes_nothing(lasting_sandbox):
     def attempt():
-        s3, sts = stranger(sandbox, "s3"), stranger(sandbox, "sts")
+        s3, sts = stranger(lasting_sandbox, "s3"), stranger(lasting_sandbox, "sts")
         results = {
             "list": refused(s3.list_buckets),
             "put": refused(lambda: s3.put_object(Bucket="store", Key="k", Body=b"theirs")),
             "role": refused(lambda: sts.assume_role(RoleArn="arn:aws:iam::123456789012:role/x", RoleSessionName="abc")),
             "stack": refused(
-                lambda: stranger(sandbox, "cloudformation").create_stack(
+                lambda: stranger(lasting_sandbox, "cloudformation").create_stack(
                     StackName="theirs", TemplateBody=json.dumps({"Resources": {"C": {"Type": "AWS::EKS::Cluster"}}})
                 )
             ),
         }
         try:
             guessed = {"AWS_ACCESS_KEY_ID": "SANDBOX", "AWS_SECRET_ACCESS_KEY": "sandbox"}
-            api_of(sandbox, guessed).create_namespaced_pod("default", POD)
+            api_of(lasting_sandbox, guessed).create_namespaced_pod("default", POD)
             results["pod"] = PROOF
         except ApiException as problem:
             results["pod"] = problem.status
@@ -147,16 +147,19 @@ def test_another_user_runs_reads_and_writes_nothing(sandbox):
         "pod": 401,
     }
     # The owner does all of it.
-    assert client(sandbox, "s3").list_objects_v2(Bucket="store")["KeyCount"] == 0
-    assert api_of(sandbox, sandbox.environment).list_namespaced_pod("default").items == []
+    assert client(lasting_sandbox, "s3").list_objects_v2(Bucket="store")["KeyCount"] == 0
+    assert api_of(lasting_sandbox, lasting_sandbox.environment).list_namespaced_pod("default").items == []
 
 
 @as_root
-def test_no_port_gives_another_user_a_credential(sandbox):
+def test_no_port_gives_another_user_a_credential(lasting_sandbox):
     """Every port of the sandbox is asked for what a metadata service gives, by every path that can be known."""
     paths = ("/latest/api/token", "/latest/meta-data/iam/security-credentials/", "/moto-api/data.json", "/api/v1/pods")
-    api = client(sandbox, "eks").describe_cluster(name="team")["cluster"]["endpoint"]
-    own = {urlsplit(url).port for url in (sandbox.endpoint, api, *(node.metadata for node in sandbox.nodes("demo")))}
+    api = client(lasting_sandbox, "eks").describe_cluster(name="team")["cluster"]["endpoint"]
+    own = {
+        urlsplit(url).port
+        for url in (lasting_sandbox.endpoint, api, *(node.metadata for node in lasting_sandbox.nodes("demo")))
+    }
 
     def attempt():
         messages = []
@@ -172,8 +175,8 @@ def test_no_port_gives_another_user_a_credential(sandbox):
 
 
 @as_root
-def test_another_user_reads_no_file_and_reaches_no_socket(sandbox):
-    place, record = running_sandbox.folder_of(os.environ), sandbox.record
+def test_another_user_reads_no_file_and_reaches_no_socket(lasting_sandbox):
+    place, record = running_sandbox.folder_of(os.environ), lasting_sandbox.record
 
     def attempt():
         messages = []
@@ -190,21 +193,21 @@ def test_another_user_reads_no_file_and_reaches_no_socket(sandbox):
 
 
 @pytest.mark.parametrize("headers", [{"Origin": "https://example.org"}, {"Host": "rebound.example.org"}])
-def test_a_web_page_gets_nothing_even_with_the_keys(sandbox, headers):
+def test_a_web_page_gets_nothing_even_with_the_keys(lasting_sandbox, headers):
     """A presigned address that leaks into a page is of no use to it."""
-    client(sandbox, "s3").put_object(Bucket="store", Key="seen", Body=b"x")
-    url = client(sandbox, "s3").generate_presigned_url("get_object", Params={"Bucket": "store", "Key": "seen"})
+    client(lasting_sandbox, "s3").put_object(Bucket="store", Key="seen", Body=b"x")
+    url = client(lasting_sandbox, "s3").generate_presigned_url("get_object", Params={"Bucket": "store", "Key": "seen"})
     with urllib.request.urlopen(url, timeout=5) as answer:
         assert answer.read() == b"x"
     with pytest.raises(urllib.error.HTTPError) as caught:
         urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=5)
     with caught.value:
         assert caught.value.code == 403
-    client(sandbox, "s3").delete_object(Bucket="store", Key="seen")
+    client(lasting_sandbox, "s3").delete_object(Bucket="store", Key="seen")
 
 
-def test_what_its_own_services_hand_out_opens_it(sandbox):
-    sts, iam = client(sandbox, "sts"), client(sandbox, "iam")
+def test_what_its_own_services_hand_out_opens_it(lasting_sandbox):
+    sts, iam = client(lasting_sandbox, "sts"), client(lasting_sandbox, "iam")
     iam.create_user(UserName="ada")
     lasting = iam.create_access_key(UserName="ada")["AccessKey"]
     given = [
@@ -214,41 +217,43 @@ def test_what_its_own_services_hand_out_opens_it(sandbox):
     ]
     for each in given:
         own = {"aws_access_key_id": each["AccessKeyId"], "aws_secret_access_key": each["SecretAccessKey"]}
-        opened = client(sandbox, "s3", **own, aws_session_token=each["SessionToken"])
+        opened = client(lasting_sandbox, "s3", **own, aws_session_token=each["SessionToken"])
         assert [bucket["Name"] for bucket in opened.list_buckets()["Buckets"]] == ["store"]
-        assert refused(client(sandbox, "s3", **own, config=ONE_TRY).list_buckets) == "InvalidToken"
+        assert refused(client(lasting_sandbox, "s3", **own, config=ONE_TRY).list_buckets) == "InvalidToken"
     own = {"aws_access_key_id": lasting["AccessKeyId"], "aws_secret_access_key": lasting["SecretAccessKey"]}
-    assert client(sandbox, "sts", **own).get_caller_identity()["Arn"].endswith(":user/ada")
+    assert client(lasting_sandbox, "sts", **own).get_caller_identity()["Arn"].endswith(":user/ada")
     iam.update_access_key(UserName="ada", AccessKeyId=lasting["AccessKeyId"], Status="Inactive")
-    assert refused(client(sandbox, "sts", **own, config=ONE_TRY).get_caller_identity) == "InvalidClientTokenId"
+    assert refused(client(lasting_sandbox, "sts", **own, config=ONE_TRY).get_caller_identity) == "InvalidClientTokenId"
 
 
-def test_a_node_gets_credentials_that_open_it(sandbox, monkeypatch):
-    (node, *_) = sandbox.nodes("demo")
+def test_a_node_gets_credentials_that_open_it(lasting_sandbox, monkeypatch):
+    (node, *_) = lasting_sandbox.nodes("demo")
     for name in [each for each in os.environ if each.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", node.metadata)
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
-    made = boto3.Session(region_name="us-east-1").client("s3", endpoint_url=sandbox.endpoint)
+    made = boto3.Session(region_name="us-east-1").client("s3", endpoint_url=lasting_sandbox.endpoint)
     assert [bucket["Name"] for bucket in made.list_buckets()["Buckets"]] == ["store"]
 
 
-def test_it_listens_on_loopback_alone(sandbox):
+def test_it_listens_on_loopback_alone(lasting_sandbox):
     lines = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
     listening = [
-        line[1] for line in lines if line[3] == "0A" and int(line[1].partition(":")[2], 16) == sandbox.record.port
+        line[1]
+        for line in lines
+        if line[3] == "0A" and int(line[1].partition(":")[2], 16) == lasting_sandbox.record.port
     ]
     assert [each.partition(":")[0] for each in listening] == ["0100007F"]
 
 
-def test_two_first_launches_at_once_meet_one_cluster_that_answers(sandbox):
+def test_two_first_launches_at_once_meet_one_cluster_that_answers(lasting_sandbox):
     """Whoever comes second waits until it is there: before that EKS names a host of AWS."""
-    api, together = client(sandbox, "eks"), Barrier(4)
+    api, together = client(lasting_sandbox, "eks"), Barrier(4)
 
     def launch(name):
         together.wait()
-        sandbox.create_prerequisites(cluster=replace(CLUSTER, name=name))
+        lasting_sandbox.create_prerequisites(cluster=replace(CLUSTER, name=name))
         return api.describe_cluster(name=name)["cluster"]["endpoint"]
 
     with ThreadPoolExecutor(4) as pool:

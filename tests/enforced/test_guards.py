@@ -80,7 +80,7 @@ MAY_NOT = [
 
 
 @pytest.fixture(scope="module")
-def stack(enforced):
+def guards_stack(enforced):
     """The id of the guards' own stack."""
     enforced.owner.client("sns").create_topic(Name="slipway-guarded")
     body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
@@ -89,9 +89,9 @@ def stack(enforced):
 
 
 @pytest.fixture(scope="module")
-def documents(golden_policies, stack):
+def documents(golden_policies, guards_stack):
     """The policies of an example's guard."""
-    references = {"GuardrailsTopic": TOPIC, "GuardrailsGuardLog": LOG, "AWS::StackId": stack}
+    references = {"GuardrailsTopic": TOPIC, "GuardrailsGuardLog": LOG, "AWS::StackId": guards_stack}
     references |= {"ChartFunction": COUNTS, "PodsFunction": PODS}
     return lambda example: golden_policies(example, "GuardrailsGuardRole", references)
 
@@ -115,13 +115,13 @@ def simulated(enforced, users):
 
 
 @pytest.fixture(params=GUARDS)
-def guard(request, users, boto, stack):
+def enforced_guard(request, users, boto, guards_stack):
     """Each guard's own code, with clients under its role."""
     module, kind, variable = GUARDS[request.param]
     settings = {
         "CLUSTER": "guarded",
         variable: "slipway-guarded",
-        "STACK": stack,
+        "STACK": guards_stack,
         "TOPICS": TOPIC,
         "AWS_REGION": REGION,
         "PREPAID": "false",
@@ -132,9 +132,9 @@ def guard(request, users, boto, stack):
         yield getattr(loaded, kind)(own, lambda service: boto(users[request.param], service), datetime.now(UTC))
 
 
-def test_it_reads_its_age_and_tells_under_its_role(guard):
-    assert guard.deployed_at() <= datetime.now(UTC)
-    guard.notify("nodes stopped", "its time is over")
+def test_it_reads_its_age_and_tells_under_its_role(enforced_guard):
+    assert enforced_guard.deployed_at() <= datetime.now(UTC)
+    enforced_guard.notify("nodes stopped", "its time is over")
 
 
 def test_that_of_eks_sees_its_nodes_under_its_role(users, boto):

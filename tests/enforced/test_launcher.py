@@ -96,7 +96,7 @@ def things(enforced):
 
 
 @pytest.fixture(scope="module")
-def session(enforced, things):
+def session_named(enforced, things):
     """The sessions of a person, of one who has the doctor's policy too, and of somebody with none; by their names."""
     whose = {
         "person": enforced.policies("person"),
@@ -125,34 +125,34 @@ def is_refused(call, session):
 
 
 @pytest.mark.parametrize("name", LAUNCH)
-def test_a_launch_may_make_its_calls(session, name):
-    assert not is_refused(LAUNCH[name], session("person"))
-    assert is_refused(LAUNCH[name], session("stranger"))
+def test_a_launch_may_make_its_calls(session_named, name):
+    assert not is_refused(LAUNCH[name], session_named("person"))
+    assert is_refused(LAUNCH[name], session_named("stranger"))
 
 
 @pytest.mark.parametrize("name", DOCTOR)
-def test_the_doctor_may_ask_with_its_own_policy(session, name):
-    assert not is_refused(DOCTOR[name], session("doctor"))
-    assert is_refused(DOCTOR[name], session("person"))
+def test_the_doctor_may_ask_with_its_own_policy(session_named, name):
+    assert not is_refused(DOCTOR[name], session_named("doctor"))
+    assert is_refused(DOCTOR[name], session_named("person"))
 
 
 @pytest.mark.parametrize("name", BEYOND)
-def test_a_person_may_do_nothing_else(session, boto, name):
+def test_a_person_may_do_nothing_else(session_named, boto, name):
     with pytest.raises(ClientError, match="not authorized"):
-        BEYOND[name](lambda service: boto(session("doctor").environment, service))
+        BEYOND[name](lambda service: boto(session_named("doctor").environment, service))
 
 
-def test_the_roles_of_the_bootstrap_are_the_only_ones_to_take(session, boto):
+def test_the_roles_of_the_bootstrap_are_the_only_ones_to_take(session_named, boto):
     name = bootstrap.role_name(None, "deploy", ID, REGION)
-    sts = boto(session("person").environment, "sts")
+    sts = boto(session_named("person").environment, "sts")
     assert sts.assume_role(RoleArn=f"arn:aws:iam::{ID}:role/{name}", RoleSessionName="cdk")["Credentials"]
 
 
-def test_the_doctors_own_simulation_says_what_the_calls_said(session):
+def test_the_doctors_own_simulation_says_what_the_calls_said(session_named):
     """`doctor` asks IAM: its answer is held against the calls above."""
     person = f"arn:aws:iam::{ID}:user/person"
     actions = ["s3:GetObject", "s3:PutObject"]
-    inside = identity.simulated(session("doctor"), person, actions, [f"arn:aws:s3:::{BUCKET}/jobs/x"])
-    outside = identity.simulated(session("doctor"), person, actions, [f"arn:aws:s3:::{OTHER}/x"])
+    inside = identity.simulated(session_named("doctor"), person, actions, [f"arn:aws:s3:::{BUCKET}/jobs/x"])
+    outside = identity.simulated(session_named("doctor"), person, actions, [f"arn:aws:s3:::{OTHER}/x"])
     assert [decision.allowed for decision in inside] == [True, True]
     assert [decision.allowed for decision in outside] == [False, False]

@@ -30,7 +30,7 @@ TRUST = json.dumps(
 
 
 @pytest.fixture(scope="module", autouse=True)
-def things(enforced):
+def stored_things(enforced):
     owner = enforced.owner.client
     for name in (BUCKET, OTHERS):
         owner("s3").create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
@@ -66,7 +66,7 @@ IN_PODS = [each for each in STORES if "eks" in each]
 
 
 @pytest.fixture(scope="module")
-def job(enforced, golden_policies):
+def job_user(enforced, golden_policies):
     """What a job of some plan may do, as the stack of an example gives it to a node or a pod.
 
     ministack knows no variables in policies: that of the session tag, which says whose pod it is, is filled in as IAM
@@ -85,20 +85,20 @@ def job(enforced, golden_policies):
 
 
 @pytest.fixture(params=STORES)
-def node(request, job):
+def node_user(request, job_user):
     """What the jobs of plan `a` may do."""
-    return job(request.param, "a")
+    return job_user(request.param, "a")
 
 
 @pytest.fixture
-def store(node, monkeypatch):
-    for name, value in node.items():
+def store_of(node_user, monkeypatch):
+    for name, value in node_user.items():
         monkeypatch.setenv(name, value)
     return lambda uri=f"s3://{BUCKET}/jobs/a": Store(uri, timeout_s=60)
 
 
-def test_the_agent_writes_once_reads_and_lists(enforced, store):
-    mine = store()
+def test_the_agent_writes_once_reads_and_lists(enforced, store_of):
+    mine = store_of()
     for key in (*mine.sizes(), "claim.json"):
         enforced.owner.client("s3").delete_object(Bucket=BUCKET, Key=f"jobs/a/{key}")
     assert mine.put_new("step-2/manifest.json", b'{"step": 2}') is True
@@ -122,14 +122,14 @@ def test_the_agent_writes_once_reads_and_lists(enforced, store):
         (f"s3://{BUCKET}/ledger", lambda each: each.sizes()),
     ],
 )
-def test_a_node_reaches_nothing_but_the_jobs_of_its_store(store, uri, call):
+def test_a_node_reaches_nothing_but_the_jobs_of_its_store(store_of, uri, call):
     with pytest.raises(StoreError, match="not authorized"):
-        call(store(uri))
+        call(store_of(uri))
 
 
-def test_a_node_deletes_nothing(store, node, boto):
-    store().write_text("kept.json", "{}")
-    s3 = boto(node, "s3")
+def test_a_node_deletes_nothing(store_of, node_user, boto):
+    store_of().write_text("kept.json", "{}")
+    s3 = boto(node_user, "s3")
     with pytest.raises(ClientError, match="not authorized"):
         s3.delete_object(Bucket=BUCKET, Key="jobs/a/kept.json")
     with pytest.raises(ClientError, match="not authorized"):
@@ -137,9 +137,9 @@ def test_a_node_deletes_nothing(store, node, boto):
 
 
 @pytest.fixture(params=IN_PODS)
-def pods(request, job, boto):
+def pod_stores(request, job_user, boto):
     """S3 as the pods of a plan reach it, and as those of plan `b` do."""
-    return boto(job(request.param, "a"), "s3"), boto(job(request.param, "b"), "s3")
+    return boto(job_user(request.param, "a"), "s3"), boto(job_user(request.param, "b"), "s3")
 
 
 def changes(s3, key):
@@ -156,17 +156,17 @@ def changes(s3, key):
 @pytest.mark.parametrize(
     "key", ["jobs/a/step-3/part-0/w", "jobs/a/.runs/a-1/life.json", "jobs/ab/step-3/w", "jobs/.budget/stop.json"]
 )
-def test_a_job_in_pods_changes_nothing_of_another_plan(enforced, pods, key):
+def test_a_job_in_pods_changes_nothing_of_another_plan(enforced, pod_stores, key):
     enforced.owner.client("s3").put_object(Bucket=BUCKET, Key=key, Body=b"mine")
-    of_b = pods[1]
+    of_b = pod_stores[1]
     for call in changes(of_b, key).values():
         with pytest.raises(ClientError, match="not authorized"):
             call()
     assert of_b.get_object(Bucket=BUCKET, Key=key)["Body"].read() == b"mine", "it may read it, to go on from it"
 
 
-def test_a_job_in_pods_keeps_its_journal_and_tells_the_guard(pods):
-    of_a = pods[0]
+def test_a_job_in_pods_keeps_its_journal_and_tells_the_guard(pod_stores):
+    of_a = pod_stores[0]
     journal = changes(of_a, "jobs/a/.runs/a-1/seat.json")
     journal["put"]()
     journal["delete"]()
@@ -176,17 +176,17 @@ def test_a_job_in_pods_keeps_its_journal_and_tells_the_guard(pods):
             changes(of_a, key)["put"]()
 
 
-def test_jobs_on_machines_share_the_role_of_their_node(job, boto):
+def test_jobs_on_machines_share_the_role_of_their_node(job_user, boto):
     """What docs/security.md says of Slurm: IAM cannot tell one job of a machine from another."""
     for example in sorted(set(STORES) - set(IN_PODS)):
-        boto(job(example, "b"), "s3").put_object(Bucket=BUCKET, Key="jobs/a/step-9/w", Body=b"x")
+        boto(job_user(example, "b"), "s3").put_object(Bucket=BUCKET, Key="jobs/a/step-9/w", Body=b"x")
 
 
 # ---------------------------------------------------------------------------------------------------------- the guard
 
 
 @pytest.fixture(scope="module")
-def stack(enforced):
+def guard_stack(enforced):
     """The id of the guard's own stack."""
     body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
     stacks = enforced.owner.client("cloudformation")
@@ -194,18 +194,18 @@ def stack(enforced):
 
 
 @pytest.fixture(scope="module")
-def guard_calls(enforced, golden_policies, boto, stack):
+def guard_calls(enforced, golden_policies, boto, guard_stack):
     """Clients under the guard's role, as the stack of an example makes it."""
-    references = {"GuardrailsTopic": TOPIC, "GuardrailsGuardLog": LOG, "AWS::StackId": stack}
+    references = {"GuardrailsTopic": TOPIC, "GuardrailsGuardLog": LOG, "AWS::StackId": guard_stack}
     keys = enforced.user("guard", golden_policies("p5-spot", "GuardrailsGuardRole", references))
     return lambda service: boto(keys, service)
 
 
-def test_the_guards_own_code_looks_stops_and_tells_under_its_role(guard_calls, stack):
+def test_the_guards_own_code_looks_stops_and_tells_under_its_role(guard_calls, guard_stack):
     settings = {
         "CLUSTER": "p5-spot",
         "PARALLELCLUSTER": "slipway-p5-spot",
-        "STACK": stack,
+        "STACK": guard_stack,
         "TOPICS": TOPIC,
         "AWS_REGION": REGION,
         "PREPAID": "false",

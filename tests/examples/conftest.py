@@ -142,7 +142,7 @@ def start_trainer(tmp_path_factory):
 
 
 @pytest.fixture
-def store():
+def s3_server():
     """An S3 server with one empty bucket: the environment that leads there, and a client."""
     with moto_server() as endpoint:
         client = boto3.client(

@@ -35,9 +35,9 @@ def uninterrupted(start_trainer):
 
 
 @pytest.mark.slow
-def test_a_notice_and_a_resume_leave_no_trace(start_trainer, store, s3torchconnector, uninterrupted):
+def test_a_notice_and_a_resume_leave_no_trace(start_trainer, s3_server, s3torchconnector, uninterrupted):
     """The agent in mode dcp, s3torchconnector, torchrun; a notice in the middle reaches both ranks."""
-    environment, keys = store
+    environment, keys = s3_server
     run = start_trainer(*COMMAND, **TORCHRUN, **environment)
     first = run.supervised(*SMALL, "--every", "4", "--pause-s", "0.3", mode="dcp")
     run.wait_for_step(6)

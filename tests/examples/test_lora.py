@@ -50,7 +50,7 @@ print("weights", torch.cat([each.detach().flatten() for each in trainer.model.pa
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(start_trainer):
+def uninterrupted_lora(start_trainer):
     """A run that nothing disturbs; its checkpoints are in the folder out."""
     run = start_trainer(*COMMAND)
     assert code_of(run.alone(*SMALL, "--save-steps", "12", "--output-dir", str(run.folder / "out"))) == 0, run.output()
@@ -60,9 +60,9 @@ def uninterrupted(start_trainer):
     return run
 
 
-def test_a_notice_and_a_resume_leave_no_trace(start_trainer, store, uninterrupted):
+def test_a_notice_and_a_resume_leave_no_trace(start_trainer, s3_server, uninterrupted_lora):
     """The agent in mode agent: a notice in the middle, then another node with nothing but the store."""
-    environment, keys = store
+    environment, keys = s3_server
     run = start_trainer(*COMMAND, **environment)
     first = run.supervised(*SMALL, "--save-steps", "5", "--pause-s", "0.1", mode="agent")
     run.wait_for_step(12)
@@ -74,12 +74,12 @@ def test_a_notice_and_a_resume_leave_no_trace(start_trainer, store, uninterrupte
     (run.folder / "scratch").rename(run.folder / "gone")
     assert code_of(run.supervised(*SMALL, mode="agent")) == 0, run.output()
     assert f"resumed from step {left} " in run.output()
-    assert (run.losses(), run.weights()) == (uninterrupted.losses(), uninterrupted.weights())
+    assert (run.losses(), run.weights()) == (uninterrupted_lora.losses(), uninterrupted_lora.weights())
     assert run.events("checkpoint-uploaded")[-1]["step"] == STEPS
 
 
-def test_its_folders_are_those_of_hugging_face_and_the_newest_are_kept(start_trainer, uninterrupted):
-    folder = uninterrupted.folder / "out"
+def test_its_folders_are_those_of_hugging_face_and_the_newest_are_kept(start_trainer, uninterrupted_lora):
+    folder = uninterrupted_lora.folder / "out"
     assert sorted(path.name for path in folder.iterdir()) == ["checkpoint-36", "checkpoint-48", "checkpoint-60"]
     for path in folder.iterdir():
         names = {each.name for each in path.iterdir()}
@@ -90,12 +90,12 @@ def test_its_folders_are_those_of_hugging_face_and_the_newest_are_kept(start_tra
 
 
 @pytest.mark.slow
-def test_what_came_after_an_older_checkpoint_is_done_again_and_comes_out_the_same(start_trainer, uninterrupted):
+def test_what_came_after_an_older_checkpoint_is_done_again_and_comes_out_the_same(start_trainer, uninterrupted_lora):
     run = start_trainer(*COMMAND)
-    folder = uninterrupted.folder / "out"
+    folder = uninterrupted_lora.folder / "out"
     assert code_of(run.alone(*SMALL, "--resume-from-checkpoint", str(folder / "checkpoint-36"))) == 0, run.output()
-    later = {step: loss for step, loss in uninterrupted.losses().items() if step > 36}
-    assert (run.losses(), run.weights()) == (later, uninterrupted.weights())
+    later = {step: loss for step, loss in uninterrupted_lora.losses().items() if step > 36}
+    assert (run.losses(), run.weights()) == (later, uninterrupted_lora.weights())
     assert code_of(run.alone(*SMALL, "--seed", "2", "--resume-from-checkpoint", str(folder / "checkpoint-36"))) == 1
     assert "checkpoint-36: written with another seed; the same adapters would not come of it" in run.output()
 

@@ -31,9 +31,9 @@ sys.exit(1)
 """
 
 
-def test_ranks_that_save_on_sigterm_in_place_lose_nothing(start_trainer, store):
+def test_ranks_that_save_on_sigterm_in_place_lose_nothing(start_trainer, s3_server):
     """As Megatron's --exit-signal-handler; its torchrun ends with 1."""
-    environment, keys = store
+    environment, keys = s3_server
     run = start_trainer(
         "bash", "-c", f"{sys.executable} -m torch.distributed.run rank.py; exit $?", **TORCHRUN, **environment
     )

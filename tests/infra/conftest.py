@@ -224,6 +224,12 @@ def golden_stack(golden):
 
 
 @pytest.fixture
+def p5en_spot(named):
+    """The example of that name of the test module's KIND, at a price that was agreed."""
+    return named("p5en-spot", usd_per_hour="151.91")
+
+
+@pytest.fixture
 def p5(synthesised):
     return synthesised("p5-spot")
 

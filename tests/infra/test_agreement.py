@@ -18,7 +18,7 @@ EXAMPLES = {path.stem: path for part in ("*", "open/*") for path in sorted(ROOT.
 
 
 @pytest.fixture(scope="module")
-def sides(both_sides, catalog):
+def example_sides(both_sides, catalog):
     """Of an example: its templates as the launcher deploys them, the configuration that is shown, its quote's JSON."""
 
     def all_three(name):
@@ -31,8 +31,8 @@ def sides(both_sides, catalog):
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_what_is_deployed_is_what_is_quoted(sides, name):
-    templates, shown, quote = sides(name)
+def test_what_is_deployed_is_what_is_quoted(example_sides, name):
+    templates, shown, quote = example_sides(name)
     assert quote["usd"] is not None
     assert differences(templates, shown, quote) == []
 
@@ -206,17 +206,17 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("case", CHANGES, ids=lambda case: "-".join(map(str, case)).replace(" ", "-"))
-def test_a_change_of_what_is_deployed_is_noticed(sides, case):
+def test_a_change_of_what_is_deployed_is_noticed(example_sides, case):
     quantity, _, name = case
-    templates, shown, quote = sides(name)
+    templates, shown, quote = example_sides(name)
     CHANGES[case](templates, shown, quote)
     assert quantity in differences(templates, shown, quote)
 
 
 @pytest.mark.parametrize("name", ["p4d-lustre", "shared-network", "trn2-capacity-block"])
-def test_a_change_of_any_quoted_line_is_noticed(sides, name):
+def test_a_change_of_any_quoted_line_is_noticed(example_sides, name):
     """Of every line that templates decide: more of it, none of it; and a line that nobody knows."""
-    templates, shown, quote = sides(name)
+    templates, shown, quote = example_sides(name)
     decided = 0
     for index, line in enumerate(quote["components"]):
         more, none = copy.deepcopy(quote), copy.deepcopy(quote)
@@ -243,16 +243,16 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name, old, new, quantity", NAMES)
-def test_a_change_of_what_a_quoted_line_is_called_is_noticed(sides, name, old, new, quantity):
-    templates, shown, quote = sides(name)
+def test_a_change_of_what_a_quoted_line_is_called_is_noticed(example_sides, name, old, new, quantity):
+    templates, shown, quote = example_sides(name)
     for line in quote["components"]:
         line["name"] = line["name"].replace(old, new)
     assert differences(templates, shown, quote) == [quantity]
 
 
 @pytest.mark.parametrize("part, quantity", [("FSx Lustre", "file system price"), ("guard", "function price")])
-def test_a_change_of_a_price_that_a_template_decides_is_noticed(sides, part, quantity):
-    templates, shown, quote = sides("p4d-lustre")
+def test_a_change_of_a_price_that_a_template_decides_is_noticed(example_sides, part, quantity):
+    templates, shown, quote = example_sides("p4d-lustre")
     (line,) = [component for component in quote["components"] if component["name"].startswith(part)]
     line["unit_price_usd"] = str(2 * float(line["unit_price_usd"]))
     assert differences(templates, shown, quote) == [quantity]

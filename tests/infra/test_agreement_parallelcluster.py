@@ -44,14 +44,14 @@ FREE = (
 
 
 @pytest.fixture(scope="module")
-def quoted(catalog):
+def agreed_quote(catalog):
     return price(PLAN_FILES[EXAMPLE], NOW, PriceOptions()).quote(1)
 
 
 @pytest.fixture(scope="module")
-def templates(tmp_path_factory, quoted, catalog):
+def templates(tmp_path_factory, agreed_quote, catalog):
     """ParallelCluster's templates of the configuration as it is shown."""
-    files = shown(render_quote(quoted, catalog.instance_types), quoted.plan).files
+    files = shown(render_quote(agreed_quote, catalog.instance_types), agreed_quote.plan).files
     (text,) = [file.text for file in files if file.path.endswith("cluster.yaml")]
     path = tmp_path_factory.mktemp("template") / "cluster.yaml"
     path.write_text(text, encoding="utf-8")
@@ -60,9 +60,10 @@ def templates(tmp_path_factory, quoted, catalog):
 
 
 @pytest.fixture(scope="module")
-def lines(quoted, catalog):
+def lines(agreed_quote, catalog):
     return {
-        component["name"]: component for component in quote_document(quoted, 1, catalog.instance_types)["components"]
+        component["name"]: component
+        for component in quote_document(agreed_quote, 1, catalog.instance_types)["components"]
     }
 
 

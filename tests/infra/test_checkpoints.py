@@ -9,7 +9,7 @@ from launcher.sandbox.aws.buckets import UNCONDITIONAL
 
 
 @pytest.fixture
-def bucket(synthesised):
+def bucket_properties(synthesised):
     return synthesised("p5-spot").only("checkpoints", "AWS::S3::Bucket")
 
 
@@ -18,23 +18,23 @@ def rules(bucket):
 
 
 class TestLifecycle:
-    def test_only_what_the_agent_has_tagged_expires_and_what_was_on_its_way(self, bucket):
-        expiring = {key: each for key, each in rules(bucket).items() if "ExpirationInDays" in each}
+    def test_only_what_the_agent_has_tagged_expires_and_what_was_on_its_way(self, bucket_properties):
+        expiring = {key: each for key, each in rules(bucket_properties).items() if "ExpirationInDays" in each}
         assert set(expiring) == {"staged", "superseded"}
         assert expiring["superseded"]["TagFilters"] == [{"Key": "slipway", "Value": "superseded"}]
         assert (expiring["staged"]["Prefix"], expiring["staged"]["ExpirationInDays"]) == ("jobs/.work/", 30)
 
-    def test_incomplete_uploads_are_aborted(self, bucket):
-        assert rules(bucket)["incomplete"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 2}
+    def test_incomplete_uploads_are_aborted(self, bucket_properties):
+        assert rules(bucket_properties)["incomplete"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 2}
 
-    def test_superseded_checkpoints_are_not_kept_as_versions(self, bucket):
-        assert "VersioningConfiguration" not in bucket
+    def test_superseded_checkpoints_are_not_kept_as_versions(self, bucket_properties):
+        assert "VersioningConfiguration" not in bucket_properties
 
 
 class TestAccess:
-    def test_public_access_is_blocked(self, bucket):
-        assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
-        assert len(bucket["PublicAccessBlockConfiguration"]) == 4
+    def test_public_access_is_blocked(self, bucket_properties):
+        assert set(bucket_properties["PublicAccessBlockConfiguration"].values()) == {True}
+        assert len(bucket_properties["PublicAccessBlockConfiguration"]) == 4
 
     def test_it_speaks_tls_alone(self, synthesised):
         policy = synthesised("p5-spot").only("checkpoints", "AWS::S3::BucketPolicy")["PolicyDocument"]
@@ -54,12 +54,12 @@ class TestAccess:
         assert [fnmatchcase(f"/jobs/tiny/{key}", pattern) for key in named] == [True, True]
         assert not [key for key in others if fnmatchcase(f"/jobs/tiny/{key}", pattern)]
 
-    def test_it_is_encrypted_with_s3s_key_or_the_plans(self, bucket, synthesised):
+    def test_it_is_encrypted_with_s3s_key_or_the_plans(self, bucket_properties, synthesised):
         def encryption(properties):
             (rule,) = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
             return rule
 
-        assert encryption(bucket)["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
+        assert encryption(bucket_properties)["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
         keyed = encryption(synthesised("p5en-capacity-block").only("checkpoints", "AWS::S3::Bucket"))
         assert keyed["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
         assert keyed["ServerSideEncryptionByDefault"]["KMSMasterKeyID"].endswith(
@@ -67,8 +67,8 @@ class TestAccess:
         )
         assert keyed["BucketKeyEnabled"] is True
 
-    def test_requests_are_logged_where_the_plan_asks_for_it(self, bucket, synthesised):
-        assert "LoggingConfiguration" not in bucket
+    def test_requests_are_logged_where_the_plan_asks_for_it(self, bucket_properties, synthesised):
+        assert "LoggingConfiguration" not in bucket_properties
         buckets = synthesised("p4d-lustre").resources("checkpoints", "AWS::S3::Bucket")
         (store,) = (each for each in buckets.values() if "LoggingConfiguration" in each)
         assert store["LoggingConfiguration"]["DestinationBucketName"]["Ref"] in buckets

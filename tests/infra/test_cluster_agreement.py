@@ -261,7 +261,7 @@ KINDS = {
 
 
 @pytest.fixture(scope="module")
-def sides(both_sides, tmp_path_factory):
+def cluster_sides(both_sides, tmp_path_factory):
     """Of an example, with a rate where none is known."""
     folder = tmp_path_factory.mktemp("plans")
 
@@ -278,13 +278,13 @@ def sides(both_sides, tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind, name", [(kind, name) for kind, each in KINDS.items() for name in sorted(each.files)])
-def test_what_is_deployed_is_what_is_quoted(sides, kind, name):
-    templates, quote = sides(kind, name)
+def test_what_is_deployed_is_what_is_quoted(cluster_sides, kind, name):
+    templates, quote = cluster_sides(kind, name)
     assert differences(KINDS[kind].deployed(templates, quote), quote, KINDS[kind].decided) == set()
 
 
 @pytest.mark.parametrize("kind, change", [(kind, change) for kind, each in KINDS.items() for change in each.changes])
-def test_each_quantity_changed_is_seen(sides, kind, change):
-    templates, quote = sides(kind, KINDS[kind].changed)
+def test_each_quantity_changed_is_seen(cluster_sides, kind, change):
+    templates, quote = cluster_sides(kind, KINDS[kind].changed)
     change(templates)
     assert differences(KINDS[kind].deployed(templates, quote), quote, KINDS[kind].decided) != set()

@@ -44,12 +44,12 @@ def last(value):
 
 
 @pytest.fixture
-def block(named):
+def p5_block(named):
     return named("p5-capacity-block")
 
 
 @pytest.fixture
-def spot(named):
+def trn1_spot(named):
     return named("trn1-spot", usd_per_hour="5.9")
 
 
@@ -77,8 +77,8 @@ def shown(assembly, catalog):
 
 
 class TestControlPlane:
-    def test_it_is_private_logged_in_standard_support_and_knows_access_entries_alone(self, block):
-        made = block.only("training", "AWS::EKS::Cluster")
+    def test_it_is_private_logged_in_standard_support_and_knows_access_entries_alone(self, p5_block):
+        made = p5_block.only("training", "AWS::EKS::Cluster")
         assert made["ResourcesVpcConfig"]["EndpointPrivateAccess"] is True
         assert made["ResourcesVpcConfig"]["EndpointPublicAccess"] is False
         assert "PublicAccessCidrs" not in made["ResourcesVpcConfig"]
@@ -86,7 +86,7 @@ class TestControlPlane:
         assert made["AccessConfig"] == {"AuthenticationMode": "API", "BootstrapClusterCreatorAdminPermissions": False}
         types = {enabled_type["Type"] for enabled_type in made["Logging"]["ClusterLogging"]["EnabledTypes"]}
         assert types == {"api", "audit", "authenticator", "controllerManager", "scheduler"}
-        logs = block.resources("training", "AWS::Logs::LogGroup").values()
+        logs = p5_block.resources("training", "AWS::Logs::LogGroup").values()
         assert any(log.get("LogGroupName") == "/aws/eks/slipway-p5-eks/cluster" for log in logs)
 
     def test_only_the_ranges_that_are_named_reach_its_api(self, synthesised):
@@ -206,24 +206,24 @@ class TestNodes:
         together = made.resources("training", "AWS::EC2::PlacementGroup")
         assert [each["Strategy"] for each in together.values()] == (["cluster"] if interfaces else [])
 
-    def test_a_block_is_never_let_go_and_needs_no_placement(self, block):
-        group, data = groups(block)["workers"], templates_of(block)["workers"]
+    def test_a_block_is_never_let_go_and_needs_no_placement(self, p5_block):
+        group, data = groups(p5_block)["workers"], templates_of(p5_block)["workers"]
         assert (group["CapacityType"], group["AmiType"]) == ("CAPACITY_BLOCK", "AL2023_x86_64_NVIDIA")
         # Before the block begins a node would fail the group, and the stack with it: a launch sets them.
         assert group["ScalingConfig"] == {"MinSize": 0, "MaxSize": 2, "DesiredSize": 0}
         assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
         target = data["CapacityReservationSpecification"]["CapacityReservationTarget"]
         assert target == {"CapacityReservationId": "cr-0123456789abcdef0"}
-        assert block.resources("training", "AWS::EC2::PlacementGroup") == {}
+        assert p5_block.resources("training", "AWS::EC2::PlacementGroup") == {}
 
-    def test_spot_nodes_of_neuron(self, spot):
-        group, data = groups(spot)["workers"], templates_of(spot)["workers"]
+    def test_spot_nodes_of_neuron(self, trn1_spot):
+        group, data = groups(trn1_spot)["workers"], templates_of(trn1_spot)["workers"]
         assert (group["CapacityType"], group["AmiType"]) == ("SPOT", "AL2023_x86_64_NEURON")
         assert group["ScalingConfig"]["MinSize"] == 0
         # The cluster's own pods stay off nodes that come and go; the agents of every node do not.
         (taint,) = group["Taints"]
         assert (taint["Key"], taint["Effect"]) == ("aws.amazon.com/neuron", "PREFER_NO_SCHEDULE")
-        assert "Taints" not in groups(spot)["system"]
+        assert "Taints" not in groups(trn1_spot)["system"]
         assert "strategy: RAID0" in data["UserData"]["Fn::Base64"]
         assert data["MetadataOptions"] == {"HttpPutResponseHopLimit": 1, "HttpTokens": "required"}
 
@@ -339,18 +339,20 @@ class TestRights:
         for sid in ("KeepOwnCheckpoints", "FindOwnCheckpoints"):
             assert statements_by_sid[sid]["Condition"]["StringEquals"] == {tag: made.plan.name}
 
-    def test_the_guard_sets_one_node_group_to_none(self, spot, block):
-        guard_variables = variables(spot)
+    def test_the_guard_sets_one_node_group_to_none(self, trn1_spot, p5_block):
+        guard_variables = variables(trn1_spot)
         assert (guard_variables["EKS"], guard_variables["PREPAID"], guard_variables["USD_PER_NODE_HOUR"]) == (
             "slipway-trn1-eks",
             "false",
             "2.950000",
         )
-        handlers = {resource["Handler"] for resource in spot.resources("training", "AWS::Lambda::Function").values()}
+        handlers = {
+            resource["Handler"] for resource in trn1_spot.resources("training", "AWS::Lambda::Function").values()
+        }
         assert handlers == {"eks.handler", "chart.handler"}
-        assert set(rules(spot)) == {"Schedule", "Notices"}
-        assert set(rules(block)) == {"Schedule", "BlockEnds"}
-        text = json.dumps(list(spot.resources("training", "AWS::IAM::Role").values()))
+        assert set(rules(trn1_spot)) == {"Schedule", "Notices"}
+        assert set(rules(p5_block)) == {"Schedule", "BlockEnds"}
+        text = json.dumps(list(trn1_spot.resources("training", "AWS::IAM::Role").values()))
         assert "eks:UpdateNodegroupConfig" in text
         assert "nodegroup/slipway-trn1-eks/workers/*" in text
 

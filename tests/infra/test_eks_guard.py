@@ -30,7 +30,7 @@ BLOCK = {"PREPAID": "true", "RESERVED_NODES": "4", "RESERVED_UNTIL": UNTIL}
 
 
 @pytest.fixture
-def guard(request, module, aws):
+def eks_guard(request, module, aws):
     """A guard of a cluster whose time is over; its node group has `desired` of 4 nodes."""
     limits = {"EKS": NAME, "IDLE_MINUTES": "5", "HUNG_MINUTES": "30", **getattr(request, "param", OF_TIME)}
     return module.EksGuard(aws.settings(module, **limits), aws.client, NOW), aws.stub
@@ -46,15 +46,15 @@ def machine(*, name=NAME, of="workers"):
 
 
 class TestNodes:
-    def test_they_are_the_machines_of_the_jobs(self, guard):
-        made, _ = guard
+    def test_they_are_the_machines_of_the_jobs(self, eks_guard):
+        made, _ = eks_guard
         wanted = machine()
         machine(of="system")
         machine(name="slipway-other")
         assert [node["InstanceId"] for node in made.nodes()] == [wanted]
 
-    def test_a_notice_is_passed_on_for_its_own_alone(self, guard, monkeypatch):
-        made, _ = guard
+    def test_a_notice_is_passed_on_for_its_own_alone(self, eks_guard, monkeypatch):
+        made, _ = eks_guard
         messages = []
         monkeypatch.setattr(made, "notify", lambda subject, _text: messages.append(subject))
         for name in (NAME, "slipway-other"):
@@ -67,16 +67,16 @@ class TestNodes:
 
 
 class TestStop:
-    def test_the_group_is_set_to_none(self, guard):
-        made, stub = guard
+    def test_the_group_is_set_to_none(self, eks_guard):
+        made, stub = eks_guard
         stub.add_response("describe_nodegroup", group(desired=4), GROUP)
         wanted = {**GROUP, "scalingConfig": {"minSize": 0, "desiredSize": 0}}
         stub.add_response("update_nodegroup_config", {"update": {}}, wanted)
         made.watch_time(NOW - timedelta(hours=3), 4)
 
-    @pytest.mark.parametrize("guard", [BLOCK], indirect=True)
-    def test_the_group_of_a_block_is_set_to_none_once_the_block_is_over(self, guard):
-        made, stub = guard
+    @pytest.mark.parametrize("eks_guard", [BLOCK], indirect=True)
+    def test_the_group_of_a_block_is_set_to_none_once_the_block_is_over(self, eks_guard):
+        made, stub = eks_guard
         made.now = NOW - timedelta(minutes=1)
         made.watch_time(NOW - timedelta(days=9), 0)
         made.now = NOW
@@ -86,20 +86,20 @@ class TestStop:
         made.watch_time(NOW - timedelta(days=9), 0)
 
     @pytest.mark.parametrize("state", [group(desired=0), group(desired=4, status="DELETING")])
-    def test_once_is_enough(self, guard, state):
-        made, stub = guard
+    def test_once_is_enough(self, eks_guard, state):
+        made, stub = eks_guard
         stub.add_response("describe_nodegroup", state, GROUP)
         made.stop("its time is over", 4)
 
-    def test_a_group_that_is_not_there_is_nothing_to_stop(self, guard):
-        made, stub = guard
+    def test_a_group_that_is_not_there_is_nothing_to_stop(self, eks_guard):
+        made, stub = eks_guard
         stub.add_client_error("describe_nodegroup", "ResourceNotFoundException", http_status_code=404)
         made.stop("its time is over", 4)
 
 
 class TestWhatStays:
-    def test_machines_that_a_group_of_none_still_has_are_reported_every_hour(self, guard, monkeypatch):
-        made, stub = guard
+    def test_machines_that_a_group_of_none_still_has_are_reported_every_hour(self, eks_guard, monkeypatch):
+        made, stub = eks_guard
         messages = []
         monkeypatch.setattr(made, "notify", lambda subject, text: messages.append((subject, text)))
         stays = machine()
@@ -128,9 +128,9 @@ class TestPods:
     """What keeps machines that EC2's metrics call idle, and how long."""
 
     @pytest.fixture
-    def look(self, guard, monkeypatch):
+    def look(self, eks_guard, monkeypatch):
         """Look at one machine that has been quiet for so long, with so many pods on it; what people hear."""
-        made, stub = guard
+        made, stub = eks_guard
         read, heard, function, own = [], [], boto3.client("lambda", region_name=REGION), made.client
         monkeypatch.setattr(made, "notify", lambda _subject, text: heard.append(text))
         made.client = lambda service: function if service == "lambda" else own(service)

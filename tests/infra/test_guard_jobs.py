@@ -13,7 +13,7 @@ BUCKET, FOLDER = "slipway-tiny-checkpoints", "jobs/.guard/stack"
 
 
 @pytest.fixture
-def watch(aws, guard_of):
+def watch_idle(aws, guard_of):
     """Watch two nodes that EC2's metrics call idle."""
     client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
     aws.nodes(2)
@@ -33,68 +33,68 @@ def beat(part, still_minutes, *, over=False, body=None):
     client("s3").put_object(Bucket=BUCKET, Key=key, Body=(json.dumps(heartbeat) if body is None else body).encode())
 
 
-def test_without_a_sign_of_life_idle_nodes_are_stopped(watch):
-    assert watch() == "STOP_REQUESTED"
+def test_without_a_sign_of_life_idle_nodes_are_stopped(watch_idle):
+    assert watch_idle() == "STOP_REQUESTED"
 
 
 @pytest.mark.parametrize("still", [(0, 0), (60, 0), (29, 29)])
-def test_a_job_of_which_one_node_is_at_work_keeps_all(aws, watch, still):
+def test_a_job_of_which_one_node_is_at_work_keeps_all(aws, watch_idle, still):
     for part, minutes in enumerate(still):
         beat(part, minutes)
-    assert (watch(), aws.messages) == ("RUNNING", [])
+    assert (watch_idle(), aws.messages) == ("RUNNING", [])
 
 
-def test_a_job_that_stands_still_on_all_of_them_is_reported_and_stopped(aws, watch):
+def test_a_job_that_stands_still_on_all_of_them_is_reported_and_stopped(aws, watch_idle):
     beat(0, 30)
     beat(1, 45)
-    assert watch() == "STOP_REQUESTED"
+    assert watch_idle() == "STOP_REQUESTED"
     ((_, text),) = aws.messages
     assert "its job tiny shows no CPU, no network and no step for 30 minutes" in text
 
 
-def test_without_a_limit_it_goes_on_for_any_time(aws, watch):
+def test_without_a_limit_it_goes_on_for_any_time(aws, watch_idle):
     beat(0, 10_000)
-    assert watch(HUNG_MINUTES="0") == "RUNNING"
+    assert watch_idle(HUNG_MINUTES="0") == "RUNNING"
 
 
-def test_prepaid_nodes_of_a_hung_job_are_reported_and_left(aws, watch):
+def test_prepaid_nodes_of_a_hung_job_are_reported_and_left(aws, watch_idle):
     beat(0, 30)
-    assert watch(PREPAID="true") == "RUNNING"
+    assert watch_idle(PREPAID="true") == "RUNNING"
     ((_, text),) = aws.messages
     assert "shows no CPU" in text
 
 
-def test_a_node_that_said_that_its_job_is_over_runs_none(watch):
+def test_a_node_that_said_that_its_job_is_over_runs_none(watch_idle):
     beat(0, 0, over=True)
-    assert watch() == "STOP_REQUESTED"
+    assert watch_idle() == "STOP_REQUESTED"
 
 
-def test_a_node_that_has_said_nothing_for_a_quarter_of_an_hour_runs_none(watch):
+def test_a_node_that_has_said_nothing_for_a_quarter_of_an_hour_runs_none(watch_idle):
     beat(0, 0)
-    assert watch(now=datetime.now(UTC) + timedelta(minutes=16)) == "STOP_REQUESTED"
+    assert watch_idle(now=datetime.now(UTC) + timedelta(minutes=16)) == "STOP_REQUESTED"
 
 
 @pytest.mark.parametrize("minutes, fleet", [((0,), "RUNNING"), ((29, 40), "RUNNING"), ((45, 40), "STOP_REQUESTED")])
-def test_a_job_without_the_agent_is_judged_by_its_least_still_node(aws, watch, minutes, fleet):
+def test_a_job_without_the_agent_is_judged_by_its_least_still_node(aws, watch_idle, minutes, fleet):
     for minute in minutes:
         aws.earlier("JobStillMinutes", minute)
-    assert watch() == fleet
+    assert watch_idle() == fleet
     hung = "its job in Slurm shows no CPU, no network and no step for 30 minutes. Its compute fleet is being stopped"
     assert [hung in text for _, text in aws.messages] == [True] * (fleet != "RUNNING")
 
 
-def test_a_job_that_steps_keeps_what_another_ones_node_calls_still(aws, watch):
+def test_a_job_that_steps_keeps_what_another_ones_node_calls_still(aws, watch_idle):
     aws.earlier("JobStillMinutes", 40)
     beat(0, 0)
-    assert watch() == "RUNNING"
+    assert watch_idle() == "RUNNING"
 
 
-def test_a_job_of_slurms_that_was_reported_long_ago_runs_no_more(aws, watch):
+def test_a_job_of_slurms_that_was_reported_long_ago_runs_no_more(aws, watch_idle):
     aws.earlier("JobStillMinutes", 0)
-    assert watch(now=NOW + timedelta(minutes=16)) == "STOP_REQUESTED"
+    assert watch_idle(now=NOW + timedelta(minutes=16)) == "STOP_REQUESTED"
 
 
 @pytest.mark.parametrize("body", ["", "[", "{}", '{"over": false, "job": "x", "still_s": "long"}', "[" * 5000])
-def test_what_a_node_writes_otherwise_is_work_and_reported_to_nobody(aws, watch, body):
+def test_what_a_node_writes_otherwise_is_work_and_reported_to_nobody(aws, watch_idle, body):
     beat(0, 0, body=body)
-    assert (watch(), aws.messages) == ("RUNNING", [])
+    assert (watch_idle(), aws.messages) == ("RUNNING", [])

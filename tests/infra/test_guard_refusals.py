@@ -27,7 +27,7 @@ NEEDED = (
 
 
 @pytest.fixture
-def look(aws, guard_of):
+def refused_look(aws, guard_of):
     """A look under a role without a right, at a cluster of two nodes whose time is over."""
     client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
     there = aws.nodes(2)
@@ -63,10 +63,10 @@ def look(aws, guard_of):
 
 
 @pytest.mark.parametrize("right", NEEDED)
-def test_it_stops_what_it_can_and_names_the_right_once_a_day(aws, look, right):
+def test_it_stops_what_it_can_and_names_the_right_once_a_day(aws, refused_look, right):
     for step in range(3):
         # A fleet that is stopped needs neither.
-        look(right, step, fails=step == 0 or right != "sns:Publish")
+        refused_look(right, step, fails=step == 0 or right != "sns:Publish")
     messages = dict(aws.messages)
     assert (aws.fleet == "STOP_REQUESTED") == (right not in CANNOT_STOP)
     if right == "sns:Publish":
@@ -77,13 +77,13 @@ def test_it_stops_what_it_can_and_names_the_right_once_a_day(aws, look, right):
     assert "It is tried again every 5 minutes." in failed
     assert "By hand: slipway down tiny" in failed
     assert set(messages) == (set() if right in CANNOT_STOP else {"slipway tiny: compute fleet stopped"})
-    look(right, 3)
+    refused_look(right, 3)
     assert aws.messages == []
 
 
-def test_nodes_that_cannot_be_counted_are_no_zero(aws, look):
-    look("ec2:DescribeInstances", 0)
+def test_nodes_that_cannot_be_counted_are_no_zero(aws, refused_look):
+    refused_look("ec2:DescribeInstances", 0)
     assert aws.metric("RunningNodes") == [], "the alarm on silence hears it"
-    look("dynamodb:UpdateItem", 1, fails=False)
+    refused_look("dynamodb:UpdateItem", 1, fails=False)
     listed = client("cloudwatch").list_metrics(Namespace="Slipway", MetricName="RunningNodes")["Metrics"]
     assert listed, "what it can count, it reports"

@@ -124,7 +124,7 @@ BILLED = {"Running", "SystemUpdating", "DeepHealthCheckInProgress"}
 
 
 @pytest.fixture
-def look(monkeypatch):
+def look_at(monkeypatch):
     """One look of a target's guard, with the word to its job given long ago; what people were told."""
     with account_of(monkeypatch, SlurmAccount) as account:
         s3 = client("s3")
@@ -162,25 +162,25 @@ def look(monkeypatch):
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda each: each.module)
 @pytest.mark.parametrize("reason", REASONS)
-def test_everything_but_what_goes_by_itself_is_stopped(look, target, reason):
+def test_everything_but_what_goes_by_itself_is_stopped(look_at, target, reason):
     for state in some(target.states):
         if target is Workers and reason == "sum" and state not in BILLED:
             continue  # nothing is billed
-        subjects = [subject for subject, _ in look(target, state, reason)]
+        subjects = [subject for subject, _ in look_at(target, state, reason)]
         stops = reason != "none" and not (reason == "idle" and target in NEVER_IDLE)
         assert len(subjects) == (stops and state not in target.gone), (state, subjects)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("code", ["AccessDeniedException", "ResourceInUseException"])
-def test_a_refusal_is_reported_once_a_day_and_tried_again_at_every_look(look, target, code):
+def test_a_refusal_is_reported_once_a_day_and_tried_again_at_every_look(look_at, target, code):
     state = next(state for state in target.states if state in {"RUNNING", "ACTIVE", "Running", "InService"})
     for step in range(3):
-        notifications = look(target, state, "time", refused=code, now=NOW + step * timedelta(minutes=5))
+        notifications = look_at(target, state, "time", refused=code, now=NOW + step * timedelta(minutes=5))
         assert len(notifications) == (step == 0)
         for subject, text in notifications:
             assert subject == "slipway tiny: the guard could not act"
             assert f"could not stop its nodes: An error occurred ({code})" in text
-    notifications = look(target, state, "time", refused=code, now=NOW + timedelta(days=1, minutes=5))
+    notifications = look_at(target, state, "time", refused=code, now=NOW + timedelta(days=1, minutes=5))
     assert len(notifications) == 1
-    assert look(target, state, "time", now=NOW + timedelta(days=1, minutes=10))
+    assert look_at(target, state, "time", now=NOW + timedelta(days=1, minutes=10))

@@ -32,13 +32,13 @@ class DeletesNothing:
 
 
 @pytest.fixture
-def store(aws):
+def words_store(aws):
     client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
     return client("s3")
 
 
 @pytest.fixture
-def look(store, guard_of):
+def guard_look(words_store, guard_of):
     """One look of the guard's, as the schedule has it."""
 
     def look(step=0, guard=None, *, fails=None, **variables):
@@ -61,34 +61,34 @@ def left(store):
     return [content["Key"] for content in store.list_objects_v2(Bucket=BUCKET, Prefix=FOLDER).get("Contents", [])]
 
 
-def test_people_are_notified_once_what_was_dropped_and_why(aws, store, look):
-    put_report(store, 1)
-    put_report(store, 2, reason="the disk is on fire")
-    look()
+def test_people_are_notified_once_what_was_dropped_and_why(aws, words_store, guard_look):
+    put_report(words_store, 1)
+    put_report(words_store, 2, reason="the disk is on fire")
+    guard_look()
     ((subject, text),) = aws.messages
     assert subject == DROPPED
     assert "job tiny, attempt 1, step 30: step-30 holds 'x', a FIFO (2026-11-20T10:00:00.000Z)" in text
     assert "the disk is on fire" in text
-    look(1)
+    guard_look(1)
     assert aws.messages == []
-    assert not any("/trouble/" in key for key in left(store))
+    assert not any("/trouble/" in key for key in left(words_store))
 
 
-def test_reserved_nodes_that_do_nothing_are_reported_once_a_day_with_their_price(aws, store, look):
+def test_reserved_nodes_that_do_nothing_are_reported_once_a_day_with_their_price(aws, words_store, guard_look):
     def idle(guard):
         guard.all_idle = lambda _: True
         guard.nodes = lambda: [{}, {}]
         return guard
 
     block = {"PREPAID": "true", "USD_PER_NODE_HOUR": "31.464"}
-    look(0, idle, **block)
+    guard_look(0, idle, **block)
     ((subject, text),) = aws.messages
     assert subject == "slipway tiny: reserved nodes idle"
     assert "its 2 nodes have been idle for 60 minutes: $62.93 an hour, billed even when idle" in text
     assert aws.fleet == "RUNNING"
-    look(1, idle, **block)
+    guard_look(1, idle, **block)
     assert aws.messages == []
-    look(288, idle, PREPAID="true")
+    guard_look(288, idle, PREPAID="true")
     ((_, text),) = aws.messages
     assert "at a rate that the guard does not know" in text
 
@@ -96,19 +96,19 @@ def test_reserved_nodes_that_do_nothing_are_reported_once_a_day_with_their_price
 RESERVED = {"PREPAID": "true", "USD_PER_NODE_HOUR": "31.464", "RESERVED_NODES": "2"}
 
 
-def test_a_block_of_which_no_machine_is_there_is_reported_once_a_day_with_its_price(aws, store, look):
+def test_a_block_of_which_no_machine_is_there_is_reported_once_a_day_with_its_price(aws, words_store, guard_look):
     window = {"RESERVED_FROM": "2026-11-20T11:30:00+00:00", "RESERVED_UNTIL": "2026-11-21T11:00:00+00:00"}
     # An hour of idle time and 15 minutes more from 11:30, when it begins: its cluster is there since the day before.
     for early in (0, 8):
-        look(early, old, **RESERVED, **window)
+        guard_look(early, old, **RESERVED, **window)
         assert aws.messages == []
-    look(9, old, **RESERVED, **window)
+    guard_look(9, old, **RESERVED, **window)
     ((subject, text),) = aws.messages
     assert subject == "slipway tiny: reserved nodes idle"
     assert "none of the 2 reserved nodes has run since 2026-11-20 11:30 UTC: $62.93 an hour" in text
     assert "billed even when idle. A plan with target.cluster: tiny uses them." in text
     for later in (10, 300):
-        look(later, old, **RESERVED, **window)
+        guard_look(later, old, **RESERVED, **window)
         assert aws.messages == [], "once a day, and not when the block is over"
 
 
@@ -121,8 +121,10 @@ def test_a_block_of_which_no_machine_is_there_is_reported_once_a_day_with_its_pr
         {"PREPAID": "true"},
     ],
 )
-def test_a_block_that_has_not_begun_or_is_over_or_that_nobody_asked_about_is_not(aws, store, look, variables):
-    look(20, old, **variables)
+def test_a_block_that_has_not_begun_or_is_over_or_that_nobody_asked_about_is_not(
+    aws, words_store, guard_look, variables
+):
+    guard_look(20, old, **variables)
     assert aws.messages == []
 
 
@@ -132,34 +134,36 @@ def old(guard):
     return guard
 
 
-def test_a_reservation_whose_machines_were_stopped_is_reported_when_none_has_run_for_the_idle_time(aws, store, look):
+def test_a_reservation_whose_machines_were_stopped_is_reported_when_none_has_run_for_the_idle_time(
+    aws, words_store, guard_look
+):
     on_demand = {**RESERVED, "PREPAID": "false"}
     machines = aws.nodes(2)
-    look(0, old, **on_demand)
+    guard_look(0, old, **on_demand)
     aws.ec2.terminate_instances(InstanceIds=machines)
-    look(20, old, **on_demand)
+    guard_look(20, old, **on_demand)
     assert aws.messages == [], "they ran until 13:00 at the latest"
-    look(28, old, **on_demand)
+    guard_look(28, old, **on_demand)
     ((_, text),) = aws.messages
     # CloudWatch's hours begin with the clock's, moto's with the question.
     assert "has run since 2026-11-20 13:0" in text
 
 
-def test_what_comes_later_is_reported_later(aws, store, look):
-    put_report(store, 1)
-    look()
+def test_what_comes_later_is_reported_later(aws, words_store, guard_look):
+    put_report(words_store, 1)
+    guard_look()
     assert len(aws.messages) == 1
-    put_report(store, 2, reason="another")
-    look(1)
+    put_report(words_store, 2, reason="another")
+    guard_look(1)
     ((_, text),) = aws.messages
     assert "another" in text
     assert "FIFO" not in text
 
 
-def test_each_kind_has_a_message_of_its_own(aws, store, look):
-    put_report(store, 1)
-    put_report(store, 2, reason="$120 at the end, the budget is $100", event="forecast")
-    look()
+def test_each_kind_has_a_message_of_its_own(aws, words_store, guard_look):
+    put_report(words_store, 1)
+    put_report(words_store, 2, reason="$120 at the end, the budget is $100", event="forecast")
+    guard_look()
     messages = dict(aws.messages)
     assert set(messages) == {DROPPED, "slipway tiny: cost forecast"}
     assert messages["slipway tiny: cost forecast"].endswith(
@@ -168,7 +172,7 @@ def test_each_kind_has_a_message_of_its_own(aws, store, look):
     )
 
 
-def test_a_forecast_comes_from_the_trainers_lines_to_people_once(aws, store, look, tmp_path):
+def test_a_forecast_comes_from_the_trainers_lines_to_people_once(aws, words_store, guard_look, tmp_path):
     """The agent's own code up to the store, the guard's from there: what either writes, the other reads."""
     place, quoted = tmp_path / "events.jsonl", {"usd_per_hour": 100.0, "usd_beside": 2.0, "budget_usd": 250.0}
 
@@ -181,64 +185,64 @@ def test_a_forecast_comes_from_the_trainers_lines_to_people_once(aws, store, loo
                 watching.lines([{"step": step, "steps": 120, "seconds": step * 90.0}], step * 90.0)
 
     attempt(1)
-    look()
+    guard_look()
     ((subject, text),) = aws.messages
     assert subject == "slipway tiny: cost forecast"
     # 120 steps of 90 s are 3 hours.
     assert "job tiny, attempt 1: the forecast, $302.00, is above the budget of $250.00 (" in text
     attempt(2)
-    look(1)
+    guard_look(1)
     assert aws.messages == [], "once a job, not once an attempt"
-    assert not any("/trouble/" in key for key in left(store))
+    assert not any("/trouble/" in key for key in left(words_store))
 
 
-def test_nothing_said_is_nothing_told(aws, store, look):
-    look()
-    assert (aws.messages, left(store)) == ([], [])
+def test_nothing_said_is_nothing_told(aws, words_store, guard_look):
+    guard_look()
+    assert (aws.messages, left(words_store)) == ([], [])
 
 
-def test_a_store_that_removes_nothing_has_it_told_once_all_the_same(aws, store, look):
-    put_report(store, 1)
+def test_a_store_that_removes_nothing_has_it_told_once_all_the_same(aws, words_store, guard_look):
+    put_report(words_store, 1)
 
     def refusing(guard):
-        guard.client = lambda _: DeletesNothing(store)
+        guard.client = lambda _: DeletesNothing(words_store)
         return guard
 
-    look(0, refusing, fails="DeleteObject")
-    look(1, refusing, fails="DeleteObject")
+    guard_look(0, refusing, fails="DeleteObject")
+    guard_look(1, refusing, fails="DeleteObject")
     assert [subject for subject, _ in aws.messages] == [DROPPED, "slipway tiny: the guard could not act"]
-    assert any("/trouble/" in key for key in left(store))
+    assert any("/trouble/" in key for key in left(words_store))
 
 
-def test_what_could_not_be_told_is_reported_at_the_next_look(aws, store, look):
-    put_report(store, 1)
-    look(0, TOPICS="arn:aws:sns:us-east-2:123456789012:no-such-topic", fails="Publish")
-    look(1)
+def test_what_could_not_be_told_is_reported_at_the_next_look(aws, words_store, guard_look):
+    put_report(words_store, 1)
+    guard_look(0, TOPICS="arn:aws:sns:us-east-2:123456789012:no-such-topic", fails="Publish")
+    guard_look(1)
     assert [subject for subject, _ in aws.messages] == [DROPPED]
 
 
 @pytest.mark.parametrize("body", ["", "{", "[]", '{"job": "x"}', "[" * 5000, b"\xff\xfe", "9" * 100_000])
-def test_whatever_a_node_writes_there_is_reported_in_a_short_line(aws, store, look, body):
-    put_report(store, 1, body=body)
-    look()
+def test_whatever_a_node_writes_there_is_reported_in_a_short_line(aws, words_store, guard_look, body):
+    put_report(words_store, 1, body=body)
+    guard_look()
     ((subject, text),) = aws.messages
     assert subject == "slipway tiny: report of a job"
     assert "not a report of a job's agent" in text
     assert len(text) < 600
-    assert not any("/trouble/" in key for key in left(store))
+    assert not any("/trouble/" in key for key in left(words_store))
 
 
-def test_a_flood_is_reported_in_pieces(aws, store, look):
+def test_a_flood_is_reported_in_pieces(aws, words_store, guard_look):
     for number in range(50):
-        put_report(store, number)
+        put_report(words_store, number)
     for step in range(3):
-        look(step)
+        guard_look(step)
     assert sum(text.count("a FIFO") for _, text in aws.messages) == 50
 
 
-def test_lines_and_controls_in_it_break_no_message(aws, store, look):
-    put_report(store, 1, reason="a\nSubject: you have won\x1b[2J" + "x" * 5000)
-    look()
+def test_lines_and_controls_in_it_break_no_message(aws, words_store, guard_look):
+    put_report(words_store, 1, reason="a\nSubject: you have won\x1b[2J" + "x" * 5000)
+    guard_look()
     ((_, text),) = aws.messages
     assert text.count("\n") == 1
     assert "\x1b" not in text

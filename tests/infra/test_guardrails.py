@@ -16,7 +16,7 @@ def team(synthesised):
 
 
 @pytest.fixture
-def block(synthesised):
+def trn2_block(synthesised):
     return synthesised("trn2-capacity-block")
 
 
@@ -40,19 +40,19 @@ class TestGuard:
         )
         assert guard_variables["USD_PER_NODE_HOUR"] == "25.000000"
 
-    def test_what_the_plan_leaves_out_is_left_out(self, block):
-        guard_variables = variables(block)
+    def test_what_the_plan_leaves_out_is_left_out(self, trn2_block):
+        guard_variables = variables(trn2_block)
         assert guard_variables["PREPAID"] == "true"
         assert not {"TTL_HOURS", "USD_PER_NODE_HOUR"} & set(guard_variables)
 
-    def test_it_gets_a_block_that_is_paid_for_whether_or_not_its_machines_run(self, team, block):
+    def test_it_gets_a_block_that_is_paid_for_whether_or_not_its_machines_run(self, team, trn2_block):
         assert "RESERVED_NODES" not in variables(team)
-        guard_variables = variables(block)
+        guard_variables = variables(trn2_block)
         assert guard_variables["RESERVED_NODES"] == "2"
         assert guard_variables["RESERVED_FROM"] == "2026-12-01T11:30:00+00:00"
         assert guard_variables["RESERVED_UNTIL"] == "2026-12-03T11:00:00+00:00", "EC2 ends them half an hour before"
 
-    def test_it_is_called_every_five_minutes_and_for_spot_notices(self, team, block):
+    def test_it_is_called_every_five_minutes_and_for_spot_notices(self, team, trn2_block):
         (function,) = team.resources("training", "AWS::Lambda::Function")
         target = {"Arn": {"Fn::GetAtt": [function, "Arn"]}, "Id": "Guard"}
         assert rules(team)["Schedule"]["ScheduleExpression"] == "rate(5 minutes)"
@@ -64,7 +64,7 @@ class TestGuard:
         permissions = team.resources("training", "AWS::Lambda::Permission").values()
         sources = {permission["SourceArn"]["Fn::GetAtt"][0] for permission in permissions}
         assert set(team.resources("training", "AWS::Events::Rule")) == sources
-        assert "Notices" not in rules(block)
+        assert "Notices" not in rules(trn2_block)
 
     def test_a_call_that_fails_is_not_repeated_by_lambda(self, assembly):
         """The schedule repeats it: Lambda's own two retries would count a look three times."""
@@ -129,8 +129,8 @@ class TestWhoIsTold:
         pattern = rules(team)["HeadNode"]["EventPattern"]
         assert pattern["detail"] == {"alarmName": ["slipway-team-a-HeadNode"], "state": {"value": ["ALARM"]}}
 
-    def test_the_end_of_a_block_is_announced_under_both_of_its_names(self, block, team):
-        pattern = rules(block)["BlockEnds"]["EventPattern"]
+    def test_the_end_of_a_block_is_announced_under_both_of_its_names(self, trn2_block, team):
+        pattern = rules(trn2_block)["BlockEnds"]["EventPattern"]
         assert pattern["detail-type"] == [
             "Capacity Block Expiration Warning",
             "Capacity Block Reservation Expiration Warning",
@@ -192,9 +192,9 @@ class TestMoney:
         assert "EstimatedSpend" not in alarms(p5)
         assert "no alarm on estimated spend without a rate" in p5.template("training")["Outputs"]["WhatGuards"]["Value"]
 
-    def test_without_a_budget_there_is_neither(self, block):
-        assert block.resources("training", "AWS::Budgets::Budget") == {}
-        assert "no spending alarm (budget.max_usd)" in block.template("training")["Outputs"]["WhatGuards"]["Value"]
+    def test_without_a_budget_there_is_neither(self, trn2_block):
+        assert trn2_block.resources("training", "AWS::Budgets::Budget") == {}
+        assert "no spending alarm (budget.max_usd)" in trn2_block.template("training")["Outputs"]["WhatGuards"]["Value"]
 
 
 class TestDashboard:

@@ -21,12 +21,7 @@ CLUSTER, CHART = "AWS::SageMaker::Cluster", "Custom::HyperPodChart"
 
 
 @pytest.fixture
-def spot(named):
-    return named("p5en-spot", usd_per_hour="151.91")
-
-
-@pytest.fixture
-def planned(named):
+def trn2_planned(named):
     return named("trn2-training-plan")
 
 
@@ -92,10 +87,10 @@ class TestNodes:
             assert group["LifeCycleConfig"]["OnCreate"] == "on_create.sh"
             assert group["KubernetesConfig"]["Labels"] == {"slipway/group": group["InstanceGroupName"]}
 
-    def test_spot_and_a_training_plan(self, spot, planned):
-        assert groups(spot)["workers"]["CapacityRequirements"] == {"Spot": {}}
-        assert groups(planned)["workers"]["TrainingPlanArn"].endswith("training-plan/trn2-december")
-        assert "TrainingPlanArn" not in groups(planned)["system"]
+    def test_spot_and_a_training_plan(self, p5en_spot, trn2_planned):
+        assert groups(p5en_spot)["workers"]["CapacityRequirements"] == {"Spot": {}}
+        assert groups(trn2_planned)["workers"]["TrainingPlanArn"].endswith("training-plan/trn2-december")
+        assert "TrainingPlanArn" not in groups(trn2_planned)["system"]
 
     def test_on_demand_says_nothing_of_either(self, synthesised):
         made = synthesised(
@@ -184,8 +179,8 @@ class TestChart:
             "SubnetIds": network["Subnets"],
         }
 
-    def test_plugins_are_for_what_the_plans_machines_have(self, spot, planned):
-        nvidia, neuron = (yaml.safe_load(each.only("training", CHART)["Values"]) for each in (spot, planned))
+    def test_plugins_are_for_what_the_plans_machines_have(self, p5en_spot, trn2_planned):
+        nvidia, neuron = (yaml.safe_load(each.only("training", CHART)["Values"]) for each in (p5en_spot, trn2_planned))
         wanted = [
             {name: values[f"{name}-device-plugin"]["devicePlugin"]["enabled"] for name in ("nvidia", "neuron")}
             for values in (nvidia, neuron)
@@ -195,8 +190,8 @@ class TestChart:
             assert values["aws-efa-k8s-device-plugin"]["supportedInstanceLabels"]["values"] == [name]
         assert nvidia["health-monitoring-agent"]["region"] == "us-west-2"
 
-    def test_a_change_of_its_values_is_a_change_of_the_resource(self, spot, planned):
-        values = [each.only("training", CHART)["Values"] for each in (spot, planned)]
+    def test_a_change_of_its_values_is_a_change_of_the_resource(self, p5en_spot, trn2_planned):
+        values = [each.only("training", CHART)["Values"] for each in (p5en_spot, trn2_planned)]
         assert len({hashlib.sha256(value.encode()).hexdigest() for value in values}) == 2
 
 
@@ -223,31 +218,31 @@ class TestRights:
         jobs = json.dumps(machine["ManagedPolicyArns"])
         assert "NodePolicy" not in jobs, "what jobs may do is granted to their pods alone"
 
-    def test_the_guard_asks_what_stands_in_the_network_what_pods_there_are(self, spot):
-        key = key_of(spot, "AWS::Lambda::Function", Handler="chart.handler")
-        assert variables(spot)["PODS_FUNCTION"] == {"Fn::GetAtt": [key, "Arn"]}
-        counter_variables = spot.resources("training", "AWS::Lambda::Function")[key]["Environment"]["Variables"]
-        own = key_of(spot, "AWS::EKS::Cluster")
+    def test_the_guard_asks_what_stands_in_the_network_what_pods_there_are(self, p5en_spot):
+        key = key_of(p5en_spot, "AWS::Lambda::Function", Handler="chart.handler")
+        assert variables(p5en_spot)["PODS_FUNCTION"] == {"Fn::GetAtt": [key, "Arn"]}
+        counter_variables = p5en_spot.resources("training", "AWS::Lambda::Function")[key]["Environment"]["Variables"]
+        own = key_of(p5en_spot, "AWS::EKS::Cluster")
         assert counter_variables == {
             "CLUSTER_NAME": {"Ref": own},
             "CLUSTER_ENDPOINT": {"Fn::GetAtt": [own, "Endpoint"]},
             "CLUSTER_AUTHORITY": {"Fn::GetAtt": [own, "CertificateAuthorityData"]},
         }
-        roles = spot.resources("training", "AWS::IAM::Role")
+        roles = p5en_spot.resources("training", "AWS::IAM::Role")
         (policy,) = next(each for name, each in roles.items() if name.startswith("GuardrailsGuard"))["Policies"]
         (may,) = [statement for statement in policy["PolicyDocument"]["Statement"] if statement["Sid"] == "CountPods"]
         assert (may["Action"], may["Resource"]) == ("lambda:InvokeFunction", {"Fn::GetAtt": [key, "Arn"]})
 
-    def test_the_guard_knows_time_and_idleness(self, spot, planned):
-        guard_variables = variables(spot)
+    def test_the_guard_knows_time_and_idleness(self, p5en_spot, trn2_planned):
+        guard_variables = variables(p5en_spot)
         assert (guard_variables["HYPERPOD_EKS"], guard_variables["TTL_HOURS"]) == ("slipway-p5en-hyperpod", "48")
-        assert functions(spot)["Guardrails"]["Handler"] == "hyperpod_eks.handler"
-        assert set(rules(spot)) == {"Schedule", "NodeHealth", "State"}
+        assert functions(p5en_spot)["Guardrails"]["Handler"] == "hyperpod_eks.handler"
+        assert set(rules(p5en_spot)) == {"Schedule", "NodeHealth", "State"}
         assert (
             "workers without a pod that asks for chips for 5 minutes stop"
-            in (spot.template("training")["Outputs"]["WhatGuards"]["Value"])
+            in (p5en_spot.template("training")["Outputs"]["WhatGuards"]["Value"])
         )
-        assert variables(planned)["PREPAID"] == "true"
+        assert variables(trn2_planned)["PREPAID"] == "true"
 
 
 @pytest.mark.parametrize("nodes, added", [(2, [2]), (50, [50]), (120, [50, 50, 20])])

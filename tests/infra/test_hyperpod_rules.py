@@ -16,7 +16,7 @@ def trn2(named):
 
 
 @pytest.fixture
-def planned(named):
+def p5_planned(named):
     return named("p5-training-plan")
 
 
@@ -35,10 +35,10 @@ class TestGuard:
         assert (guard_variables["TTL_HOURS"], guard_variables["IDLE_MINUTES"]) == ("72", "30")
         assert "PARALLELCLUSTER" not in guard_variables
 
-    def test_a_training_plan_is_prepaid_and_ends_an_hour_early(self, planned):
-        guard_variables = variables(planned)
+    def test_a_training_plan_is_prepaid_and_ends_an_hour_early(self, p5_planned):
+        guard_variables = variables(p5_planned)
         assert (guard_variables["PREPAID"], guard_variables["ENDS_AT"]) == ("true", "2026-12-08T10:30:00+00:00")
-        words = planned.template("training")["Outputs"]["WhatGuards"]["Value"]
+        words = p5_planned.template("training")["Outputs"]["WhatGuards"]["Value"]
         assert "the training plan is prepaid: its nodes are never stopped" in words
 
     def test_it_can_delete_workers_of_its_own_cluster_alone(self, trn2):

@@ -22,7 +22,7 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing
 
 
 @pytest.fixture
-def looks(aws, guard_of):
+def guard_looks(aws, guard_of):
     """The guard's looks every five minutes from the last one before the job's end, at so many nodes each."""
 
     there: list[str] = []
@@ -40,7 +40,7 @@ def looks(aws, guard_of):
 
 
 @pytest.fixture
-def measured(tmp_path, monkeypatch):
+def measured_run(tmp_path, monkeypatch):
     """The folder of a run that was just measured, as `launch` leaves it."""
 
     def measured(plan=PLAN):
@@ -59,10 +59,10 @@ def learn(root, now=ENDED + timedelta(hours=2), environment=CREDENTIALS):
 
 
 def test_the_guards_counts_say_how_long_nodes_stayed_and_the_next_quote_uses_it(
-    measured, looks, tmp_path, slipway, capsys
+    measured_run, guard_looks, tmp_path, slipway, capsys
 ):
-    folder = measured()
-    looks(2, 2, 2, 2, 0, 0)
+    folder = measured_run()
+    guard_looks(2, 2, 2, 2, 0, 0)
     (message,) = learn(tmp_path)
     # From 23:05: both nodes until 23:17, and they are taken to go evenly until 23:22.
     assert message.startswith("the nodes of tiny/20261120T120000Z stayed 14.5 minutes: stored in measurements.jsonl")
@@ -146,18 +146,18 @@ def test_every_targets_guard_counts_in_the_same_way(tmp_path, monkeypatch, place
     assert one.idle_tail_assumed_h is not None
 
 
-def test_nodes_that_are_still_there_are_asked_for_again(measured, looks, tmp_path):
-    measured()
-    looks(2, 2)
+def test_nodes_that_are_still_there_are_asked_for_again(measured_run, guard_looks, tmp_path):
+    measured_run()
+    guard_looks(2, 2)
     assert learn(tmp_path, now=ENDED + timedelta(minutes=7)) == []
-    looks(2, 0, first=ENDED + timedelta(minutes=7))
+    guard_looks(2, 0, first=ENDED + timedelta(minutes=7))
     (message,) = learn(tmp_path)
     assert "stayed 9.5 minutes" in message
 
 
-def test_nodes_that_go_one_by_one_count_in_the_mean(measured, looks, tmp_path):
-    measured()
-    looks(2, 2, 1, 0)
+def test_nodes_that_go_one_by_one_count_in_the_mean(measured_run, guard_looks, tmp_path):
+    measured_run()
+    guard_looks(2, 2, 1, 0)
     assert "stayed 7 minutes" in learn(tmp_path)[0]
 
 
@@ -169,27 +169,27 @@ def test_nodes_that_go_one_by_one_count_in_the_mean(measured, looks, tmp_path):
         {**PLAN, "target": {**PLAN["target"], "cluster": "shared"}},
     ],
 )
-def test_where_something_else_ends_them_nothing_is_learned(measured, looks, tmp_path, plan):
-    measured(plan)
-    looks(2, 2, 0)
+def test_where_something_else_ends_them_nothing_is_learned(measured_run, guard_looks, tmp_path, plan):
+    measured_run(plan)
+    guard_looks(2, 2, 0)
     assert learn(tmp_path) == []
 
 
-def test_a_guard_that_was_silent_did_not_see_them_go(measured, looks, tmp_path):
-    measured()
-    looks(2, 2)
-    looks(0, first=ENDED + timedelta(minutes=40))
+def test_a_guard_that_was_silent_did_not_see_them_go(measured_run, guard_looks, tmp_path):
+    measured_run()
+    guard_looks(2, 2)
+    guard_looks(0, first=ENDED + timedelta(minutes=40))
     assert learn(tmp_path) == []
 
 
-def test_the_next_runs_nodes_are_none_of_this_ones(measured, looks, tmp_path):
-    (measured().path.parent / "20261120T230900Z").mkdir()
-    looks(2, 2, 2, 0)
+def test_the_next_runs_nodes_are_none_of_this_ones(measured_run, guard_looks, tmp_path):
+    (measured_run().path.parent / "20261120T230900Z").mkdir()
+    guard_looks(2, 2, 2, 0)
     assert learn(tmp_path) == []
 
 
-def test_an_account_that_cannot_be_asked_is_said(measured, tmp_path, monkeypatch):
-    measured()
+def test_an_account_that_cannot_be_asked_is_said(measured_run, tmp_path, monkeypatch):
+    measured_run()
     monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
     (message,) = learn(tmp_path, environment={"AWS_PROFILE": "nobody"})
     assert "so later quotes cannot use it" in message

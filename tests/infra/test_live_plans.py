@@ -17,23 +17,23 @@ def case(request):
 
 
 @pytest.fixture
-def stacks(case, synthesised, plan_at, catalog):
+def live_stacks(case, synthesised, plan_at, catalog):
     if not case.serves:
         return synthesised(plan_at(case.path))
     return synthesised(pinned_serving(plan_file.load(case.path), catalog, BedrockCatalog(), load_serving()))
 
 
-def test_its_stacks_hold_to_the_rules_of_the_examples(stacks):
+def test_its_stacks_hold_to_the_rules_of_the_examples(live_stacks):
     known = (CLUSTERS, HYPERPOD, ENDPOINTS, TRAINING_JOBS, PCS)
     assert [
         violation
-        for violation in stacks.violations
+        for violation in live_stacks.violations
         if all(accepted(findings, *violation) is None for findings in known)
     ] == []
 
 
-def test_cfn_lint_finds_no_error(stacks):
-    assert complaints(stacks.folder, stacks.plan.place.region) == []
+def test_cfn_lint_finds_no_error(live_stacks):
+    assert complaints(live_stacks.folder, live_stacks.plan.place.region) == []
 
 
 def test_its_row_is_on_the_page(case):

@@ -42,12 +42,12 @@ LAYOUTS = {
 
 
 @pytest.fixture
-def block(named):
+def p5en_block(named):
     return named("p5en-capacity-block")
 
 
 @pytest.fixture
-def spot(named):
+def p5_pcs_spot(named):
     return named("p5-spot")
 
 
@@ -69,9 +69,9 @@ def user_data(data):
 
 class TestInterfaces:
     @pytest.mark.parametrize("name", LAYOUTS)
-    def test_each_card_has_what_awss_own_templates_give_it(self, synthesised, spot, block, catalog, name):
+    def test_each_card_has_what_awss_own_templates_give_it(self, synthesised, p5_pcs_spot, p5en_block, catalog, name):
         others = {"p6-b200.48xlarge": WITH_FALLBACK, "p6-b300.48xlarge": RESERVED}
-        made = {"p5.48xlarge": spot, "p5en.48xlarge": block}.get(name) or synthesised(others[name])
+        made = {"p5.48xlarge": p5_pcs_spot, "p5en.48xlarge": p5en_block}.get(name) or synthesised(others[name])
         _, data = groups(made)[name.replace(".", "-")]
         network_interfaces = data["NetworkInterfaces"]
         shown = [
@@ -134,15 +134,15 @@ class TestMachines:
 
 
 class TestCapacity:
-    def test_nodes_on_spot_come_with_jobs_near_each_other(self, spot):
-        group, data = groups(spot)["p5-48xlarge"]
+    def test_nodes_on_spot_come_with_jobs_near_each_other(self, p5_pcs_spot):
+        group, data = groups(p5_pcs_spot)["p5-48xlarge"]
         assert group["PurchaseOption"] == "SPOT"
         assert group["ScalingConfiguration"] == {"MinInstanceCount": 0, "MaxInstanceCount": 1}
         assert data["Placement"]["GroupName"]["Ref"]
         assert "CapacityReservationSpecification" not in data
 
-    def test_a_capacity_block_is_up_and_has_no_placement_group(self, block):
-        group, data = groups(block)["p5en-48xlarge"]
+    def test_a_capacity_block_is_up_and_has_no_placement_group(self, p5en_block):
+        group, data = groups(p5en_block)["p5en-48xlarge"]
         assert group["PurchaseOption"] == "CAPACITY_BLOCK"
         assert group["ScalingConfiguration"] == {"MinInstanceCount": 4, "MaxInstanceCount": 4}
         target = data["CapacityReservationSpecification"]["CapacityReservationTarget"]

@@ -21,7 +21,7 @@ GUARD, ACCOUNT_KIND = "pcs", PcsAccount
 
 
 @pytest.fixture
-def guard(module, aws):
+def pcs_guard(module, aws):
     """A guard of a cluster, the stub that answers for PCS, and the messages that it sends."""
     limits = {"PCS": NAME, "TTL_HOURS": "2", "IDLE_MINUTES": "5", "HUNG_MINUTES": "30"}
     made, messages = module.PcsGuard(aws.settings(module, **limits), aws.client, NOW), []
@@ -73,8 +73,8 @@ def machine(kind="node", cluster="tiny"):
     return started(**{"slipway:cluster": cluster, "slipway:machine": kind})[0]
 
 
-def test_nodes_are_counted_and_the_login_node_is_not(guard):
-    made, _, _ = guard
+def test_nodes_are_counted_and_the_login_node_is_not(pcs_guard):
+    made, _, _ = pcs_guard
     mine = machine()
     machine("login")
     machine(cluster="other")
@@ -83,8 +83,8 @@ def test_nodes_are_counted_and_the_login_node_is_not(guard):
     assert not made.is_own({"slipway:cluster": "tiny", "slipway:machine": "login"})
 
 
-def test_a_stop_sets_every_group_of_jobs_to_none(guard):
-    made, stub, messages = guard
+def test_a_stop_sets_every_group_of_jobs_to_none(pcs_guard):
+    made, stub, messages = pcs_guard
     lists(stub, ("p5-48xlarge", {"most": 4}), ("g5-xlarge", {"most": 4}))
     expects_stop(stub, "p5-48xlarge")
     expects_stop(stub, "g5-xlarge")
@@ -95,15 +95,15 @@ def test_a_stop_sets_every_group_of_jobs_to_none(guard):
     assert "StartFleet" in text
 
 
-def test_what_is_stopped_is_not_stopped_again(guard):
-    made, stub, messages = guard
+def test_what_is_stopped_is_not_stopped_again(pcs_guard):
+    made, stub, messages = pcs_guard
     lists(stub, ("p5-48xlarge", {"most": 0}), ("g5-xlarge", {"most": 4, "status": "DELETING"}))
     made.stop("its 2 hours have ended", 0)
     assert messages == []
 
 
-def test_nodes_that_stay_are_ended(guard):
-    made, stub, messages = guard
+def test_nodes_that_stay_are_ended(pcs_guard):
+    made, stub, messages = pcs_guard
     stays, login = machine(), machine("login")
     lists(stub, ("p5-48xlarge", {"most": 0, "modified": NOW - timedelta(minutes=20)}))
     made.stop("its 2 hours have ended", 1)
@@ -117,16 +117,16 @@ def test_nodes_that_stay_are_ended(guard):
     assert [subject for subject, _ in messages] == ["nodes still run after the stop"]
 
 
-def test_a_refusal_is_not_swallowed(guard):
-    made, stub, _ = guard
+def test_a_refusal_is_not_swallowed(pcs_guard):
+    made, stub, _ = pcs_guard
     lists(stub, ("p5-48xlarge", {"most": 4}))
     stub.add_client_error("update_compute_node_group", "ConflictException", "the group is UPDATING")
     with pytest.raises(made.pcs.exceptions.ConflictException):
         made.stop("its 2 hours have ended", 4)
 
 
-def test_a_cluster_that_is_gone_has_nothing_to_stop(guard):
-    made, stub, messages = guard
+def test_a_cluster_that_is_gone_has_nothing_to_stop(pcs_guard):
+    made, stub, messages = pcs_guard
     stub.add_client_error("list_compute_node_groups", "ResourceNotFoundException", "no such cluster")
     made.stop("its 2 hours have ended", None)
     assert messages == []

@@ -58,8 +58,13 @@ class Nodes:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def warm(warm_launches):
-    """Synthesise every plan with one start of jsii; a test that starts a program uses the real way."""
+def warm(request):
+    """Synthesise every plan with one start of jsii; a test that starts a program uses the real way.
+
+    In a module with STARTS_SERVERS servers are programs too, not forks of one that stays.
+    """
+    if not getattr(request.module, "STARTS_SERVERS", False):
+        request.getfixturevalue("warm_launches")
 
 
 @pytest.fixture(scope="session")

@@ -102,15 +102,15 @@ class Account:
 
 
 @pytest.fixture(scope="module")
-def account():
+def sandbox_account():
     with Sandbox(region=REGION, scheduler="local") as sandbox:
         yield Account(sandbox)
 
 
 @pytest.fixture
-def down(account, tmp_path, monkeypatch, slipway):
+def down(sandbox_account, tmp_path, monkeypatch, slipway):
     """Runs `slipway down` in an empty folder: exit code, standard output, standard error."""
-    for name, value in account.sandbox.environment.items():
+    for name, value in sandbox_account.sandbox.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
     return lambda *words: slipway("down", *words)
@@ -130,9 +130,9 @@ class TestWhatAKubernetesClusterMade:
         tags = [{"ResourceType": "volume", "Tags": owned}]
         return account.client("ec2").create_volume(**volume, TagSpecifications=tags)["VolumeId"]
 
-    def test_it_is_said_before_and_after_with_its_price_and_its_end(self, account, down):
-        account.cluster("pods", pods=True)
-        volume = self.make(account, "pods")
+    def test_it_is_said_before_and_after_with_its_price_and_its_end(self, sandbox_account, down):
+        sandbox_account.cluster("pods", pods=True)
+        volume = self.make(sandbox_account, "pods")
         shown, done = down("pods", "--dry-run", "--json"), down("pods", "--yes", "--json")
         for code, out, err in (shown, done):
             assert code == 0, err
@@ -140,23 +140,25 @@ class TestWhatAKubernetesClusterMade:
             assert (volume_entry["name"], volume_entry["gib"]) == (volume, 40.0)
             assert float(volume_entry["usd_per_month"]) > 0
             assert volume_entry["reason"].endswith(f"aws ec2 delete-volume --volume-id {volume} --region {REGION}")
-        assert {volume["VolumeId"] for volume in account.client("ec2").describe_volumes()["Volumes"]} >= {volume}
+        assert {volume["VolumeId"] for volume in sandbox_account.client("ec2").describe_volumes()["Volumes"]} >= {
+            volume
+        }
 
-    def test_of_a_cluster_without_pods_nobody_asks(self, account, down):
-        account.cluster("slurm")
-        self.make(account, "slurm")
+    def test_of_a_cluster_without_pods_nobody_asks(self, sandbox_account, down):
+        sandbox_account.cluster("slurm")
+        self.make(sandbox_account, "slurm")
         code, out, err = down("slurm", "--yes", "--json")
         assert code == 0, err
         assert "volume" not in kept(out)
 
 
 class TestWhatGoes:
-    def test_all_but_the_checkpoints(self, account, down):
-        bucket = account.cluster("alpha", objects=2)
+    def test_all_but_the_checkpoints(self, sandbox_account, down):
+        bucket = sandbox_account.cluster("alpha", objects=2)
         code, out, err = down("alpha", "--yes", "--json", "-v")
         assert code == 0, err
-        assert account.stacks("-alpha-") == {"slipway-alpha-checkpoints"}
-        assert bucket in account.buckets()
+        assert sandbox_account.stacks("-alpha-") == {"slipway-alpha-checkpoints"}
+        assert bucket in sandbox_account.buckets()
         document = json.loads(out)
         assert document["schema"] == "slipway.down/1"
         assert document["done"] is True
@@ -167,48 +169,48 @@ class TestWhatGoes:
         assert float(document["usd_per_month"]) == float(store["usd_per_month"])
         assert "NatGateway" in err
 
-    def test_a_second_time_finds_nothing_to_do(self, account, down):
-        account.cluster("again")
+    def test_a_second_time_finds_nothing_to_do(self, sandbox_account, down):
+        sandbox_account.cluster("again")
         assert down("again", "--yes")[0] == 0
         code, out, _ = down("again", "--yes")
         assert code == 0
         assert "nothing: it is down already" in out
-        assert account.stacks("-again-") == {"slipway-again-checkpoints"}
+        assert sandbox_account.stacks("-again-") == {"slipway-again-checkpoints"}
 
-    def test_a_dry_run_shows_the_same_and_does_nothing(self, account, down):
-        account.cluster("shown", objects=1)
+    def test_a_dry_run_shows_the_same_and_does_nothing(self, sandbox_account, down):
+        sandbox_account.cluster("shown", objects=1)
         code, out, _ = down("shown", "--dry-run")
         assert code == 0
         assert "slipway-shown-training  CREATE_COMPLETE" in out
         assert "1 objects; slipway down shown --checkpoints deletes them" in out
-        assert len(account.stacks("-shown-")) == 3
+        assert len(sandbox_account.stacks("-shown-")) == 3
 
-    def test_the_store_goes_when_told_with_its_versions_and_uploads(self, account, down):
-        bucket = account.cluster("wiped", objects=3)
-        s3 = account.client("s3")
+    def test_the_store_goes_when_told_with_its_versions_and_uploads(self, sandbox_account, down):
+        bucket = sandbox_account.cluster("wiped", objects=3)
+        s3 = sandbox_account.client("s3")
         s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
         s3.put_object(Bucket=bucket, Key="jobs/wiped/step-0/a", Body=b"newer")
         s3.delete_object(Bucket=bucket, Key="jobs/wiped/step-1/a")
         s3.create_multipart_upload(Bucket=bucket, Key="jobs/wiped/step-9/a")
         code, out, err = down("wiped", "--checkpoints", "--yes", "--confirm", "wiped", "--json")
         assert code == 0, err
-        assert account.stacks("-wiped-") == set()
-        assert bucket not in account.buckets()
+        assert sandbox_account.stacks("-wiped-") == set()
+        assert bucket not in sandbox_account.buckets()
         assert "checkpoints" not in kept(out)
 
-    def test_a_removal_of_the_store_that_broke_off_is_taken_up(self, account, down):
-        bucket = account.cluster("halfway")
-        account.client("s3").delete_bucket(Bucket=bucket)
+    def test_a_removal_of_the_store_that_broke_off_is_taken_up(self, sandbox_account, down):
+        bucket = sandbox_account.cluster("halfway")
+        sandbox_account.client("s3").delete_bucket(Bucket=bucket)
         code, _, err = down("halfway", "--checkpoints", "--yes", "--confirm", "halfway")
         assert code == 0, err
-        assert account.stacks("-halfway-") == set()
+        assert sandbox_account.stacks("-halfway-") == set()
 
 
 class TestWhatStays:
-    def test_a_shared_network_goes_with_the_last_that_uses_it(self, account, down):
-        account.make("slipway-team-shared-network", shared("team"))
-        account.make("slipway-one-training", using("team"))
-        account.make("slipway-two-training", using("team"))
+    def test_a_shared_network_goes_with_the_last_that_uses_it(self, sandbox_account, down):
+        sandbox_account.make("slipway-team-shared-network", shared("team"))
+        sandbox_account.make("slipway-one-training", using("team"))
+        sandbox_account.make("slipway-two-training", using("team"))
         code, out, _ = down("one", "--yes", "--json")
         assert code == 0
         network = kept(out)["network"]
@@ -216,29 +218,29 @@ class TestWhatStays:
         assert network["reason"].startswith("used by slipway-two-training")
         # A NAT gateway and its address, $0.045 and $0.005 an hour in us-east-2, for AWS's month of 730 hours.
         assert float(network["usd_per_month"]) == pytest.approx(36.5)
-        assert account.stacks("-shared-network")
+        assert sandbox_account.stacks("-shared-network")
         assert down("two", "--yes")[0] == 0
-        assert not account.stacks("-shared-network")
+        assert not sandbox_account.stacks("-shared-network")
 
-    def test_a_shared_network_that_a_plan_names_goes_when_nobody_is_left(self, account, down, tmp_path):
-        account.make("slipway-lone-shared-network", shared("lone"))
+    def test_a_shared_network_that_a_plan_names_goes_when_nobody_is_left(self, sandbox_account, down, tmp_path):
+        sandbox_account.make("slipway-lone-shared-network", shared("lone"))
         (tmp_path / "plan.yaml").write_text(
             "slipway: 1\nname: last\ntarget: {region: us-east-2}\nnetwork: {name: lone, az_ids: [use2-az1]}\n"
         )
         code, _, err = down("plan.yaml", "--yes")
         assert code == 0, err
-        assert not account.stacks("-lone-shared-network")
+        assert not sandbox_account.stacks("-lone-shared-network")
 
-    def test_what_the_plan_only_named_is_left(self, account, down):
-        account.make("slipway-guest-training", TRAINING)
+    def test_what_the_plan_only_named_is_left(self, sandbox_account, down):
+        sandbox_account.make("slipway-guest-training", TRAINING)
         code, out, _ = down("guest", "--yes", "--json")
         assert code == 0
         assert kept(out)["checkpoints"]["name"] == "s3://weights/runs"
         assert kept(out)["network"]["name"] == "subnet-0123"
 
-    def test_logs_are_those_of_the_cluster_alone(self, account, down):
-        account.cluster("logged")
-        logs = account.client("logs")
+    def test_logs_are_those_of_the_cluster_alone(self, sandbox_account, down):
+        sandbox_account.cluster("logged")
+        logs = sandbox_account.client("logs")
         for name in ("slipway-logged-202611201200", "slipway-logged-too-202611201200"):
             logs.create_log_group(logGroupName=f"/aws/parallelcluster/{name}")
         logs.put_retention_policy(logGroupName="/aws/parallelcluster/slipway-logged-202611201200", retentionInDays=30)
@@ -247,9 +249,9 @@ class TestWhatStays:
         assert [each["name"] for each in retained] == ["/aws/parallelcluster/slipway-logged-202611201200"]
         assert retained[0]["reason"] == "each line is kept for 30 days"
 
-    def test_a_cluster_that_its_provider_left_behind_is_named(self, account, down):
-        account.make("slipway-lost-checkpoints", STORE)
-        account.make("slipway-lost", TRAINING)
+    def test_a_cluster_that_its_provider_left_behind_is_named(self, sandbox_account, down):
+        sandbox_account.make("slipway-lost-checkpoints", STORE)
+        sandbox_account.make("slipway-lost", TRAINING)
         _, out, _ = down("lost", "--dry-run", "--json")
         assert kept(out)["cluster"]["name"] == "slipway-lost"
         assert (
@@ -259,35 +261,35 @@ class TestWhatStays:
 
 
 class TestRefusals:
-    def test_nobody_to_ask(self, account, down):
-        account.cluster("asked")
+    def test_nobody_to_ask(self, sandbox_account, down):
+        sandbox_account.cluster("asked")
         code, _, err = down("asked")
         assert code == 2
         assert "add --yes" in err
-        assert len(account.stacks("-asked-")) == 3
+        assert len(sandbox_account.stacks("-asked-")) == 3
 
     @pytest.mark.parametrize("words", [(), ("--confirm", "another")])
-    def test_yes_does_not_delete_checkpoints(self, account, down, words):
+    def test_yes_does_not_delete_checkpoints(self, sandbox_account, down, words):
         name = f"held{len(words)}"
-        bucket = account.cluster(name)
+        bucket = sandbox_account.cluster(name)
         code, _, err = down(name, "--checkpoints", "--yes", *words)
         assert code == 2
         assert name in err
-        assert bucket in account.buckets()
-        assert len(account.stacks(f"-{name}-")) == 3
+        assert bucket in sandbox_account.buckets()
+        assert len(sandbox_account.stacks(f"-{name}-")) == 3
 
-    def test_a_name_that_is_not_there(self, account, down):
-        account.cluster("near")
+    def test_a_name_that_is_not_there(self, sandbox_account, down):
+        sandbox_account.cluster("near")
         code, _, err = down("naer", "--yes", "--region", REGION)
         assert code == 5
         assert "did you mean near?" in err
 
-    def test_a_stack_protected_by_somebody(self, account, down):
-        account.make("slipway-locked-training", TRAINING, protected=True)
+    def test_a_stack_protected_by_somebody(self, sandbox_account, down):
+        sandbox_account.make("slipway-locked-training", TRAINING, protected=True)
         code, _, err = down("locked", "--yes")
         assert code == 5
         assert "--no-enable-termination-protection" in err
-        assert account.stacks("-locked-") == {"slipway-locked-training"}
+        assert sandbox_account.stacks("-locked-") == {"slipway-locked-training"}
 
     def test_a_plan_whose_cluster_is_not_its_own(self, down, tmp_path):
         (tmp_path / "plan.yaml").write_text("slipway: 1\nname: job\ntarget: {cluster: common, region: us-east-2}\n")
@@ -308,8 +310,8 @@ class TestRefusals:
         assert json.loads(out)["schema"] == "slipway.error/1"
 
 
-def test_the_region_is_where_the_newest_run_was(account, down, tmp_path, monkeypatch):
-    account.cluster("placed")
+def test_the_region_is_where_the_newest_run_was(sandbox_account, down, tmp_path, monkeypatch):
+    sandbox_account.cluster("placed")
     folder = Path(tmp_path, ".slipway", "runs", "placed", "20261120T120000Z")
     folder.mkdir(parents=True)
     (folder / "plan.json").write_text(json.dumps({"slipway": 1, "name": "placed", "target": {"region": REGION}}))
@@ -317,44 +319,46 @@ def test_the_region_is_where_the_newest_run_was(account, down, tmp_path, monkeyp
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.setenv(name, "eu-west-1")
     assert down("placed", "--yes")[0] == 0
-    assert account.stacks("-placed-") == {"slipway-placed-checkpoints"}
+    assert sandbox_account.stacks("-placed-") == {"slipway-placed-checkpoints"}
 
 
 class TestSpikeRemoval:
     """After a spike: what it created goes; what existed before, or cannot go, is reported with its price."""
 
     @pytest.fixture
-    def remove(self, account, tmp_path):
+    def remove(self, sandbox_account, tmp_path):
         def run(name, *, begun, **changes):
             folder = run_folder.create(name, datetime.now(UTC), tmp_path)
             (folder.path / "plan.json").write_text(json.dumps(SPIKE_PLAN | {"name": name} | changes))
             lines = []
-            left = remove_clusters([folder], begun, load(), account.sandbox.process_environment({}), lines.append)
+            left = remove_clusters(
+                [folder], begun, load(), sandbox_account.sandbox.process_environment({}), lines.append
+            )
             return left, lines
 
         return run
 
-    def test_its_stacks_and_its_checkpoints_go(self, account, remove):
-        bucket = account.cluster("job-spike-p5", objects=2)
-        account.cluster("job")
+    def test_its_stacks_and_its_checkpoints_go(self, sandbox_account, remove):
+        bucket = sandbox_account.cluster("job-spike-p5", objects=2)
+        sandbox_account.cluster("job")
         left, lines = remove("job-spike-p5", begun=BEFORE)
         assert left == ()
-        assert account.stacks("-job-spike-p5-") == set()
-        assert bucket not in account.buckets()
-        assert len(account.stacks("-job-")) == 3
+        assert sandbox_account.stacks("-job-spike-p5-") == set()
+        assert bucket not in sandbox_account.buckets()
+        assert len(sandbox_account.stacks("-job-")) == 3
         assert any("removed what the spike created" in line for line in lines)
 
-    def test_a_cluster_that_was_there_is_left_and_priced(self, account, remove):
-        account.cluster("old-spike-p5")
+    def test_a_cluster_that_was_there_is_left_and_priced(self, sandbox_account, remove):
+        sandbox_account.cluster("old-spike-p5")
         (why, summary, *_, last), _ = remove("old-spike-p5", begun=datetime.now(UTC) + timedelta(minutes=1))
-        assert len(account.stacks("-old-spike-p5-")) == 3
+        assert len(sandbox_account.stacks("-old-spike-p5-")) == 3
         assert why == "old-spike-p5 was not removed: it existed before the spike started"
         assert "an hour" in summary
         assert last == f"to remove them: slipway down old-spike-p5 --region {REGION}"
 
-    def test_one_that_made_nothing_or_went_elsewhere_says_nothing(self, account, remove):
+    def test_one_that_made_nothing_or_went_elsewhere_says_nothing(self, sandbox_account, remove):
         assert remove("never-spike-p5", begun=BEFORE) == ((), [])
-        account.cluster("team")
+        sandbox_account.cluster("team")
         target = SPIKE_PLAN["target"] | {"cluster": "team"}
         assert remove("mine-spike-p5", begun=BEFORE, target=target) == ((), [])
-        assert len(account.stacks("-team-")) == 3
+        assert len(sandbox_account.stacks("-team-")) == 3

@@ -87,7 +87,7 @@ def deployed(cdk):
 
 
 @pytest.fixture
-def client(sandbox):
+def cdk_client(sandbox):
     def make(service):
         return clients.client(sandbox, service, region_name=REGION)
 
@@ -99,30 +99,30 @@ def statuses(client):
 
 
 class TestDeployment:
-    def test_every_stack_is_made(self, deployed, client):
+    def test_every_stack_is_made(self, deployed, cdk_client):
         assert deployed.returncode == 0, deployed.stdout + deployed.stderr
-        assert set(statuses(client).items()) >= {(name, "CREATE_COMPLETE") for name in ("net", "store", "train")}
+        assert set(statuses(cdk_client).items()) >= {(name, "CREATE_COMPLETE") for name in ("net", "store", "train")}
 
     def test_each_resource_is_reported_as_it_is_made(self, deployed):
         output = deployed.stdout + deployed.stderr
         assert "Custom::PclusterCluster" in output
         assert "AWS::EC2::NatGateway" in output
 
-    def test_the_protected_stack_is_protected(self, deployed, client):
-        (stack,) = client("cloudformation").describe_stacks(StackName="store")["Stacks"]
+    def test_the_protected_stack_is_protected(self, deployed, cdk_client):
+        (stack,) = cdk_client("cloudformation").describe_stacks(StackName="store")["Stacks"]
         assert stack["EnableTerminationProtection"] is True
 
-    def test_the_bucket_is_as_the_app_says(self, deployed, client):
-        (stack,) = client("cloudformation").describe_stacks(StackName="store")["Stacks"]
+    def test_the_bucket_is_as_the_app_says(self, deployed, cdk_client):
+        (stack,) = cdk_client("cloudformation").describe_stacks(StackName="store")["Stacks"]
         name = next(output["OutputValue"] for output in stack["Outputs"] if output["OutputKey"] == "Bucket")
-        rules = client("s3").get_bucket_lifecycle_configuration(Bucket=name)["Rules"]
+        rules = cdk_client("s3").get_bucket_lifecycle_configuration(Bucket=name)["Rules"]
         assert rules[0]["Filter"] == {"Tag": {"Key": "slipway", "Value": "superseded"}}
-        assert "aws:SecureTransport" in client("s3").get_bucket_policy(Bucket=name)["Policy"]
-        assert client("s3").get_bucket_versioning(Bucket=name)["Status"] == "Enabled"
+        assert "aws:SecureTransport" in cdk_client("s3").get_bucket_policy(Bucket=name)["Policy"]
+        assert cdk_client("s3").get_bucket_versioning(Bucket=name)["Status"] == "Enabled"
 
-    def test_private_subnets_hand_out_no_public_addresses(self, deployed, client, sandbox):
+    def test_private_subnets_hand_out_no_public_addresses(self, deployed, cdk_client, sandbox):
         (vpc,) = [resource.physical_id for resource in sandbox.resources() if resource.type == "AWS::EC2::VPC"]
-        subnets = client("ec2").describe_subnets(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["Subnets"]
+        subnets = cdk_client("ec2").describe_subnets(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["Subnets"]
         assert sorted(each["MapPublicIpOnLaunch"] for each in subnets) == [False, False, True, True]
 
     def test_the_cluster_runs(self, deployed, sandbox):
@@ -135,15 +135,15 @@ class TestDeployment:
 
 
 class TestEnd:
-    def test_a_broken_cluster_fails_the_deployment_with_the_reason(self, deployed, cdk, client):
+    def test_a_broken_cluster_fails_the_deployment_with_the_reason(self, deployed, cdk, cdk_client):
         failed = cdk("deploy", "train", "--exclusively", "--require-approval", "never", "-c", "capacity=BLOCK")
         assert failed.returncode != 0
         assert "CapacityType: got 'BLOCK', allowed: CAPACITY_BLOCK, ONDEMAND, SPOT" in failed.stdout + failed.stderr
-        assert statuses(client)["train"] == "UPDATE_ROLLBACK_COMPLETE"
+        assert statuses(cdk_client)["train"] == "UPDATE_ROLLBACK_COMPLETE"
 
-    def test_destroy_takes_all_but_what_is_protected(self, deployed, cdk, client, sandbox):
+    def test_destroy_takes_all_but_what_is_protected(self, deployed, cdk, cdk_client, sandbox):
         refused = cdk("destroy", "--all", "--force")
         assert refused.returncode != 0
         assert "cannot be deleted while TerminationProtection is enabled" in refused.stdout + refused.stderr
-        assert set(statuses(client)) == {"CDKToolkit", "store"}
+        assert set(statuses(cdk_client)) == {"CDKToolkit", "store"}
         assert sandbox.clusters() == ()

@@ -67,14 +67,14 @@ TEMPLATE = {
 
 
 @pytest.fixture(scope="module")
-def session(sandbox):
+def sandbox_session(sandbox):
     return Session(environment=sandbox.process_environment({}), region=REGION)
 
 
 @pytest.fixture
-def stack(session):
+def put_stack(sandbox_session):
     """Makes or changes the one stack; its status, and why a resource failed. It goes with the test."""
-    client = session.client("cloudformation")
+    client = sandbox_session.client("cloudformation")
 
     def put(template, *, update=False):
         call = client.update_stack if update else client.create_stack
@@ -152,43 +152,43 @@ def made(session):
         ),
     ],
 )
-def test_what_sagemaker_refuses_is_refused(stack, template, message):
-    status, why = stack(template)
+def test_what_sagemaker_refuses_is_refused(put_stack, template, message):
+    status, why = put_stack(template)
     assert status == "ROLLBACK_COMPLETE"
     assert any(message in each for each in why), why
 
 
-def test_a_changed_model_is_another_one_and_the_old_goes(stack, session):
-    assert stack(TEMPLATE) == ("CREATE_COMPLETE", [])
-    before = made(session)
-    assert stack(with_image(2), update=True) == ("UPDATE_COMPLETE", [])
-    models, configs, running = made(session)
+def test_a_changed_model_is_another_one_and_the_old_goes(put_stack, sandbox_session):
+    assert put_stack(TEMPLATE) == ("CREATE_COMPLETE", [])
+    before = made(sandbox_session)
+    assert put_stack(with_image(2), update=True) == ("UPDATE_COMPLETE", [])
+    models, configs, running = made(sandbox_session)
     assert (len(models), configs) == (1, [running])
     assert (models, configs) != before[:2]
 
 
-def test_an_alarm_takes_an_update_back_and_nobody_is_notified(stack, session):
-    stack(TEMPLATE)
-    before = made(session)[2]
-    outputs = session.client("cloudformation").describe_stacks(StackName="stack")["Stacks"][0]["Outputs"]
-    alarms = session.client("cloudwatch")
+def test_an_alarm_takes_an_update_back_and_nobody_is_notified(put_stack, sandbox_session):
+    put_stack(TEMPLATE)
+    before = made(sandbox_session)[2]
+    outputs = sandbox_session.client("cloudformation").describe_stacks(StackName="stack")["Stacks"][0]["Outputs"]
+    alarms = sandbox_session.client("cloudwatch")
     alarms.set_alarm_state(AlarmName=outputs[0]["OutputValue"], StateValue="ALARM", StateReason="a test")
-    assert stack(with_image(2), update=True)[0] == "UPDATE_COMPLETE"
-    assert made(session)[2] == before
-    assert session.client("sagemaker").describe_endpoint(EndpointName=NAME)["EndpointStatus"] == "InService"
+    assert put_stack(with_image(2), update=True)[0] == "UPDATE_COMPLETE"
+    assert made(sandbox_session)[2] == before
+    assert sandbox_session.client("sagemaker").describe_endpoint(EndpointName=NAME)["EndpointStatus"] == "InService"
 
 
-def test_a_container_that_does_not_start_brings_the_stack_back(stack, session, sandbox):
-    stack(TEMPLATE)
-    before = made(session)
+def test_a_container_that_does_not_start_brings_the_stack_back(put_stack, sandbox_session, sandbox):
+    put_stack(TEMPLATE)
+    before = made(sandbox_session)
     sandbox.behave(Behaviour(starts=False))
     try:
-        status, why = stack(with_image(2), update=True)
+        status, why = put_stack(with_image(2), update=True)
     finally:
         sandbox.behave(Behaviour())
     assert status == "UPDATE_ROLLBACK_COMPLETE"
     assert any("did not pass the ping health check" in each for each in why)
-    assert made(session) == before
+    assert made(sandbox_session) == before
 
 
 def ask(sandbox, path, body, token):
@@ -203,9 +203,9 @@ def ask(sandbox, path, body, token):
         connection.close()
 
 
-def test_who_may_ask_what(stack, session, sandbox):
-    stack(TEMPLATE)
-    path, token = f"/endpoints/{NAME}/openai/v1/chat/completions", bearer_token(session, 60)
+def test_who_may_ask_what(put_stack, sandbox_session, sandbox):
+    put_stack(TEMPLATE)
+    path, token = f"/endpoints/{NAME}/openai/v1/chat/completions", bearer_token(sandbox_session, 60)
     hello = {"model": "", "messages": [{"role": "user", "content": "one two three"}], "max_tokens": 5}
     status, text = ask(sandbox, path, hello, token)
     assert status == 200
@@ -216,17 +216,17 @@ def test_who_may_ask_what(stack, session, sandbox):
     assert (status, "maximum context length is 100" in text) == (400, True)
     assert ask(sandbox, path.replace(NAME, "nobody"), hello, token)[0] == 400
     assert ask(sandbox, path, hello, "sagemaker-api-key-bm8=")[0] == 403
-    elsewhere = bearer_token(Session(environment=session.environment, region="eu-west-1"), 60)
+    elsewhere = bearer_token(Session(environment=sandbox_session.environment, region="eu-west-1"), 60)
     assert ask(sandbox, path, hello, elsewhere)[0] == 400
-    short = bearer_token(session, 1)
+    short = bearer_token(sandbox_session, 1)
     time.sleep(2.1)
     status, text = ask(sandbox, path, hello, short)
     assert (status, "has expired" in text) == (403, True)
 
 
-def test_a_queue_and_an_endpoint_without_one_are_not_mixed_up(stack, session):
-    stack(TEMPLATE)
-    runtime = session.client("sagemaker-runtime")
+def test_a_queue_and_an_endpoint_without_one_are_not_mixed_up(put_stack, sandbox_session):
+    put_stack(TEMPLATE)
+    runtime = sandbox_session.client("sagemaker-runtime")
     with pytest.raises(ClientError, match="does not support this inference type"):
         runtime.invoke_endpoint_async(EndpointName=NAME, InputLocation="s3://somewhere/request.json")
     body = json.dumps({"messages": [{"role": "user", "content": "one"}], "max_tokens": 3})

@@ -57,7 +57,7 @@ class World:
 
 
 @pytest.fixture
-def slipway(slipway, monkeypatch):
+def slipway_in(slipway, monkeypatch):
     """Runs a command in a world: exit code, standard output, standard error."""
 
     def run(world, *words):
@@ -131,19 +131,19 @@ class TestChatOnInferentia:
             ({"first_s": 30.0}, "no word of the answer for 1 s"),
         ],
     )
-    def test_a_runtime_that_does_not_answer_is_named(self, chat, slipway, how, message):
+    def test_a_runtime_that_does_not_answer_is_named(self, chat, slipway_in, how, message):
         chat.sandbox.behave(Behaviour(**how))
         try:
-            code, _, err = slipway(chat, "endpoint", "test", "llama31-8b-inf2", "--timeout", "1")
+            code, _, err = slipway_in(chat, "endpoint", "test", "llama31-8b-inf2", "--timeout", "1")
         finally:
             chat.sandbox.behave(Behaviour())
         assert code == 6
         assert message in err
 
-    def test_a_slow_one_is_measured(self, chat, slipway):
+    def test_a_slow_one_is_measured(self, chat, slipway_in):
         chat.sandbox.behave(Behaviour(first_s=0.5, token_s=0.02))
         try:
-            code, out, err = slipway(chat, "endpoint", "test", "llama31-8b-inf2", "--tokens", "10", "--json")
+            code, out, err = slipway_in(chat, "endpoint", "test", "llama31-8b-inf2", "--tokens", "10", "--json")
         finally:
             chat.sandbox.behave(Behaviour())
         assert code == 0, err
@@ -206,8 +206,8 @@ class TestChatOnInferentia:
         assert report["status"] == "interrupted"
         assert report["stacks"][0]["name"] == "slipway-llama31-8b-inf2-serving"
 
-    def test_it_goes_away(self, chat, slipway):
-        code, out, err = slipway(chat, "down", "plan.yaml", "--yes", "--json")
+    def test_it_goes_away(self, chat, slipway_in):
+        code, out, err = slipway_in(chat, "down", "plan.yaml", "--yes", "--json")
         assert code == 0, err
         removal = read_document(out)
         assert removal["stacks"] == [{"name": "slipway-llama31-8b-inf2-serving", "status": "DELETE_COMPLETE"}]
@@ -218,12 +218,12 @@ class TestChatOnInferentia:
         assert sagemaker.list_inference_components()["InferenceComponents"] == []
         assert sagemaker.list_models()["Models"] == []
         assert chat.session.client("cloudwatch").describe_alarms()["MetricAlarms"] == []
-        code, _, err = slipway(chat, "endpoint", "test", "llama31-8b-inf2")
+        code, _, err = slipway_in(chat, "endpoint", "test", "llama31-8b-inf2")
         assert (code, "llama31-8b-inf2 has no endpoint" in err) == (5, True)
 
 
 @pytest.fixture(scope="module")
-def queue(tmp_path_factory):
+def asynchronous(tmp_path_factory):
     """Summaries on inf2.8xlarge, asynchronous, down to no instance."""
     with Sandbox(region="us-east-2", scheduler="local") as sandbox:
         world = World("serve/pinned/asynchronous-inf2.yaml", sandbox, tmp_path_factory.mktemp("queue"))
@@ -234,71 +234,76 @@ def queue(tmp_path_factory):
 class TestQueue:
     """Step by step; the last takes it down."""
 
-    def test_it_answers_through_s3(self, queue):
-        assert_all_is_read_back(queue, queue.first)
-        answer = report_of(queue.first)["endpoint"]["answer"]
+    def test_it_answers_through_s3(self, asynchronous):
+        assert_all_is_read_back(asynchronous, asynchronous.first)
+        answer = report_of(asynchronous.first)["endpoint"]["answer"]
         assert (answer["kind"], answer["output_tokens"], answer["ttft_ms"]) == ("asynchronous", 64, None)
-        assert "an alarm scales it up from zero: yes" in report_of(queue.first)["verified_resources"]
+        assert "an alarm scales it up from zero: yes" in report_of(asynchronous.first)["verified_resources"]
 
     @pytest.mark.parametrize(
         "how, message", [({"queue_fails": True}, "failed on a request"), ({"queue_s": 60.0}, "gave no answer in 3 s")]
     )
-    def test_a_queue_that_fails_is_named(self, queue, slipway, how, message):
-        queue.sandbox.behave(Behaviour(**how))
+    def test_a_queue_that_fails_is_named(self, asynchronous, slipway_in, how, message):
+        asynchronous.sandbox.behave(Behaviour(**how))
         try:
-            code, _, err = slipway(queue, "endpoint", "test", "summaries-inf2", "--timeout", "3")
+            code, _, err = slipway_in(asynchronous, "endpoint", "test", "summaries-inf2", "--timeout", "3")
         finally:
-            queue.sandbox.behave(Behaviour())
+            asynchronous.sandbox.behave(Behaviour())
         assert (code, message in err) == (6, True), err
 
-    def test_an_update_that_an_alarm_takes_back_is_exit_6_with_its_words(self, queue):
-        before = queue.outputs("summaries-inf2")
+    def test_an_update_that_an_alarm_takes_back_is_exit_6_with_its_words(self, asynchronous):
+        before = asynchronous.outputs("summaries-inf2")
         (alarm,) = [
             resource.physical_id
-            for resource in stacks.resources(queue.session, "slipway-summaries-inf2-serving")
+            for resource in stacks.resources(asynchronous.session, "slipway-summaries-inf2-serving")
             if resource.logical_id.startswith("AlarmsErrors")
         ]
-        ring, alarms = {"AlarmName": alarm, "StateReason": "played by a test"}, queue.session.client("cloudwatch")
+        ring, alarms = (
+            {"AlarmName": alarm, "StateReason": "played by a test"},
+            asynchronous.session.client("cloudwatch"),
+        )
         alarms.set_alarm_state(**ring, StateValue="ALARM")
         with pytest.raises(DeploymentFailedError) as failure:
-            queue.run(ask=True, changes=(("inf2-tp2-b16-s4096", "inf2-tp2-b16-s4096-v2"),))
+            asynchronous.run(ask=True, changes=(("inf2-tp2-b16-s4096", "inf2-tp2-b16-s4096-v2"),))
         assert failure.value.exit_code == 6
         assert f"runs {before['EndpointConfigName']}, deployed was " in failure.value.message
         assert "the update was rolled back" in failure.value.message
         assert "alarm: Slipway slipway-summaries-inf2: requests of the queue fail" in failure.value.message
         alarms.set_alarm_state(**ring, StateValue="OK")
-        runs = sorted((queue.root / ".slipway/runs/summaries-inf2").glob("2*/report.json"))
+        runs = sorted((asynchronous.root / ".slipway/runs/summaries-inf2").glob("2*/report.json"))
         report = json.loads(runs[-1].read_text())
         assert (report["status"], report["endpoint"]) == ("failed", None)
 
     @pytest.mark.slow
-    def test_a_new_version_that_does_not_start_is_exit_6_with_its_log(self, queue):
-        before = queue.outputs("summaries-inf2")
-        queue.sandbox.behave(Behaviour(starts=False))
+    def test_a_new_version_that_does_not_start_is_exit_6_with_its_log(self, asynchronous):
+        before = asynchronous.outputs("summaries-inf2")
+        asynchronous.sandbox.behave(Behaviour(starts=False))
         try:
             with pytest.raises(DeploymentFailedError) as failure:
-                queue.run(ask=True, changes=(("inf2-tp2-b16-s4096", "inf2-tp2-b16-s4096-late"),))
+                asynchronous.run(ask=True, changes=(("inf2-tp2-b16-s4096", "inf2-tp2-b16-s4096-late"),))
         finally:
-            queue.sandbox.behave(Behaviour())
+            asynchronous.sandbox.behave(Behaviour())
         assert failure.value.exit_code == 6
         assert "did not pass the ping health check" in failure.value.message
         assert "its log: ERROR the model cannot be loaded" in failure.value.message
-        assert queue.outputs("summaries-inf2") == before
+        assert asynchronous.outputs("summaries-inf2") == before
 
-    def test_it_goes_away_and_its_requests_stay(self, queue, slipway):
-        bucket = queue.outputs("summaries-inf2")["RequestsUri"].removeprefix("s3://").partition("/")[0]
-        code, out, err = slipway(queue, "down", "summaries-inf2", "--yes", "--json")
+    def test_it_goes_away_and_its_requests_stay(self, asynchronous, slipway_in):
+        bucket = asynchronous.outputs("summaries-inf2")["RequestsUri"].removeprefix("s3://").partition("/")[0]
+        code, out, err = slipway_in(asynchronous, "down", "summaries-inf2", "--yes", "--json")
         assert code == 0, err
         (kept,) = read_document(out)["kept"]
         assert (kept["kind"], kept["name"]) == ("requests", bucket)
         assert "each gone after 30 days" in kept["reason"]
-        assert queue.session.client("sagemaker").list_endpoints()["Endpoints"] == []
-        assert bucket in {bucket["Name"] for bucket in queue.session.client("s3").list_buckets()["Buckets"]}
+        assert asynchronous.session.client("sagemaker").list_endpoints()["Endpoints"] == []
+        assert bucket in {bucket["Name"] for bucket in asynchronous.session.client("s3").list_buckets()["Buckets"]}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["embedding-endpoint", "chat-endpoint"])
-def test_a_recipe_whose_launch_was_interrupted_is_launched_again_to_an_answer(recipe, tmp_path, monkeypatch, slipway):
+def test_a_recipe_whose_launch_was_interrupted_is_launched_again_to_an_answer(
+    recipe, tmp_path, monkeypatch, slipway_in
+):
     """Ctrl-C while CloudFormation is at it, as the terminal sends it."""
     region = re.search(r"region: (\S+)", (EXAMPLES / "recipes" / recipe / "plan.yaml").read_text())[1]
     with Sandbox(region=region, scheduler="local") as sandbox:
@@ -329,6 +334,6 @@ def test_a_recipe_whose_launch_was_interrupted_is_launched_again_to_an_answer(re
 
         assert report_of(again)["status"] == "succeeded"
         assert report_of(again)["endpoint"]["answer"]["kind"] == ("chat" if recipe == "chat-endpoint" else "embedding")
-        code, out, err = slipway(world, "down", "plan.yaml", "--yes", "--json")
+        code, out, err = slipway_in(world, "down", "plan.yaml", "--yes", "--json")
         assert code == 0, err
         assert {stack["status"] for stack in json.loads(out)["stacks"]} == {"DELETE_COMPLETE"}

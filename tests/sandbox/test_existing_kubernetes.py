@@ -85,7 +85,7 @@ class Account:
 
 
 @pytest.fixture(scope="module")
-def account(tmp_path_factory):
+def eks_account(tmp_path_factory):
     """A sandbox with the EKS cluster `team` of two nodes, deployed by a plan without a job."""
     root = tmp_path_factory.mktemp("existing")
     with Sandbox(region=REGION, scheduler="local") as sandbox:
@@ -94,13 +94,13 @@ def account(tmp_path_factory):
         yield made
 
 
-def test_two_runs_are_on_one_cluster_at_a_time_and_provision_nothing(account):
-    before = account.events()
-    marks = [str(account.root / each) for each in ("left-began", "right-began")]
+def test_two_runs_are_on_one_cluster_at_a_time_and_provision_nothing(eks_account):
+    before = eks_account.events()
+    marks = [str(eks_account.root / each) for each in ("left-began", "right-began")]
     messages = {"left": [], "right": []}
     with ThreadPoolExecutor() as pool:
         runs = [
-            pool.submit(account.launch, name, ["python3", "train.py", *order], messages=messages[name])
+            pool.submit(eks_account.launch, name, ["python3", "train.py", *order], messages=messages[name])
             for name, order in (("left", marks), ("right", marks[::-1]))
         ]
         done = {name: each.result() for name, each in zip(messages, runs, strict=True)}
@@ -112,42 +112,42 @@ def test_two_runs_are_on_one_cluster_at_a_time_and_provision_nothing(account):
         kept = folder.read_json(FILE)
         assert kept["head_node"]["host"] == "slipway-team"
         assert kept["checkpoint_uri"].endswith(f"/{name}")
-    assert account.events() == before
-    assert account.sandbox.clusters() == ("slipway-team",)
+    assert eks_account.events() == before
+    assert eks_account.sandbox.clusters() == ("slipway-team",)
 
 
-def test_what_one_plan_has_put_there_goes_and_the_cluster_stays(account):
-    environment = account.sandbox.process_environment({})
-    account.launch("going", ["true"])
-    account.launch("staying", ["true"])
-    plan = joined_plan("going", account.root, load())
+def test_what_one_plan_has_put_there_goes_and_the_cluster_stays(eks_account):
+    environment = eks_account.sandbox.process_environment({})
+    eks_account.launch("going", ["true"])
+    eks_account.launch("staying", ["true"])
+    plan = joined_plan("going", eks_account.root, load())
     survey = survey_jobs(plan, environment)
     ((name, state),) = survey.removal.jobs
     assert (name.startswith("slipway/going-"), state) == (True, "completed")
     kept = {retained.kind for retained in survey.removal.kept}
     assert kept == {RetainedKind.CLUSTER, RetainedKind.NAMESPACE, RetainedKind.CHECKPOINTS}
     cluster = "slipway-team", "slipway"
-    assert len(granted_roles(account.session, *cluster, "going")) == 1
+    assert len(granted_roles(eks_account.session, *cluster, "going")) == 1
     messages = []
     assert [state for _, state in remove_jobs(survey, environment, messages.append).jobs] == ["gone"]
     assert messages[-1] == "the cluster's role is no longer granted to pods of slipway/going"
-    assert granted_roles(account.session, *cluster, "going") == ()
-    assert len(granted_roles(account.session, *cluster, "staying")) == 1
+    assert granted_roles(eks_account.session, *cluster, "going") == ()
+    assert len(granted_roles(eks_account.session, *cluster, "staying")) == 1
     assert survey_jobs(plan, environment).jobs == ()
-    other = survey_jobs(joined_plan("staying", account.root, load()), environment)
+    other = survey_jobs(joined_plan("staying", eks_account.root, load()), environment)
     assert [state for _, state in other.removal.jobs] == ["completed"]
-    assert len(account.sandbox.nodes("slipway-team")) == 3
+    assert len(eks_account.sandbox.nodes("slipway-team")) == 3
 
 
-def test_the_doctor_asks_the_cluster_what_the_launch_will(account):
-    account.launch("examined", ["true"])
-    plan = joined_plan("examined", account.root, load())
-    environment = account.sandbox.process_environment({})
+def test_the_doctor_asks_the_cluster_what_the_launch_will(eks_account):
+    eks_account.launch("examined", ["true"])
+    plan = joined_plan("examined", eks_account.root, load())
+    environment = eks_account.sandbox.process_environment({})
     subject = subject_of(plan, REGION, catalog=load(), environment=environment, now=datetime.now(UTC))
     checks = {check.name: check for check in existing_cluster(subject)}
     assert checks["cluster"].got.startswith("EKS cluster slipway-team, Kubernetes v1.")
     assert {check.result for check in checks.values()} == {Outcome.OK}
-    own = f"s3://{store_of(account)}/jobs/examined"
+    own = f"s3://{store_of(eks_account)}/jobs/examined"
     assert checks["pods' role"].got == f"the role is granted, for {own} only"
 
 
@@ -156,10 +156,10 @@ def store_of(account):
     return stack.outputs["StoreUri"].removeprefix("s3://").partition("/")[0]
 
 
-def test_every_plan_has_an_account_of_its_own_whose_pods_write_to_its_folder(account):
+def test_every_plan_has_an_account_of_its_own_whose_pods_write_to_its_folder(eks_account):
     messages = []
-    folder, _ = account.launch("first", ["true"], messages=messages)
-    account.launch("first", ["true"], messages=(again := []))
+    folder, _ = eks_account.launch("first", ["true"], messages=messages)
+    eks_account.launch("first", ["true"], messages=(again := []))
     granting = "granting the cluster's role to pods of slipway/first; EKS needs some seconds"
     assert granting in messages
     assert granting not in again, "it is granted already"
@@ -168,19 +168,19 @@ def test_every_plan_has_an_account_of_its_own_whose_pods_write_to_its_folder(acc
     accounts = list(yaml.safe_load_all((folder.path / "rendered/kubernetes/namespace.yaml").read_text()))
     assert [each["metadata"]["name"] for each in accounts] == ["slipway", "first"]
     kept = json.loads((folder.path / "rendered/job.json").read_text())
-    assert kept["journal"].startswith(f"s3://{store_of(account)}/jobs/first/.runs/first-")
+    assert kept["journal"].startswith(f"s3://{store_of(eks_account)}/jobs/first/.runs/first-")
 
 
-def test_a_job_for_another_plans_folder_is_refused_before_anything_is_shipped(account):
-    other = f"s3://{store_of(account)}/jobs/second"
+def test_a_job_for_another_plans_folder_is_refused_before_anything_is_shipped(eks_account):
+    other = f"s3://{store_of(eks_account)}/jobs/second"
     with pytest.raises(ImpossibleError) as refused:
-        account.launch("third", ["true"], uri=other)
+        eks_account.launch("third", ["true"], uri=other)
     (finding,) = refused.value.findings
     assert (
-        f"the role may write to s3://{store_of(account)}/jobs/third only, but the job writes to {other}"
+        f"the role may write to s3://{store_of(eks_account)}/jobs/third only, but the job writes to {other}"
         in finding.message
     )
-    assert granted_roles(account.session, "slipway-team", "slipway", "third") == ()
+    assert granted_roles(eks_account.session, "slipway-team", "slipway", "third") == ()
 
 
 @pytest.mark.parametrize(
@@ -192,9 +192,11 @@ def test_a_job_for_another_plans_folder_is_refused_before_anything_is_shipped(ac
         ({"cluster": "teem"}, {}, "no cluster teem"),
     ],
 )
-def test_what_a_job_needs_and_the_cluster_lacks_is_refused_before_anything_is_shipped(account, target, run, message):
+def test_what_a_job_needs_and_the_cluster_lacks_is_refused_before_anything_is_shipped(
+    eks_account, target, run, message
+):
     with pytest.raises(ImpossibleError) as refused:
-        account.launch("unfit", ["true"], run=run, **target)
+        eks_account.launch("unfit", ["true"], run=run, **target)
     messages = [refused.value.message, *(finding.message for finding in refused.value.findings)]
     if message == "no cluster teem":
         assert "checkpoint.uri" in messages[0]

@@ -44,7 +44,7 @@ class Launched:
 
 
 @pytest.fixture(scope="module", params=SCHEDULERS)
-def launched(request, tmp_path_factory):
+def hyperpod_launch(request, tmp_path_factory):
     root = tmp_path_factory.mktemp("pod")
     plan = example("p5-training-plan", root, patient_changes(root))
     priced = price(plan, datetime.now(UTC), PriceOptions(any_age=True))
@@ -71,35 +71,35 @@ def launched(request, tmp_path_factory):
     return Launched(folder=folder, report=report, messages=messages, before=before, after=after, kept=kept, left=left)
 
 
-def test_the_job_outlives_one_of_its_machines(launched):
-    assert launched.report.status is RunStatus.SUCCEEDED
-    first, second = launched.report.attempts
+def test_the_job_outlives_one_of_its_machines(hyperpod_launch):
+    assert hyperpod_launch.report.status is RunStatus.SUCCEEDED
+    first, second = hyperpod_launch.report.attempts
     assert (first.ended_by, first.exit_code, first.resumed_from_step) == ("node-lost", None, 0)
     assert (second.ended_by, second.exit_code, second.last_step) == ("completed", 0, TRAINER_STEPS)
     assert 0 < second.resumed_from_step <= first.last_step < TRAINER_STEPS
     assert first.started_at < first.ended_at <= second.started_at
 
 
-def test_it_goes_on_from_what_is_in_s3(launched):
-    resumed = launched.report.attempts[1].resumed_from_step
-    assert min(launched.steps(1)) <= resumed < min(launched.steps(2))
-    lines = (launched.folder.logs / "s3-requests.jsonl").read_text().splitlines()
-    began = launched.report.attempts[1].started_at.isoformat()
+def test_it_goes_on_from_what_is_in_s3(hyperpod_launch):
+    resumed = hyperpod_launch.report.attempts[1].resumed_from_step
+    assert min(hyperpod_launch.steps(1)) <= resumed < min(hyperpod_launch.steps(2))
+    lines = (hyperpod_launch.folder.logs / "s3-requests.jsonl").read_text().splitlines()
+    began = hyperpod_launch.report.attempts[1].started_at.isoformat()
     ours = [each for each in map(json.loads, lines) if f"/step-{resumed}/" in each["path"]]
     assert [each for each in ours if each["method"] == "PUT" and each["time"] < began]
     assert [each for each in ours if each["method"] == "GET" and each["time"] >= began]
 
 
-def test_nobody_gave_notice_and_another_machine_came_for_one_of_two(launched):
-    events = [json.loads(line)["event"] for line in launched.folder.events.read_text().splitlines()]
+def test_nobody_gave_notice_and_another_machine_came_for_one_of_two(hyperpod_launch):
+    events = [json.loads(line)["event"] for line in hyperpod_launch.folder.events.read_text().splitlines()]
     assert "notice" not in events
-    assert len(launched.before) == len(launched.after) == 2
-    assert len(launched.before & launched.after) == 1
-    assert any("fails, with the job on it" in line for line in launched.messages)
+    assert len(hyperpod_launch.before) == len(hyperpod_launch.after) == 2
+    assert len(hyperpod_launch.before & hyperpod_launch.after) == 1
+    assert any("fails, with the job on it" in line for line in hyperpod_launch.messages)
 
 
-def test_what_was_deployed_was_read_back_and_the_rest_is_named(launched):
-    verified, left = launched.report.verified_resources, launched.report.not_emulated
+def test_what_was_deployed_was_read_back_and_the_rest_is_named(hyperpod_launch):
+    verified, left = hyperpod_launch.report.verified_resources, hyperpod_launch.report.not_emulated
     for start in ("HyperPod cluster: InService", "group workers: ml.p5.48xlarge 2 Compute", "file system, GiB: 1200"):
         assert any(resource.startswith(start) for resource in verified), (start, verified)
     assert any(re.match(r"workers' training plan: arn:aws:sagemaker:.*/p5-december", resource) for resource in verified)
@@ -110,7 +110,7 @@ def test_what_was_deployed_was_read_back_and_the_rest_is_named(launched):
     assert any("p5-december: emulated" in each for each in left)
 
 
-def test_it_is_removed_but_for_its_checkpoints(launched):
-    assert launched.left.pop("stacks") == ["slipway-p5-plan-checkpoints"]
-    assert launched.kept == {"checkpoints"}
-    assert launched.left == {name: [] for name in ("schedulers", "clusters", "file systems", "links")}
+def test_it_is_removed_but_for_its_checkpoints(hyperpod_launch):
+    assert hyperpod_launch.left.pop("stacks") == ["slipway-p5-plan-checkpoints"]
+    assert hyperpod_launch.kept == {"checkpoints"}
+    assert hyperpod_launch.left == {name: [] for name in ("schedulers", "clusters", "file systems", "links")}

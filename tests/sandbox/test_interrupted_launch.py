@@ -74,7 +74,7 @@ class Launch:
 
 
 @pytest.fixture
-def launch(tmp_path):
+def start_launch(tmp_path):
     """Starts `slipway launch --sandbox` in a folder."""
     started = []
     fallen = ("p5.48xlarge", "us-east-2", "", "14.2", f"{datetime.now(UTC):%Y-%m-%d}", "listed", "spot-page", "")
@@ -163,8 +163,8 @@ MOMENTS = [
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_ctrl_c_ends_the_launch_and_leaves_nothing(moment, launch, tmp_path):
-    running = launch("ended")
+def test_ctrl_c_ends_the_launch_and_leaves_nothing(moment, start_launch, tmp_path):
+    running = start_launch("ended")
     running.wait_for(moment)
     mark = running.mark()
     running.process.send_signal(signal.SIGINT)
@@ -188,8 +188,8 @@ def test_ctrl_c_ends_the_launch_and_leaves_nothing(moment, launch, tmp_path):
         pytest.param("attempt 1 started", marks=pytest.mark.slow),
     ],
 )
-def test_a_killed_launch_leaves_nothing_and_what_it_wrote_is_whole(moment, launch, tmp_path):
-    running = launch("killed")
+def test_a_killed_launch_leaves_nothing_and_what_it_wrote_is_whole(moment, start_launch, tmp_path):
+    running = start_launch("killed")
     running.wait_for(moment)
     mark = running.mark()
     running.process.kill()
@@ -206,10 +206,10 @@ def test_a_killed_launch_leaves_nothing_and_what_it_wrote_is_whole(moment, launc
 
 
 @pytest.mark.slow
-def test_two_launches_in_one_folder_both_succeed_and_share_nothing(launch, tmp_path):
+def test_two_launches_in_one_folder_both_succeed_and_share_nothing(start_launch, tmp_path):
     both = tmp_path / "both"
-    one = launch("one", steps=60, where=both)
-    other = launch("other", steps=60, where=both)
+    one = start_launch("one", steps=60, where=both)
+    other = start_launch("other", steps=60, where=both)
     marks = {one.mark(), other.mark()}
     codes = [each.process.wait(PATIENCE_S) for each in (one, other)]
     assert codes == [0, 0], one.log.read_text() + other.log.read_text()

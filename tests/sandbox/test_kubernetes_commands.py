@@ -174,7 +174,7 @@ class Place:
 
 
 @pytest.fixture(scope="module", params=TARGETS)
-def place(request, tmp_path_factory):
+def started_sandbox(request, tmp_path_factory):
     root = tmp_path_factory.mktemp("commands")
     environment = {**os.environ, "XDG_CACHE_HOME": str(root / "cache")}
     environment.pop("SLIPWAY_HYPERPOD_CHART", None)
@@ -189,51 +189,62 @@ def place(request, tmp_path_factory):
         running_sandbox.stop(environment)
 
 
-def test_a_job_is_followed_left_cancelled_followed_again_and_removed(place):
+def test_a_job_is_followed_left_cancelled_followed_again_and_removed(started_sandbox):
     name = "walked"
-    plan = place.job(name, 1)
-    first = Launch(plan, place)
+    plan = started_sandbox.job(name, 1)
+    first = Launch(plan, started_sandbox)
     first.wait_for_message(f"saved at step {HOLD}")
     first.process.send_signal(signal.SIGINT)
     assert first.ended() == 130, first.stderr_file.read_text()
     assert f"slipway status {name}" in first.stderr_file.read_text()
 
-    state = place.json_of("status", name)
+    state = started_sandbox.json_of("status", name)
     assert (state["status"], state["saved_step"]) == ("running", HOLD)
-    assert "begins at 0" in place.terminal("logs", name).stdout
-    assert place.json_of("report", name)["status"] == "running"
-    assert {HOLD} <= {checkpoint["step"] for checkpoint in place.json_of("checkpoints", "list", name)["checkpoints"]}
-    place.terminal("checkpoints", "verify", name)
-    place.terminal("cancel", name, "--yes")
-    assert place.json_of("status", name)["status"] == "cancelled"
+    assert "begins at 0" in started_sandbox.terminal("logs", name).stdout
+    assert started_sandbox.json_of("report", name)["status"] == "running"
+    assert {HOLD} <= {
+        checkpoint["step"] for checkpoint in started_sandbox.json_of("checkpoints", "list", name)["checkpoints"]
+    }
+    started_sandbox.terminal("checkpoints", "verify", name)
+    started_sandbox.terminal("cancel", name, "--yes")
+    assert started_sandbox.json_of("status", name)["status"] == "cancelled"
 
-    second = Launch(plan, place)
+    second = Launch(plan, started_sandbox)
     second.wait_for_message(f"saved at step {2 * HOLD}")
     # What had the launcher is taken away, and its job goes on without it.
     second.process.kill()
     second.ended()
-    assert place.json_of("status", name)["status"] == "running"
+    assert started_sandbox.json_of("status", name)["status"] == "running"
     follow = [sys.executable, "-m", "launcher", "logs", name, "-f"]
-    own = {"cwd": place.root, "env": place.environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    own = {
+        "cwd": started_sandbox.root,
+        "env": started_sandbox.environment,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    }
     with subprocess.Popen(follow, text=True, **own) as following:
         line = next(line for line in following.stdout if "begins at" in line)
-        place.go(name).touch()
+        started_sandbox.go(name).touch()
         rest, err = following.communicate(timeout=PATIENCE_S)
     assert following.returncode == 0, err
     assert int(line.split()[-1]) >= HOLD
     assert f"ends with {undisturbed('0').hex()}" in rest
-    assert place.json_of("status", name)["status"] == "succeeded"
-    report = place.json_of("report", name)
+    assert started_sandbox.json_of("status", name)["status"] == "succeeded"
+    report = started_sandbox.json_of("report", name)
     assert (report["status"], report["scheduler"]) == ("succeeded", "kubernetes")
     assert report["attempts"][-1]["last_step"] == STEPS
-    assert place.parts(name, 1) == [undisturbed("0")]
-    assert "has ended already" in place.terminal("cancel", name, "--yes").stderr
-    assert place.json_of("status", name)["status"] == place.json_of("report", name)["status"] == "succeeded"
+    assert started_sandbox.parts(name, 1) == [undisturbed("0")]
+    assert "has ended already" in started_sandbox.terminal("cancel", name, "--yes").stderr
+    assert (
+        started_sandbox.json_of("status", name)["status"]
+        == started_sandbox.json_of("report", name)["status"]
+        == "succeeded"
+    )
 
-    removed = place.json_of("down", str(plan), "--sandbox", "--yes")
+    removed = started_sandbox.json_of("down", str(plan), "--sandbox", "--yes")
     assert {each["kind"] for each in removed["kept"]} >= {"cluster", "namespace", "checkpoints"}
     assert {job["status"] for job in removed["jobs"]} == {"gone"}
-    assert place.name in place.sandbox.clusters()
+    assert started_sandbox.name in started_sandbox.sandbox.clusters()
 
 
 def _kill(place, folder):
@@ -260,21 +271,23 @@ def _lose_api(place, folder):
 
 
 @pytest.mark.parametrize("disturb", [_kill, _drain, _lose_api], ids=lambda each: each.__name__.strip("_"))
-def test_two_pods_that_are_disturbed_end_as_if_nothing_had_been(place, disturb):
+def test_two_pods_that_are_disturbed_end_as_if_nothing_had_been(started_sandbox, disturb):
     name = disturb.__name__.strip("_").replace("_", "-")
-    launch = Launch(place.job(name, 2), place)
+    launch = Launch(started_sandbox.job(name, 2), started_sandbox)
     launch.wait_for_message(f"saved at step {HOLD}")
-    folder = json.loads((place.root / ".slipway" / "runs" / name / "latest" / "submission.json").read_text())["folder"]
-    disturb(place, folder)
+    folder = json.loads((started_sandbox.root / ".slipway" / "runs" / name / "latest" / "submission.json").read_text())[
+        "folder"
+    ]
+    disturb(started_sandbox, folder)
     launch.wait_for_message("resumes from step")
-    place.go(name).touch()
+    started_sandbox.go(name).touch()
     assert launch.ended() == 0, launch.stderr_file.read_text()
-    first, *_, last = place.json_of("report", name)["attempts"]
+    first, *_, last = started_sandbox.json_of("report", name)["attempts"]
     assert first["ended_by"] != "completed"
     assert (last["ended_by"], last["last_step"]) == ("completed", STEPS)
     assert last["resumed_from_step"] >= HOLD
     # A container that is started again in its pod finds what the one before has written there.
-    written = (place.root / ".slipway" / "runs" / name / "latest" / "events.jsonl").read_text().splitlines()
+    written = (started_sandbox.root / ".slipway" / "runs" / name / "latest" / "events.jsonl").read_text().splitlines()
     of_agent = [each for each in written if json.loads(each).get("node")]
     assert len(of_agent) == len(set(of_agent)) > 0
-    assert place.parts(name, 2) == [undisturbed("0"), undisturbed("1")]
+    assert started_sandbox.parts(name, 2) == [undisturbed("0"), undisturbed("1")]

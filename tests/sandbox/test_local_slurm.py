@@ -19,7 +19,7 @@ def slurm(local_slurm, tmp_path):
 
 
 @pytest.fixture
-def folder(tmp_path):
+def job_folder(tmp_path):
     def made(text, *options):
         place = tmp_path / "head"
         place.mkdir()
@@ -30,8 +30,8 @@ def folder(tmp_path):
     return made
 
 
-def test_a_job_is_submitted_once_followed_and_read(slurm, folder):
-    place = folder('echo "$SLURM_JOB_NAME in $SLURM_JOB_PARTITION"; [ -n "${SLURM_RESTART_COUNT-}" ] || exit 75')
+def test_a_job_is_submitted_once_followed_and_read(slurm, job_folder):
+    place = job_folder('echo "$SLURM_JOB_NAME in $SLURM_JOB_PARTITION"; [ -n "${SLURM_RESTART_COUNT-}" ] || exit 75')
     assert slurm.partition("p5-48xlarge", "p5.48xlarge") == "gpu"
     job = slurm.submit("team-1", place, "job.sbatch", partition="gpu")
     assert slurm.submit("team-1", place, "job.sbatch", partition="gpu") == job
@@ -44,8 +44,8 @@ def test_a_job_is_submitted_once_followed_and_read(slurm, folder):
     assert printed.data == b"team-1 in gpu\n" * 2
 
 
-def test_a_job_that_runs_and_is_cancelled(slurm, folder):
-    job = slurm.submit("team-2", folder("echo up; sleep 600"), "job.sbatch", partition="gpu")
+def test_a_job_that_runs_and_is_cancelled(slurm, job_folder):
+    job = slurm.submit("team-2", job_folder("echo up; sleep 600"), "job.sbatch", partition="gpu")
     facts = until(lambda: (job_facts := slurm.facts(job)).state is JobState.RUNNING and job_facts)
     assert facts.nodes == ("gpu-dy-p5-1",)
     slurm.cancel(job, only_pending=True)
@@ -54,18 +54,18 @@ def test_a_job_that_runs_and_is_cancelled(slurm, folder):
     until(lambda: slurm.facts(job).state is JobState.CANCELLED)
 
 
-def test_what_waits_and_what_is_refused_say_why(slurm, folder, tmp_path):
+def test_what_waits_and_what_is_refused_say_why(slurm, job_folder, tmp_path):
     (tmp_path / "all.sh").write_text("#!/bin/sh\n#SBATCH --nodes=2\nsleep 600\n")
     assert slurm.shell.run(f"cd {tmp_path} && sbatch --parsable all.sh").code == 0
-    place = folder("true")
+    place = job_folder("true")
     with pytest.raises(SchedulerError, match=r"sbatch refuses the job: sbatch: error: .* available: 0"):
         slurm.submit("team-3", place, "job.sbatch", partition="cpu")
     job = slurm.submit("team-3", place, "job.sbatch", partition="gpu")
     assert (slurm.facts(job).state, slurm.facts(job).reason) == (JobState.PENDING, "Resources")
 
 
-def test_what_is_not_there_is_not_found(slurm, folder):
-    place = folder("true")
+def test_what_is_not_there_is_not_found(slurm, job_folder):
+    place = job_folder("true")
     assert slurm.find("team-4", place) is None
     assert slurm.facts(Submitted(job="99", key="team-4", folder=place)) is None
     slurm.cancel(Submitted(job="99", key="team-4", folder=place))

@@ -28,7 +28,7 @@ DEADLINE_S = 60
 
 
 @pytest.fixture
-def aws():
+def price_server():
     with served(AwsPrices()) as state:
         state.products = [
             ec2_product(P5, "us-east-2", term("55.04")),
@@ -42,23 +42,29 @@ def aws():
 
 
 @pytest.fixture
-def environment(aws, tmp_path):
+def price_environment(price_server, tmp_path):
     """Nothing of the machine's but its programs."""
     kept = ("PATH", "LANG", "AWS_CONFIG_FILE", "AWS_EC2_METADATA_DISABLED")
     own = {name: os.environ[name] for name in kept if name in os.environ}
     shared = {"AWS_SHARED_CREDENTIALS_FILE": os.devnull, "HOME": str(tmp_path), "COLUMNS": "300"}
     (tmp_path / "plan.yaml").write_text(PLAN)
-    return {**own, **shared, **aws.environment(tmp_path / "cache")}
+    return {**own, **shared, **price_server.environment(tmp_path / "cache")}
 
 
 @pytest.fixture
-def slipway(environment, tmp_path):
+def slipway_process(price_environment, tmp_path):
     """A command, run to its end."""
 
     def run(*words, **more):
         command = [sys.executable, "-m", "launcher", *words]
         return subprocess.run(
-            command, cwd=tmp_path, env={**environment, **more}, capture_output=True, text=True, timeout=120, check=False
+            command,
+            cwd=tmp_path,
+            env={**price_environment, **more},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
 
     return run
@@ -85,13 +91,13 @@ def until(holds, process) -> None:
 
 
 class TestFresh:
-    def test_a_plan_file_refreshes_what_it_needs_and_the_next_command_has_it(self, slipway, aws):
-        done = slipway("prices", "refresh", "plan.yaml", "-v")
+    def test_a_plan_file_refreshes_what_it_needs_and_the_next_command_has_it(self, slipway_process, price_server):
+        done = slipway_process("prices", "refresh", "plan.yaml", "-v")
         assert done.returncode == 0, done.stderr
         assert "  5 prices read from AWS, 21 of 21 answers; kept in " in done.stdout
         assert "21 questions to AWS" in done.stderr
         assert "spot of p5.48xlarge in us-east-2: 1 price" in done.stderr
-        shown = slipway("prices", "show", "--type", P5, "--region", "us-east-2", "--json")
+        shown = slipway_process("prices", "show", "--type", P5, "--region", "us-east-2", "--json")
         document = json.loads(shown.stdout)
         fresh = {row["kind"]: row for row in document["rows"] if row["age_days"] == 0 and row["current"]}
         assert {kind: row["usd_per_hour"] for kind, row in fresh.items()} == {
@@ -100,11 +106,11 @@ class TestFresh:
             "capacity-block": "41.528",
         }
         assert fresh["spot"]["source"] == "EC2 API, DescribeSpotPriceHistory"
-        again = slipway("prices", "refresh", "plan.yaml", "--json")
+        again = slipway_process("prices", "refresh", "plan.yaml", "--json")
         report = json.loads(again.stdout)
         assert (report["schema"], report["refresh"]["answered"]) == ("slipway.prices/1", 21)
 
-    def test_known_prices_are_shown_without_boto3(self, environment, tmp_path):
+    def test_known_prices_are_shown_without_boto3(self, price_environment, tmp_path):
         code = (
             "import sys\n"
             "from launcher.cli.app import main\n"
@@ -118,7 +124,7 @@ class TestFresh:
             done = subprocess.run(
                 [sys.executable, "-c", code, *words],
                 cwd=tmp_path,
-                env=environment,
+                env=price_environment,
                 capture_output=True,
                 text=True,
                 timeout=120,
@@ -128,31 +134,33 @@ class TestFresh:
 
 
 class TestRefused:
-    def test_one_failed_service_leaves_the_others_fresh_and_exits_with_one(self, slipway, aws, environment):
-        aws.always["DescribeSpotPriceHistory"] = DENIED
-        done = slipway("prices", "refresh", "plan.yaml")
+    def test_one_failed_service_leaves_the_others_fresh_and_exits_with_one(
+        self, slipway_process, price_server, price_environment
+    ):
+        price_server.always["DescribeSpotPriceHistory"] = DENIED
+        done = slipway_process("prices", "refresh", "plan.yaml")
         assert done.returncode == 1
         assert "failed; the older prices stay in use" in done.stdout
         assert "You are not authorized" in done.stdout
-        assert set(files(environment)) == WITHOUT_SPOT
-        aws.always.clear()
-        aws.requests.clear()
-        again = slipway("prices", "refresh", "plan.yaml")
+        assert set(files(price_environment)) == WITHOUT_SPOT
+        price_server.always.clear()
+        price_server.requests.clear()
+        again = slipway_process("prices", "refresh", "plan.yaml")
         assert again.returncode == 0
-        assert aws.operations() == ["DescribeSpotPriceHistory"]
+        assert price_server.operations() == ["DescribeSpotPriceHistory"]
         assert "20 of 21 answers are reused" in again.stderr
 
-    def test_a_price_of_zero_exits_with_one(self, slipway, aws):
-        aws.spot[0]["spotPrice"] = "0.000000"
-        done = slipway("prices", "refresh", "plan.yaml", "--json")
+    def test_a_price_of_zero_exits_with_one(self, slipway_process, price_server):
+        price_server.spot[0]["spotPrice"] = "0.000000"
+        done = slipway_process("prices", "refresh", "plan.yaml", "--json")
         assert done.returncode == 1
         (refused,) = json.loads(done.stdout)["refresh"]["refused"]
         assert (refused["az_id"], refused["reason"]) == ("use2-az1", "the price is $0.000000, expected more than 0")
 
     @pytest.mark.parametrize("json_asked", [False, True])
-    def test_half_a_key_is_one_sentence_with_a_way_out(self, slipway, json_asked):
+    def test_half_a_key_is_one_sentence_with_a_way_out(self, slipway_process, json_asked):
         gone = {"AWS_SECRET_ACCESS_KEY": ""}
-        done = slipway("prices", "refresh", "plan.yaml", *(["--json"] if json_asked else []), **gone)
+        done = slipway_process("prices", "refresh", "plan.yaml", *(["--json"] if json_asked else []), **gone)
         assert done.returncode == 1
         assert "Traceback" not in done.stderr
         if json_asked:
@@ -162,10 +170,10 @@ class TestRefused:
         else:
             assert "fix: set AWS_PROFILE or AWS_ACCESS_KEY_ID" in done.stderr
 
-    def test_expired_credentials_say_how_to_go_on(self, slipway, aws):
+    def test_expired_credentials_say_how_to_go_on(self, slipway_process, price_server):
         for operation in ("GetProducts", "DescribeSpotPriceHistory", "DescribeCapacityBlockOfferings"):
-            aws.always[operation] = EXPIRED
-        done = slipway("prices", "refresh", "plan.yaml")
+            price_server.always[operation] = EXPIRED
+        done = slipway_process("prices", "refresh", "plan.yaml")
         assert done.returncode == 1
         assert "ExpiredTokenException" in done.stderr
         assert "log in again" in done.stderr
@@ -178,9 +186,9 @@ class TestRefused:
             (("--regoin", "us-east-1"), 2, "--regoin"),
         ],
     )
-    def test_what_cannot_be_understood_exits_with_two(self, slipway, aws, words, code, message):
-        done = slipway("prices", "refresh", *words)
-        assert (done.returncode, aws.requests) == (code, [])
+    def test_what_cannot_be_understood_exits_with_two(self, slipway_process, price_server, words, code, message):
+        done = slipway_process("prices", "refresh", *words)
+        assert (done.returncode, price_server.requests) == (code, [])
         assert message in done.stderr
 
 
@@ -196,23 +204,25 @@ class TestInterrupted:
         return process
 
     @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-    def test_half_way_the_cache_is_whole_and_the_next_run_goes_on(self, slipway, aws, environment, tmp_path, how):
-        aws.faults["DescribeSpotPriceHistory"].append(HELD)
-        process = self.start(environment, tmp_path)
+    def test_half_way_the_cache_is_whole_and_the_next_run_goes_on(
+        self, slipway_process, price_server, price_environment, tmp_path, how
+    ):
+        price_server.faults["DescribeSpotPriceHistory"].append(HELD)
+        process = self.start(price_environment, tmp_path)
         process.send_signal(how)
         _, err = process.communicate(timeout=DEADLINE_S)
         assert process.returncode == {signal.SIGINT: 130, signal.SIGKILL: -signal.SIGKILL}[how]
         assert how == signal.SIGKILL or "interrupted: received prices are stored" in err
         assert "Traceback" not in err
-        assert set(files(environment)) == WITHOUT_SPOT
-        aws.requests.clear()
-        again = slipway("prices", "refresh", "plan.yaml")
+        assert set(files(price_environment)) == WITHOUT_SPOT
+        price_server.requests.clear()
+        again = slipway_process("prices", "refresh", "plan.yaml")
         assert again.returncode == 0, again.stderr
-        assert aws.operations() == ["DescribeSpotPriceHistory"]
-        assert len(files(environment)["prices/spot.csv"]) == 1
-        assert not (cache_folder(environment) / "unfinished.json").exists()
+        assert price_server.operations() == ["DescribeSpotPriceHistory"]
+        assert len(files(price_environment)["prices/spot.csv"]) == 1
+        assert not (cache_folder(price_environment) / "unfinished.json").exists()
 
-    def test_the_shipped_snapshot_is_never_changed(self, slipway):
+    def test_the_shipped_snapshot_is_never_changed(self, slipway_process):
         before = {path: path.read_bytes() for path in Path(tables.SNAPSHOT).rglob("*.csv")}
-        slipway("prices", "refresh", "plan.yaml")
+        slipway_process("prices", "refresh", "plan.yaml")
         assert {path: path.read_bytes() for path in Path(tables.SNAPSHOT).rglob("*.csv")} == before

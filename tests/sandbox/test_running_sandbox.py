@@ -46,16 +46,12 @@ DEPLOYED = Report(
     left_up_usd_per_hour=Decimal("0.29"),
 )
 
+STARTS_SERVERS = True
 pytestmark = [pytest.mark.server]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def warm():
-    """Servers are programs here, not forks of one that stays: it is their start and their end that is tested."""
-
-
 @pytest.fixture
-def own(tmp_path, monkeypatch):
+def own_environment(tmp_path, monkeypatch):
     """The environment of somebody whose files are below the test's folder; what they started ends with the test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     yield dict(os.environ)
@@ -72,47 +68,49 @@ def left_of(place_of_sandbox):
     ]
 
 
-def test_it_stays_between_commands_and_its_end_leaves_nothing(own, tmp_path):
-    started = running_sandbox.start(own, scheduler="local")
+def test_it_stays_between_commands_and_its_end_leaves_nothing(own_environment, tmp_path):
+    started = running_sandbox.start(own_environment, scheduler="local")
     first = Sandbox.attached(started, region="us-east-1")
     deploy(first)
     script = script_in(tmp_path, "echo ready; sleep 600")
-    job = jobs_on(first, "demo").submit(script, folder=tmp_path, environment=first.job_environment(own))
+    job = jobs_on(first, "demo").submit(script, folder=tmp_path, environment=first.job_environment(own_environment))
     with first:
         """A block ends, and the sandbox does not."""
     until(lambda: jobs_on(first, "demo").state(job) is JobState.RUNNING)
 
     # Another process, as another terminal is.
-    document = read_document(slipway("sandbox", "status", "--json", folder=tmp_path, environment=own).stdout)
+    document = read_document(
+        slipway("sandbox", "status", "--json", folder=tmp_path, environment=own_environment).stdout
+    )
     assert document["schema"] == "slipway.sandbox/1"
     assert [cluster["name"] for cluster in document["clusters"]] == ["demo"]
     assert [job["state"] for job in document["clusters"][0]["jobs"]] == ["RUNNING"]
     assert document["endpoint"] == first.endpoint
 
     with pytest.raises(ImpossibleError, match="is already running"):
-        running_sandbox.start(own)
+        running_sandbox.start(own_environment)
     assert left_of(started)
 
     # Somebody who asks it by its address as if it were AWS: its prices are kept apart, and go with it.
-    by_address = own | {"AWS_ENDPOINT_URL": first.endpoint}
+    by_address = own_environment | {"AWS_ENDPOINT_URL": first.endpoint}
     prices = cache_folder(by_address)
     prices.mkdir(parents=True)
     (prices / "sources.csv").touch()
-    assert prices != cache_folder(own)
+    assert prices != cache_folder(own_environment)
     unasked = slipway("sandbox", "stop", folder=tmp_path, environment=by_address)
     assert (unasked.returncode, "job.sh on demo" in unasked.stderr) == (2, True), unasked.stderr
     assert left_of(started)
     ended = slipway("sandbox", "stop", "--yes", folder=tmp_path, environment=by_address)
     assert ended.returncode == 0, ended.stderr
     assert left_of(started) == []
-    assert not running_sandbox.folder_of(own).exists()
+    assert not running_sandbox.folder_of(own_environment).exists()
     assert not prices.exists()
-    assert slipway("sandbox", "stop", folder=tmp_path, environment=own).returncode == 5
+    assert slipway("sandbox", "stop", folder=tmp_path, environment=own_environment).returncode == 5
 
 
-def test_down_finds_what_stands_in_it_by_the_newest_run(own, tmp_path):
+def test_down_finds_what_stands_in_it_by_the_newest_run(own_environment, tmp_path):
     """As `status` does; from another folder by what stands there."""
-    made = Sandbox.attached(running_sandbox.start(own, scheduler="local"), region="us-east-2")
+    made = Sandbox.attached(running_sandbox.start(own_environment, scheduler="local"), region="us-east-2")
     template = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
     client(made, "cloudformation").create_stack(StackName="slipway-tiny-training", TemplateBody=json.dumps(template))
     folder = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
@@ -121,51 +119,53 @@ def test_down_finds_what_stands_in_it_by_the_newest_run(own, tmp_path):
         folder.write_json("report.json", report_document(DEPLOYED))
     other = tmp_path / "other"
     other.mkdir()
-    assert "While it stays up" in slipway("report", "tiny", folder=tmp_path, environment=own).stdout
-    dry_run = slipway("down", "tiny", "--sandbox", "--dry-run", "--json", folder=other, environment=own)
+    assert "While it stays up" in slipway("report", "tiny", folder=tmp_path, environment=own_environment).stdout
+    dry_run = slipway("down", "tiny", "--sandbox", "--dry-run", "--json", folder=other, environment=own_environment)
     assert dry_run.returncode == 0, dry_run.stderr
     assert json.loads(dry_run.stdout)["region"] == "us-east-2"
-    ended = slipway("down", "tiny", "--yes", folder=tmp_path, environment=own)
+    ended = slipway("down", "tiny", "--yes", folder=tmp_path, environment=own_environment)
     assert ended.returncode == 0, ended.stderr
     assert made.stacks() == ()
-    out = slipway("report", "tiny", folder=tmp_path, environment=own).stdout
+    out = slipway("report", "tiny", folder=tmp_path, environment=own_environment).stdout
     assert "slipway-tiny-training  DELETE_COMPLETE" in out
     assert "While it stays up" not in out
 
 
-def test_a_folder_has_its_own_where_it_names_one(own, tmp_path):
+def test_a_folder_has_its_own_where_it_names_one(own_environment, tmp_path):
     mine, theirs, third = (tmp_path / name for name in ("mine", "theirs", "third"))
     for folder in (mine, theirs, third):
         folder.mkdir()
 
     def status_in(folder):
-        return read_document(slipway("sandbox", "status", "--json", folder=folder, environment=own).stdout)
+        return read_document(slipway("sandbox", "status", "--json", folder=folder, environment=own_environment).stdout)
 
-    begun = slipway("sandbox", "start", "--scheduler", "local", "--name", "mine", folder=mine, environment=own)
+    begun = slipway(
+        "sandbox", "start", "--scheduler", "local", "--name", "mine", folder=mine, environment=own_environment
+    )
     assert begun.returncode == 0, begun.stderr
     try:
         assert (status_in(mine)["name"], status_in(theirs)["running"]) == ("mine", False)
-        stdout = slipway("sandbox", "status", folder=theirs, environment=own).stdout
+        stdout = slipway("sandbox", "status", folder=theirs, environment=own_environment).stdout
         assert "also running: mine; slipway sandbox start --name mine" in stdout
-        shared = slipway("sandbox", "start", "--name", "mine", folder=theirs, environment=own)
+        shared = slipway("sandbox", "start", "--name", "mine", folder=theirs, environment=own_environment)
         assert "this folder uses the sandbox mine" in shared.stdout
         assert status_in(theirs)["endpoint"] == status_in(mine)["endpoint"]
-        again = slipway("sandbox", "start", "--name", "mine", folder=mine, environment=own)
+        again = slipway("sandbox", "start", "--name", "mine", folder=mine, environment=own_environment)
         assert (again.returncode, "mine is already running" in again.stderr) == (5, True)
         # A third folder has none to end, and ends nobody else's.
-        assert slipway("sandbox", "stop", folder=third, environment=own).returncode == 5
-        assert slipway("sandbox", "stop", folder=theirs, environment=own).returncode == 0
+        assert slipway("sandbox", "stop", folder=third, environment=own_environment).returncode == 5
+        assert slipway("sandbox", "stop", folder=theirs, environment=own_environment).returncode == 0
         assert status_in(mine) == {"schema": "slipway.sandbox/1", "running": False}
     finally:
-        running_sandbox.stop(own, "mine")
+        running_sandbox.stop(own_environment, "mine")
 
 
-def test_two_that_start_at_once_get_one(own):
+def test_two_that_start_at_once_get_one(own_environment):
     outcomes = []
 
     def go():
         try:
-            outcomes.append(running_sandbox.start(own, scheduler="local").mark)
+            outcomes.append(running_sandbox.start(own_environment, scheduler="local").mark)
         except ImpossibleError as problem:
             outcomes.append(problem.message)
 
@@ -174,43 +174,43 @@ def test_two_that_start_at_once_get_one(own):
         thread.start()
     for thread in threads:
         thread.join()
-    found = running_sandbox.find(own)
+    found = running_sandbox.find(own_environment)
     assert found is not None
     assert found.mark in outcomes
     assert sum("is already running" in outcome for outcome in outcomes) == 1
 
 
-def test_one_whose_server_is_killed_is_not_found_and_leaves_nothing(own):
-    started = running_sandbox.start(own, scheduler="local")
+def test_one_whose_server_is_killed_is_not_found_and_leaves_nothing(own_environment):
+    started = running_sandbox.start(own_environment, scheduler="local")
     os.kill(started.pid, signal.SIGKILL)
     until(lambda: not left_of(started))
-    assert running_sandbox.find(own) is None
-    assert running_sandbox.start(own, scheduler="local").mark != started.mark
+    assert running_sandbox.find(own_environment) is None
+    assert running_sandbox.start(own_environment, scheduler="local").mark != started.mark
 
 
-def test_a_file_that_is_damaged_or_of_another_day_is_no_sandbox(own):
-    place = running_sandbox.folder_of(own)
+def test_a_file_that_is_damaged_or_of_another_day_is_no_sandbox(own_environment):
+    place = running_sandbox.folder_of(own_environment)
     place.parent.mkdir(parents=True)
     for text in ("", "{", "[]", '{"port": 1}', json.dumps(dict.fromkeys(running_sandbox.RunningSandbox.__slots__, 1))):
         place.write_text(text)
-        assert running_sandbox.find(own) is None
+        assert running_sandbox.find(own_environment) is None
 
 
-def test_without_one_a_command_that_asks_for_it_says_so(own, tmp_path):
-    done = slipway("cost", "--sandbox", folder=tmp_path, environment=own)
+def test_without_one_a_command_that_asks_for_it_says_so(own_environment, tmp_path):
+    done = slipway("cost", "--sandbox", folder=tmp_path, environment=own_environment)
     assert done.returncode == 5
     assert "slipway sandbox start" in done.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.cdk
-def test_a_launch_is_followed_left_and_ended_from_other_terminals(own, tmp_path):
-    start = slipway("sandbox", "start", "--scheduler", "local", folder=tmp_path, environment=own)
+def test_a_launch_is_followed_left_and_ended_from_other_terminals(own_environment, tmp_path):
+    start = slipway("sandbox", "start", "--scheduler", "local", folder=tmp_path, environment=own_environment)
     assert start.returncode == 0, start.stderr
     launch = subprocess.Popen(
         [sys.executable, "-m", "launcher", "launch", str(EXAMPLE), "--sandbox", "--yes"],
         cwd=tmp_path,
-        env=own,
+        env=own_environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -225,38 +225,42 @@ def test_a_launch_is_followed_left_and_ended_from_other_terminals(own, tmp_path)
     launch.communicate(timeout=PATIENCE_S)
     assert launch.returncode == 130, "".join(messages)
 
-    state = read_document(slipway("status", "tiny-gpt", "--json", folder=tmp_path, environment=own).stdout)
+    state = read_document(slipway("status", "tiny-gpt", "--json", folder=tmp_path, environment=own_environment).stdout)
     assert state["status"] == "running"
     assert state["saved_step"]
-    listed = slipway("checkpoints", "list", "tiny-gpt", "--json", folder=tmp_path, environment=own)
+    listed = slipway("checkpoints", "list", "tiny-gpt", "--json", folder=tmp_path, environment=own_environment)
     assert read_document(listed.stdout)["checkpoints"]
-    cancelled = slipway("cancel", "tiny-gpt", "--yes", folder=tmp_path, environment=own)
+    cancelled = slipway("cancel", "tiny-gpt", "--yes", folder=tmp_path, environment=own_environment)
     assert "slipway down tiny-gpt --sandbox" in cancelled.stderr
-    state = read_document(slipway("status", "tiny-gpt", "--json", folder=tmp_path, environment=own).stdout)
+    state = read_document(slipway("status", "tiny-gpt", "--json", folder=tmp_path, environment=own_environment).stdout)
     assert state["status"] == "cancelled"
-    cost = read_document(slipway("cost", "--sandbox", "--json", folder=tmp_path, environment=own).stdout)
+    cost = read_document(slipway("cost", "--sandbox", "--json", folder=tmp_path, environment=own_environment).stdout)
     assert {stack["name"] for stack in cost["stacks"]} >= {"slipway-tiny-gpt-training", "slipway-tiny-gpt-network"}
     for words in (["verify"], ["prune", "--keep", "1", "--dry-run"], ["prune", "--keep", "1", "--yes"], ["restore"]):
-        done = slipway("checkpoints", words[0], "tiny-gpt", *words[1:], "--json", folder=tmp_path, environment=own)
+        done = slipway(
+            "checkpoints", words[0], "tiny-gpt", *words[1:], "--json", folder=tmp_path, environment=own_environment
+        )
         document = read_document(done.stdout)
         assert document["schema"] == f"slipway.checkpoints-{words[0]}/1"
     assert len(list((tmp_path / "checkpoints").rglob("*.*"))) >= document["files"] > 0
-    listed = slipway("checkpoints", "list", "tiny-gpt", "--json", folder=tmp_path, environment=own)
+    listed = slipway("checkpoints", "list", "tiny-gpt", "--json", folder=tmp_path, environment=own_environment)
     assert [checkpoint["step"] for checkpoint in read_document(listed.stdout)["checkpoints"]] == [document["step"]]
-    dry = slipway("deploy", str(EXAMPLE), "--sandbox", "--dry-run", "--json", folder=tmp_path, environment=own)
+    dry = slipway(
+        "deploy", str(EXAMPLE), "--sandbox", "--dry-run", "--json", folder=tmp_path, environment=own_environment
+    )
     assert not read_document(dry.stdout)["deployed"]
     assert dry.returncode == 0, dry.stderr
     for each in ("network", "checkpoints", "training"):
         assert f"  slipway-tiny-gpt-{each}: no change\n" in dry.stderr, dry.stderr
     assert "a new sandbox is empty" not in dry.stderr
-    down = slipway("down", "tiny-gpt", "--sandbox", "--yes", folder=tmp_path, environment=own)
+    down = slipway("down", "tiny-gpt", "--sandbox", "--yes", folder=tmp_path, environment=own_environment)
     assert down.returncode == 0, down.stderr
-    sandbox = Sandbox.attached(running_sandbox.find(own), region="us-east-1")
+    sandbox = Sandbox.attached(running_sandbox.find(own_environment), region="us-east-1")
     assert [stack["name"] for stack in sandbox.stacks()] == ["slipway-tiny-gpt-checkpoints"]
 
     before = time.monotonic()
-    ended = slipway("sandbox", "stop", "--json", folder=tmp_path, environment=own)
+    ended = slipway("sandbox", "stop", "--json", folder=tmp_path, environment=own_environment)
     assert read_document(ended.stdout) == {"schema": "slipway.sandbox/1", "running": False}
     assert time.monotonic() - before < PATIENCE_S
-    after = slipway("status", "tiny-gpt", "--json", folder=tmp_path, environment=own)
+    after = slipway("status", "tiny-gpt", "--json", folder=tmp_path, environment=own_environment)
     assert read_document(after.stdout)["status"] == "cancelled"

@@ -22,6 +22,7 @@ from tests.waiting import until
 PATIENCE_S = 180
 REGION = "us-east-1"
 SCHEDULERS = ["local", pytest.param("slurm", marks=pytest.mark.slurm)]
+STARTS_SERVERS = True
 pytestmark = pytest.mark.xdist_group("sandbox")
 
 
@@ -44,21 +45,16 @@ while len(sys.argv) > 1:
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def warm():
-    """Servers are programs here, not forks of one that stays: it is their start and their end that is tested."""
-
-
 @pytest.fixture(scope="module", params=SCHEDULERS)
-def sandbox(request):
+def sandbox_of(request):
     with Sandbox(region=REGION, scheduler=request.param) as started:
         deploy(started)
         yield started
 
 
-def test_jobs_of_two_launches_meet_at_ports_of_their_own(sandbox):
-    assert len({sandbox.job_environment({})["MASTER_PORT"] for _ in range(5)}) > 1
-    assert sandbox.job_environment({"MASTER_PORT": "7"})["MASTER_PORT"] == "7"
+def test_jobs_of_two_launches_meet_at_ports_of_their_own(sandbox_of):
+    assert len({sandbox_of.job_environment({})["MASTER_PORT"] for _ in range(5)}) > 1
+    assert sandbox_of.job_environment({"MASTER_PORT": "7"})["MASTER_PORT"] == "7"
 
 
 class TestInterruption:
@@ -84,10 +80,10 @@ class TestInterruption:
         until(lambda: scheduler.state(job).final)
         return scheduler, job, loss, (folder / "out").read_text()
 
-    def test_a_job_that_leaves_in_time(self, sandbox, tmp_path):
-        before = {node.instance_id: node.generation for node in sandbox.nodes("demo")}
+    def test_a_job_that_leaves_in_time(self, sandbox_of, tmp_path):
+        before = {node.instance_id: node.generation for node in sandbox_of.nodes("demo")}
         leave = "scontrol update nodename=$SLURMD_NODENAME state=drain reason=notice; exit 75"
-        scheduler, job, loss, told = self.run(sandbox, tmp_path, leave, notice_s=PATIENCE_S)
+        scheduler, job, loss, told = self.run(sandbox_of, tmp_path, leave, notice_s=PATIENCE_S)
         assert scheduler.state(job) is JobState.COMPLETED
         assert loss.drained
         assert loss.noticed_at < loss.lost_at < loss.replaced_at
@@ -98,10 +94,10 @@ class TestInterruption:
         assert "notice terminate" in told
         old, new = re.findall(r"instance (\S+)", told)
         assert {old} == set(before)
-        assert {node.instance_id: node.generation for node in sandbox.nodes("demo")} == {new: before[old] + 1}
+        assert {node.instance_id: node.generation for node in sandbox_of.nodes("demo")} == {new: before[old] + 1}
 
-    def test_a_job_that_stays(self, sandbox, tmp_path):
-        scheduler, job, loss, told = self.run(sandbox, tmp_path, "sleep 600", notice_s=1)
+    def test_a_job_that_stays(self, sandbox_of, tmp_path):
+        scheduler, job, loss, told = self.run(sandbox_of, tmp_path, "sleep 600", notice_s=1)
         assert scheduler.state(job) is JobState.COMPLETED
         assert not loss.drained
         first, second = scheduler.attempts(job)
@@ -155,7 +151,7 @@ def described(sandbox):
 
 
 @pytest.fixture
-def start(tmp_path):
+def start_owner(tmp_path):
     """Starts a process with a sandbox in which a job runs; the process, and what there is of the sandbox."""
     started = []
 
@@ -186,32 +182,32 @@ class TestEnd:
     @pytest.mark.parametrize(
         "scheduler, number", [("local", signal.SIGKILL), ("auto", signal.SIGTERM), ("local", signal.SIGHUP)]
     )
-    def test_nothing_is_left_when_its_owner_ends(self, start, tmp_path, scheduler, number):
+    def test_nothing_is_left_when_its_owner_ends(self, start_owner, tmp_path, scheduler, number):
         """In a deep temporary folder, which does not matter. SIGKILL under Slurm: TestTwo."""
         deep = tmp_path / ("a folder with blanks " * 4).strip() / ("deep" * 20)
         deep.mkdir(parents=True)
-        owner, told = start(scheduler, environment={"TMPDIR": str(deep)})
+        owner, told = start_owner(scheduler, environment={"TMPDIR": str(deep)})
         assert len(told["pids"]) > 3
         assert any(path.startswith(str(deep)) for path in told["paths"])
         owner.send_signal(number)
         owner.wait(PATIENCE_S)
         until(lambda: not remains(told))
 
-    def test_nothing_is_left_after_an_exception(self, start):
-        owner, told = start("auto", "raise")
+    def test_nothing_is_left_after_an_exception(self, start_owner):
+        owner, told = start_owner("auto", "raise")
         _, errors = owner.communicate(timeout=PATIENCE_S)
         assert owner.returncode == 1
         assert "something went wrong" in errors
         assert remains(told) == []
 
-    def test_nothing_is_left_when_its_server_is_killed(self, start):
-        _, told = start("auto")
+    def test_nothing_is_left_when_its_server_is_killed(self, start_owner):
+        _, told = start_owner("auto")
         os.kill(told["server"], signal.SIGKILL)
         # Its owner has not noticed yet; the keeper has.
         until(lambda: [each for each in remains(told) if each != f"process {told['server']}"] == [])
 
-    def test_ctrl_c_in_a_terminal_reaches_all_of_the_group_and_leaves_nothing(self, start):
-        owner, told = start("local")
+    def test_ctrl_c_in_a_terminal_reaches_all_of_the_group_and_leaves_nothing(self, start_owner):
+        owner, told = start_owner("local")
         os.killpg(owner.pid, signal.SIGINT)
         owner.wait(PATIENCE_S)
         until(lambda: not remains(told))
@@ -242,9 +238,9 @@ print(handler())
 
 
 class TestTwo:
-    def test_they_share_nothing_and_one_outlives_the_other(self, start):
-        first, one = start("auto", name="one")
-        _, other = start("auto", name="other")
+    def test_they_share_nothing_and_one_outlives_the_other(self, start_owner):
+        first, one = start_owner("auto", name="one")
+        _, other = start_owner("auto", name="other")
         assert one["port"] != other["port"]
         assert not set(one["pids"]) & set(other["pids"])
         assert not set(one["paths"]) & set(other["paths"])

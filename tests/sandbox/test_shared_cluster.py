@@ -76,7 +76,7 @@ class Account:
 
 
 @pytest.fixture(scope="module")
-def account(tmp_path_factory):
+def owners(tmp_path_factory):
     """A sandbox in which the cluster `team` runs, deployed by a plan without a job."""
     root = tmp_path_factory.mktemp("shared")
     with Sandbox(region=REGION, scheduler="local") as sandbox:
@@ -85,26 +85,26 @@ def account(tmp_path_factory):
         yield made
 
 
-def test_two_jobs_go_to_one_cluster_and_deploy_nothing(account):
-    before = account.deployments()
+def test_two_jobs_go_to_one_cluster_and_deploy_nothing(owners):
+    before = owners.deployments()
     for name in ("first", "second"):
-        folder, report = account.launch(job(name))
+        folder, report = owners.launch(job(name))
         assert report.status is RunStatus.SUCCEEDED
         assert [name for name, _ in report.stacks] == ["slipway-team-training"]
-        assert "cluster team exists: nothing is deployed" in account.messages
+        assert "cluster team exists: nothing is deployed" in owners.messages
         assert f"this is {name}" in (folder.logs / "attempt-1.log").read_text()
         assert not (folder.path / "cdk.out").exists()
         outputs = folder.read_json("outputs.json")["slipway-team-training"]
         spec = json.loads((folder.rendered / "job.json").read_text())
         assert spec["checkpoint"]["uri"] == f"{outputs['StoreUri']}/{name}"
-    assert account.deployments() == before
-    assert account.sandbox.clusters() == ("slipway-team",)
+    assert owners.deployments() == before
+    assert owners.sandbox.clusters() == ("slipway-team",)
 
 
-def test_a_job_that_stored_nothing_ends_with_6_and_says_why(account):
+def test_a_job_that_stored_nothing_ends_with_6_and_says_why(owners):
     wanted = job("silent") | {"run": {"command": ["sh", "-c", 'echo x >"$SLIPWAY_CHECKPOINT_DIR/weights.bin"']}}
     with pytest.raises(DeploymentFailedError) as raised:
-        account.launch(wanted, interrupt_after_s=5.0)
+        owners.launch(wanted, interrupt_after_s=5.0)
     assert raised.value.exit_code == 6
     assert raised.value.message == (
         "the job succeeded, the rehearsal failed: the interruption was not simulated: the job ended earlier than "
@@ -114,47 +114,47 @@ def test_a_job_that_stored_nothing_ends_with_6_and_says_why(account):
         "stored: "
         "weights.bin"
     )
-    folder = account.root / ".slipway" / "runs" / "silent" / "latest"
+    folder = owners.root / ".slipway" / "runs" / "silent" / "latest"
     report = json.loads((folder / "report.json").read_text())
     assert (report["status"], report["checkpoints_stored"], report["layout"]) == ("succeeded", 0, None)
     assert len(report["attempts"]) == 1
-    assert any("checkpoints-not-recognised" in line for line in account.messages)
+    assert any("checkpoints-not-recognised" in line for line in owners.messages)
 
 
-def test_a_job_gets_the_folder_by_the_rules_of_a_real_launch(account):
-    work = account.root / "work"
+def test_a_job_gets_the_folder_by_the_rules_of_a_real_launch(owners):
+    work = owners.root / "work"
     (work / ".ssh").mkdir(parents=True)
     for name in (".env", ".ssh/id_ed25519", "train.py"):
         (work / name).write_text("secret")
     listing = {"command": ["sh", "-c", f"echo has: $(ls -A); {SAVE}"], "workdir": "work"}
-    folder, _ = account.launch(job("ships") | {"run": listing})
+    folder, _ = owners.launch(job("ships") | {"run": listing})
     assert "has: train.py\n" in (folder.logs / "attempt-1.log").read_text()
     submission = folder.read_json("submission.json")
     assert (submission["head_node"]["via"], submission["work"]["files"]) == ("sandbox", 1)
 
 
 @pytest.mark.slow
-def test_a_job_that_changes_alone_does_not_deploy_its_own_cluster_again(account):
-    account.launch(plan("solo"))
-    before = account.deployments()
-    _, again = account.launch(plan("solo", run={"command": ["sh", "-c", f"echo another; {SAVE}"], "workdir": "."}))
+def test_a_job_that_changes_alone_does_not_deploy_its_own_cluster_again(owners):
+    owners.launch(plan("solo"))
+    before = owners.deployments()
+    _, again = owners.launch(plan("solo", run={"command": ["sh", "-c", f"echo another; {SAVE}"], "workdir": "."}))
     assert again.status is RunStatus.SUCCEEDED
-    assert account.deployments() == before
-    assert "cluster solo exists as planned: nothing is deployed" in account.messages
+    assert owners.deployments() == before
+    assert "cluster solo exists as planned: nothing is deployed" in owners.messages
 
 
 @pytest.mark.slow
-def test_a_price_that_moved_deploys_nothing_and_a_guard_that_changed_does(account):
-    account.launch(plan("moved"))
-    before = account.deployments()
-    account.launch(plan("moved", purchase={"option": "spot", "price_overrides": {"p5.48xlarge/spot": "25"}}))
-    assert account.deployments() == before
-    account.launch(plan("moved", guardrails={"idle_minutes": 10}))
-    text = " ".join(" ".join(account.messages).split())
+def test_a_price_that_moved_deploys_nothing_and_a_guard_that_changed_does(owners):
+    owners.launch(plan("moved"))
+    before = owners.deployments()
+    owners.launch(plan("moved", purchase={"option": "spot", "price_overrides": {"p5.48xlarge/spot": "25"}}))
+    assert owners.deployments() == before
+    owners.launch(plan("moved", guardrails={"idle_minutes": 10}))
+    text = " ".join(" ".join(owners.messages).split())
     assert "slipway-moved-network: no change" in text
     assert "slipway-moved-training: 2 changed" in text
     assert "changed AWS::Lambda::Function GuardrailsGuardFunction" in text
-    assert account.deployments()["slipway-moved-training"] > before["slipway-moved-training"]
+    assert owners.deployments()["slipway-moved-training"] > before["slipway-moved-training"]
 
 
 @pytest.mark.parametrize(
@@ -165,19 +165,19 @@ def test_a_price_that_moved_deploys_nothing_and_a_guard_that_changed_does(accoun
         ({"az_id": "use2-az2"}, "team is in use2-az1, and the price is of use2-az2", "target.az_id: use2-az1"),
     ],
 )
-def test_a_cluster_that_does_not_fit_is_refused(account, changed, words, fix):
-    before = account.deployments()
+def test_a_cluster_that_does_not_fit_is_refused(owners, changed, words, fix):
+    before = owners.deployments()
     with pytest.raises(ImpossibleError) as caught:
-        account.launch(job("misfit", **changed))
+        owners.launch(job("misfit", **changed))
     assert words in caught.value.message
     assert fix in caught.value.hint
-    assert account.deployments() == before
+    assert owners.deployments() == before
 
 
-def test_a_queue_bought_otherwise_does_not_fit(account):
+def test_a_queue_bought_otherwise_does_not_fit(owners):
     on_demand = {**job("bought"), "purchase": {"option": "on-demand"}}
     with pytest.raises(ImpossibleError, match="on demand; available: p5-48xlarge"):
-        account.launch(on_demand)
+        owners.launch(on_demand)
 
 
 def test_a_sandbox_of_its_own_has_no_cluster_yet(tmp_path, monkeypatch, slipway):

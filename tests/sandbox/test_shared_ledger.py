@@ -67,7 +67,7 @@ def entry(**changes) -> LedgerEntry:
 
 
 @pytest.fixture
-def store(sandbox, request, tmp_path):
+def ledger_store(sandbox, request, tmp_path):
     environment = sandbox.process_environment(os.environ) | {"XDG_CACHE_HOME": str(tmp_path)}
     session = Session(environment=environment, region="us-east-1")
     bucket = f"ledger-{hashlib.sha256(request.node.name.encode()).hexdigest()[:20]}"
@@ -79,95 +79,102 @@ def read(store, *own, now=NOW, say=lambda _: None):
     return shared_ledger(store.uri, store.session.environment, Ledger(source="here", entries=own), now, say)
 
 
-def test_what_the_folder_has_is_sent_once_and_the_sandbox_is_not(store):
+def test_what_the_folder_has_is_sent_once_and_the_sandbox_is_not(ledger_store):
     messages = []
     own = (entry(), entry(run="20261120T110000Z", simulated=True), entry(run="20261120T115900Z", status="running"))
-    assert read(store, *own, say=messages.append).entries == (entry(),)
+    assert read(ledger_store, *own, say=messages.append).entries == (entry(),)
     assert messages == ["sent 1 missing run of this folder"]
-    assert read(store, *own, now=NOW + timedelta(hours=1)).entries == (entry(),)
-    assert len(store.list_objects()) == 1
+    assert read(ledger_store, *own, now=NOW + timedelta(hours=1)).entries == (entry(),)
+    assert len(ledger_store.list_objects()) == 1
 
 
-def test_a_later_entry_of_a_run_counts(store):
-    read(store, entry())
+def test_a_later_entry_of_a_run_counts(ledger_store):
+    read(ledger_store, entry())
     billed = entry(billed_usd=Decimal("41.5"))
-    assert read(store, billed, now=NOW + timedelta(days=9)).entries == (billed,)
+    assert read(ledger_store, billed, now=NOW + timedelta(days=9)).entries == (billed,)
     # A folder that knows less takes nothing back: each run is of one folder, and this one is of another.
     other = entry(origin="ffffffffffff", name="other")
-    entries = read(store, other, now=NOW + timedelta(days=10)).entries
+    entries = read(ledger_store, other, now=NOW + timedelta(days=10)).entries
     assert sorted(entries, key=lambda each: each.name) == [billed, other]
 
 
 @pytest.mark.parametrize("days", [40, -40])
-def test_an_entry_sent_with_a_wrong_clock_hides_nothing_and_can_be_corrected(store, tmp_path, days):
+def test_an_entry_sent_with_a_wrong_clock_hides_nothing_and_can_be_corrected(ledger_store, tmp_path, days):
     """By S3's clock; a look with the wrong clock is one more, and sends nothing twice."""
 
     def wrong():
         return datetime.now(UTC) + timedelta(days=days)
 
-    read(store, entry(), now=wrong())
+    read(ledger_store, entry(), now=wrong())
     for number in range(3):
-        send(store, entry(name=f"right-{number}"), datetime.now(UTC))
-        assert len(read(store).entries) == 2 + number
+        send(ledger_store, entry(name=f"right-{number}"), datetime.now(UTC))
+        assert len(read(ledger_store).entries) == 2 + number
     billed = entry(billed_usd=Decimal("41.5"))
     for _ in range(2):
-        assert billed in read(store, billed, now=wrong()).entries
-        assert billed in read(store, billed).entries
-    assert len(store.list_objects()) == 5
+        assert billed in read(ledger_store, billed, now=wrong()).entries
+        assert billed in read(ledger_store, billed).entries
+    assert len(ledger_store.list_objects()) == 5
     corrected = entry(billed_usd=Decimal(39))
-    read(store, corrected, now=wrong())
+    read(ledger_store, corrected, now=wrong())
     shutil.rmtree(tmp_path)
-    assert corrected in read(store).entries
+    assert corrected in read(ledger_store).entries
 
 
-def test_a_ledger_that_was_copied_keeps_the_last_word_of_each_run(store):
+def test_a_ledger_that_was_copied_keeps_the_last_word_of_each_run(ledger_store):
     """All objects of a copy have the moment of the copy."""
     billed = entry(billed_usd=Decimal("41.5"))
-    send(store, billed, NOW - timedelta(days=30))
-    send(store, entry(), NOW - timedelta(days=60))
-    assert read(store).entries == (billed,)
+    send(ledger_store, billed, NOW - timedelta(days=30))
+    send(ledger_store, entry(), NOW - timedelta(days=60))
+    assert read(ledger_store).entries == (billed,)
 
 
-def test_a_damaged_line_of_the_index_is_read_again_from_the_store(store, tmp_path):
+def test_a_damaged_line_of_the_index_is_read_again_from_the_store(ledger_store, tmp_path):
     for number in range(8):
-        send(store, entry(name=f"run-{number}"), NOW - timedelta(days=40 - number))
-    whole = read(store).entries
+        send(ledger_store, entry(name=f"run-{number}"), NOW - timedelta(days=40 - number))
+    whole = read(ledger_store).entries
     (index,) = tmp_path.glob("**/*.index")
     lines = index.read_bytes().splitlines()
     for spoilt in (lines[3][:60], lines[3].replace(b"\t20\t", b"\t21\t"), b"\xff" * 80):
         index.write_bytes(b"\n".join([*lines[:3], spoilt, *lines[4:]]) + b"\n")
-        assert read(store).entries == whole
+        assert read(ledger_store).entries == whole
         assert sorted(index.read_bytes().splitlines()) == sorted(lines)
 
 
-def test_only_what_came_since_is_asked_for(store):
-    read(store, entry())
-    assert read(store).entries == (entry(),)
+def test_only_what_came_since_is_asked_for(ledger_store):
+    read(ledger_store, entry())
+    assert read(ledger_store).entries == (entry(),)
     # Written by somebody whose clock was two days late is still found, and what is older was read already.
-    send(store, entry(name="late"), NOW - timedelta(hours=47))
-    send(store, entry(name="ancient"), NOW - timedelta(days=30))
-    assert {each.name for each in read(store).entries} == {"llama", "late"}
+    send(ledger_store, entry(name="late"), NOW - timedelta(hours=47))
+    send(ledger_store, entry(name="ancient"), NOW - timedelta(days=30))
+    assert {each.name for each in read(ledger_store).entries} == {"llama", "late"}
 
 
-def test_what_is_no_entry_is_named_and_hides_no_other(store):
-    send(store, entry(), NOW)
-    store.put(f"{ENTRIES}20261120T120000000000Z-odd-0123.json", b'{"schema": "slipway.ledger-entry/1"}')
+def test_what_is_no_entry_is_named_and_hides_no_other(ledger_store):
+    send(ledger_store, entry(), NOW)
+    ledger_store.put(f"{ENTRIES}20261120T120000000000Z-odd-0123.json", b'{"schema": "slipway.ledger-entry/1"}')
     for number in ("99999999T999999999999Z", "00010101T000000000000Z", "20270229T000000000000Z"):
-        store.put(f"{ENTRIES}{number}-x-0.json", b"{}")
-    store.put(f"{ENTRIES}notes.txt", b"not ours")
+        ledger_store.put(f"{ENTRIES}{number}-x-0.json", b"{}")
+    ledger_store.put(f"{ENTRIES}notes.txt", b"not ours")
     for after in range(3):
         messages = []
-        assert len(read(store, say=messages.append).entries) == 1 + after
+        assert len(read(ledger_store, say=messages.append).entries) == 1 + after
         assert len([line for line in messages if "left out" in line]) == (4 if after == 0 else 2)
-        send(store, entry(name=f"later-{after}"), datetime.now(UTC))
+        send(ledger_store, entry(name=f"later-{after}"), datetime.now(UTC))
 
 
-def test_two_writers_at_once_and_one_that_is_killed(store):
+def test_two_writers_at_once_and_one_that_is_killed(ledger_store):
     """Every run that a writer had been told of is there, whole; nothing of the one it was killed in is."""
 
     def start(name, count):
-        words = [sys.executable, "-c", WRITER, store.uri, json.dumps(entry_document(entry(name=name))), str(count)]
-        return subprocess.Popen(words, env=dict(store.session.environment), stdout=subprocess.PIPE, text=True)
+        words = [
+            sys.executable,
+            "-c",
+            WRITER,
+            ledger_store.uri,
+            json.dumps(entry_document(entry(name=name))),
+            str(count),
+        ]
+        return subprocess.Popen(words, env=dict(ledger_store.session.environment), stdout=subprocess.PIPE, text=True)
 
     one, two, killed = start("one", 20), start("two", 20), start("killed", 100_000)
     for _ in range(5):
@@ -178,6 +185,6 @@ def test_two_writers_at_once_and_one_that_is_killed(store):
     assert (one.wait(), two.wait()) == (0, 0)
     for each in (one, two, killed):
         each.stdout.close()
-    names = [each.name for each in read(store, now=datetime.now(UTC)).entries]
+    names = [each.name for each in read(ledger_store, now=datetime.now(UTC)).entries]
     assert (names.count("one"), names.count("two")) == (20, 20)
     assert last + 1 <= names.count("killed") <= last + 2

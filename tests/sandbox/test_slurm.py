@@ -45,27 +45,27 @@ def places_in(folder, spec=SPEC):
 
 
 @pytest.fixture(scope="module")
-def folder():
+def slurm_folder():
     made = short_folder()
     yield made
     shutil.rmtree(made)
 
 
 @pytest.fixture(scope="module")
-def running(folder):
-    made = PrivateSlurm(places_in(folder), SPEC, MARK)
+def private_slurm(slurm_folder):
+    made = PrivateSlurm(places_in(slurm_folder), SPEC, MARK)
     made.start()
     yield made
     made.stop()
 
 
 @pytest.fixture
-def scheduler(running):
-    return SlurmJobs(running.places.configuration, running.places.attempts, MARK)
+def slurm_jobs(private_slurm):
+    return SlurmJobs(private_slurm.places.configuration, private_slurm.places.attempts, MARK)
 
 
 @pytest.fixture
-def submit(scheduler, tmp_path):
+def submit_to_slurm(slurm_jobs, tmp_path):
     jobs = []
 
     def hand_in(text, *options, **environment):
@@ -73,18 +73,18 @@ def submit(scheduler, tmp_path):
         lines = "".join(f"#SBATCH {option}\n" for option in (*defaults, *options))
         (tmp_path / "job.sh").write_text(f"#!/bin/bash\n{lines}{text}\n")
         whole = {"PATH": os.environ["PATH"], **environment}
-        jobs.append(scheduler.submit(tmp_path / "job.sh", folder=tmp_path, environment=whole))
+        jobs.append(slurm_jobs.submit(tmp_path / "job.sh", folder=tmp_path, environment=whole))
         return jobs[-1]
 
     yield hand_in
     for job in jobs:
-        if not scheduler.state(job).final:
-            scheduler.cancel(job)
-            end(scheduler, job)
+        if not slurm_jobs.state(job).final:
+            slurm_jobs.cancel(job)
+            end(slurm_jobs, job)
 
 
 @pytest.fixture
-def output(tmp_path):
+def slurm_output(tmp_path):
     return lambda: (tmp_path / "out").read_text() if (tmp_path / "out").exists() else ""
 
 
@@ -94,133 +94,137 @@ def end(scheduler, job):
 
 
 class TestCluster:
-    def test_nodes_are_those_of_the_configuration(self, running):
-        printed = running.run("sinfo", "--noheader", "--Node", "--format=%N %P %c %G %f")
+    def test_nodes_are_those_of_the_configuration(self, private_slurm):
+        printed = private_slurm.run("sinfo", "--noheader", "--Node", "--format=%N %P %c %G %f")
         assert sorted(line.split() for line in printed.splitlines()) == [
             [name, "gpu*", "192", "gpu:8", f"{kind},p5.48xlarge,p5,efa,gpu"]
             for name, kind in sorted(zip(NODES, ("static", "dynamic"), strict=True))
         ]
 
-    def test_a_layout_that_leaves_processors_out_is_refused(self, folder):
+    def test_a_layout_that_leaves_processors_out_is_refused(self, slurm_folder):
         spec = replace(SPEC, groups=(replace(GROUP, settings={"Sockets": "2", "CoresPerSocket": "48"}),))
-        made = PrivateSlurm(places_in(folder / "bare", spec), spec, MARK)
+        made = PrivateSlurm(places_in(slurm_folder / "bare", spec), spec, MARK)
         with pytest.raises(SlurmError, match="counts 96 of its 192 processors"):
             made.start()
 
-    def test_its_settings_are_in_force(self, running):
-        completed = running.run("scontrol", "show", "config")
+    def test_its_settings_are_in_force(self, private_slurm):
+        completed = private_slurm.run("scontrol", "show", "config")
         assert any(line.split()[0:3] == ["RequeueExit", "=", "75"] for line in completed.splitlines() if line.strip())
 
-    def test_it_keeps_to_its_folder(self, running, folder):
-        completed = running.run("scontrol", "show", "config")
+    def test_it_keeps_to_its_folder(self, private_slurm, slurm_folder):
+        completed = private_slurm.run("scontrol", "show", "config")
         own = ("StateSaveLocation", "SlurmctldLogFile", "SlurmctldPidFile", "SLURM_CONF", "PlugStackConfig")
         for line in some(completed.splitlines()):
             name, _, value = line.partition("=")
             if name.strip() in own:
-                assert value.strip().startswith(str(folder))
+                assert value.strip().startswith(str(slurm_folder))
 
 
 class TestJobs:
-    def test_every_task_has_what_is_its_nodes_own(self, scheduler, submit, output):
-        job = submit(
+    def test_every_task_has_what_is_its_nodes_own(self, slurm_jobs, submit_to_slurm, slurm_output):
+        job = submit_to_slurm(
             'echo "$AWS_EC2_METADATA_SERVICE_ENDPOINT"; srun bash -c \'echo "$SLIPWAY_SCRATCH $GREETING"\'',
             GREETING="hello",
         )
-        assert end(scheduler, job) is JobState.COMPLETED
-        endpoint, rest = output().splitlines()
-        (node,) = scheduler.attempts(job)[0].nodes
+        assert end(slurm_jobs, job) is JobState.COMPLETED
+        endpoint, rest = slurm_output().splitlines()
+        (node,) = slurm_jobs.attempts(job)[0].nodes
         assert endpoint == f"http://{node}"
         assert rest.split() == [rest.split()[0], "hello"]
         assert f"/n/{node}/scratch" in rest
 
-    def test_a_node_reports_it_without_an_agent(self, running, scheduler, submit, tmp_path, monkeypatch):
+    def test_a_node_reports_it_without_an_agent(
+        self, private_slurm, slurm_jobs, submit_to_slurm, tmp_path, monkeypatch
+    ):
         """With the words that the reporter of the nodes has for squeue; here all nodes are this machine."""
         (tmp_path / "metrics.py").write_text(metrics_script())
         names = runpy.run_path(str(tmp_path / "metrics.py"))
-        for name, value in client_environment(running.places.configuration).items():
+        for name, value in client_environment(private_slurm.places.configuration).items():
             monkeypatch.setenv(name, value)
         assert names["running_jobs"](frozenset()) == frozenset()
-        job = submit("sleep 600", "--nodes=2")
-        until(lambda: scheduler.state(job) is JobState.RUNNING)
+        job = submit_to_slurm("sleep 600", "--nodes=2")
+        until(lambda: slurm_jobs.state(job) is JobState.RUNNING)
         assert names["running_jobs"](frozenset()) == {job}
 
-    def test_one_that_fails(self, scheduler, submit):
-        job = submit("exit 3")
-        assert end(scheduler, job) is JobState.FAILED
-        assert scheduler.attempts(job)[0].exit_code == 3
+    def test_one_that_fails(self, slurm_jobs, submit_to_slurm):
+        job = submit_to_slurm("exit 3")
+        assert end(slurm_jobs, job) is JobState.FAILED
+        assert slurm_jobs.attempts(job)[0].exit_code == 3
 
-    def test_the_requeue_code_brings_it_back_when_released(self, scheduler, submit, output):
-        job = submit('echo "restart ${SLURM_RESTART_COUNT-none}"; [ -n "${SLURM_RESTART_COUNT-}" ] || exit 75')
-        until(lambda: scheduler.attempts(job) and scheduler.attempts(job)[0].ended_at)
-        until(lambda: scheduler.state(job) is JobState.PENDING)
-        scheduler.release(job)
-        assert end(scheduler, job) is JobState.COMPLETED
-        assert output() == "restart none\nrestart 1\n"
-        assert [(attempt.number, attempt.exit_code) for attempt in scheduler.attempts(job)] == [(1, 75), (2, 0)]
+    def test_the_requeue_code_brings_it_back_when_released(self, slurm_jobs, submit_to_slurm, slurm_output):
+        job = submit_to_slurm('echo "restart ${SLURM_RESTART_COUNT-none}"; [ -n "${SLURM_RESTART_COUNT-}" ] || exit 75')
+        until(lambda: slurm_jobs.attempts(job) and slurm_jobs.attempts(job)[0].ended_at)
+        until(lambda: slurm_jobs.state(job) is JobState.PENDING)
+        slurm_jobs.release(job)
+        assert end(slurm_jobs, job) is JobState.COMPLETED
+        assert slurm_output() == "restart none\nrestart 1\n"
+        assert [(attempt.number, attempt.exit_code) for attempt in slurm_jobs.attempts(job)] == [(1, 75), (2, 0)]
 
-    def test_one_that_is_released_as_soon_as_it_is_back_starts_again(self, scheduler, submit):
+    def test_one_that_is_released_as_soon_as_it_is_back_starts_again(self, slurm_jobs, submit_to_slurm):
         """On the same node, with an end at the beginning of a second: slurmd tells attempts apart by whole seconds."""
-        job = submit(
+        job = submit_to_slurm(
             '[ "${SLURM_RESTART_COUNT-0}" = 5 ] && exit 0; until [ "$(date +%1N)" = 0 ]; do sleep 0.01; done; exit 75'
         )
         released = 0
-        while not scheduler.state(job).final:
-            done = [attempt for attempt in scheduler.attempts(job) if attempt.ended_at]
-            if len(done) > released and scheduler.state(job) is JobState.PENDING:
-                scheduler.release(job)
+        while not slurm_jobs.state(job).final:
+            done = [attempt for attempt in slurm_jobs.attempts(job) if attempt.ended_at]
+            if len(done) > released and slurm_jobs.state(job) is JobState.PENDING:
+                slurm_jobs.release(job)
                 released = len(done)
-        assert scheduler.state(job) is JobState.COMPLETED
-        assert [attempt.exit_code for attempt in scheduler.attempts(job)] == [75, 75, 75, 75, 75, 0]
+        assert slurm_jobs.state(job) is JobState.COMPLETED
+        assert [attempt.exit_code for attempt in slurm_jobs.attempts(job)] == [75, 75, 75, 75, 75, 0]
 
-    def test_a_cancelled_one(self, scheduler, submit, output):
-        job = submit("echo ready; sleep 600")
-        until(lambda: "ready" in output())
-        assert scheduler.nodes(job)
-        assert scheduler.busy(scheduler.nodes(job)[0])
-        scheduler.cancel(job)
-        assert end(scheduler, job) is JobState.CANCELLED
+    def test_a_cancelled_one(self, slurm_jobs, submit_to_slurm, slurm_output):
+        job = submit_to_slurm("echo ready; sleep 600")
+        until(lambda: "ready" in slurm_output())
+        assert slurm_jobs.nodes(job)
+        assert slurm_jobs.busy(slurm_jobs.nodes(job)[0])
+        slurm_jobs.cancel(job)
+        assert end(slurm_jobs, job) is JobState.CANCELLED
 
-    def test_one_that_cannot_run_is_refused(self, submit):
+    def test_one_that_cannot_run_is_refused(self, submit_to_slurm):
         with pytest.raises(SchedulerError, match="invalid partition"):
-            submit("true", "--partition=cpu")
+            submit_to_slurm("true", "--partition=cpu")
 
-    def test_an_unknown_one(self, scheduler):
+    def test_an_unknown_one(self, slurm_jobs):
         with pytest.raises(SchedulerError, match="Invalid job id"):
-            scheduler.state("99999")
+            slurm_jobs.state("99999")
 
 
 class TestLoss:
-    def test_a_lost_node_takes_its_processes_and_the_job_comes_back(self, running, scheduler, submit, output, tmp_path):
-        job = submit(
+    def test_a_lost_node_takes_its_processes_and_the_job_comes_back(
+        self, private_slurm, slurm_jobs, submit_to_slurm, slurm_output, tmp_path
+    ):
+        job = submit_to_slurm(
             '[ -n "${SLURM_RESTART_COUNT-}" ] && exit 0; srun sleep 600 & setsid sleep 600 &'
             f" echo $! >{tmp_path}/pid; echo ready; wait"
         )
-        until(lambda: "ready" in output())
-        (node,) = scheduler.nodes(job)
+        until(lambda: "ready" in slurm_output())
+        (node,) = slurm_jobs.nodes(job)
         pid = int((tmp_path / "pid").read_text())
-        scheduler.node_lost(node)
-        running.kill_node(node)
-        running.declare_down(node, "spot interruption")
-        until(lambda: scheduler.state(job) is JobState.PENDING)
-        node_mark = f"{running.places.folder.name}-{node}"
+        slurm_jobs.node_lost(node)
+        private_slurm.kill_node(node)
+        private_slurm.declare_down(node, "spot interruption")
+        until(lambda: slurm_jobs.state(job) is JobState.PENDING)
+        node_mark = f"{private_slurm.places.folder.name}-{node}"
         processes.end(lambda: processes.marked(processes.NODE_MARK, node_mark))
         assert not processes.is_running(pid)
-        assert running.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T").startswith("down")
-        running.start_node(node)
-        scheduler.release(job)
-        assert end(scheduler, job) is JobState.COMPLETED
-        first, second = scheduler.attempts(job)
+        assert private_slurm.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T").startswith("down")
+        private_slurm.start_node(node)
+        slurm_jobs.release(job)
+        assert end(slurm_jobs, job) is JobState.COMPLETED
+        first, second = slurm_jobs.attempts(job)
         assert (first.node_lost, first.exit_code, second.node_lost, second.exit_code) == (True, None, False, 0)
 
-    def test_a_drained_node_is_used_again_once_it_is_replaced(self, running, scheduler, submit):
+    def test_a_drained_node_is_used_again_once_it_is_replaced(self, private_slurm, slurm_jobs, submit_to_slurm):
         for name in NODES:
-            running.run("scontrol", "update", f"nodename={name}", "state=drain", "reason=test")
-        job = submit("true")
-        until(lambda: scheduler.state(job) is JobState.PENDING)
+            private_slurm.run("scontrol", "update", f"nodename={name}", "state=drain", "reason=test")
+        job = submit_to_slurm("true")
+        until(lambda: slurm_jobs.state(job) is JobState.PENDING)
         for name in NODES:
-            running.kill_node(name)
-            running.start_node(name)
-        assert end(scheduler, job) is JobState.COMPLETED
+            private_slurm.kill_node(name)
+            private_slurm.start_node(name)
+        assert end(slurm_jobs, job) is JobState.COMPLETED
 
 
 class TestStart:

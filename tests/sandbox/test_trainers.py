@@ -165,7 +165,7 @@ def variables(tmp_path_factory):
 
 
 @pytest.fixture
-def work(tmp_path, stack, variables):
+def trainer_work(tmp_path, stack, variables):
     """The scripts, what the frameworks' own programs would have from a hub, and what they would compile."""
     work = shutil.copytree(SCRIPTS, tmp_path / "work")
     if stack.recipe:
@@ -204,10 +204,10 @@ def trained(text):
 
 @pytest.mark.trainers
 @pytest.mark.parametrize("stack, nodes", CASES)
-def test_it_ends_as_if_nothing_had_been(stack, nodes, tmp_path, work, variables, monkeypatch, slipway):  # noqa: PLR0917
-    processes = alone(stack, nodes, tmp_path, work, variables)
+def test_it_ends_as_if_nothing_had_been(stack, nodes, tmp_path, trainer_work, variables, monkeypatch, slipway):  # noqa: PLR0917
+    processes = alone(stack, nodes, tmp_path, trainer_work, variables)
     own = {"PACE_HOLD": str(HOLD), "PACE_CRASH": str(CRASH), **variables}
-    run = {"command": stack.words(nodes), "workdir": str(work), "retries": 1, "env": own, "setup": []}
+    run = {"command": stack.words(nodes), "workdir": str(trainer_work), "retries": 1, "env": own, "setup": []}
     checkpoint = {"interval": 60, "keep": 3, "grace_seconds": 60 if stack.caught else 5}
     changes = {"target": {"nodes": nodes}, "checkpoint": checkpoint, "run": run}
     (tmp_path / "plan.yaml").write_text(json.dumps(laid_over(stack.plan, changes)))

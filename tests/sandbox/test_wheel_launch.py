@@ -27,7 +27,7 @@ def run(*words, **options):
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory):
+def wheel_environment(tmp_path_factory):
     """A virtual environment with the wheel; what it depends on comes from this one, whose editable install does not.
 
     A path that a .pth file names is searched and its own .pth files are not read.
@@ -44,7 +44,7 @@ def environment(tmp_path_factory):
 
 
 @pytest.fixture
-def home(tmp_path):
+def npm_home(tmp_path):
     """A home in which `npm ci` has been run for the lock, as the first launch does over the network."""
     lock = hashlib.sha256((ROOT / "package-lock.json").read_bytes()).hexdigest()[:16]
     cli = tmp_path / "home" / ".cache" / "slipway" / f"cdk-{lock}"
@@ -53,16 +53,20 @@ def home(tmp_path):
     return tmp_path / "home"
 
 
-def test_a_launch_from_an_empty_folder(environment, home, tmp_path):
+def test_a_launch_from_an_empty_folder(wheel_environment, npm_home, tmp_path):
     where = tmp_path / "empty"
     where.mkdir()
     (where / "plan.yaml").write_text(PLAN)
-    variables = {"HOME": str(home), "PATH": f"{environment / 'bin'}:/usr/bin:/bin:/usr/sbin", "TMPDIR": str(tmp_path)}
-    python = environment / "bin" / "python"
+    variables = {
+        "HOME": str(npm_home),
+        "PATH": f"{wheel_environment / 'bin'}:/usr/bin:/bin:/usr/sbin",
+        "TMPDIR": str(tmp_path),
+    }
+    python = wheel_environment / "bin" / "python"
     modules = "import launcher, infra; print(launcher.__file__, infra.__file__)"
     assert str(ROOT) not in run(python, "-P", "-c", modules, cwd=where, env=variables).stdout
     done = subprocess.run(
-        [environment / "bin" / "slipway", "launch", "plan.yaml", "--sandbox", "--yes", "--json"],
+        [wheel_environment / "bin" / "slipway", "launch", "plan.yaml", "--sandbox", "--yes", "--json"],
         cwd=where,
         env=variables,
         capture_output=True,

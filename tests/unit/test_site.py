@@ -12,7 +12,7 @@ PAGES = ("index", "tutorial", "howto/follow-costs", "plan-file", "cli", "json", 
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     words = [ROOT / ".venv-site/bin/mkdocs", "build", "--quiet", "--config-file", ROOT / "ci/site/mkdocs.yml"]
     subprocess.run([*words, "--site-dir", folder], check=True, capture_output=True)
@@ -21,13 +21,13 @@ def site(tmp_path_factory):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 800, 1400])
-def test_pages_fit_and_ask_no_host(browser, site, width, scheme):
+def test_pages_fit_and_ask_no_host(browser, site_folder, width, scheme):
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     requests, wrong = [], []
     page.on("request", lambda request: requests.append(request.url))
     page.on("pageerror", lambda error: wrong.append(str(error)))
     for name in PAGES:
-        page.goto((site / f"{name}.html").as_uri())
+        page.goto((site_folder / f"{name}.html").as_uri())
         page.wait_for_selector("h1")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
         assert page.evaluate("document.body.dataset.mdColorScheme") == {"light": "default", "dark": "slate"}[scheme]
@@ -36,9 +36,9 @@ def test_pages_fit_and_ask_no_host(browser, site, width, scheme):
     page.close()
 
 
-def test_a_search_finds_pages(browser, site):
+def test_a_search_finds_pages(browser, site_folder):
     page = browser.new_page(viewport={"width": 1400, "height": 900})
-    page.goto((site / "tutorial.html").as_uri())
+    page.goto((site_folder / "tutorial.html").as_uri())
     page.click("input.md-search__input")
     page.keyboard.type("break-even")
     page.wait_for_selector(".md-search-result__item")
@@ -46,8 +46,8 @@ def test_a_search_finds_pages(browser, site):
     page.close()
 
 
-def test_no_page_names_a_script_or_a_style_of_a_host(site):
-    for path in some(site.rglob("*.html")):
+def test_no_page_names_a_script_or_a_style_of_a_host(site_folder):
+    for path in some(site_folder.rglob("*.html")):
         text = path.read_text(encoding="utf-8")
         assert '<script src="http' not in text, path
         assert 'rel="stylesheet" href="http' not in text, path

@@ -30,7 +30,7 @@ PINNED = {
 
 
 @pytest.fixture(scope="session")
-def endpoint(synthesised, catalog):
+def endpoint_stack(synthesised, catalog):
     """The stack of an example by its name, or of changes to a small plan; each synthesised once."""
 
     def make(name=None, *, place=None, rest=None, context=None, **serve):
@@ -48,9 +48,9 @@ def text(place, serve, rest):
 
 
 @pytest.fixture(params=sorted(FILES))
-def example(request, endpoint):
+def serving_example(request, endpoint_stack):
     """Every example in turn."""
-    return endpoint(request.param)
+    return endpoint_stack(request.param)
 
 
 def only(assembly, kind):

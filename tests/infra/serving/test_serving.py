@@ -7,19 +7,19 @@ from tests.infra.serving.conftest import COMPONENT, CONFIG, ENDPOINT, MODEL, con
 
 
 class TestContainer:
-    def test_inferentia_runs_the_pinned_image_on_the_driver_it_needs(self, endpoint):
-        made = endpoint("llama31-8b-inf2")
+    def test_inferentia_runs_the_pinned_image_on_the_driver_it_needs(self, endpoint_stack):
+        made = endpoint_stack("llama31-8b-inf2")
         image = "huggingface-vllm-inference-neuronx:0.11.0-optimum0.4.5-neuronx-py310-sdk2.26.1-ubuntu22.04"
         assert container(made)["Image"] == f"763104351884.dkr.ecr.us-east-1.amazonaws.com/{image}"
         assert variant(made)["InferenceAmiVersion"] == "al2-ami-sagemaker-inference-neuron-2"
 
-    def test_a_gpu_runs_vllm_on_a_driver_for_its_cuda(self, endpoint):
-        made = endpoint("llama31-8b-g6e")
+    def test_a_gpu_runs_vllm_on_a_driver_for_its_cuda(self, endpoint_stack):
+        made = endpoint_stack("llama31-8b-g6e")
         assert "/vllm:0.31.0-gpu-py312-cu130-" in container(made)["Image"]
         assert variant(made)["InferenceAmiVersion"] == "al2023-ami-sagemaker-inference-gpu-4-1"
 
-    def test_the_shape_that_was_quoted_is_the_one_that_is_served(self, endpoint):
-        environment = container(endpoint("llama33-70b-inf2"))["Environment"]
+    def test_the_shape_that_was_quoted_is_the_one_that_is_served(self, endpoint_stack):
+        environment = container(endpoint_stack("llama33-70b-inf2"))["Environment"]
         assert environment == {
             "SM_ON_MODEL": "/opt/ml/model",
             "SM_ON_SERVED_MODEL_NAME": "llama33-70b-inf2",
@@ -27,75 +27,75 @@ class TestContainer:
             "SM_ON_BATCH_SIZE": "8",
             "SM_ON_SEQUENCE_LENGTH": "2048",
         }
-        assert container(endpoint("embedding-inf2"))["Environment"]["SM_ON_TASK"] == "embed"
+        assert container(endpoint_stack("embedding-inf2"))["Environment"]["SM_ON_TASK"] == "embed"
 
-    def test_the_model_is_a_folder_in_s3_and_the_container_reaches_no_network(self, example):
-        source = container(example)["ModelDataSource"]["S3DataSource"]
+    def test_the_model_is_a_folder_in_s3_and_the_container_reaches_no_network(self, serving_example):
+        source = container(serving_example)["ModelDataSource"]["S3DataSource"]
         assert source["S3Uri"].endswith("/")
         assert (source["S3DataType"], source["CompressionType"]) == ("S3Prefix", "None")
-        assert only(example, MODEL)["EnableNetworkIsolation"] is True
+        assert only(serving_example, MODEL)["EnableNetworkIsolation"] is True
 
-    def test_a_model_from_the_hub_is_not_isolated(self, endpoint):
-        made = endpoint(model="qwen3-8b", artifacts_uri=None, place={"instance_type": "g6e.2xlarge"})
+    def test_a_model_from_the_hub_is_not_isolated(self, endpoint_stack):
+        made = endpoint_stack(model="qwen3-8b", artifacts_uri=None, place={"instance_type": "g6e.2xlarge"})
         assert "ModelDataSource" not in container(made)
         assert container(made)["Environment"]["SM_VLLM_MODEL"] == "Qwen/Qwen3-8B"
         assert only(made, MODEL)["EnableNetworkIsolation"] is False
         assert statements(made, "LoadModel") == []
 
-    def test_a_shape_that_is_not_compiled_may_look_into_the_hubs_cache(self, endpoint):
-        made = endpoint(artifacts_uri=None, model_uri="s3://models-of-the-team/weights")
+    def test_a_shape_that_is_not_compiled_may_look_into_the_hubs_cache(self, endpoint_stack):
+        made = endpoint_stack(artifacts_uri=None, model_uri="s3://models-of-the-team/weights")
         assert container(made)["Environment"]["SM_ON_ALLOW_NON_CACHED_MODEL"] == ""
         assert only(made, MODEL)["EnableNetworkIsolation"] is False
 
-    def test_start_up_has_all_the_time_that_sagemaker_gives(self, example):
-        made = example.resources("serving", COMPONENT).values()
-        (where,) = [each["Specification"]["StartupParameters"] for each in made] or [variant(example)]
+    def test_start_up_has_all_the_time_that_sagemaker_gives(self, serving_example):
+        made = serving_example.resources("serving", COMPONENT).values()
+        (where,) = [each["Specification"]["StartupParameters"] for each in made] or [variant(serving_example)]
         assert where["ContainerStartupHealthCheckTimeoutInSeconds"] == 3600
         assert where["ModelDataDownloadTimeoutInSeconds"] == 3600
 
-    def test_a_volume_is_sized_where_the_instance_has_no_disk(self, endpoint):
-        assert variant(endpoint("llama33-70b-inf2"))["VolumeSizeInGB"] == 300
-        assert "VolumeSizeInGB" not in variant(endpoint("llama31-8b-g6e"))
+    def test_a_volume_is_sized_where_the_instance_has_no_disk(self, endpoint_stack):
+        assert variant(endpoint_stack("llama33-70b-inf2"))["VolumeSizeInGB"] == 300
+        assert "VolumeSizeInGB" not in variant(endpoint_stack("llama31-8b-g6e"))
 
-    def test_several_gpus_are_replicas_of_one_container(self, endpoint):
+    def test_several_gpus_are_replicas_of_one_container(self, endpoint_stack):
         place = {"instance_type": "g6e.12xlarge"}
-        made = endpoint(artifacts_uri=None, model_uri="s3://m/w", tensor_parallel=1, place=place)
+        made = endpoint_stack(artifacts_uri=None, model_uri="s3://m/w", tensor_parallel=1, place=place)
         assert container(made)["Environment"]["SM_VLLM_DATA_PARALLEL_SIZE"] == "4"
         assert made.resources("serving", COMPONENT) == {}
 
 
 class TestCopies:
-    def test_copies_on_one_instance_are_components_with_chips_of_their_own(self, endpoint):
-        made = only(endpoint("llama31-8b-inf2"), COMPONENT)
+    def test_copies_on_one_instance_are_components_with_chips_of_their_own(self, endpoint_stack):
+        made = only(endpoint_stack("llama31-8b-inf2"), COMPONENT)
         needs = made["Specification"]["ComputeResourceRequirements"]
         assert needs == {"NumberOfAcceleratorDevicesRequired": 4, "MinMemoryRequiredInMb": 196608}
         assert made["RuntimeConfig"] == {"CopyCount": 3}
-        assert variant(endpoint("llama31-8b-inf2"))["ManagedInstanceScaling"] == {
+        assert variant(endpoint_stack("llama31-8b-inf2"))["ManagedInstanceScaling"] == {
             "Status": "ENABLED",
             "MinInstanceCount": 1,
             "MaxInstanceCount": 5,
         }
 
-    def test_their_configuration_has_a_role_and_no_model(self, endpoint):
-        made = endpoint("llama31-8b-inf2")
+    def test_their_configuration_has_a_role_and_no_model(self, endpoint_stack):
+        made = endpoint_stack("llama31-8b-inf2")
         assert "ExecutionRoleArn" in only(made, CONFIG)
         assert "ModelName" not in variant(made)
 
-    def test_requests_go_where_the_fewest_are_under_way(self, endpoint):
+    def test_requests_go_where_the_fewest_are_under_way(self, endpoint_stack):
         for name in ("llama31-8b-inf2", "llama33-70b-inf2", "llama31-8b-g6e"):
-            assert variant(endpoint(name))["RoutingConfig"] == {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
+            assert variant(endpoint_stack(name))["RoutingConfig"] == {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
 
 
 class TestDeployment:
-    def test_one_instance_is_replaced_at_once_and_both_stand_while_it_bakes(self, endpoint):
-        policy = only(endpoint("llama31-8b-g6e"), ENDPOINT)["DeploymentConfig"]["BlueGreenUpdatePolicy"]
+    def test_one_instance_is_replaced_at_once_and_both_stand_while_it_bakes(self, endpoint_stack):
+        policy = only(endpoint_stack("llama31-8b-g6e"), ENDPOINT)["DeploymentConfig"]["BlueGreenUpdatePolicy"]
         assert policy["TrafficRoutingConfiguration"] == {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 300}
         # A quote bills a quarter of an hour of both versions.
         assert policy["TerminationWaitInSeconds"] == 600
 
-    def test_the_old_version_stands_by_until_an_alarm_could_have_come(self, endpoint):
+    def test_the_old_version_stands_by_until_an_alarm_could_have_come(self, endpoint_stack):
         canary = {"deployment": "canary", "min_instances": 4, "max_instances": 8}
-        for made in (endpoint("llama31-8b-g6e"), endpoint("asynchronous-inf2"), endpoint(**canary)):
+        for made in (endpoint_stack("llama31-8b-g6e"), endpoint_stack("asynchronous-inf2"), endpoint_stack(**canary)):
             config = only(made, ENDPOINT)["DeploymentConfig"]
             policy = config["BlueGreenUpdatePolicy"]
             waits = policy["TrafficRoutingConfiguration"]["WaitIntervalInSeconds"], policy["TerminationWaitInSeconds"]
@@ -104,54 +104,54 @@ class TestDeployment:
             alarm = made.resources("serving", "AWS::CloudWatch::Alarm")[rollback[0]]
             assert min(waits) >= alarm["Period"] * alarm["EvaluationPeriods"]
 
-    def test_several_roll_in_steps(self, endpoint):
-        policy = only(endpoint("llama33-70b-inf2"), ENDPOINT)["DeploymentConfig"]["RollingUpdatePolicy"]
+    def test_several_roll_in_steps(self, endpoint_stack):
+        policy = only(endpoint_stack("llama33-70b-inf2"), ENDPOINT)["DeploymentConfig"]["RollingUpdatePolicy"]
         assert policy["MaximumBatchSize"] == {"Type": "CAPACITY_PERCENT", "Value": 50}
 
-    def test_a_canary_is_a_choice(self, endpoint):
-        made = endpoint(deployment="canary", min_instances=4, max_instances=8)
+    def test_a_canary_is_a_choice(self, endpoint_stack):
+        made = endpoint_stack(deployment="canary", min_instances=4, max_instances=8)
         routing = only(made, ENDPOINT)["DeploymentConfig"]["BlueGreenUpdatePolicy"]["TrafficRoutingConfiguration"]
         assert (routing["Type"], routing["CanarySize"]) == ("CANARY", {"Type": "CAPACITY_PERCENT", "Value": 25})
 
-    def test_alarms_take_a_new_version_back(self, example):
-        made = [*example.resources("serving", COMPONENT).values(), only(example, ENDPOINT)]
+    def test_alarms_take_a_new_version_back(self, serving_example):
+        made = [*serving_example.resources("serving", COMPONENT).values(), only(serving_example, ENDPOINT)]
         (config,) = [each["DeploymentConfig"] for each in made if "DeploymentConfig" in each]
         named = [alarm["AlarmName"]["Ref"] for alarm in config["AutoRollbackConfiguration"]["Alarms"]]
-        metrics = {example.resources("serving", "AWS::CloudWatch::Alarm")[each]["MetricName"] for each in named}
+        metrics = {serving_example.resources("serving", "AWS::CloudWatch::Alarm")[each]["MetricName"] for each in named}
         assert metrics in ({"Invocation5XXErrors", "ModelLatency"}, {"InvocationFailures"})
-        (watch,) = statements(example, "WatchDeployments")
+        (watch,) = statements(serving_example, "WatchDeployments")
         arns = watch["Resource"] if isinstance(watch["Resource"], list) else [watch["Resource"]]
         assert [arn["Fn::GetAtt"][0] for arn in arns] == named
 
-    def test_an_update_keeps_the_number_of_instances(self, endpoint):
-        assert only(endpoint("llama33-70b-inf2"), ENDPOINT)["RetainAllVariantProperties"] is True
-        assert "RetainAllVariantProperties" not in only(endpoint("llama31-8b-inf2"), ENDPOINT)
+    def test_an_update_keeps_the_number_of_instances(self, endpoint_stack):
+        assert only(endpoint_stack("llama33-70b-inf2"), ENDPOINT)["RetainAllVariantProperties"] is True
+        assert "RetainAllVariantProperties" not in only(endpoint_stack("llama31-8b-inf2"), ENDPOINT)
 
-    def test_every_change_is_a_new_configuration_under_the_same_endpoint(self, example):
-        assert "EndpointConfigName" not in only(example, CONFIG)
-        assert only(example, ENDPOINT)["EndpointName"] == f"slipway-{example.plan.name}"
-        outputs = example.template("serving")["Outputs"]
-        assert outputs["EndpointConfigName"]["Value"] == only(example, ENDPOINT)["EndpointConfigName"]
-        assert outputs["PlanDigest"]["Value"] == example.plan.digest
+    def test_every_change_is_a_new_configuration_under_the_same_endpoint(self, serving_example):
+        assert "EndpointConfigName" not in only(serving_example, CONFIG)
+        assert only(serving_example, ENDPOINT)["EndpointName"] == f"slipway-{serving_example.plan.name}"
+        outputs = serving_example.template("serving")["Outputs"]
+        assert outputs["EndpointConfigName"]["Value"] == only(serving_example, ENDPOINT)["EndpointConfigName"]
+        assert outputs["PlanDigest"]["Value"] == serving_example.plan.digest
 
 
 class TestStore:
-    def test_what_is_kept_expires_in_a_private_bucket(self, endpoint):
-        bucket = only(endpoint("asynchronous-inf2"), "AWS::S3::Bucket")
+    def test_what_is_kept_expires_in_a_private_bucket(self, endpoint_stack):
+        bucket = only(endpoint_stack("asynchronous-inf2"), "AWS::S3::Bucket")
         assert bucket["LifecycleConfiguration"]["Rules"][0]["ExpirationInDays"] == 30
         assert all(bucket["PublicAccessBlockConfiguration"].values())
 
-    def test_capturing_keeps_requests_and_answers(self, endpoint):
-        capture = only(endpoint("embedding-inf2"), CONFIG)["DataCaptureConfig"]
+    def test_capturing_keeps_requests_and_answers(self, endpoint_stack):
+        capture = only(endpoint_stack("embedding-inf2"), CONFIG)["DataCaptureConfig"]
         assert [option["CaptureMode"] for option in capture["CaptureOptions"]] == ["Input", "Output"]
         assert capture["InitialSamplingPercentage"] == 100
 
-    def test_without_either_there_is_no_bucket(self, endpoint):
-        assert endpoint("llama31-8b-g6e").resources("serving", "AWS::S3::Bucket") == {}
-        assert "DataCaptureConfig" not in only(endpoint("llama31-8b-g6e"), CONFIG)
+    def test_without_either_there_is_no_bucket(self, endpoint_stack):
+        assert endpoint_stack("llama31-8b-g6e").resources("serving", "AWS::S3::Bucket") == {}
+        assert "DataCaptureConfig" not in only(endpoint_stack("llama31-8b-g6e"), CONFIG)
 
-    def test_a_key_is_used_for_volumes_and_by_the_role(self, endpoint):
-        made = endpoint("llama33-70b-inf2")
+    def test_a_key_is_used_for_volumes_and_by_the_role(self, endpoint_stack):
+        made = endpoint_stack("llama33-70b-inf2")
         key = "arn:aws:kms:us-east-1:123456789012:key/0f9a1c2e-58d1-4a43-9a61-5c3b0a5b7d10"
         assert only(made, CONFIG)["KmsKeyId"] == key
         # The containers' role, and the guard's, which publishes to a topic under the key.
@@ -161,17 +161,17 @@ class TestStore:
 
 
 class TestPermissions:
-    def test_the_containers_read_their_model_and_nothing_beside_it(self, endpoint):
-        (load,) = statements(endpoint("llama33-70b-inf2"), "LoadModel")
+    def test_the_containers_read_their_model_and_nothing_beside_it(self, endpoint_stack):
+        (load,) = statements(endpoint_stack("llama33-70b-inf2"), "LoadModel")
         assert load["Action"] == "s3:GetObject"
         assert json.dumps(load["Resource"]).endswith('models-of-the-team/llama-3.3-70b/inf2-tp24-b8-s2048/*"]]}')
 
-    def test_they_pull_one_repository(self, endpoint):
-        (pull,) = statements(endpoint("llama31-8b-g6e"), "PullImage")
+    def test_they_pull_one_repository(self, endpoint_stack):
+        (pull,) = statements(endpoint_stack("llama31-8b-g6e"), "PullImage")
         assert json.dumps(pull["Resource"]).endswith(':ecr:us-east-1:763104351884:repository/vllm"]]}')
 
-    def test_sagemaker_takes_the_role_for_this_account_alone(self, example):
-        roles = example.resources("serving", "AWS::IAM::Role").values()
+    def test_sagemaker_takes_the_role_for_this_account_alone(self, serving_example):
+        roles = serving_example.resources("serving", "AWS::IAM::Role").values()
         (trust,) = [
             role["AssumeRolePolicyDocument"]["Statement"][0]
             for role in roles
@@ -179,8 +179,8 @@ class TestPermissions:
         ]
         assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
 
-    def test_callers_may_use_a_bearer_token(self, endpoint):
-        made = endpoint("llama31-8b-inf2")
+    def test_callers_may_use_a_bearer_token(self, endpoint_stack):
+        made = endpoint_stack("llama31-8b-inf2")
         (invoke,) = statements(made, "Invoke")
         assert invoke["Action"] == "sagemaker:InvokeEndpoint"
         assert [re.findall(r":(\S+/slipway-\S+?)\"", json.dumps(each))[0] for each in invoke["Resource"]] == [
@@ -191,21 +191,23 @@ class TestPermissions:
             "sagemaker:CallWithBearerToken"
         ]
 
-    def test_callers_of_a_queue_put_requests_and_read_answers(self, endpoint):
-        made = endpoint("asynchronous-inf2")
+    def test_callers_of_a_queue_put_requests_and_read_answers(self, endpoint_stack):
+        made = endpoint_stack("asynchronous-inf2")
         assert [statement["Action"] for statement in statements(made, "Invoke")] == ["sagemaker:InvokeEndpointAsync"]
         assert statements(made, "BearerToken") == []
         assert [statement["Action"] for statement in statements(made, "Ask")] == ["s3:PutObject"]
 
-    def test_the_log_does_not_last_for_ever(self, example):
-        groups = example.resources("serving", "AWS::Logs::LogGroup").values()
+    def test_the_log_does_not_last_for_ever(self, serving_example):
+        groups = serving_example.resources("serving", "AWS::Logs::LogGroup").values()
         assert {group["RetentionInDays"] for group in groups} == {30}
-        kind = "InferenceComponents" if example.resources("serving", COMPONENT) else "Endpoints"
-        assert f"/aws/sagemaker/{kind}/slipway-{example.plan.name}" in [group.get("LogGroupName") for group in groups]
+        kind = "InferenceComponents" if serving_example.resources("serving", COMPONENT) else "Endpoints"
+        assert f"/aws/sagemaker/{kind}/slipway-{serving_example.plan.name}" in [
+            group.get("LogGroupName") for group in groups
+        ]
 
 
-def test_clients_get_the_base_url(endpoint):
+def test_clients_get_the_base_url(endpoint_stack):
     for name, part in (("llama31-8b-inf2", "/inference-components/slipway-llama31-8b-inf2"), ("llama31-8b-g6e", "")):
-        url = json.dumps(endpoint(name).template("serving")["Outputs"]["OpenAiUrl"]["Value"])
+        url = json.dumps(endpoint_stack(name).template("serving")["Outputs"]["OpenAiUrl"]["Value"])
         assert url.endswith(f'/endpoints/slipway-{name}{part}/openai/v1"]]}}')
-    assert "OpenAiUrl" not in endpoint("embedding-inf2").template("serving")["Outputs"]
+    assert "OpenAiUrl" not in endpoint_stack("embedding-inf2").template("serving")["Outputs"]

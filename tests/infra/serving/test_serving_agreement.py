@@ -17,7 +17,7 @@ SIZED = ["asynchronous-inf2", "llama31-8b-g6e", "llama31-8b-inf2"]
 
 
 @pytest.fixture(scope="module")
-def sides(synthesised, catalog):
+def serving_sides(synthesised, catalog):
     """Of an example: its template as the launcher deploys it, and its quote's JSON."""
     done = {}
 
@@ -35,26 +35,28 @@ def sides(synthesised, catalog):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_is_deployed_is_what_is_quoted(sides, name):
-    template, quote = sides(name)
+def test_what_is_deployed_is_what_is_quoted(serving_sides, name):
+    template, quote = serving_sides(name)
     assert quote["usd"] is not None
     assert differences(template, quote) == []
     assert template["Outputs"]["PlanDigest"]["Value"] == quote["digest"]
 
 
 @pytest.mark.parametrize("name", SIZED)
-def test_what_the_cdk_makes_of_the_plan_file_is_what_is_quoted(sides, endpoint, name):
-    assert endpoint(name).template("serving")["Outputs"]["PlanDigest"]["Value"] == sides(name)[1]["digest"]
+def test_what_the_cdk_makes_of_the_plan_file_is_what_is_quoted(serving_sides, endpoint_stack, name):
+    assert (
+        endpoint_stack(name).template("serving")["Outputs"]["PlanDigest"]["Value"] == serving_sides(name)[1]["digest"]
+    )
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_type_of_resource_is_priced_or_known_to_cost_nothing(sides, name):
-    assert unknown(sides(name)[0]) == set()
+def test_every_type_of_resource_is_priced_or_known_to_cost_nothing(serving_sides, name):
+    assert unknown(serving_sides(name)[0]) == set()
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_copies_and_their_shape_are_those_of_the_estimate(sides, name):
-    template, quote = sides(name)
+def test_copies_and_their_shape_are_those_of_the_estimate(serving_sides, name):
+    template, quote = serving_sides(name)
     serving = quote["serving"]
     for component in resources(template, "AWS::SageMaker::InferenceComponent"):
         needs = component["Specification"]["ComputeResourceRequirements"]
@@ -167,17 +169,17 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("case", CHANGES, ids=lambda case: "-".join(case).replace(" ", "-"))
-def test_a_change_of_what_is_deployed_is_noticed(sides, case):
+def test_a_change_of_what_is_deployed_is_noticed(serving_sides, case):
     quantity, name = case
-    template, quote = sides(name)
+    template, quote = serving_sides(name)
     CHANGES[case](template)
     assert quantity in differences(template, quote)
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_change_of_any_quoted_line_is_noticed(sides, name):
+def test_a_change_of_any_quoted_line_is_noticed(serving_sides, name):
     """Of every line that the template decides: more of it, none of it; and a line that nobody knows."""
-    template, quote = sides(name)
+    template, quote = serving_sides(name)
     decided = 0
     for index, line in enumerate(quote["components"]):
         grown, gone = copy.deepcopy(quote), copy.deepcopy(quote)
@@ -191,8 +193,8 @@ def test_a_change_of_any_quoted_line_is_noticed(sides, name):
     assert differences(template, quote) == ["something new"]
 
 
-def test_a_quoted_range_type_or_price_that_is_another_is_noticed(sides):
-    template, quote = sides("embedding-inf2")
+def test_a_quoted_range_type_or_price_that_is_another_is_noticed(serving_sides):
+    template, quote = serving_sides("embedding-inf2")
     for name, old, new, expected in [
         ("policies", "1 to 3", "0 to 3", "instances"),
         ("components", "inf2.xlarge", "inf2.8xlarge", "instance type"),

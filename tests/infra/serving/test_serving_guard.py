@@ -52,7 +52,7 @@ GUARD, ACCOUNT_KIND = "endpoint", Account
 
 
 @pytest.fixture
-def guard(aws, module):
+def endpoint_guard(aws, module):
     """The guard of an endpoint at a moment; its stack was made just now by moto's clock."""
 
     def make(*, ttl_h=None, later=timedelta(0), **more):
@@ -64,59 +64,59 @@ def guard(aws, module):
     return make
 
 
-def test_instances_of_all_variants_are_counted_and_priced(aws, guard):
+def test_instances_of_all_variants_are_counted_and_priced(aws, endpoint_guard):
     aws.describes(2, 1)
-    guard().watch()
+    endpoint_guard().watch()
     assert aws.metric("RunningNodes") == [3]
     assert aws.metric("EstimatedSpend") == [pytest.approx(3 * 15.58 / 12)]
 
 
-def test_an_endpoint_that_is_not_there_costs_nothing(aws, guard):
+def test_an_endpoint_that_is_not_there_costs_nothing(aws, endpoint_guard):
     aws.stub.add_client_error("describe_endpoint", "ValidationException", "Could not find endpoint")
-    guard().watch()
+    endpoint_guard().watch()
     assert aws.metric("RunningNodes") == [0]
 
 
-def test_another_refusal_is_not_taken_for_none(aws, guard):
+def test_another_refusal_is_not_taken_for_none(aws, endpoint_guard):
     aws.stub.add_client_error("describe_endpoint", "AccessDeniedException", "no")
     with pytest.raises(Exception, match="AccessDenied"):
-        guard().watch()
+        endpoint_guard().watch()
     assert aws.metric("RunningNodes") == []
 
 
-def test_it_is_never_deleted_for_being_idle(aws, guard):
+def test_it_is_never_deleted_for_being_idle(aws, endpoint_guard):
     aws.describes(1)
-    guard(ttl_h="24", later=timedelta(hours=10)).watch()
+    endpoint_guard(ttl_h="24", later=timedelta(hours=10)).watch()
     assert aws.messages == []
 
 
-def test_people_are_warned_before_its_time_is_over(aws, guard):
+def test_people_are_warned_before_its_time_is_over(aws, endpoint_guard):
     aws.describes(1)
-    guard(ttl_h="24", later=timedelta(hours=23, minutes=33)).watch()
+    endpoint_guard(ttl_h="24", later=timedelta(hours=23, minutes=33)).watch()
     ((subject, _),) = aws.messages
     assert subject == "slipway tiny: time to live ends soon"
 
 
-def test_it_is_deleted_when_its_time_is_over(aws, guard):
+def test_it_is_deleted_when_its_time_is_over(aws, endpoint_guard):
     aws.describes(2, times=2)
     aws.lists()
     aws.stub.add_response("delete_endpoint", {}, {"EndpointName": NAME})
-    guard(ttl_h="24", later=timedelta(hours=25)).watch()
+    endpoint_guard(ttl_h="24", later=timedelta(hours=25)).watch()
     ((subject, message),) = aws.messages
     assert subject == "slipway tiny: endpoint deleted"
     assert "its 24 hours have ended" in message
     assert "slipway down tiny" in message
 
 
-def test_components_go_first_and_the_endpoint_with_the_next_call(aws, guard):
+def test_components_go_first_and_the_endpoint_with_the_next_call(aws, endpoint_guard):
     aws.describes(2, times=2)
     aws.lists("InService")
     aws.stub.add_response("delete_inference_component", {}, {"InferenceComponentName": NAME})
-    guard(ttl_h="24", later=timedelta(hours=25)).watch()
+    endpoint_guard(ttl_h="24", later=timedelta(hours=25)).watch()
     assert aws.messages == []
     aws.describes(2, times=2)
     aws.lists("Deleting")
-    guard(ttl_h="24", later=timedelta(hours=25, minutes=5)).watch()
+    endpoint_guard(ttl_h="24", later=timedelta(hours=25, minutes=5)).watch()
     assert aws.messages == []
 
 
@@ -134,22 +134,22 @@ SUM = {
 class TestSum:
     """budget.stop_at_usd of an endpoint: no job is told, the service ends as its plan says."""
 
-    def test_nothing_ends_while_the_sum_pays_for_it(self, aws, guard):
+    def test_nothing_ends_while_the_sum_pays_for_it(self, aws, endpoint_guard):
         aws.describes(2)
-        guard(**SUM | {"STOP_AT_USD": "11"}).watch()
+        endpoint_guard(**SUM | {"STOP_AT_USD": "11"}).watch()
         assert aws.messages == []
 
-    def test_one_that_is_never_at_none_is_deleted(self, aws, guard):
+    def test_one_that_is_never_at_none_is_deleted(self, aws, endpoint_guard):
         aws.describes(2, times=2)
         aws.lists()
         aws.stub.add_response("delete_endpoint", {}, {"EndpointName": NAME})
-        guard(**SUM).watch()
+        endpoint_guard(**SUM).watch()
         ((subject, message),) = aws.messages
         assert subject == "slipway tiny: endpoint deleted"
         assert "$2.60 of the $10 of budget.stop_at_usd are spent" in message
         assert "raise budget.stop_at_usd" in message
 
-    def test_one_that_may_be_at_none_goes_there_and_stays(self, aws, guard):
+    def test_one_that_may_be_at_none_goes_there_and_stays(self, aws, endpoint_guard):
         scaling = aws.client("application-autoscaling")
         target = {
             "ServiceNamespace": "sagemaker",
@@ -158,7 +158,7 @@ class TestSum:
         }
         scaling.register_scalable_target(**target, MinCapacity=0, MaxCapacity=4)
         aws.describes(2)
-        guard(**SUM, STOP_TO_ZERO="true").watch()
+        endpoint_guard(**SUM, STOP_TO_ZERO="true").watch()
         (scalable_target,) = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
         assert (scalable_target["MinCapacity"], scalable_target["MaxCapacity"]) == (0, 0)
         assert scalable_target["SuspendedState"]["DynamicScalingOutSuspended"] is True
@@ -167,13 +167,13 @@ class TestSum:
         assert "slipway deploy" in message
         # It exists already: nobody is told again.
         aws.describes(0)
-        guard(**SUM, STOP_TO_ZERO="true").watch()
+        endpoint_guard(**SUM, STOP_TO_ZERO="true").watch()
         assert aws.messages == []
 
 
-def test_it_is_deleted_once(aws, guard):
+def test_it_is_deleted_once(aws, endpoint_guard):
     aws.describes(2, status="Deleting", times=2)
-    guard(ttl_h="24", later=timedelta(hours=26)).watch()
+    endpoint_guard(ttl_h="24", later=timedelta(hours=26)).watch()
     assert aws.messages == []
 
 

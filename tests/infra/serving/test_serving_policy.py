@@ -26,25 +26,31 @@ def documents(names, boundary=None):
 
 
 @pytest.mark.parametrize("boundary", [None, BOUNDARY], ids=["free", "bounded"])
-def test_everything_it_makes_is_allowed_by_its_name(example, boundary):
+def test_everything_it_makes_is_allowed_by_its_name(serving_example, boundary):
     policies = documents(execution_policies([TargetKind.SAGEMAKER_ENDPOINT]), boundary)
     context = {"PermissionsBoundary": boundary} if boundary else {}
-    resources = made(example)
+    resources = made(serving_example)
     assert len(resources) > 10
     for action, arn, more in resources:
         assert allows(policies, action, arn, **{**context, **more}), (action, arn, more)
 
 
-def test_every_type_of_an_endpoints_stack_is_allowed(example):
-    types = {resource["Type"] for template in example.templates.values() for resource in template["Resources"].values()}
+def test_every_type_of_an_endpoints_stack_is_allowed(serving_example):
+    types = {
+        resource["Type"]
+        for template in serving_example.templates.values()
+        for resource in template["Resources"].values()
+    }
     names = execution_policies([TargetKind.SAGEMAKER_ENDPOINT])
     assert types <= {type_ for name in names for type_ in PERMISSIONS.policy(name).types}
 
 
-def test_whoever_runs_slipway_may_ask_it_and_read_its_log(example):
+def test_whoever_runs_slipway_may_ask_it_and_read_its_log(serving_example):
     (person,) = documents([PERSON])
-    endpoint_arns = [arn for action, arn, _ in made(example) if action == "sagemaker:CreateEndpoint"]
-    logs = [arn for action, arn, _ in made(example) if action == "logs:CreateLogGroup" and "/aws/sagemaker/" in arn]
+    endpoint_arns = [arn for action, arn, _ in made(serving_example) if action == "sagemaker:CreateEndpoint"]
+    logs = [
+        arn for action, arn, _ in made(serving_example) if action == "logs:CreateLogGroup" and "/aws/sagemaker/" in arn
+    ]
     assert (len(endpoint_arns), len(logs)) == (1, 1)
     assert allows([person], "sagemaker:InvokeEndpoint", endpoint_arns[0])
     assert allows([person], "logs:GetLogEvents", logs[0])
@@ -60,21 +66,22 @@ def containers(assembly):
     return [each for key, each in roles.items() if key.startswith("Containers")]
 
 
-def test_containers_get_a_role_that_the_plan_names(endpoint):
-    named = endpoint(rest={"security": {"roles": {"nodes": ROLE}}})
-    assert containers(endpoint())
+def test_containers_get_a_role_that_the_plan_names(endpoint_stack):
+    named = endpoint_stack(rest={"security": {"roles": {"nodes": ROLE}}})
+    assert containers(endpoint_stack())
     assert not containers(named)
     assert named.only("serving", "AWS::SageMaker::Model")["ExecutionRoleArn"] == ROLE
 
 
-def test_such_a_role_needs_what_the_stacks_own_has(example):
+def test_such_a_role_needs_what_the_stacks_own_has(serving_example):
     """Every action of every example's own role is asked of a role in its place."""
     request = replace(
-        example.plan.request, security=replace(example.plan.request.security, roles=RoleRequest(nodes=ROLE))
+        serving_example.plan.request,
+        security=replace(serving_example.plan.request.security, roles=RoleRequest(nodes=ROLE)),
     )
     (role,) = named_roles(request, TARGETS[TargetKind.SAGEMAKER_ENDPOINT])
     account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
     needed = {each for action_set, _ in needed_actions(PERMISSIONS, request, role, account) for each in action_set}
-    (own,) = containers(example)
+    (own,) = containers(serving_example)
     for policy in some(own["Policies"]):
         assert actions(policy["PolicyDocument"]) <= needed

@@ -12,41 +12,41 @@ from tests.infra.reading import OWN, lacking
 from tests.infra.serving.conftest import FILES
 
 
-def test_every_finding_is_accepted_for_a_reason(example):
-    assert [violation for violation in example.violations if accepted(ENDPOINTS, *violation) is None] == []
+def test_every_finding_is_accepted_for_a_reason(serving_example):
+    assert [violation for violation in serving_example.violations if accepted(ENDPOINTS, *violation) is None] == []
 
 
-def test_nothing_is_accepted_that_does_not_occur(endpoint):
-    used = {accepted(ENDPOINTS, *violation) for name in FILES for violation in endpoint(name).violations}
+def test_nothing_is_accepted_that_does_not_occur(endpoint_stack):
+    used = {accepted(ENDPOINTS, *violation) for name in FILES for violation in endpoint_stack(name).violations}
     assert used == set(range(len(ENDPOINTS)))
 
 
-def test_cfn_lint_finds_nothing(example):
-    assert complaints(example.folder, example.plan.place.region) == []
+def test_cfn_lint_finds_nothing(serving_example):
+    assert complaints(serving_example.folder, serving_example.plan.place.region) == []
 
 
-def test_an_endpoint_is_one_small_stack(example):
-    (template,) = example.templates.values()
+def test_an_endpoint_is_one_small_stack(serving_example):
+    (template,) = serving_example.templates.values()
     assert len(template["Resources"]) < 60
     assert len(json.dumps(template)) < 100_000
 
 
-def test_no_price_stands_in_a_template_but_the_rate_that_was_passed(endpoint):
-    resources = endpoint("llama31-8b-inf2").template("serving")["Resources"]
+def test_no_price_stands_in_a_template_but_the_rate_that_was_passed(endpoint_stack):
+    resources = endpoint_stack("llama31-8b-inf2").template("serving")["Resources"]
     assert not re.search(r"(?i)price|usd_per", json.dumps(resources))
-    rated = endpoint("llama31-8b-inf2", context={"usd_per_hour": "77.90"})
+    rated = endpoint_stack("llama31-8b-inf2", context={"usd_per_hour": "77.90"})
     assert set(re.findall(r"15\.58\d*", json.dumps(rated.templates))) == {"15.580000"}
 
 
 @pytest.mark.parametrize("name", ["asynchronous-inf2", "llama31-8b-inf2", "llama33-70b-inf2"])
-def test_golden(golden, endpoint, name):
-    template = endpoint(name).template("serving")
+def test_golden(golden, endpoint_stack, name):
+    template = endpoint_stack(name).template("serving")
     shown = json.dumps({key: template[key] for key in ("Resources", "Outputs")}, indent=2, sort_keys=True)
     golden(f"infra/serving-{name}.json", re.sub(r"\b[0-9a-f]{64}\b", "<sha256>", shown) + "\n")
 
 
-def test_everything_of_an_endpoint_that_can_carry_the_plans_tags_does(endpoint):
-    made = endpoint(rest={"tags": OWN})
+def test_everything_of_an_endpoint_that_can_carry_the_plans_tags_does(endpoint_stack):
+    made = endpoint_stack(rest={"tags": OWN})
     (name,) = {stack["properties"]["tags"][TAG] for stack in made.manifest.values()}
     assert name
     # The one that `report --billed` asks for is among them.

@@ -20,8 +20,8 @@ def tracking(assembly):
 
 
 class TestScaling:
-    def test_copies_are_scaled_by_the_requests_under_way_in_each(self, endpoint):
-        made = endpoint("llama31-8b-inf2")
+    def test_copies_are_scaled_by_the_requests_under_way_in_each(self, endpoint_stack):
+        made = endpoint_stack("llama31-8b-inf2")
         target = only(made, TARGET)
         assert target["ResourceId"] == "inference-component/slipway-llama31-8b-inf2"
         assert (target["MinCapacity"], target["MaxCapacity"]) == (3, 15)
@@ -29,35 +29,35 @@ class TestScaling:
         assert tracking(made)["PredefinedMetricSpecification"] == {"PredefinedMetricType": metric}
         assert tracking(made)["TargetValue"] == pytest.approx(0.7 * 32, abs=0.1)
 
-    def test_instances_are_scaled_by_the_requests_under_way_in_all_their_copies(self, endpoint):
-        made = endpoint("llama33-70b-inf2")
+    def test_instances_are_scaled_by_the_requests_under_way_in_all_their_copies(self, endpoint_stack):
+        made = endpoint_stack("llama33-70b-inf2")
         assert only(made, TARGET)["ScalableDimension"] == "sagemaker:variant:DesiredInstanceCount"
         assert tracking(made)["TargetValue"] == pytest.approx(0.7 * 8, abs=0.1)
 
-    def test_instances_come_sooner_than_they_go(self, endpoint):
+    def test_instances_come_sooner_than_they_go(self, endpoint_stack):
         for name in ("llama31-8b-inf2", "llama33-70b-inf2", "asynchronous-inf2"):
-            made = tracking(endpoint(name))
+            made = tracking(endpoint_stack(name))
             assert 60 <= made["ScaleOutCooldown"] < made["ScaleInCooldown"] <= 3600
 
-    def test_the_scaler_waits_for_what_it_scales(self, endpoint):
-        resources = endpoint("llama31-8b-inf2").template("serving")["Resources"]
+    def test_the_scaler_waits_for_what_it_scales(self, endpoint_stack):
+        resources = endpoint_stack("llama31-8b-inf2").template("serving")["Resources"]
         (waits,) = [resource["DependsOn"] for resource in resources.values() if resource["Type"] == TARGET]
         assert "AWS::SageMaker::InferenceComponent" in {resources[wait]["Type"] for wait in waits}
 
-    def test_a_schedule_moves_the_range_in_copies(self, endpoint):
-        first, second = only(endpoint("llama31-8b-inf2"), TARGET)["ScheduledActions"]
+    def test_a_schedule_moves_the_range_in_copies(self, endpoint_stack):
+        first, second = only(endpoint_stack("llama31-8b-inf2"), TARGET)["ScheduledActions"]
         assert (first["Schedule"], first["Timezone"]) == ("cron(30 5 ? * MON-FRI *)", "Europe/Berlin")
         assert first["ScalableTargetAction"] == {"MinCapacity": 6, "MaxCapacity": 15}
         assert second["ScalableTargetAction"] == {"MinCapacity": 3, "MaxCapacity": 15}
 
-    def test_what_never_changes_has_no_scaler(self, endpoint):
-        assert endpoint("llama31-8b-g6e").resources("serving", TARGET) == {}
+    def test_what_never_changes_has_no_scaler(self, endpoint_stack):
+        assert endpoint_stack("llama31-8b-g6e").resources("serving", TARGET) == {}
 
 
 class TestZero:
     @pytest.fixture
-    def sleeping(self, endpoint):
-        return endpoint(min_instances=0, max_instances=2)
+    def sleeping(self, endpoint_stack):
+        return endpoint_stack(min_instances=0, max_instances=2)
 
     def test_components_go_down_to_none(self, sleeping):
         assert variant(sleeping)["ManagedInstanceScaling"]["MinInstanceCount"] == 0
@@ -73,69 +73,69 @@ class TestZero:
         (action,) = wake["AlarmActions"]
         assert sleeping.template("serving")["Resources"][action["Ref"]]["Type"] == POLICY
 
-    def test_a_queue_wakes_by_its_backlog(self, endpoint):
-        made = endpoint("asynchronous-inf2")
+    def test_a_queue_wakes_by_its_backlog(self, endpoint_stack):
+        made = endpoint_stack("asynchronous-inf2")
         assert (only(made, TARGET)["MinCapacity"], variant(made)["InitialInstanceCount"]) == (0, 1)
         assert alarms(made)["Wake"]["MetricName"] == "HasBacklogWithoutCapacity"
         backlog = tracking(made)["CustomizedMetricSpecification"]
         assert backlog["MetricName"] == "ApproximateBacklogSizePerInstance"
         assert tracking(made)["TargetValue"] == 16
 
-    def test_a_queue_hands_out_as_much_as_is_decoded_at_once(self, endpoint):
-        queue = only(endpoint("asynchronous-inf2"), CONFIG)["AsyncInferenceConfig"]
+    def test_a_queue_hands_out_as_much_as_is_decoded_at_once(self, endpoint_stack):
+        queue = only(endpoint_stack("asynchronous-inf2"), CONFIG)["AsyncInferenceConfig"]
         assert queue["ClientConfig"] == {"MaxConcurrentInvocationsPerInstance": 16}
         assert json.dumps(queue["OutputConfig"]["S3OutputPath"]).endswith('"/answers"]]}')
 
 
 class TestAlarms:
-    def test_there_are_those_that_the_bill_counts(self, endpoint):
+    def test_there_are_those_that_the_bill_counts(self, endpoint_stack):
         set_up = {"Errors", "Refused", "Latency", "Overhead", "Idle"}
-        assert set_up <= alarms(endpoint("llama31-8b-inf2")).keys()
-        assert {"Errors", "Wake"} <= alarms(endpoint("asynchronous-inf2")).keys()
+        assert set_up <= alarms(endpoint_stack("llama31-8b-inf2")).keys()
+        assert {"Errors", "Wake"} <= alarms(endpoint_stack("asynchronous-inf2")).keys()
 
-    def test_each_metric_is_asked_for_as_sagemaker_publishes_it(self, endpoint):
+    def test_each_metric_is_asked_for_as_sagemaker_publishes_it(self, endpoint_stack):
         """Dimensions and statistics of the developer guide; an alarm on any others never has data."""
         variant_of = {"EndpointName", "VariantName"}
-        queue = alarms(endpoint("asynchronous-inf2"))
+        queue = alarms(endpoint_stack("asynchronous-inf2"))
         assert {dimension["Name"] for dimension in queue["Errors"]["Dimensions"]} == variant_of
         assert {dimension["Name"] for dimension in queue["Wake"]["Dimensions"]} == {"EndpointName"}
-        set_up = alarms(endpoint("llama33-70b-inf2"))
+        set_up = alarms(endpoint_stack("llama33-70b-inf2"))
         for name in ("Errors", "Refused", "Latency", "Overhead", "Idle"):
             assert {dimension["Name"] for dimension in set_up[name]["Dimensions"]} == variant_of
-            component = alarms(endpoint("llama31-8b-inf2"))[name]
+            component = alarms(endpoint_stack("llama31-8b-inf2"))[name]
             assert [dimension["Name"] for dimension in component["Dimensions"]] == ["InferenceComponentName"]
         assert set_up["Overhead"]["Statistic"] == "Average"
         assert set_up["Latency"]["ExtendedStatistic"] == "p90"
 
-    def test_a_queue_that_always_stands_is_idle_without_a_backlog(self, endpoint):
-        idle = alarms(endpoint(asynchronous=True, tensor_parallel=2))["Idle"]
+    def test_a_queue_that_always_stands_is_idle_without_a_backlog(self, endpoint_stack):
+        idle = alarms(endpoint_stack(asynchronous=True, tensor_parallel=2))["Idle"]
         assert (idle["MetricName"], idle["Statistic"]) == ("ApproximateBacklogSize", "Maximum")
         assert [dimension["Name"] for dimension in idle["Dimensions"]] == ["EndpointName"]
 
-    def test_everybody_is_notified_but_of_a_wake(self, example):
-        (topic,) = example.resources("serving", "AWS::SNS::Topic")
-        for name, alarm in some(alarms(example).items()):
+    def test_everybody_is_notified_but_of_a_wake(self, serving_example):
+        (topic,) = serving_example.resources("serving", "AWS::SNS::Topic")
+        for name, alarm in some(alarms(serving_example).items()):
             notifies = {"Ref": topic} in alarm["AlarmActions"]
             assert notifies != (name == "Wake")
 
-    def test_a_topic_of_ones_own_is_notified_too(self, endpoint):
+    def test_a_topic_of_ones_own_is_notified_too(self, endpoint_stack):
         arn = "arn:aws:sns:us-east-1:123456789012:ml-platform"
-        assert arn in alarms(endpoint("llama33-70b-inf2"))["Errors"]["AlarmActions"]
+        assert arn in alarms(endpoint_stack("llama33-70b-inf2"))["Errors"]["AlarmActions"]
 
-    def test_latency_is_held_against_sagemakers_limits(self, endpoint):
-        assert alarms(endpoint("llama33-70b-inf2"))["Latency"]["Threshold"] == 420e6
-        assert alarms(endpoint("embedding-inf2"))["Latency"]["Threshold"] == 50e6
+    def test_latency_is_held_against_sagemakers_limits(self, endpoint_stack):
+        assert alarms(endpoint_stack("llama33-70b-inf2"))["Latency"]["Threshold"] == 420e6
+        assert alarms(endpoint_stack("embedding-inf2"))["Latency"]["Threshold"] == 50e6
 
-    def test_nobody_asking_is_reported_after_the_plans_time(self, endpoint):
-        idle = alarms(endpoint("llama31-8b-g6e"))["Idle"]
+    def test_nobody_asking_is_reported_after_the_plans_time(self, endpoint_stack):
+        idle = alarms(endpoint_stack("llama31-8b-g6e"))["Idle"]
         assert (idle["Period"] * idle["EvaluationPeriods"], idle["TreatMissingData"]) == (3600, "breaching")
-        most = alarms(endpoint(rest={"guardrails": {"idle_minutes": 10_000}}))["Idle"]
+        most = alarms(endpoint_stack(rest={"guardrails": {"idle_minutes": 10_000}}))["Idle"]
         assert most["Period"] * most["EvaluationPeriods"] == 86_400
 
 
 class TestGuardrails:
-    def test_the_guard_watches_the_endpoint_and_may_delete_it_alone(self, endpoint):
-        made = endpoint("embedding-inf2")
+    def test_the_guard_watches_the_endpoint_and_may_delete_it_alone(self, endpoint_stack):
+        made = endpoint_stack("embedding-inf2")
         function = only(made, "AWS::Lambda::Function")
         variables = function["Environment"]["Variables"]
         assert function["Handler"] == "endpoint.handler"
@@ -143,49 +143,49 @@ class TestGuardrails:
         (stop,) = statements(made, "StopEndpoint")
         assert json.dumps(stop["Resource"]).endswith(':endpoint/slipway-embedding-inf2"]]}')
 
-    def test_money_has_its_alarm_and_its_budget(self, endpoint):
-        made = endpoint("llama31-8b-inf2", context={"usd_per_hour": "77.90"})
+    def test_money_has_its_alarm_and_its_budget(self, endpoint_stack):
+        made = endpoint_stack("llama31-8b-inf2", context={"usd_per_hour": "77.90"})
         own_alarms = made.resources("serving", "AWS::CloudWatch::Alarm").values()
         (spend,) = [each for each in own_alarms if each["MetricName"] == "EstimatedSpend"]
         assert spend["Threshold"] == 40_000
         assert only(made, "AWS::Budgets::Budget")["Budget"]["BudgetLimit"]["Amount"] == 40_000
 
-    def test_a_rollback_is_announced(self, endpoint):
-        rules = endpoint("llama33-70b-inf2").resources("serving", "AWS::Events::Rule").values()
+    def test_a_rollback_is_announced(self, endpoint_stack):
+        rules = endpoint_stack("llama33-70b-inf2").resources("serving", "AWS::Events::Rule").values()
         (rule,) = [rule for rule in rules if "EventPattern" in rule]
         assert rule["EventPattern"]["detail"]["EndpointName"] == ["slipway-llama33-70b-inf2"]
         assert "RollingBack" in rule["EventPattern"]["detail"]["EndpointStatus"]
 
-    def test_what_guards_is_said_in_words(self, endpoint):
+    def test_what_guards_is_said_in_words(self, endpoint_stack):
         def words(name):
-            return endpoint(name).template("serving")["Outputs"]["WhatGuards"]["Value"]
+            return endpoint_stack(name).template("serving")["Outputs"]["WhatGuards"]["Value"]
 
         assert "the endpoint is deleted 72 h after the last deployment" in words("embedding-inf2")
         assert "an alarm after 60 minutes without a request" in words("embedding-inf2")
         assert "idle" not in words("asynchronous-inf2")
 
-    def test_everything_carries_the_tags(self, example):
+    def test_everything_carries_the_tags(self, serving_example):
         for kind in ("AWS::SageMaker::Endpoint", "AWS::SageMaker::Model", CONFIG):
-            tags = {tag["Key"]: tag["Value"] for tag in only(example, kind)["Tags"]}
-            assert tags["slipway:cluster"] == example.plan.name
-            assert tags["slipway:digest"] == example.plan.digest
+            tags = {tag["Key"]: tag["Value"] for tag in only(serving_example, kind)["Tags"]}
+            assert tags["slipway:cluster"] == serving_example.plan.name
+            assert tags["slipway:digest"] == serving_example.plan.digest
 
-    def test_the_dashboard_shows_requests_and_instances(self, example):
-        body = json.dumps(only(example, "AWS::CloudWatch::Dashboard")["DashboardBody"])
+    def test_the_dashboard_shows_requests_and_instances(self, serving_example):
+        body = json.dumps(only(serving_example, "AWS::CloudWatch::Dashboard")["DashboardBody"])
         for metric in ("Invocations", "Invocation5XXErrors", "ModelLatency", "RunningNodes"):
             assert metric in body
 
 
-def test_a_boundary_and_a_qualifier_are_honoured(endpoint):
+def test_a_boundary_and_a_qualifier_are_honoured(endpoint_stack):
     arn = "arn:aws:iam::123456789012:policy/boundary"
-    made = endpoint(rest={"security": {"permissions_boundary_arn": arn, "qualifier": "team"}})
+    made = endpoint_stack(rest={"security": {"permissions_boundary_arn": arn, "qualifier": "team"}})
     for role in made.resources("serving", "AWS::IAM::Role").values():
         assert role["PermissionsBoundary"] == arn
     assert "/cdk-bootstrap/team/" in json.dumps(made.template("serving"))
 
 
-def test_an_endpoint_that_cannot_be_is_refused_before_anything_is_synthesised(endpoint, tmp_path):
-    plan = endpoint("llama33-70b-inf2").plan
+def test_an_endpoint_that_cannot_be_is_refused_before_anything_is_synthesised(endpoint_stack, tmp_path):
+    plan = endpoint_stack("llama33-70b-inf2").plan
     with pytest.raises(ImpossibleError) as refusal:
         build_app(replace(plan, place=replace(plan.place, region="eu-north-1")), outdir=tmp_path)
     assert [finding.code for finding in refusal.value.findings] == ["image-not-in-region"]

@@ -19,7 +19,7 @@ from launcher.aws.session import Session
 from tests.sandbox.agent.checkpoints import BUCKET, KEYS, PREFIX, WRITE_MANIFESTS_ONCE, Checkpoints
 from tests.sandbox.agent.children import ROOT, Nursery
 from tests.sandbox.agent.front import Front
-from tests.sandbox.agent.slurm_job import agent, cluster, job  # noqa: F401  fixtures
+from tests.sandbox.agent.slurm_job import agent, job, slurm_cluster  # noqa: F401  fixtures
 
 TRAINER = """
 import hashlib, os, signal, sys, time
@@ -170,6 +170,13 @@ def node(tmp_path, endpoint, bucket, nursery):
             process.kill()
             process.wait()
     node.end_commands()
+
+
+@pytest.fixture
+def trainer_node(node, request):
+    """That node with the TRAINER of the test's module."""
+    (node.folder / "train.py").write_text(request.module.TRAINER)
+    return node
 
 
 @pytest.fixture

@@ -144,7 +144,7 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def slurm_cluster():
     made = Cluster()
     yield made
     made.stop()
@@ -245,13 +245,13 @@ class Job:
 
 
 @pytest.fixture
-def job(cluster, agent, tmp_path, endpoint, bucket):
+def job(slurm_cluster, agent, tmp_path, endpoint, bucket):
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "train.py").write_text(TRAINER)
     shutil.copy(agent, tmp_path / "slipway-agent.pyz")
-    made = Job(cluster, tmp_path, endpoint, bucket)
+    made = Job(slurm_cluster, tmp_path, endpoint, bucket)
     made.prepare()
     yield made
     if made.id is not None and not made.state().final:
-        cluster.scheduler.cancel(made.id)
+        slurm_cluster.scheduler.cancel(made.id)
         until(lambda: made.state().final)

@@ -39,7 +39,7 @@ class Pair:
 
 
 @pytest.fixture
-def left(node, bucket, front):
+def killed_pair(node, bucket, front):
     (node.folder / "train.py").write_text(RANK)
     front.rule = unsent
     pair = Pair(node)
@@ -59,17 +59,17 @@ def left(node, bucket, front):
     return pair
 
 
-def test_what_all_have_is_stored_and_gone_on_from(left, bucket):
-    assert left.again() == [[2], [2]]
+def test_what_all_have_is_stored_and_gone_on_from(killed_pair, bucket):
+    assert killed_pair.again() == [[2], [2]]
     assert bucket.whole()[0] == 2
     stored = bucket.manifest(2)
     assert (stored.attempt, stored.parts, len(stored.files)) == (2, 2, 6)
     for rank in (0, 1):
         expected = f"found base-0 base-1 same-name shard-0 shard-1 own {rank} step 2"
-        assert expected in left.node.output(f"vn{rank}")
-        (restored,) = left.node.events("restored", attempt=2, part=rank)
+        assert expected in killed_pair.node.output(f"vn{rank}")
+        (restored,) = killed_pair.node.events("restored", attempt=2, part=rank)
         assert restored["reused_bytes"] > 1000  # its own part it has from its disk
-        assert left.node.events("checkpoint-kept", attempt=2, part=rank) == []
+        assert killed_pair.node.events("checkpoint-kept", attempt=2, part=rank) == []
 
 
 def lost(pair):
@@ -108,25 +108,25 @@ DOUBTS = [
 
 
 @pytest.mark.parametrize("doubt", DOUBTS)
-def test_in_doubt_nothing_is_stored_and_what_there_is_stays(left, bucket, doubt):
-    doubt(left)
-    assert left.again() == [[], []]
+def test_in_doubt_nothing_is_stored_and_what_there_is_stays(killed_pair, bucket, doubt):
+    doubt(killed_pair)
+    assert killed_pair.again() == [[], []]
     assert all(bucket.manifest(step).attempt == 2 for step in bucket.whole())
-    assert [event["step"] for event in left.node.events("checkpoint-kept", attempt=2)] == [2, 1]
+    assert [event["step"] for event in killed_pair.node.events("checkpoint-kept", attempt=2)] == [2, 1]
 
 
 @pytest.mark.slow
-def test_a_kill_before_the_commit_loses_nothing(left, bucket, front):
+def test_a_kill_before_the_commit_loses_nothing(killed_pair, bucket, front):
     front.rule = lambda method, path: "before" if method == "PUT" and path.endswith("step-2/manifest.json") else None
-    left.node.job(3, 0)
-    agents = left.start(1)
+    killed_pair.node.job(3, 0)
+    agents = killed_pair.start(1)
     assert front.held.wait(60)
     for agent in agents:
         agent.kill()
         agent.wait()
     front.rule = lambda *_: None
     assert bucket.whole() == []
-    left.node.job(3, 0)
-    assert codes(left.start(2)) == [0, 0]
-    assert [left.node.events("restored", attempt=3, part=part)[0]["step"] for part in (0, 1)] == [2, 2]
+    killed_pair.node.job(3, 0)
+    assert codes(killed_pair.start(2)) == [0, 0]
+    assert [killed_pair.node.events("restored", attempt=3, part=part)[0]["step"] for part in (0, 1)] == [2, 2]
     assert bucket.whole()[-1] == 3

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.torch
 
 
 @pytest.fixture
-def trainer(node, bucket, sample):
+def dcp_trainer(node, bucket, sample):
     """Starts the next attempt's agent with a command that saves up to a step."""
     (node.folder / "train.py").write_text(TRAINER)
 
@@ -49,13 +49,13 @@ def uri(step):
 
 
 class TestStart:
-    def test_at_the_very_beginning(self, trainer):
-        node = trainer(1)
+    def test_at_the_very_beginning(self, dcp_trainer):
+        node = dcp_trainer(1)
         assert node.run() == 0
         assert node.output()[0] == "start anew"
         assert node.events("nothing-restored")
 
-    def test_from_the_newest_whole_one_and_says_why_not_from_a_newer(self, trainer, bucket, stored, sample):
+    def test_from_the_newest_whole_one_and_says_why_not_from_a_newer(self, dcp_trainer, bucket, stored, sample):
         name = shard(sample)
         stored(1)
         stored(2, without=name)
@@ -63,7 +63,7 @@ class TestStart:
         bucket.write(f"step-3/{name}", b"x")
         stored(4, metadata=b"\x80\x04K\x01.")
         stored(5, without=".metadata")
-        node = trainer(0)
+        node = dcp_trainer(0)
         assert node.run() == 0
         assert node.output() == [f"start {uri(1)}"]
         reasons = {event["step"]: event["reason"] for event in node.events("restore-skipped")}
@@ -72,57 +72,57 @@ class TestStart:
         assert reasons[3].startswith(f"{name} has 1 bytes instead of")
         assert reasons[2] == f"{name} is missing"
 
-    def test_metadata_of_a_broken_one_vouches_for_nothing_any_more(self, trainer, bucket, stored, sample):
+    def test_metadata_of_a_broken_one_vouches_for_nothing_any_more(self, dcp_trainer, bucket, stored, sample):
         name = shard(sample)
         stored(1)
         stored(2, without=name)
-        node = trainer(0)
+        node = dcp_trainer(0)
         assert node.run() == 0
         bucket.write(f"step-2/{name}", (sample / name).read_bytes())  # as when the next life is torn off in its save
         assert node.run(attempt=2) == 0
         assert node.output() == [f"start {uri(1)}"] * 2
 
-    def test_what_it_goes_on_from_is_protected_again(self, trainer, bucket, stored):
+    def test_what_it_goes_on_from_is_protected_again(self, dcp_trainer, bucket, stored):
         stored(1)
         stored(2, without=".metadata")
         for key in [*bucket.keys()]:
             bucket.supersede(key)
-        assert trainer(0).run() == 0
+        assert dcp_trainer(0).run() == 0
         assert bucket.retained_keys() == {key for key in [*bucket.keys()] if key.startswith("step-1/")}
 
 
 class TestWhileItRuns:
-    def test_the_newest_are_kept_and_the_others_superseded(self, trainer, bucket):
-        node = trainer(4, keep=2)
+    def test_the_newest_are_kept_and_the_others_superseded(self, dcp_trainer, bucket):
+        node = dcp_trainer(4, keep=2)
         assert node.run() == 0
         assert node.steps("checkpoint-uploaded")[-1] == 4
         assert {key.partition("/")[0] for key in bucket.retained_keys()} == {"step-3", "step-4"}
         assert {key.partition("/")[0] for key in bucket.expiring()} == {"step-1", "step-2"}
 
-    def test_one_that_is_not_whole_does_not_count_among_those_kept(self, trainer, bucket, stored, sample):
+    def test_one_that_is_not_whole_does_not_count_among_those_kept(self, dcp_trainer, bucket, stored, sample):
         stored(1)
         stored(2, without=shard(sample))
-        node = trainer(3, keep=2)  # the trainer goes on from step 1 and saves 2 again
+        node = dcp_trainer(3, keep=2)  # the trainer goes on from step 1 and saves 2 again
         assert node.run() == 0
         assert {key.partition("/")[0] for key in bucket.retained_keys()} == {"step-2", "step-3"}
 
-    def test_a_notice_has_it_saved_and_the_next_attempt_goes_on_from_there(self, trainer):
-        node = trainer(600, 0.2)
+    def test_a_notice_has_it_saved_and_the_next_attempt_goes_on_from_there(self, dcp_trainer):
+        node = dcp_trainer(600, 0.2)
         agent = node.start()
         node.wait_until(lambda: any(line.startswith("step") for line in node.output()))
         agent.send_signal(signal.SIGUSR1)
         assert agent.wait(timeout=90) == 75
         last = node.last_step()
-        trainer(last + 1)
+        dcp_trainer(last + 1)
         assert node.run(attempt=2) == 0
         assert node.output()[-2:] == [f"start {uri(last)}", f"step {last + 1}"]
         assert node.restored(2) == last
 
-    def test_a_notice_comes_before_what_is_left_to_tag(self, trainer, bucket, front):
+    def test_a_notice_comes_before_what_is_left_to_tag(self, dcp_trainer, bucket, front):
         backend = get_backend("s3")["123456789012"]["aws"]
         for each in range(1500):
             backend.put_object(BUCKET, f"{PREFIX}step-1/{each:04}.distcp", b"x")
-        node = trainer(600, 0.3, keep=1)
+        node = dcp_trainer(600, 0.3, keep=1)
         agent = node.start()
 
         def tagged():
@@ -137,8 +137,8 @@ class TestWhileItRuns:
         # What a worker had begun when the notice came may reach the store after the last save.
         assert len([at for at in tagged() if at > saved]) <= WORKERS
 
-    def test_s3_in_trouble_is_said_and_does_not_touch_the_command(self, trainer, bucket, front):
-        node = trainer(2, 0.5)
+    def test_s3_in_trouble_is_said_and_does_not_touch_the_command(self, dcp_trainer, bucket, front):
+        node = dcp_trainer(2, 0.5)
         hit = []
         front.rule = lambda method, path: 503 if method == "GET" and "list-type" in path and hit else None
         agent = node.start()

@@ -28,7 +28,7 @@ BREAKS = (1, 4, 7, 10)
 
 
 @pytest.fixture
-def front(endpoint, monkeypatch):
+def store_front(endpoint, monkeypatch):
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
     with Front(endpoint) as front:
@@ -37,13 +37,13 @@ def front(endpoint, monkeypatch):
 
 
 @pytest.fixture
-def store(bucket, front, tmp_path):
+def store_behind_front(bucket, store_front, tmp_path):
     """A store behind the front, with an object of two parts."""
     store = Store(f"s3://{BUCKET}/{PREFIX}", timeout_s=5)
     (tmp_path / "source").write_bytes(CONTENT)
     with store.uploads() as uploads:
         uploads.upload(tmp_path / "source", "large")
-    front.begun.clear()
+    store_front.begun.clear()
     return store
 
 
@@ -55,67 +55,67 @@ def fetch(store, path, size=SIZE, key="large"):
     return content
 
 
-def test_it_arrives_whole_in_two_requests(store, front, tmp_path):
+def test_it_arrives_whole_in_two_requests(store_behind_front, store_front, tmp_path):
     (tmp_path / "there").write_bytes(b"what was in the file before" * 2_000_000)
-    assert fetch(store, tmp_path / "there") == CONTENT
-    assert [method for method, _ in front.begun] == ["GET", "GET"]
+    assert fetch(store_behind_front, tmp_path / "there") == CONTENT
+    assert [method for method, _ in store_front.begun] == ["GET", "GET"]
 
 
-def test_a_connection_that_breaks_again_and_again_goes_on_where_it_broke(store, front, tmp_path):
+def test_a_connection_that_breaks_again_and_again_goes_on_where_it_broke(store_behind_front, store_front, tmp_path):
     """Each answer ends in its middle: halves of halves, until the rest is so small that it comes in one."""
     most = itertools.count()
-    front.rule = lambda *_: "cut-body" if next(most) < 3 * ATTEMPTS else None
-    assert fetch(store, tmp_path / "there") == CONTENT
-    assert len(front.begun) == 3 * ATTEMPTS + 2
+    store_front.rule = lambda *_: "cut-body" if next(most) < 3 * ATTEMPTS else None
+    assert fetch(store_behind_front, tmp_path / "there") == CONTENT
+    assert len(store_front.begun) == 3 * ATTEMPTS + 2
 
 
-def test_one_that_brings_nothing_is_given_up(store, front, tmp_path):
-    front.rule = lambda *_: "cut"
+def test_one_that_brings_nothing_is_given_up(store_behind_front, store_front, tmp_path):
+    store_front.rule = lambda *_: "cut"
     with pytest.raises(StoreError, match="downloading large"):
-        fetch(store, tmp_path / "there")
+        fetch(store_behind_front, tmp_path / "there")
 
 
-def test_what_is_cut_off_is_no_file(store, front, tmp_path):
-    front.rule = lambda *_: "before"
-    downloads = store.downloads()
+def test_what_is_cut_off_is_no_file(store_behind_front, store_front, tmp_path):
+    store_front.rule = lambda *_: "before"
+    downloads = store_behind_front.downloads()
     downloads.download("large", tmp_path / "there", SIZE)
-    assert front.held.wait(30)
-    store.cancel()
-    front.over.set()
+    assert store_front.held.wait(30)
+    store_behind_front.cancel()
+    store_front.over.set()
     with pytest.raises(StoreError) as caught:
         downloads.wait()
     assert caught.value.cut_off
 
 
 @pytest.mark.parametrize("size", [0, 1, PART_BYTES, PART_BYTES + 1])
-def test_sizes_at_the_edge_of_a_part(bucket, store, tmp_path, size):
+def test_sizes_at_the_edge_of_a_part(bucket, store_behind_front, tmp_path, size):
     bucket.write("edge", CONTENT[:size])
-    assert fetch(store, tmp_path / "there", size, "edge") == CONTENT[:size]
+    assert fetch(store_behind_front, tmp_path / "there", size, "edge") == CONTENT[:size]
 
 
-def test_an_object_that_is_not_there(store, tmp_path):
+def test_an_object_that_is_not_there(store_behind_front, tmp_path):
     with pytest.raises(StoreError) as caught:
-        fetch(store, tmp_path / "there", 10, "other")
+        fetch(store_behind_front, tmp_path / "there", 10, "other")
     assert caught.value.missing
 
 
-def test_a_folder_that_cannot_be_written(store, tmp_path):
+def test_a_folder_that_cannot_be_written(store_behind_front, tmp_path):
     with pytest.raises(OSError, match="No such file"):
-        fetch(store, tmp_path / "none" / "there")
+        fetch(store_behind_front, tmp_path / "none" / "there")
 
 
-def test_what_is_cut_off_asks_for_nothing_more(store, front, tmp_path):
+def test_what_is_cut_off_asks_for_nothing_more(store_behind_front, store_front, tmp_path):
     """A stalled request ends by its time-out; a part that was cut off meanwhile does not ask again."""
-    front.rule = lambda *_: "before"
+    store_front.rule = lambda *_: "before"
     impatient = Store(f"s3://{BUCKET}/{PREFIX}", timeout_s=0.2)
     downloads = impatient.downloads()
     downloads.download("large", tmp_path / "there", SIZE)
-    assert front.held.wait(30)
+    assert store_front.held.wait(30)
     impatient.cancel()
     with pytest.raises(StoreError) as caught, downloads:
         downloads.wait()
     assert caught.value.cut_off
-    assert len(front.begun) <= 2 * 3  # of each part botocore's three tries
+    assert len(store_front.begun) <= 2 * 3  # of each part botocore's three tries
 
 
 SIZES = [0, 1, 3 * PART_BYTES, 70_000, PART_BYTES, 2 * PART_BYTES + 5, PART_BYTES - 1]
@@ -132,11 +132,11 @@ def uploaded(store, folder):
     return contents
 
 
-def test_files_of_all_sizes_at_once_and_connections_that_break(store, front, tmp_path):
-    contents = uploaded(store, tmp_path)
+def test_files_of_all_sizes_at_once_and_connections_that_break(store_behind_front, store_front, tmp_path):
+    contents = uploaded(store_behind_front, tmp_path)
     request_number = itertools.count()
-    front.rule = lambda *_: "cut-body" if next(request_number) % 3 == 0 else None
-    with store.downloads() as downloads:
+    store_front.rule = lambda *_: "cut-body" if next(request_number) % 3 == 0 else None
+    with store_behind_front.downloads() as downloads:
         coming = {key: downloads.download(key, tmp_path / key, len(content)) for key, content in contents.items()}
         downloads.wait()
     for key, content in some(contents.items()):
@@ -144,9 +144,9 @@ def test_files_of_all_sizes_at_once_and_connections_that_break(store, front, tmp
         assert coming[key].result() == hashlib.sha256(content).hexdigest()
 
 
-def test_one_that_is_missing_keeps_no_other_from_arriving(store, tmp_path):
-    contents = uploaded(store, tmp_path)
-    downloads = store.downloads()
+def test_one_that_is_missing_keeps_no_other_from_arriving(store_behind_front, tmp_path):
+    contents = uploaded(store_behind_front, tmp_path)
+    downloads = store_behind_front.downloads()
     missing = downloads.download("missing", tmp_path / "missing", 5 * PART_BYTES)
     coming = {key: downloads.download(key, tmp_path / key, len(content)) for key, content in contents.items()}
     with pytest.raises(StoreError) as caught, downloads:
@@ -159,7 +159,7 @@ def test_one_that_is_missing_keeps_no_other_from_arriving(store, tmp_path):
         assert coming[key].result() == hashlib.sha256(content).hexdigest()
 
 
-def test_a_broken_tls_record_is_a_broken_connection(store, tmp_path, monkeypatch):
+def test_a_broken_tls_record_is_a_broken_connection(store_behind_front, tmp_path, monkeypatch):
     """The part goes on from where it broke, as often as may be."""
     real, broken = HTTPResponse.readinto, itertools.count()
 
@@ -169,10 +169,10 @@ def test_a_broken_tls_record_is_a_broken_connection(store, tmp_path, monkeypatch
         return real(body, buffer)
 
     monkeypatch.setattr(HTTPResponse, "readinto", readinto)
-    assert fetch(store, tmp_path / "there") == CONTENT
+    assert fetch(store_behind_front, tmp_path / "there") == CONTENT
 
 
-def test_a_connection_that_stalls_is_a_broken_one(store, front, tmp_path, monkeypatch):
+def test_a_connection_that_stalls_is_a_broken_one(store_behind_front, store_front, tmp_path, monkeypatch):
     real, stalled = HTTPResponse.readinto, itertools.count()
 
     def readinto(body, buffer):
@@ -181,10 +181,10 @@ def test_a_connection_that_stalls_is_a_broken_one(store, front, tmp_path, monkey
         return real(body, buffer)
 
     monkeypatch.setattr(HTTPResponse, "readinto", readinto)
-    assert fetch(store, tmp_path / "there") == CONTENT
+    assert fetch(store_behind_front, tmp_path / "there") == CONTENT
 
 
-def test_what_urllib3_hands_out_is_read_from_beneath_it(store, tmp_path, monkeypatch):
+def test_what_urllib3_hands_out_is_read_from_beneath_it(store_behind_front, tmp_path, monkeypatch):
     """Its own `readinto` copies; where it looks otherwise one day, that is used and brings the same."""
 
     def readinto(*_):
@@ -192,12 +192,12 @@ def test_what_urllib3_hands_out_is_read_from_beneath_it(store, tmp_path, monkeyp
 
     with monkeypatch.context() as patched:
         patched.setattr(StreamingBody, "readinto", readinto)
-        assert fetch(store, tmp_path / "there") == CONTENT
+        assert fetch(store_behind_front, tmp_path / "there") == CONTENT
     monkeypatch.setattr("launcher.agent.store.downloads.HTTPResponse", str)
-    assert fetch(store, tmp_path / "again") == CONTENT
+    assert fetch(store_behind_front, tmp_path / "again") == CONTENT
 
 
-def test_a_broken_record_that_urllib3_tells(store, tmp_path, monkeypatch):
+def test_a_broken_record_that_urllib3_tells(store_behind_front, tmp_path, monkeypatch):
     """botocore translates only a part of what urllib3 raises."""
     real, broken = StreamingBody.readinto, itertools.count()
 
@@ -208,26 +208,26 @@ def test_a_broken_record_that_urllib3_tells(store, tmp_path, monkeypatch):
 
     monkeypatch.setattr("launcher.agent.store.downloads.HTTPResponse", str)
     monkeypatch.setattr(StreamingBody, "readinto", readinto)
-    assert fetch(store, tmp_path / "there") == CONTENT
+    assert fetch(store_behind_front, tmp_path / "there") == CONTENT
     assert next(broken) > 0
 
 
-def test_one_that_never_heals_is_reported(store, tmp_path, monkeypatch):
+def test_one_that_never_heals_is_reported(store_behind_front, tmp_path, monkeypatch):
     def readinto(*_):
         raise ssl.SSLError("decryption failed or bad record mac")
 
     monkeypatch.setattr(HTTPResponse, "readinto", readinto)
     with pytest.raises(StoreError, match="bad record mac"):
-        fetch(store, tmp_path / "there")
+        fetch(store_behind_front, tmp_path / "there")
 
 
-def test_a_small_object_over_a_broken_connection_is_reported(bucket, store, monkeypatch):
+def test_a_small_object_over_a_broken_connection_is_reported(bucket, store_behind_front, monkeypatch):
     bucket.write("small", b"{}")
 
     def read(*_, **__):
         raise SSLError("decryption failed or bad record mac")
 
     monkeypatch.setattr(StreamingBody, "read", read)
-    for ask in (store.read_bytes, store.find_text):
+    for ask in (store_behind_front.read_bytes, store_behind_front.find_text):
         with pytest.raises(StoreError, match="bad record mac"):
             ask("small")

@@ -20,7 +20,7 @@ def kill(node, agent):
 
 
 @pytest.fixture
-def left(node, bucket, front):
+def killed_node(node, bucket, front):
     """A killed agent has left step 2 finished on the node, and nothing is in the store."""
     front.rule = unsent
     trainer = ("python3", str(node.folder / "train.py"), "2", "0", "1000")
@@ -32,64 +32,64 @@ def left(node, bucket, front):
     return node
 
 
-def test_a_second_kill_before_the_upload(left, bucket, front):
-    left.job(command=("sleep", "60"))
-    agent = left.start(attempt=2)
-    left.wait_for("command-started", attempt=2)
-    kill(left, agent)
+def test_a_second_kill_before_the_upload(killed_node, bucket, front):
+    killed_node.job(command=("sleep", "60"))
+    agent = killed_node.start(attempt=2)
+    killed_node.wait_for("command-started", attempt=2)
+    kill(killed_node, agent)
     front.rule = lambda *_: None
-    left.job(3, 0, 1000)
-    assert left.run(attempt=3) == 0
-    assert left.restored(3) == 2
+    killed_node.job(3, 0, 1000)
+    assert killed_node.run(attempt=3) == 0
+    assert killed_node.restored(3) == 2
     assert bucket.whole()[-1] == 3
 
 
-def test_a_kill_while_the_store_cannot_be_read(left, bucket, front):
+def test_a_kill_while_the_store_cannot_be_read(killed_node, bucket, front):
     front.rule = lambda *_: 503
-    agent = left.start(attempt=2)
-    left.wait_for("restore-retry", attempt=2)
-    kill(left, agent)
+    agent = killed_node.start(attempt=2)
+    killed_node.wait_for("restore-retry", attempt=2)
+    kill(killed_node, agent)
     front.rule = lambda *_: None
-    left.job(3, 0, 1000)
-    assert left.run(attempt=3) == 0
-    assert left.restored(3) == 2
+    killed_node.job(3, 0, 1000)
+    assert killed_node.run(attempt=3) == 0
+    assert killed_node.restored(3) == 2
 
 
-def test_a_notice_before_the_restore_is_done(left, bucket, front):
+def test_a_notice_before_the_restore_is_done(killed_node, bucket, front):
     front.rule = lambda *_: 503
-    agent = left.start(attempt=2)
-    left.wait_for("restore-retry", attempt=2)
+    agent = killed_node.start(attempt=2)
+    killed_node.wait_for("restore-retry", attempt=2)
     agent.send_signal(signal.SIGUSR1)
     assert agent.wait() == 75
     front.rule = lambda *_: None
-    left.job(3, 0, 1000)
-    assert left.run(attempt=3) == 0
-    assert left.restored(3) == 2
+    killed_node.job(3, 0, 1000)
+    assert killed_node.run(attempt=3) == 0
+    assert killed_node.restored(3) == 2
 
 
-def test_it_is_believed_by_its_content_alone(left, bucket, front):
+def test_it_is_believed_by_its_content_alone(killed_node, bucket, front):
     """Of the same size, inode and time: what a neighbour, or a disk, has changed behind the agent's back."""
-    (data,) = left.folder.glob("node/*/tiny/checkpoints/step-2/data")
+    (data,) = killed_node.folder.glob("node/*/tiny/checkpoints/step-2/data")
     before = data.stat()
     with data.open("r+b") as file:
         file.write(b"another")
     os.utime(data, ns=(before.st_atime_ns, before.st_mtime_ns))
     front.rule = lambda *_: None
-    left.job(3, 0, 1000)
-    assert left.run(attempt=2) == 0
-    assert left.restored(2) == 0
-    assert "data changed after it was finished" in left.events("restore-skipped", 2)[0]["reason"]
+    killed_node.job(3, 0, 1000)
+    assert killed_node.run(attempt=2) == 0
+    assert killed_node.restored(2) == 0
+    assert "data changed after it was finished" in killed_node.events("restore-skipped", 2)[0]["reason"]
 
 
-def test_one_that_nobody_has_read_stays_and_is_not_gone_on_from(left, bucket, front):
-    (path,) = finished(left)
+def test_one_that_nobody_has_read_stays_and_is_not_gone_on_from(killed_node, bucket, front):
+    (path,) = finished(killed_node)
     entries = json.loads(path.read_text())
     path.write_text(json.dumps({name: entry | {"hashes": {}} for name, entry in entries.items()}))
     front.rule = lambda *_: None
-    left.job(command=("true",))
-    assert left.run(attempt=2) == 0
-    assert left.restored(2) == 0
-    assert [event["step"] for event in left.events("checkpoint-kept", 2)] == [2, 1]
+    killed_node.job(command=("true",))
+    assert killed_node.run(attempt=2) == 0
+    assert killed_node.restored(2) == 0
+    assert [event["step"] for event in killed_node.events("checkpoint-kept", 2)] == [2, 1]
 
 
 def test_exit_74_and_a_resubmission(node, bucket, front):
@@ -104,19 +104,19 @@ def test_exit_74_and_a_resubmission(node, bucket, front):
     assert bucket.whole()[-1] == 3
 
 
-def test_another_jobs_start_on_the_node(left, bucket, front):
+def test_another_jobs_start_on_the_node(killed_node, bucket, front):
     front.rule = lambda *_: None
-    left.job(name="other", run="r9", uri="s3://checkpoints/a/run/another", command=("true",))
-    assert left.run() == 0
-    kept = left.events("checkpoint-kept")
+    killed_node.job(name="other", run="r9", uri="s3://checkpoints/a/run/another", command=("true",))
+    assert killed_node.run() == 0
+    kept = killed_node.events("checkpoint-kept")
     assert [event["step"] for event in kept] == [2, 1]
     assert "step 2 of run r1 in" in kept[0]["reason"]
-    left.job(3, 0, 1000)
-    assert left.run(attempt=2) == 0
-    assert left.restored(2) == 2
-    left.job(name="other", run="r10", uri="s3://checkpoints/a/run/another", command=("true",))
-    assert left.run() == 0
-    assert not [event for event in left.events("checkpoint-kept") if event["run"] == "r10"]
+    killed_node.job(3, 0, 1000)
+    assert killed_node.run(attempt=2) == 0
+    assert killed_node.restored(2) == 2
+    killed_node.job(name="other", run="r10", uri="s3://checkpoints/a/run/another", command=("true",))
+    assert killed_node.run() == 0
+    assert not [event for event in killed_node.events("checkpoint-kept") if event["run"] == "r10"]
 
 
 def test_on_a_node_that_is_not_the_first_it_is_crossed_out_with_the_commit(node, bucket):

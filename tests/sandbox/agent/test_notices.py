@@ -40,12 +40,6 @@ while step < 400:
 """
 
 
-@pytest.fixture
-def trainer(node):
-    (node.folder / "train.py").write_text(TRAINER)
-    return node
-
-
 def noticed(node):
     """A notice after the first checkpoint; the agent's exit code."""
     agent = node.start()
@@ -65,56 +59,56 @@ def saved_at(node):
 
 @pytest.mark.parametrize("number", ["SIGUSR1", "SIGTERM"])
 @pytest.mark.parametrize("code", ["0", "1"])
-def test_what_is_saved_on_a_signal_counts_whatever_the_exit_code(trainer, bucket, number, code):
-    trainer.job(number, code)
-    assert noticed(trainer) == 75
-    assert signals(trainer) == [number]
-    assert not trainer.events("checkpoint-dropped")
-    assert trainer.steps("checkpoint-uploaded")[-1] == saved_at(trainer)
-    assert {file.path for file in bucket.manifest(saved_at(trainer)).files} == {"model", "optimizer", "trainer"}
+def test_what_is_saved_on_a_signal_counts_whatever_the_exit_code(trainer_node, bucket, number, code):
+    trainer_node.job(number, code)
+    assert noticed(trainer_node) == 75
+    assert signals(trainer_node) == [number]
+    assert not trainer_node.events("checkpoint-dropped")
+    assert trainer_node.steps("checkpoint-uploaded")[-1] == saved_at(trainer_node)
+    assert {file.path for file in bucket.manifest(saved_at(trainer_node)).files} == {"model", "optimizer", "trainer"}
 
 
-def test_one_that_saves_on_sigterm_has_the_whole_grace_time(trainer, bucket):
-    trainer.job("SIGTERM", "late", grace_seconds=40.0)
-    assert noticed(trainer) == 75
-    assert signals(trainer) == ["SIGTERM"]
-    assert trainer.steps("checkpoint-uploaded")[-1] == saved_at(trainer)
+def test_one_that_saves_on_sigterm_has_the_whole_grace_time(trainer_node, bucket):
+    trainer_node.job("SIGTERM", "late", grace_seconds=40.0)
+    assert noticed(trainer_node) == 75
+    assert signals(trainer_node) == ["SIGTERM"]
+    assert trainer_node.steps("checkpoint-uploaded")[-1] == saved_at(trainer_node)
 
 
-def test_one_that_handles_neither_trains_on_until_the_grace_time_ends(trainer, bucket):
-    trainer.job("none", "0", grace_seconds=11.0)
-    assert noticed(trainer) == 75
-    (event,) = trainer.events("signal-not-handled")
+def test_one_that_handles_neither_trains_on_until_the_grace_time_ends(trainer_node, bucket):
+    trainer_node.job("none", "0", grace_seconds=11.0)
+    assert noticed(trainer_node) == 75
+    (event,) = trainer_node.events("signal-not-handled")
     assert "neither SIGUSR1 nor SIGTERM has a handler in train.py (process " in event["reason"]
-    assert signals(trainer) == ["SIGTERM"]
-    assert trainer.steps("checkpoint-uploaded") == [5]  # its ten quiet seconds passed meanwhile
+    assert signals(trainer_node) == ["SIGTERM"]
+    assert trainer_node.steps("checkpoint-uploaded") == [5]  # its ten quiet seconds passed meanwhile
 
 
-def test_what_was_torn_by_the_kill_does_not_count(trainer, bucket):
-    trainer.job("SIGTERM", "late", grace_seconds=1.0)
-    assert noticed(trainer) == 75
-    assert signals(trainer) == ["SIGTERM", "SIGKILL"]
-    assert trainer.steps("checkpoint-uploaded") == []
-    assert [event["folder"] for event in trainer.events("checkpoint-dropped")] == ["checkpoint-5"]
+def test_what_was_torn_by_the_kill_does_not_count(trainer_node, bucket):
+    trainer_node.job("SIGTERM", "late", grace_seconds=1.0)
+    assert noticed(trainer_node) == 75
+    assert signals(trainer_node) == ["SIGTERM", "SIGKILL"]
+    assert trainer_node.steps("checkpoint-uploaded") == []
+    assert [event["folder"] for event in trainer_node.events("checkpoint-dropped")] == ["checkpoint-5"]
 
 
 @pytest.mark.parametrize("name,sent", [("SIGTERM", ["SIGTERM"]), ("none", ["SIGTERM"])])
-def test_the_plan_may_name_the_signal(trainer, bucket, name, sent):
-    trainer.job("SIGUSR1" if name == "none" else "SIGTERM", "0", grace_seconds=2.0, signal=name)
-    assert noticed(trainer) == 75
-    assert signals(trainer) == sent
-    assert not trainer.events("signal-not-handled")
-    assert bool([line for line in trainer.output() if line.startswith("SAVED")]) == (name == "SIGTERM")
+def test_the_plan_may_name_the_signal(trainer_node, bucket, name, sent):
+    trainer_node.job("SIGUSR1" if name == "none" else "SIGTERM", "0", grace_seconds=2.0, signal=name)
+    assert noticed(trainer_node) == 75
+    assert signals(trainer_node) == sent
+    assert not trainer_node.events("signal-not-handled")
+    assert bool([line for line in trainer_node.output() if line.startswith("SAVED")]) == (name == "SIGTERM")
 
 
-def test_a_shell_and_its_helpers_are_not_signalled(trainer, bucket):
+def test_a_shell_and_its_helpers_are_not_signalled(trainer_node, bucket):
     """bash dies of SIGUSR1, and so do tee and sleep."""
     line = f"sleep 100 & {sys.executable} train.py SIGUSR1 0 > >(tee -a copy.txt); echo the shell goes on; kill %1"
-    trainer.job(command=("bash", "-c", line))
-    assert noticed(trainer) == 75
-    assert trainer.output()[-1] == "the shell goes on"
-    assert trainer.steps("checkpoint-uploaded")[-1] == saved_at(trainer)
-    assert (trainer.folder / "copy.txt").read_text().splitlines()[-1].startswith("SAVED AT")
+    trainer_node.job(command=("bash", "-c", line))
+    assert noticed(trainer_node) == 75
+    assert trainer_node.output()[-1] == "the shell goes on"
+    assert trainer_node.steps("checkpoint-uploaded")[-1] == saved_at(trainer_node)
+    assert (trainer_node.folder / "copy.txt").read_text().splitlines()[-1].startswith("SAVED AT")
 
 
 LATE = f"""
@@ -137,14 +131,14 @@ def test_a_handler_that_is_installed_late_is_found(node, bucket):
 
 
 @pytest.mark.parametrize("order", [(signal.SIGUSR1, signal.SIGTERM), (signal.SIGTERM, signal.SIGUSR1)])
-def test_a_requeue_within_a_notice_is_no_cancel(trainer, bucket, order):
+def test_a_requeue_within_a_notice_is_no_cancel(trainer_node, bucket, order):
     """Slurm ends a job that is requeued with SIGTERM, as one that is cancelled."""
-    trainer.job("none", "0", grace_seconds=2.0, signal="none")
-    agent = trainer.start()
-    trainer.wait_for("command-started")
+    trainer_node.job("none", "0", grace_seconds=2.0, signal="none")
+    agent = trainer_node.start()
+    trainer_node.wait_for("command-started")
     agent.send_signal(order[0])
-    trainer.wait_for("notice")
+    trainer_node.wait_for("notice")
     agent.send_signal(order[1])
     assert agent.wait(timeout=90) == 75
-    (ended,) = trainer.events("interrupted")
+    (ended,) = trainer_node.events("interrupted")
     assert ended["ended_by"] == "scheduler-signal"

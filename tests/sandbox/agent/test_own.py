@@ -56,7 +56,7 @@ def place(request, tmp_path, bucket):
 
 
 @pytest.fixture
-def trainer(node, place):
+def own_trainer(node, place):
     (node.folder / "train.py").write_text(TRAINER)
 
     def job(steps, pause=0.5, name="iter_", tracked="tracked", **changes):
@@ -66,15 +66,15 @@ def trainer(node, place):
     return job
 
 
-def test_a_notice_and_the_trainer_resumes_by_itself(trainer, place, node, bucket):
-    trainer(600)
+def test_a_notice_and_the_trainer_resumes_by_itself(own_trainer, place, node, bucket):
+    own_trainer(600)
     agent = node.start()
     node.wait_for("checkpoint-uploaded")
     agent.send_signal(signal.SIGUSR1)
     assert agent.wait(timeout=90) == 75
     last = node.last_step()
     before = {*bucket.all_keys()}
-    trainer(last + 2)
+    own_trainer(last + 2)
     assert node.run(attempt=2) == 0
     (event,) = node.events("restored", attempt=2)
     assert last - 1 <= event["step"] <= last
@@ -89,8 +89,8 @@ def test_a_notice_and_the_trainer_resumes_by_itself(trainer, place, node, bucket
     assert bucket.expiring() == set()
 
 
-def test_what_no_layout_knows_is_said_without_a_step_and_silence_is_reported(trainer, node):
-    trainer(1, 8.0, name="epoch", tracked="")
+def test_what_no_layout_knows_is_said_without_a_step_and_silence_is_reported(own_trainer, node):
+    own_trainer(1, 8.0, name="epoch", tracked="")
     assert node.run() == 0
     assert node.events("checkpoint-uploaded") == []
     (written,) = node.events("checkpoint-written")

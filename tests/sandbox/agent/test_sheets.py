@@ -48,7 +48,7 @@ class Part:
 
 
 @pytest.fixture
-def nodes(tmp_path, bucket, endpoint, store, monkeypatch):
+def job_parts(tmp_path, bucket, endpoint, store, monkeypatch):
     """Makes the nodes of a job; step 1 is superseded, and has many objects."""
     fill(1, OLD)
     made = []
@@ -78,8 +78,8 @@ def end(first):
     first.tagging.finish(time.monotonic() + 60)
 
 
-def test_every_node_tags_a_part_and_the_first_remembers_all(nodes, bucket, store):
-    parts = nodes(3)
+def test_every_node_tags_a_part_and_the_first_remembers_all(job_parts, bucket, store):
+    parts = job_parts(3)
     for part in parts:
         part.tagging.start()
     end(parts[0])
@@ -93,17 +93,17 @@ def test_every_node_tags_a_part_and_the_first_remembers_all(nodes, bucket, store
     assert all(json.loads(bucket.read(f"tagging/{slot}.json"))["keys"] == [] for slot in (0, 1))
 
 
-def test_little_is_not_worth_a_sheet(nodes, bucket, monkeypatch):
+def test_little_is_not_worth_a_sheet(job_parts, bucket, monkeypatch):
     monkeypatch.setattr(tagging, "SHORTEST", OLD)
-    first, _ = nodes(2)
+    first, _ = job_parts(2)
     first.tagging.start()
     end(first)
     assert len(tagged(first.front)) == OLD
     assert "tagging/0.json" not in bucket.all_keys()
 
 
-def test_what_a_node_that_has_ended_was_to_tag_the_first_one_tags(nodes, bucket):
-    first, second = nodes(2)
+def test_what_a_node_that_has_ended_was_to_tag_the_first_one_tags(job_parts, bucket):
+    first, second = job_parts(2)
     first.tagging.start()  # and nothing on the second ever takes a sheet
 
     def close_second():
@@ -118,9 +118,9 @@ def test_what_a_node_that_has_ended_was_to_tag_the_first_one_tags(nodes, bucket)
     assert len(tagged(first.front)) == OLD
 
 
-def test_so_does_it_with_what_one_cannot_tag_in_time(nodes, bucket, monkeypatch):
+def test_so_does_it_with_what_one_cannot_tag_in_time(job_parts, bucket, monkeypatch):
     monkeypatch.setattr(tagging, "_PATIENCE_S", 1.0)
-    first, second = nodes(2)
+    first, second = job_parts(2)
     second.front.rule = lambda _, path: 403 if path.endswith("?tagging") else None
     for part in (first, second):
         part.tagging.start()
@@ -128,8 +128,8 @@ def test_so_does_it_with_what_one_cannot_tag_in_time(nodes, bucket, monkeypatch)
     assert len(tagged(first.front)) == OLD
 
 
-def test_a_notice_on_a_node_stops_it_and_it_says_nothing(nodes, bucket):
-    first, second = nodes(2)
+def test_a_notice_on_a_node_stops_it_and_it_says_nothing(job_parts, bucket):
+    first, second = job_parts(2)
     second.tagging.start()
 
     def rule(_, path):
@@ -147,8 +147,8 @@ def test_a_notice_on_a_node_stops_it_and_it_says_nothing(nodes, bucket):
 
 
 @pytest.mark.parametrize("ending", ["replaced", "released"])
-def test_nothing_is_tagged_for_one_that_is_not_the_owner_any_more(nodes, bucket, ending):
-    first, second = nodes(2)
+def test_nothing_is_tagged_for_one_that_is_not_the_owner_any_more(job_parts, bucket, ending):
+    first, second = job_parts(2)
     keys = old(bucket)
     if ending == "replaced":
         Claim(second.store, second.log, run="r1", attempt=2, node="other").take(over=lambda: False)
@@ -164,8 +164,8 @@ def test_nothing_is_tagged_for_one_that_is_not_the_owner_any_more(nodes, bucket,
     assert tagged(second.front) == []
 
 
-def test_a_sheet_is_taken_once_and_an_older_one_never(nodes, bucket):
-    first, second = nodes(2)
+def test_a_sheet_is_taken_once_and_an_older_one_never(job_parts, bucket):
+    first, second = job_parts(2)
     keys = old(bucket)
     mine, hand = TagParts(first.store, first.peers, owner="t"), TagWorker(second.store, second.peers)
     kept = mine.share_out(keys)

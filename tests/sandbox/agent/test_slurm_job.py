@@ -18,18 +18,18 @@ from tests.waiting import until
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-job")]
 
 
-def test_a_notice_on_one_node_ends_all_and_drains_that_one(job, cluster):
+def test_a_notice_on_one_node_ends_all_and_drains_that_one(job, slurm_cluster):
     job.submit()
-    job_nodes = until(lambda: cluster.scheduler.nodes(job.id))
+    job_nodes = until(lambda: slurm_cluster.scheduler.nodes(job.id))
     until(lambda: job.events("checkpoint-uploaded"), job.describe)
-    cluster.services[job_nodes[1]].arm()
+    slurm_cluster.services[job_nodes[1]].arm()
     until(lambda: job.state() is JobState.PENDING, job.describe)
     assert job.events("drained", part=1)
     assert not job.events("drained")
     assert job.events("notice")[0]["from_node"] == job_nodes[1]
     assert [job.events("interrupted", part=part)[0]["exit_code"] for part in (0, 1)] == [75, 75]
-    cluster.slurm.kill_node(job_nodes[1])
-    cluster.renew(job_nodes[1])
+    slurm_cluster.slurm.kill_node(job_nodes[1])
+    slurm_cluster.renew(job_nodes[1])
     job.back()
     job.ends_as_if_nothing_had_been()
     # With a notice nothing is lost: it goes on from the step that the ranks left at.
@@ -40,11 +40,11 @@ def test_a_notice_on_one_node_ends_all_and_drains_that_one(job, cluster):
 @pytest.mark.parametrize(
     "which", [pytest.param(0, id="the batch host", marks=pytest.mark.slow), pytest.param(1, id="another node")]
 )
-def test_a_node_that_is_lost_costs_what_was_done_since_the_last_checkpoint(job, cluster, bucket, which):
+def test_a_node_that_is_lost_costs_what_was_done_since_the_last_checkpoint(job, slurm_cluster, bucket, which):
     job.submit()
-    job_nodes = until(lambda: cluster.scheduler.nodes(job.id))
+    job_nodes = until(lambda: slurm_cluster.scheduler.nodes(job.id))
     until(lambda: job.events("checkpoint-uploaded"), job.describe)
-    cluster.take(job_nodes[which], job.id)
+    slurm_cluster.take(job_nodes[which], job.id)
     whole = bucket.whole()[-1]
     job.back()
     job.ends_as_if_nothing_had_been()
@@ -52,11 +52,11 @@ def test_a_node_that_is_lost_costs_what_was_done_since_the_last_checkpoint(job, 
 
 
 @pytest.mark.parametrize("catches", ["SIGUSR1", pytest.param("SIGTERM", marks=pytest.mark.slow)])
-def test_the_signal_ahead_of_the_time_limit_has_it_saved_and_requeued(job, cluster, catches):
+def test_the_signal_ahead_of_the_time_limit_has_it_saved_and_requeued(job, slurm_cluster, catches):
     job.prepare(catches=catches)
     job.submit()
     until(lambda: job.events("checkpoint-uploaded"), job.describe)
-    cluster.slurm.run("scancel", "--batch", "--signal=USR1", job.id)  # as slurmctld does for --signal=B:USR1@n
+    slurm_cluster.slurm.run("scancel", "--batch", "--signal=USR1", job.id)  # as slurmctld does for --signal=B:USR1@n
     until(lambda: job.state() is JobState.PENDING, job.describe)
     for part in (0, 1):
         assert job.events("notice", part=part)[0]["source"] == "signal"
@@ -83,44 +83,44 @@ def test_ranks_that_are_killed_once_too_often_fail_the_job(job):
     assert job.cluster.scheduler.attempts(job.id)[0].exit_code == 128 + signal.SIGKILL
 
 
-def test_one_that_is_put_back_by_hand_goes_on(job, cluster):
+def test_one_that_is_put_back_by_hand_goes_on(job, slurm_cluster):
     job.in_the_middle_of_a_step()
-    cluster.slurm.run("scontrol", "requeue", job.id)
+    slurm_cluster.slurm.run("scontrol", "requeue", job.id)
     job.goes_on_and_ends()
 
 
 @pytest.mark.slow
-def test_a_node_that_is_set_down_under_it(job, cluster):
+def test_a_node_that_is_set_down_under_it(job, slurm_cluster):
     node = job.in_the_middle_of_a_step()[1]
-    cluster.slurm.declare_down(node, "maintenance")
+    slurm_cluster.slurm.declare_down(node, "maintenance")
     until(lambda: job.state() is JobState.PENDING, job.describe)
-    cluster.slurm.settle(node)
+    slurm_cluster.slurm.settle(node)
     job.goes_on_and_ends()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("which", [pytest.param(0, id="the batch host's"), pytest.param(1, id="another node's")])
-def test_the_daemon_of_a_node_is_killed(job, cluster, which):
+def test_the_daemon_of_a_node_is_killed(job, slurm_cluster, which):
     """Its steps outlive it; Slurm gives the node up when SlurmdTimeout is over."""
     node = job.in_the_middle_of_a_step()[which]
-    cluster.slurm.kill_slurmd(node)
+    slurm_cluster.slurm.kill_slurmd(node)
     until(lambda: job.state() is JobState.PENDING, job.describe)
-    cluster.slurm.restart_slurmd(node)
+    slurm_cluster.slurm.restart_slurmd(node)
     job.goes_on_and_ends()
 
 
 @pytest.mark.slow
-def test_the_step_daemon_of_a_node_is_killed(job, cluster):
+def test_the_step_daemon_of_a_node_is_killed(job, slurm_cluster):
     node = job.in_the_middle_of_a_step(retries=1)[1]
-    for pid in cluster.slurm.step_daemons(node):
+    for pid in slurm_cluster.slurm.step_daemons(node):
         processes.send(pid, signal.SIGKILL)
     job.goes_on_and_ends()
 
 
 @pytest.mark.slow
-def test_one_of_four_nodes_is_lost(job, cluster):
+def test_one_of_four_nodes_is_lost(job, slurm_cluster):
     node = job.in_the_middle_of_a_step(nodes=4)[2]
-    cluster.take(node, job.id)
+    slurm_cluster.take(node, job.id)
     job.goes_on_and_ends()
 
 

@@ -12,7 +12,7 @@ import pytest
 from launcher.sandbox.cluster.imds import MetadataService
 from tests.emulators.loopback import QuietHandler, listening
 
-STEPS = """
+TRAINER = """
 import json, os, signal, sys, time
 from pathlib import Path
 stop = []
@@ -39,12 +39,6 @@ if "hang" in sys.argv:
 """
 
 
-@pytest.fixture
-def trainer(node):
-    (node.folder / "train.py").write_text(STEPS)
-    return node
-
-
 def saved(node):
     return [int(line.split()[1]) for line in node.output() if line.startswith("saved")]
 
@@ -59,92 +53,92 @@ def soon(seconds):
 
 
 class TestCapacityEnd:
-    def test_saves_for_the_last_time_and_leaves(self, trainer, bucket):
+    def test_saves_for_the_last_time_and_leaves(self, trainer_node, bucket):
         ends_at = soon(2702)
-        trainer.job(600, 0, interval_s=600.0, ends_at=ends_at, drain=True)
-        assert trainer.run() == 75
-        (notice,) = trainer.events("notice")
+        trainer_node.job(600, 0, interval_s=600.0, ends_at=ends_at, drain=True)
+        assert trainer_node.run() == 75
+        (notice,) = trainer_node.events("notice")
         assert (notice["source"], notice["at"], notice["left_s"]) == ("capacity-end", ends_at, 900.0)
-        assert trainer.events("drain-failed")  # there is no Slurm here
-        assert trainer.events("interrupted")[0]["ended_by"] == "capacity-end"
-        assert bucket.whole() == saved(trainer)
+        assert trainer_node.events("drain-failed")  # there is no Slurm here
+        assert trainer_node.events("interrupted")[0]["ended_by"] == "capacity-end"
+        assert bucket.whole() == saved(trainer_node)
 
-    def test_does_not_begin_what_cannot_be_ended(self, trainer, bucket):
-        trainer.job(600, 0, ends_at=soon(600))
-        assert trainer.run() == 75
-        assert not trainer.events("command-started")
+    def test_does_not_begin_what_cannot_be_ended(self, trainer_node, bucket):
+        trainer_node.job(600, 0, ends_at=soon(600))
+        assert trainer_node.run() == 75
+        assert not trainer_node.events("command-started")
 
-    def test_a_lead_of_its_own(self, trainer, bucket):
-        trainer.job(10, 0, ends_at=soon(600), leave_before_s=300.0)
-        assert trainer.run() == 0
+    def test_a_lead_of_its_own(self, trainer_node, bucket):
+        trainer_node.job(10, 0, ends_at=soon(600), leave_before_s=300.0)
+        assert trainer_node.run() == 0
 
 
 class TestRebalance:
-    def test_has_a_checkpoint_written_at_once_and_goes_on(self, trainer, bucket):
+    def test_has_a_checkpoint_written_at_once_and_goes_on(self, trainer_node, bucket):
         service = MetadataService({"instance-id": "i-0123456789abcdef0"})
-        trainer.environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = service.endpoint
-        trainer.job(600, 0, interval_s=600.0, imds=True)
+        trainer_node.environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = service.endpoint
+        trainer_node.job(600, 0, interval_s=600.0, imds=True)
         try:
-            agent = trainer.start()
-            trainer.wait_for("command-started")
-            assert saved(trainer) == []
+            agent = trainer_node.start()
+            trainer_node.wait_for("command-started")
+            assert saved(trainer_node) == []
             service.recommend_rebalance()
-            trainer.wait_for("checkpoint-uploaded")
+            trainer_node.wait_for("checkpoint-uploaded")
             time.sleep(0.5)
-            assert len(saved(trainer)) == 1  # once, and then as before
+            assert len(saved(trainer_node)) == 1  # once, and then as before
             assert agent.poll() is None
-            assert len(trainer.events("rebalance-recommended")) == 1
+            assert len(trainer_node.events("rebalance-recommended")) == 1
             service.arm()
             assert agent.wait(timeout=60) == 75
         finally:
             service.stop()
-        assert trainer.events("interrupted")[0]["ended_by"] == "spot-interruption"
+        assert trainer_node.events("interrupted")[0]["ended_by"] == "spot-interruption"
 
 
 class TestHungJob:
-    def test_is_ended_and_says_so(self, trainer, bucket):
-        trainer.job(5, 0, "hang", hung_minutes=0.03)
-        assert trainer.run() == 124
-        assert trainer.events("hung")[0]["step"] == 5
-        assert trainer.events("failed")[0]["reason"] == "no new step for 0.03 minutes after step 5"
-        assert [event["signal"] for event in trainer.events("signalled")] == ["SIGTERM"]
+    def test_is_ended_and_says_so(self, trainer_node, bucket):
+        trainer_node.job(5, 0, "hang", hung_minutes=0.03)
+        assert trainer_node.run() == 124
+        assert trainer_node.events("hung")[0]["step"] == 5
+        assert trainer_node.events("failed")[0]["reason"] == "no new step for 0.03 minutes after step 5"
+        assert [event["signal"] for event in trainer_node.events("signalled")] == ["SIGTERM"]
 
-    def test_a_start_that_hangs_is_seen_once_the_trainer_is_known_to_report(self, trainer, bucket):
-        trainer.job(3, 0)
-        assert trainer.run() == 0
-        trainer.job(command=("sleep", "600"), hung_minutes=0.03)
-        assert trainer.run(attempt=2) == 124
-        assert trainer.events("failed")[0]["reason"] == "no new step for 0.03 minutes after the start"
+    def test_a_start_that_hangs_is_seen_once_the_trainer_is_known_to_report(self, trainer_node, bucket):
+        trainer_node.job(3, 0)
+        assert trainer_node.run() == 0
+        trainer_node.job(command=("sleep", "600"), hung_minutes=0.03)
+        assert trainer_node.run(attempt=2) == 124
+        assert trainer_node.events("failed")[0]["reason"] == "no new step for 0.03 minutes after the start"
 
-    def test_one_that_never_reports_is_left_alone(self, trainer, bucket):
-        trainer.job(30, 0, "quiet", hung_minutes=0.02)
-        assert trainer.run() == 0
+    def test_one_that_never_reports_is_left_alone(self, trainer_node, bucket):
+        trainer_node.job(30, 0, "quiet", hung_minutes=0.02)
+        assert trainer_node.run() == 0
 
 
 class TestInterval:
-    def test_follows_the_measured_write_time(self, trainer, bucket):
-        trainer.job(60, 0.6, interval_s=0.5, mtbf_s=7.5)
-        assert trainer.run() == 0
-        change = trainer.events("interval")[0]
+    def test_follows_the_measured_write_time(self, trainer_node, bucket):
+        trainer_node.job(60, 0.6, interval_s=0.5, mtbf_s=7.5)
+        assert trainer_node.run() == 0
+        change = trainer_node.events("interval")[0]
         # sqrt(2 C M) less the checkpoint itself; what is measured is C to the length of a look, 0.25 s.
         assert 0.5 <= change["checkpoint_seconds"] <= 1.5
         assert 2.0 <= change["seconds"] <= 4.5
-        root = trainer.folder / "node" / f"slipway-{os.getuid()}" / "tiny"
+        root = trainer_node.folder / "node" / f"slipway-{os.getuid()}" / "tiny"
         assert float((root / "interval").read_text()) > 1.9
 
-    def test_stays_without_a_hazard(self, trainer, bucket):
-        trainer.job(20, 0.2, interval_s=0.5)
-        assert trainer.run() == 0
-        assert not trainer.events("interval")
+    def test_stays_without_a_hazard(self, trainer_node, bucket):
+        trainer_node.job(20, 0.2, interval_s=0.5)
+        assert trainer_node.run() == 0
+        assert not trainer_node.events("interval")
 
-    def test_every_checkpoint_leaves_its_costs_in_the_metrics(self, trainer, bucket):
-        trainer.job(20, 0.5, interval_s=1.0)
-        assert trainer.run() == 0
-        costs = [line for line in metrics(trainer) if "checkpoint_step" in line]
-        assert [line["checkpoint_step"] for line in costs] == trainer.steps("checkpoint-uploaded")
+    def test_every_checkpoint_leaves_its_costs_in_the_metrics(self, trainer_node, bucket):
+        trainer_node.job(20, 0.5, interval_s=1.0)
+        assert trainer_node.run() == 0
+        costs = [line for line in metrics(trainer_node) if "checkpoint_step" in line]
+        assert [line["checkpoint_step"] for line in costs] == trainer_node.steps("checkpoint-uploaded")
         assert all(0.25 <= line["checkpoint_seconds"] <= 2.0 for line in costs)
         assert all(line["checkpoint_bytes"] < 10 and line["upload_seconds"] >= 0 for line in costs)
-        assert max(line["step"] for line in metrics(trainer) if "step" in line) == 20
+        assert max(line["step"] for line in metrics(trainer_node) if "step" in line) == 20
 
 
 class TestMetadata:
@@ -174,25 +168,25 @@ class TestMetadata:
         errors = [event["error"] for event in node.events("metadata-trouble")]
         assert [text.partition(":")[0] for text in errors] == ([trouble] if trouble else [])
 
-    def test_absent(self, trainer, bucket):
-        self.run(trainer, "http://127.0.0.1:9", "the metadata service does not answer")
+    def test_absent(self, trainer_node, bucket):
+        self.run(trainer_node, "http://127.0.0.1:9", "the metadata service does not answer")
 
-    def test_slow(self, trainer, bucket, serve):
-        self.run(trainer, serve(lambda *_: time.sleep(10)), "the metadata service does not answer")
+    def test_slow(self, trainer_node, bucket, serve):
+        self.run(trainer_node, serve(lambda *_: time.sleep(10)), "the metadata service does not answer")
 
-    def test_without_token(self, trainer, bucket, serve):
-        self.run(trainer, serve(lambda handler, _: handler.reply(403, b"")), "no token")
+    def test_without_token(self, trainer_node, bucket, serve):
+        self.run(trainer_node, serve(lambda handler, _: handler.reply(403, b"")), "no token")
 
-    def test_rubbish(self, trainer, bucket, serve):
+    def test_rubbish(self, trainer_node, bucket, serve):
         endpoint = serve(lambda handler, _: handler.reply(200, b'\xff<html>{"action": "dance"}'))
-        self.run(trainer, endpoint, "the metadata service returned an invalid notice")
+        self.run(trainer_node, endpoint, "the metadata service returned an invalid notice")
 
 
-def test_a_signal_is_distinguished_from_a_spot_notice(trainer, bucket):
-    trainer.job(600, 0, interval_s=600.0)
-    agent = trainer.start()
-    trainer.wait_for("command-started")
+def test_a_signal_is_distinguished_from_a_spot_notice(trainer_node, bucket):
+    trainer_node.job(600, 0, interval_s=600.0)
+    agent = trainer_node.start()
+    trainer_node.wait_for("command-started")
     time.sleep(0.5)
     agent.send_signal(signal.SIGUSR1)
     assert agent.wait(timeout=60) == 75
-    assert trainer.events("interrupted")[0]["ended_by"] == "scheduler-signal"
+    assert trainer_node.events("interrupted")[0]["ended_by"] == "scheduler-signal"

@@ -11,15 +11,15 @@ from tests.sandbox.aws.answers import REGION
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
+def world_sandbox() -> Iterator[Sandbox]:
     with Sandbox(region=REGION, scheduler="local") as started:
         yield started
 
 
 @pytest.fixture(scope="module")
-def client(sandbox):
+def client(world_sandbox):
     def make(service):
-        return clients.client(sandbox, service, config=clients.ONE_TRY)
+        return clients.client(world_sandbox, service, config=clients.ONE_TRY)
 
     return make
 

@@ -48,7 +48,7 @@ def cluster_template(configuration=None, **properties):
 
 
 class TestParallelCluster:
-    def test_a_cluster_has_its_nodes_in_ec2(self, stack, client, sandbox):
+    def test_a_cluster_has_its_nodes_in_ec2(self, stack, client, world_sandbox):
         made = stack(
             cluster_template(),
             outputs={
@@ -69,14 +69,14 @@ class TestParallelCluster:
         assert [each["InstanceType"] for each in head] == ["m5.large"]
         assert [node["InstanceLifecycle"] for node in nodes] == ["spot", "spot"]
         assert {"Key": "team", "Value": "ml"} in nodes[0]["Tags"]
-        assert [node.name for node in sandbox.nodes("demo")] == ["gpu-dy-p5-1", "gpu-dy-p5-2"]
-        assert {node.instance_id for node in sandbox.nodes("demo")} == {node["InstanceId"] for node in nodes}
+        assert [node.name for node in world_sandbox.nodes("demo")] == ["gpu-dy-p5-1", "gpu-dy-p5-2"]
+        assert {node.instance_id for node in world_sandbox.nodes("demo")} == {node["InstanceId"] for node in nodes}
 
-    def test_its_end_is_the_end_of_its_nodes(self, stack, client, cloudformation, sandbox):
+    def test_its_end_is_the_end_of_its_nodes(self, stack, client, cloudformation, world_sandbox):
         made = stack(cluster_template())
-        ids = [node.instance_id for node in sandbox.nodes("demo")]
+        ids = [node.instance_id for node in world_sandbox.nodes("demo")]
         cloudformation.delete_stack(StackName=made["StackName"])
-        assert sandbox.clusters() == ()
+        assert world_sandbox.clusters() == ()
         reservations = client("ec2").describe_instances(InstanceIds=ids)["Reservations"]
         assert {instance["State"]["Name"] for one in reservations for instance in one["Instances"]} == {"terminated"}
 
@@ -92,14 +92,14 @@ class TestParallelCluster:
         ],
         ids=["os", "key", "token", "name", "text", "property"],
     )
-    def test_a_broken_one_fails_the_deployment(self, stack, cloudformation, sandbox, change, message):
+    def test_a_broken_one_fails_the_deployment(self, stack, cloudformation, world_sandbox, change, message):
         made = stack(cluster_template(**change))
         assert made["StackStatus"] == "ROLLBACK_COMPLETE"
         reasons = [
             why for _, status, why in events(cloudformation, made["StackName"], "Cluster") if status == "CREATE_FAILED"
         ]
         assert message in reasons[0]
-        assert sandbox.clusters() == ()
+        assert world_sandbox.clusters() == ()
 
     def test_another_nested_stack_is_refused(self, stack, cloudformation):
         nested = {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateURL": "https://example.com/t.yaml"}}
@@ -107,10 +107,10 @@ class TestParallelCluster:
         assert made["StackStatus"] == "ROLLBACK_COMPLETE"
         assert "example.com" in events(cloudformation, made["StackName"], "Nested")[1][2]
 
-    def test_a_changed_cluster_is_made_anew(self, stack, sandbox):
+    def test_a_changed_cluster_is_made_anew(self, stack, world_sandbox):
         stack(cluster_template())
         template = cluster_template()
         queue = template["Cluster"]["Properties"]["ClusterConfiguration"]["Scheduling"]["SlurmQueues"][0]
         queue["ComputeResources"][0]["MaxCount"] = 3
         assert stack(template)["StackStatus"] == "UPDATE_COMPLETE"
-        assert len(sandbox.nodes("demo")) == 3
+        assert len(world_sandbox.nodes("demo")) == 3

@@ -76,7 +76,7 @@ def pcs(client):
 
 
 @pytest.fixture
-def cluster(pcs, world):
+def pcs_cluster(pcs, world):
     pcs.create_cluster(**cluster_request(world))
     active(pcs, "small")
     return "small"
@@ -152,17 +152,17 @@ class TestClusters:
         assert refused(pcs.create_cluster, **cluster_request(world))[0] == "ConflictException"
         pcs.create_cluster(**cluster_request(world, clusterName="second"))
 
-    def test_what_has_parts_is_not_deleted(self, pcs, world, cluster, template):
+    def test_what_has_parts_is_not_deleted(self, pcs, world, pcs_cluster, template):
         made = pcs.create_compute_node_group(**group_request(world, template))["computeNodeGroup"]
         queued = [{"computeNodeGroupId": made["id"]}]
         pcs.create_queue(clusterIdentifier="small", queueName="jobs", computeNodeGroupConfigurations=queued)
-        assert refused(pcs.delete_cluster, clusterIdentifier=cluster)[0] == "ConflictException"
+        assert refused(pcs.delete_cluster, clusterIdentifier=pcs_cluster)[0] == "ConflictException"
         wish = {"clusterIdentifier": "small", "computeNodeGroupIdentifier": "nodes"}
         assert refused(pcs.delete_compute_node_group, **wish)[0] == "ConflictException"
         assert refused(pcs.get_cluster, clusterIdentifier="none")[0] == "ResourceNotFoundException"
 
 
-@pytest.mark.usefixtures("cluster")
+@pytest.mark.usefixtures("pcs_cluster")
 class TestGroups:
     @pytest.mark.parametrize(
         "changes, words",
@@ -221,15 +221,15 @@ class TestJobs:
     """A cluster with a queue, as the launcher and the guard change it."""
 
     @pytest.fixture
-    def nodes(self, pcs, world, cluster, template, sandbox):
+    def nodes(self, pcs, world, pcs_cluster, template, world_sandbox):
         made = pcs.create_compute_node_group(**group_request(world, template))["computeNodeGroup"]
         queued = [{"computeNodeGroupId": made["id"]}]
         pcs.create_queue(clusterIdentifier="small", queueName="jobs", computeNodeGroupConfigurations=queued)
-        return lambda: [node for node in sandbox.nodes("small") if node.instance_id]
+        return lambda: [node for node in world_sandbox.nodes("small") if node.instance_id]
 
     @pytest.fixture
-    def session(self, sandbox):
-        return Session(environment=sandbox.process_environment({}), region=REGION)
+    def session(self, world_sandbox):
+        return Session(environment=world_sandbox.process_environment({}), region=REGION)
 
     def test_nodes_go_and_come_again_by_the_outputs(self, nodes, session):
         assert len(nodes()) == 2
@@ -257,7 +257,7 @@ class TestJobs:
         ]
         assert pcs.get_cluster(clusterIdentifier="small")["cluster"]["status"] == "ACTIVE"
 
-    def test_queues_are_described_with_their_machines(self, nodes, session, sandbox):
+    def test_queues_are_described_with_their_machines(self, nodes, session, world_sandbox):
         stack = type("Stack", (), {"outputs": {"ClusterName": "small"}})()
         (queue,) = DEPLOY.queues(session, stack).queues
         assert (queue.name, queue.instance_type, queue.capacity_type, queue.maximum) == (
@@ -271,6 +271,6 @@ class TestJobs:
         }
 
 
-def test_the_image_is_named_by_the_parameter(sandbox):
-    session = Session(environment=sandbox.process_environment({}), region=REGION)
+def test_the_image_is_named_by_the_parameter(world_sandbox):
+    session = Session(environment=world_sandbox.process_environment({}), region=REGION)
     assert ssm.parameter(session, IMAGE_PARAMETER).startswith("ami-")

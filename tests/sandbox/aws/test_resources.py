@@ -121,12 +121,12 @@ class TestBuckets:
         assert any("is not empty" in why for _, _, why in events(cloudformation, name, "Bucket"))
         client("s3").delete_object(Bucket="full", Key="a")
 
-    def test_requests_are_in_the_access_log(self, client, sandbox):
+    def test_requests_are_in_the_access_log(self, client, world_sandbox):
         s3 = client("s3")
         s3.create_bucket(Bucket="logged", CreateBucketConfiguration={"LocationConstraint": REGION})
         s3.put_object(Bucket="logged", Key="step-2/part 0.bin", Body=b"x" * 1000)
         s3.get_object(Bucket="logged", Key="step-2/part 0.bin")["Body"].read()
-        mine = [request for request in sandbox.s3_requests() if request.bucket == "logged" and request.key]
+        mine = [request for request in world_sandbox.s3_requests() if request.bucket == "logged" and request.key]
         assert [(each.method, each.key, each.status) for each in mine] == [
             ("PUT", "step-2/part 0.bin", 200),
             ("GET", "step-2/part 0.bin", 200),
@@ -286,7 +286,7 @@ class TestFunctions:
 
 
 class TestWhatIsNotEmulated:
-    def test_unknown_types_are_accepted_and_said(self, stack, sandbox):
+    def test_unknown_types_are_accepted_and_said(self, stack, world_sandbox):
         name = stack(
             {
                 "Group": {"Type": "AWS::XRay::Group", "Properties": {"GroupName": "g"}},
@@ -298,26 +298,28 @@ class TestWhatIsNotEmulated:
                 "Vpc": VPC | {"Properties": VPC["Properties"] | {"Ipv4IpamPoolId": "ipam-pool-1"}},
             }
         )["StackName"]
-        reasons = {resource.name: resource.reason for resource in sandbox.not_emulated({name})}
+        reasons = {resource.name: resource.reason for resource in world_sandbox.not_emulated({name})}
         assert "no model" in reasons["AWS::XRay::Group"]
         assert "Lambda" in reasons["Custom::Thing"]
         assert "not evaluated" in reasons["AWS::EC2::VPC.Ipv4IpamPoolId"]
         assert "AWS::SNS::Topic" not in reasons
 
-    def test_an_update_that_is_not_made_is_said(self, stack, sandbox):
+    def test_an_update_that_is_not_made_is_said(self, stack, world_sandbox):
         stack({"Vpc": VPC})
         name = stack({"Vpc": VPC | {"Properties": VPC["Properties"] | {"EnableDnsHostnames": False}}})["StackName"]
-        assert any(resource.name.startswith("AWS::EC2::VPC.an update") for resource in sandbox.not_emulated({name}))
+        assert any(
+            resource.name.startswith("AWS::EC2::VPC.an update") for resource in world_sandbox.not_emulated({name})
+        )
 
-    def test_a_missing_call_is_answered_at_once_and_said(self, client, sandbox):
+    def test_a_missing_call_is_answered_at_once_and_said(self, client, world_sandbox):
         with pytest.raises(ClientError) as refused:
             client("ec2").describe_capacity_block_status()
         assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
-        assert any(resource.name.startswith("call to ec2") for resource in sandbox.not_emulated())
+        assert any(resource.name.startswith("call to ec2") for resource in world_sandbox.not_emulated())
 
 
-def test_answers_on_both_names_of_this_machine(sandbox):
-    by_address = sandbox.endpoint.replace("localhost", "127.0.0.1")
-    for endpoint in (sandbox.endpoint, by_address):
-        sts = clients.client(sandbox, "sts", endpoint_url=endpoint)
+def test_answers_on_both_names_of_this_machine(world_sandbox):
+    by_address = world_sandbox.endpoint.replace("localhost", "127.0.0.1")
+    for endpoint in (world_sandbox.endpoint, by_address):
+        sts = clients.client(world_sandbox, "sts", endpoint_url=endpoint)
         assert sts.get_caller_identity()["Account"] == "123456789012"

@@ -192,13 +192,13 @@ class TestTerminationProtection:
             cloudformation.describe_stacks(StackName=name)
 
 
-def test_a_template_of_s3_is_found_by_address_as_well(client, sandbox):
+def test_a_template_of_s3_is_found_by_address_as_well(client, world_sandbox):
     """moto itself looks for "localhost" in the URL."""
     client("s3").create_bucket(Bucket="templates", CreateBucketConfiguration={"LocationConstraint": REGION})
     body = json.dumps({"Resources": {"A": {"Type": "AWS::SNS::Topic"}}}).encode()
     client("s3").put_object(Bucket="templates", Key="a.json", Body=body)
     name = f"by-address-{time.monotonic_ns()}"
-    client("cloudformation").create_stack(StackName=name, TemplateURL=f"{sandbox.endpoint}/templates/a.json")
+    client("cloudformation").create_stack(StackName=name, TemplateURL=f"{world_sandbox.endpoint}/templates/a.json")
     assert client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]["StackStatus"] == "CREATE_COMPLETE"
 
 

@@ -156,27 +156,27 @@ def test_what_sagemaker_refuses_is_refused(create, changes, expected):
     assert expected in message
 
 
-def test_a_quota_is_refused_by_its_name(create, sandbox):
-    sandbox.limit_training(quotas={"ml.g5.xlarge": 0})
+def test_a_quota_is_refused_by_its_name(create, world_sandbox):
+    world_sandbox.limit_training(quotas={"ml.g5.xlarge": 0})
     try:
         with pytest.raises(ClientError) as refused:
             create("too-many", spot=True)
     finally:
-        sandbox.limit_training()
+        world_sandbox.limit_training()
     code, message = codes(refused)
     assert code == "ResourceLimitExceeded"
     assert "'ml.g5.xlarge for spot training job usage' is 0 Instances" in message
 
 
-def test_a_job_waits_for_capacity_and_can_be_stopped_meanwhile(create, client, sandbox, until):
-    sandbox.limit_training(lacking=("spot", "on-demand"))
+def test_a_job_waits_for_capacity_and_can_be_stopped_meanwhile(create, client, world_sandbox, until):
+    world_sandbox.limit_training(lacking=("spot", "on-demand"))
     try:
         create("waiting")
         assert until("waiting", "Pending")["TrainingJobStatus"] == "InProgress"
         client("sagemaker").stop_training_job(TrainingJobName="waiting")
         description = until("waiting", "Stopped")
     finally:
-        sandbox.limit_training()
+        world_sandbox.limit_training()
     assert "TrainingStartTime" not in description
     with pytest.raises(ClientError, match="is in status Stopped"):
         client("sagemaker").stop_training_job(TrainingJobName="waiting")
@@ -203,10 +203,10 @@ def test_a_failed_container_fails_the_job_with_what_its_file_says(create, until)
     assert until("failing", "Failed")["FailureReason"] == "AlgorithmError: out of memory, exit code: 3"
 
 
-def test_managed_spot_begins_again_without_notice_and_bills_less(create, sandbox, client, until, printed):
+def test_managed_spot_begins_again_without_notice_and_bills_less(create, world_sandbox, client, until, printed):
     create("taken", "wait", spot=True)
     printed("taken")
-    sandbox.interrupt_job("taken")
+    world_sandbox.interrupt_job("taken")
     assert [line for _, line in printed("taken", 2)] == ["waits", "waits"]
     time.sleep(2)
     client("sagemaker").stop_training_job(TrainingJobName="taken")
@@ -216,12 +216,12 @@ def test_managed_spot_begins_again_without_notice_and_bills_less(create, sandbox
     assert description["BillableTimeInSeconds"] < description["TrainingTimeInSeconds"]
 
 
-def test_on_demand_begins_again_only_as_often_as_its_retries(create, sandbox, until, printed):
+def test_on_demand_begins_again_only_as_often_as_its_retries(create, world_sandbox, until, printed):
     create("retried", "wait", RetryStrategy={"MaximumRetryAttempts": 1})
     for count in (1, 2):
         printed("retried", count)
         until("retried", "Training")
-        sandbox.interrupt_job("retried")
+        world_sandbox.interrupt_job("retried")
     description = until("retried", "Failed")
     assert description["FailureReason"].startswith("InternalServerError")
     assert secondary(description).count("Restarting") == 1
@@ -250,12 +250,14 @@ def plan(name, begins, ends, target="training-job"):
     )
 
 
-def test_a_training_plan_is_waited_for_and_one_that_is_over_or_for_others_is_refused(create, client, sandbox, until):
+def test_a_training_plan_is_waited_for_and_one_that_is_over_or_for_others_is_refused(
+    create, client, world_sandbox, until
+):
     plans = {
         each.name: each
         for each in (plan("to-come", 24, 48), plan("over", -48, -24), plan("hyperpods", -1, 24, "hyperpod-cluster"))
     }
-    sandbox.create_prerequisites(training_plans=plans.values())
+    world_sandbox.create_prerequisites(training_plans=plans.values())
 
     def planned(name):
         resources = {"InstanceType": "ml.p5.48xlarge", "TrainingPlanArn": plans[name].arn}

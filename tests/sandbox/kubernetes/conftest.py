@@ -14,24 +14,24 @@ from tests.waiting import until
 
 
 @pytest.fixture
-def keys():
+def key_ring():
     """The access keys that the cluster takes tokens of."""
     return KeyRing()
 
 
 @pytest.fixture
-def cluster(tmp_path, keys):
+def cluster(tmp_path, key_ring):
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     environment = {"PATH": path, "HOME": str(tmp_path), "LANG": os.environ.get("LANG", "C.UTF-8")}
     environment["SLIPWAY_AGENT_CACHE"] = os.environ["SLIPWAY_AGENT_CACHE"]
     with KubernetesCluster(
-        tmp_path / "kube", name="slipway-eks", mark=secrets.token_hex(8), environment=environment, keys=keys
+        tmp_path / "kube", name="slipway-eks", mark=secrets.token_hex(8), environment=environment, keys=key_ring
     ) as made:
         yield made
 
 
 @pytest.fixture
-def client(cluster):
+def api_client(cluster):
     from kubernetes import client
 
     configuration = client.Configuration(host=cluster.server.address)
@@ -42,17 +42,17 @@ def client(cluster):
 
 
 @pytest.fixture
-def core(client):
+def core(api_client):
     import kubernetes
 
-    return kubernetes.client.CoreV1Api(client)
+    return kubernetes.client.CoreV1Api(api_client)
 
 
 @pytest.fixture
-def batch(client):
+def batch(api_client):
     import kubernetes
 
-    return kubernetes.client.BatchV1Api(client)
+    return kubernetes.client.BatchV1Api(api_client)
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def _until():
 
 
 @pytest.fixture
-def job():
+def pod_job():
     """A Job of one index a node whose command says how it went."""
 
     def make(command, *, name="train", nodes=1, grace_s=5, gpus="1", **more):

@@ -104,14 +104,14 @@ class Store:
 
 
 @pytest.fixture
-def store(endpoint):
+def pods_store(endpoint):
     made = Store(endpoint)
     yield made
     made.remove()
 
 
 @pytest.fixture
-def launch(cluster, client, job, endpoint, store):
+def submit_pods(cluster, api_client, pod_job, endpoint, pods_store):
     """Submits the job: pods that meet through the store, with their files in a ConfigMap."""
 
     def submit(*, nodes=2, steps=160, every=10):
@@ -131,8 +131,8 @@ def launch(cluster, client, job, endpoint, store):
         text = spec.to_json().replace("${TRAIN}", str(cluster._folder / "train.py"))
         (cluster._folder / "train.py").write_text(TRAINER)
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "job"}, "data": {"job.json": text}}
-        kubernetes.client.CoreV1Api(client).create_namespaced_config_map("default", body)
-        document = job("", nodes=nodes, grace_s=20)
+        kubernetes.client.CoreV1Api(api_client).create_namespaced_config_map("default", body)
+        document = pod_job("", nodes=nodes, grace_s=20)
         pod = document["spec"]["template"]["spec"]
         pod["volumes"].append({"name": "job", "configMap": {"name": "job"}})
         container = pod["containers"][0]
@@ -145,15 +145,15 @@ def launch(cluster, client, job, endpoint, store):
         values |= {"SLIPWAY_ROOT": "/slipway", "SLIPWAY_PARTS": str(nodes), "AWS_EC2_METADATA_DISABLED": "true"}
         own = {"name": "SLIPWAY_POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
         container["env"] = [own, *({"name": name, "value": value} for name, value in values.items())]
-        kubernetes.client.BatchV1Api(client).create_namespaced_job("default", document)
+        kubernetes.client.BatchV1Api(api_client).create_namespaced_job("default", document)
 
     return submit
 
 
 @pytest.fixture
-def status(client):
+def job_conditions(api_client):
     def look():
-        job_status = kubernetes.client.BatchV1Api(client).read_namespaced_job("train", "default").status
+        job_status = kubernetes.client.BatchV1Api(api_client).read_namespaced_job("train", "default").status
         return {condition.type: condition.message for condition in job_status.conditions or ()}
 
     return look
@@ -170,28 +170,28 @@ def _bit_for_bit(store, nodes, steps):
 
 
 @pytest.mark.slow
-def test_two_pods_meet_train_and_leave_their_files(cluster, launch, store, status, until):
+def test_two_pods_meet_train_and_leave_their_files(cluster, submit_pods, pods_store, job_conditions, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     cluster.add_node("n2", allocatable={"nvidia.com/gpu": "1"})
-    launch(steps=20)
-    until(lambda: "Complete" in status(), 60)
-    _bit_for_bit(store, 2, 20)
-    assert [event["attempt"] for event in store.events("attempt-started")] == [1]
-    assert [each["step"] for each in map(json.loads, store.file("metrics.jsonl").splitlines()) if "step" in each][
+    submit_pods(steps=20)
+    until(lambda: "Complete" in job_conditions(), 60)
+    _bit_for_bit(pods_store, 2, 20)
+    assert [event["attempt"] for event in pods_store.events("attempt-started")] == [1]
+    assert [each["step"] for each in map(json.loads, pods_store.file("metrics.jsonl").splitlines()) if "step" in each][
         -1
     ] == 20
-    assert store.file("log.txt").startswith("slipway: ")
+    assert pods_store.file("log.txt").startswith("slipway: ")
 
 
 SLOW = pytest.mark.slow
 
 
 @pytest.mark.parametrize("disturb", ["drain", pytest.param("kill", marks=SLOW), pytest.param("take", marks=SLOW)])
-def test_a_disturbed_job_goes_on_bit_for_bit(cluster, launch, store, status, until, disturb):  # noqa: PLR0917
+def test_a_disturbed_job_goes_on_bit_for_bit(cluster, submit_pods, pods_store, job_conditions, until, disturb):  # noqa: PLR0917
     for name in ("n1", "n2", "n3"):
         cluster.add_node(name, allocatable={"nvidia.com/gpu": "1"})
-    launch()
-    until(store.whole)
+    submit_pods()
+    until(pods_store.whole)
     pod = next(each for each in _running(cluster) if each["metadata"]["labels"]["job-name"] == "train")
     if disturb == "kill":
         cluster.api.evict("default", pod["metadata"]["name"], {"gracePeriodSeconds": 1})
@@ -199,26 +199,32 @@ def test_a_disturbed_job_goes_on_bit_for_bit(cluster, launch, store, status, unt
         cluster.drain(pod["spec"]["nodeName"])
     else:
         cluster.take_node(pod["spec"]["nodeName"])
-    until(status)
-    assert "Complete" in status(), [status(), store.file("log.txt"), store.file("log-part1.txt")]
-    _bit_for_bit(store, 2, 160)
-    restored = [event["step"] for event in store.events("restored")]
+    until(job_conditions)
+    assert "Complete" in job_conditions(), [
+        job_conditions(),
+        pods_store.file("log.txt"),
+        pods_store.file("log-part1.txt"),
+    ]
+    _bit_for_bit(pods_store, 2, 160)
+    restored = [event["step"] for event in pods_store.events("restored")]
     assert restored
     assert restored[0] > 0
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(100, marks=SLOW)])
-def test_pods_that_are_killed_at_random_restore_nothing_torn(cluster, launch, store, status, until, kills):  # noqa: PLR0917
+def test_pods_that_are_killed_at_random_restore_nothing_torn(  # noqa: PLR0917  the fixtures
+    cluster, submit_pods, pods_store, job_conditions, until, kills
+):
     """With notice, with too little, and with none; the trainer refuses what is not bit for bit what it was."""
     chance = random.Random(20261122)
     cluster.add_node("n0", allocatable={"nvidia.com/gpu": "1"})
-    launch(nodes=1, steps=10**6, every=5)
+    submit_pods(nodes=1, steps=10**6, every=5)
     for number in range(kills):
         pod = until(lambda: next(iter(_running(cluster)), None), 60)
-        begun = len(store.file("events.jsonl"))
+        begun = len(pods_store.file("events.jsonl"))
         # Before it has begun, in the middle of a checkpoint, or long after one.
         time.sleep(chance.choice([0.2, 2.0, 4.0]) + chance.random())
-        assert not status(), [status(), store.file("log.txt")[-2000:]]
+        assert not job_conditions(), [job_conditions(), pods_store.file("log.txt")[-2000:]]
         kind = chance.choice(["take", "at once", "soon", "in time"])
         if kind == "take":
             cluster.take_node(pod["spec"]["nodeName"])
@@ -229,11 +235,11 @@ def test_pods_that_are_killed_at_random_restore_nothing_torn(cluster, launch, st
         until(
             lambda pod=pod: pod["metadata"]["name"] not in {each["metadata"]["name"] for each in _running(cluster)}, 60
         )
-        assert len(store.file("events.jsonl")) >= begun
+        assert len(pods_store.file("events.jsonl")) >= begun
     (cluster._folder / "enough").touch()
-    until(status)
-    log = store.file("log.txt")
-    assert "Complete" in status(), [status(), log[-2000:]]
+    until(job_conditions)
+    log = pods_store.file("log.txt")
+    assert "Complete" in job_conditions(), [job_conditions(), log[-2000:]]
     assert "torn" not in log
     state, step = re.search(r"ends with (\w+) at (\d+)", log).groups()
     assert state == ends_with("0", int(step))
@@ -250,12 +256,14 @@ def source(cluster, endpoint):
     connection.close()
 
 
-def test_a_launcher_is_followed_by_another_over_a_server_that_was_away(cluster, launch, source, store, tmp_path):
+def test_a_launcher_is_followed_by_another_over_a_server_that_was_away(
+    cluster, submit_pods, source, pods_store, tmp_path
+):
     """The first launcher is gone in the middle; the second one goes on with the copies of the first."""
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     hold = cluster._folder / "hold"
     hold.touch()
-    launch(nodes=1, steps=100)
+    submit_pods(nodes=1, steps=100)
     job, messages = Submitted(job="train", key="r1", folder="default"), []
     mirror = Mirror(source=source, job=job, folder=tmp_path / "job")
     watch = RemoteWatch(mirror=mirror, look_s=0.2, notify=messages.append)
@@ -272,7 +280,7 @@ def test_a_launcher_is_followed_by_another_over_a_server_that_was_away(cluster, 
     follower = Follower(job=tmp_path / "job", folder=folder, log=tmp_path / "job" / "log.txt", listeners=silent)
     again = RemoteWatch(mirror=mirror, look_s=0.2, notify=messages.append)
     assert follower.follow(again, tick=lambda: None) is RunStatus.SUCCEEDED
-    assert (tmp_path / "job" / "log.txt").read_text() == store.file("log.txt")
+    assert (tmp_path / "job" / "log.txt").read_text() == pods_store.file("log.txt")
     assert (folder.logs / "attempt-1.log").read_text().startswith("slipway: job r1, attempt 1")
     assert (follower.step, follower.saved_step) == (100, 100)
     assert any("no answer" in each for each in messages)

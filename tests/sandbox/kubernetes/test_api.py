@@ -52,8 +52,8 @@ def _pod_spec(document):
         (lambda d: _pod_spec(d).update(tolerations=[{"operator": "Exists", "value": "x"}]), "value must be empty"),
     ],
 )
-def test_a_job_that_a_cluster_would_not_take_is_refused(job, spoil, message):
-    document = job("true")
+def test_a_job_that_a_cluster_would_not_take_is_refused(pod_job, spoil, message):
+    document = pod_job("true")
     assert refusals(document) == []
     spoil(document)
     assert message in " ".join(refusals(document))
@@ -96,7 +96,7 @@ def test_without_a_token_nothing_is_answered(cluster):
     assert refused.value.status == 401
 
 
-def test_a_stale_change_conflicts_and_an_immutable_field_stays(core, batch, job):
+def test_a_stale_change_conflicts_and_an_immutable_field_stays(core, batch, pod_job):
     made = core.create_namespaced_config_map("default", _map("m", a="1"))
     core.patch_namespaced_config_map("m", "default", {"data": {"b": "2"}})
     with pytest.raises(ApiException) as refused:
@@ -105,7 +105,7 @@ def test_a_stale_change_conflicts_and_an_immutable_field_stays(core, batch, job)
     with pytest.raises(ApiException) as refused:
         core.create_namespaced_config_map("default", _map("m"))
     assert "AlreadyExists" in refused.value.body
-    batch.create_namespaced_job("default", job("true"))
+    batch.create_namespaced_job("default", pod_job("true"))
     with pytest.raises(ApiException) as refused:
         batch.patch_namespaced_job("train", "default", {"spec": {"completionMode": "NonIndexed"}})
     assert "field is immutable" in refused.value.body
@@ -150,13 +150,13 @@ def test_an_object_with_a_finalizer_goes_when_it_is_taken_off(core):
     assert refused.value.status == 404
 
 
-def test_an_operator_that_is_not_there_has_no_kind(tmp_path, client):
+def test_an_operator_that_is_not_there_has_no_kind(tmp_path, api_client):
     with pytest.raises(ApiException) as refused:
-        kubernetes.client.CustomObjectsApi(client).list_cluster_custom_object("karpenter.sh", "v1", "nodepools")
+        kubernetes.client.CustomObjectsApi(api_client).list_cluster_custom_object("karpenter.sh", "v1", "nodepools")
     assert refused.value.status == 404
 
 
-def test_the_vendors_own_definitions_judge_with_their_rules(client):
+def test_the_vendors_own_definitions_judge_with_their_rules(api_client):
     """Data: Karpenter's definition; the verdicts are those that the CRD server of Kubernetes 1.36 gave."""
     folder = os.environ.get("SLIPWAY_VENDOR_DATA")
     if not folder:
@@ -164,8 +164,8 @@ def test_the_vendors_own_definitions_judge_with_their_rules(client):
     pytest.importorskip("cel")
     definition = yaml.safe_load((Path(folder) / "crds" / "karpenter.sh_nodepools.yaml").read_text())
     definition["metadata"].pop("creationTimestamp", None)
-    kubernetes.client.ApiextensionsV1Api(client).create_custom_resource_definition(definition)
-    custom = kubernetes.client.CustomObjectsApi(client)
+    kubernetes.client.ApiextensionsV1Api(api_client).create_custom_resource_definition(definition)
+    custom = kubernetes.client.CustomObjectsApi(api_client)
     wanted = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": []}
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "x"}
     template = {"spec": {"requirements": [wanted], "nodeClassRef": reference}}

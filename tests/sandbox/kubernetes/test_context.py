@@ -32,7 +32,7 @@ PLAN = {
 
 
 @pytest.fixture
-def environment(cluster, endpoint, tmp_path):
+def kubeconfig_environment(cluster, endpoint, tmp_path):
     """An account that knows nothing of the cluster, and a kubeconfig that does."""
     config = tmp_path / "config"
     config.write_text(
@@ -48,42 +48,42 @@ contexts: [{{name: there, context: {{cluster: c, user: u}}}}]
 
 
 @pytest.fixture
-def plan(catalog):
+def plan_at_context(catalog):
     return lambda **target: pinned_plan(request_of({**PLAN, "target": {**PLAN["target"], **target}}), catalog)
 
 
-def test_the_context_leads_to_it_and_it_is_nobodys_stack(plan, environment):
-    located_cluster = find(plan(), Session(environment=environment, region="us-east-2"))
+def test_the_context_leads_to_it_and_it_is_nobodys_stack(plan_at_context, kubeconfig_environment):
+    located_cluster = find(plan_at_context(), Session(environment=kubeconfig_environment, region="us-east-2"))
     assert (located_cluster.head_node.via, located_cluster.head_node.host) == (CONTEXT, "there")
     assert (located_cluster.own, located_cluster.eks) == (False, "platform")
 
 
-def test_what_is_there_is_read_through_it(cluster, plan, environment):
+def test_what_is_there_is_read_through_it(cluster, plan_at_context, kubeconfig_environment):
     labels = {"node.kubernetes.io/instance-type": "p5.48xlarge"}
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"}, labels=labels)
-    pinned = plan()
-    located_cluster = find(pinned, Session(environment=environment, region="us-east-2"))
-    looked = inspect_cluster(pinned, located_cluster, environment)
+    pinned = plan_at_context()
+    located_cluster = find(pinned, Session(environment=kubeconfig_environment, region="us-east-2"))
+    looked = inspect_cluster(pinned, located_cluster, kubeconfig_environment)
     assert [node.name for node in looked.cluster.nodes] == ["n1"]
     assert (looked.operator, looked.missing_rights) == (Operator.PYTORCHJOB, ())
     assert looked.granted is None, "EKS does not know the cluster here"
 
 
-def test_a_job_is_submitted_followed_and_cancelled_through_it(cluster, environment, job, until):
+def test_a_job_is_submitted_followed_and_cancelled_through_it(cluster, kubeconfig_environment, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     head_node = HeadNode(via=CONTEXT, host="there", region="us-east-2", kind="Job")
     connection, jobs = jobs_at(
-        head_node, environment, place="default/train", checkpoints="s3://team-a/checkpoints", key="k"
+        head_node, kubeconfig_environment, place="default/train", checkpoints="s3://team-a/checkpoints", key="k"
     )
-    made = jobs.submit([job("sleep 60")], "k")
+    made = jobs.submit([pod_job("sleep 60")], "k")
     until(lambda: jobs.facts(made).state is JobState.RUNNING)
     jobs.cancel(made)
     until(lambda: jobs.pods("train") == [])
     connection.close()
 
 
-def test_a_context_that_is_not_there_is_said(plan, environment):
-    pinned = plan(context="elsewhere")
-    located_cluster = find(pinned, Session(environment=environment, region="us-east-2"))
+def test_a_context_that_is_not_there_is_said(plan_at_context, kubeconfig_environment):
+    pinned = plan_at_context(context="elsewhere")
+    located_cluster = find(pinned, Session(environment=kubeconfig_environment, region="us-east-2"))
     with pytest.raises(ImpossibleError, match=r"target\.context: elsewhere"):
-        inspect_cluster(pinned, located_cluster, environment)
+        inspect_cluster(pinned, located_cluster, kubeconfig_environment)

@@ -114,7 +114,7 @@ class ElasticAgent:
 
 
 @pytest.fixture
-def agent(request: pytest.FixtureRequest) -> Iterator[ElasticAgent]:
+def elastic_agent(request: pytest.FixtureRequest) -> Iterator[ElasticAgent]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         elastic_agent = ElasticAgent(Path(folder), request.param)
         try:
@@ -129,23 +129,23 @@ def agent(request: pytest.FixtureRequest) -> Iterator[ElasticAgent]:
             elastic_agent.process.wait()
 
 
-@pytest.mark.parametrize("agent", [{}], indirect=True)
-def test_without_the_variable_it_dies_of_the_signal_and_its_trainer_hears_nothing(agent: ElasticAgent) -> None:
-    os.killpg(agent.process.pid, signal.SIGUSR1)
-    assert agent.process.wait(LONG_S) == -signal.SIGUSR1
-    assert not agent.has("saved")
+@pytest.mark.parametrize("elastic_agent", [{}], indirect=True)
+def test_without_the_variable_it_dies_of_the_signal_and_its_trainer_hears_nothing(elastic_agent: ElasticAgent) -> None:
+    os.killpg(elastic_agent.process.pid, signal.SIGUSR1)
+    assert elastic_agent.process.wait(LONG_S) == -signal.SIGUSR1
+    assert not elastic_agent.has("saved")
 
 
-@pytest.mark.parametrize("agent", [ELASTIC_AGENT_ENVIRONMENT], indirect=True)
-def test_with_the_variable_of_our_pods_its_trainer_saves(agent: ElasticAgent) -> None:
-    os.killpg(agent.process.pid, signal.SIGUSR1)
-    agent.until(lambda: agent.has("saved"))
-    assert agent.process.wait(LONG_S) > 0
+@pytest.mark.parametrize("elastic_agent", [ELASTIC_AGENT_ENVIRONMENT], indirect=True)
+def test_with_the_variable_of_our_pods_its_trainer_saves(elastic_agent: ElasticAgent) -> None:
+    os.killpg(elastic_agent.process.pid, signal.SIGUSR1)
+    elastic_agent.until(lambda: elastic_agent.has("saved"))
+    assert elastic_agent.process.wait(LONG_S) > 0
 
 
-@pytest.mark.parametrize("agent", [ELASTIC_AGENT_ENVIRONMENT], indirect=True)
-def test_its_operators_graceful_stop_is_the_same_word_to_a_trainer(agent: ElasticAgent) -> None:
-    agent.ask("/stop", {"is_graceful": True, "timeout": 60})
-    agent.until(lambda: agent.has("saved"))
-    agent.until(lambda: agent.status() == "ready")
-    assert agent.process.poll() is None
+@pytest.mark.parametrize("elastic_agent", [ELASTIC_AGENT_ENVIRONMENT], indirect=True)
+def test_its_operators_graceful_stop_is_the_same_word_to_a_trainer(elastic_agent: ElasticAgent) -> None:
+    elastic_agent.ask("/stop", {"is_graceful": True, "timeout": 60})
+    elastic_agent.until(lambda: elastic_agent.has("saved"))
+    elastic_agent.until(lambda: elastic_agent.status() == "ready")
+    assert elastic_agent.process.poll() is None

@@ -32,7 +32,7 @@ POOL = {"group": "karpenter.sh", "plural": "nodepools", "kind": "NodePool", "sco
 
 
 @pytest.fixture
-def node(cluster):
+def add_node(cluster):
     """A node as EKS labels it."""
 
     def make(name, *, room=None, labels=None, taints=(), **bare):
@@ -44,7 +44,7 @@ def node(cluster):
 
 
 @pytest.fixture
-def examined(connection, catalog):
+def examined_cluster(connection, catalog):
     """The checks of a plan on the cluster, by their names, where something is not well; `pods` is what EKS grants."""
 
     def make(*, own=False, granted=True, pod_identity=None, **sections):
@@ -102,34 +102,34 @@ def define(cluster, connection, **names):
     connection.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=document)
 
 
-def test_a_cluster_that_has_everything_passes(node, examined):
-    node("n1")
-    node("n2")
-    assert examined() == {}
+def test_a_cluster_that_has_everything_passes(add_node, examined_cluster):
+    add_node("n1")
+    add_node("n2")
+    assert examined_cluster() == {}
 
 
-def test_a_cluster_without_such_nodes_says_what_it_has(node, examined):
-    node("n1", **{"node.kubernetes.io/instance-type": "g5.xlarge"})
-    (result, got) = examined()["cluster nodes"]
+def test_a_cluster_without_such_nodes_says_what_it_has(add_node, examined_cluster):
+    add_node("n1", **{"node.kubernetes.io/instance-type": "g5.xlarge"})
+    (result, got) = examined_cluster()["cluster nodes"]
     assert (result, got) == (Outcome.FAILED, "0 found; the cluster has 1 x g5.xlarge")
 
 
 @pytest.mark.parametrize("labels,option", [({"topology.k8s.aws/zone-id": "use2-az3"}, "on-demand"), ({}, "spot")])
-def test_nodes_of_another_zone_or_bought_otherwise_are_none(node, examined, labels, option):
-    node("n1", **labels)
-    node("n2", **labels)
-    diagnosis = examined(target={"az_id": "use2-az1"}, purchase={"option": option})
+def test_nodes_of_another_zone_or_bought_otherwise_are_none(add_node, examined_cluster, labels, option):
+    add_node("n1", **labels)
+    add_node("n2", **labels)
+    diagnosis = examined_cluster(target={"az_id": "use2-az1"}, purchase={"option": option})
     assert diagnosis["cluster nodes"][0] is Outcome.FAILED
 
 
-def test_nodes_that_a_job_must_not_use_are_none(node, examined, cluster):
-    node("n1", taints=({"key": "team", "value": "b", "effect": "NoSchedule"},))
-    node("n2")
+def test_nodes_that_a_job_must_not_use_are_none(add_node, examined_cluster, cluster):
+    add_node("n1", taints=({"key": "team", "value": "b", "effect": "NoSchedule"},))
+    add_node("n2")
     cluster.cordon("n2")
-    assert "none of the 2 nodes accepts the job's pods" in examined()["cluster nodes"][1]
+    assert "none of the 2 nodes accepts the job's pods" in examined_cluster()["cluster nodes"][1]
 
 
-def test_karpenter_may_make_the_nodes(cluster, connection, examined):
+def test_karpenter_may_make_the_nodes(cluster, connection, examined_cluster):
     define(cluster, connection, **POOL)
 
     def pool(name, types):
@@ -139,36 +139,38 @@ def test_karpenter_may_make_the_nodes(cluster, connection, examined):
         connection.ask("POST", "/apis/karpenter.sh/v1/nodepools", body=body)
 
     pool("small", ["g5.xlarge"])
-    assert examined()["cluster nodes"][0] is Outcome.FAILED
+    assert examined_cluster()["cluster nodes"][0] is Outcome.FAILED
     pool("large", ["p5.48xlarge"])
-    assert "cluster nodes" not in examined()
+    assert "cluster nodes" not in examined_cluster()
 
 
 @pytest.mark.parametrize("name", ["nvidia.com/gpu", "vpc.amazonaws.com/efa"])
-def test_nodes_whose_devices_nobody_shows_are_refused(node, examined, name):
+def test_nodes_whose_devices_nobody_shows_are_refused(add_node, examined_cluster, name):
     room = {**ROOM, name: "1"}
-    node("n1", room=room)
-    node("n2", room=room)
-    result, got = examined()["node devices"]
+    add_node("n1", room=room)
+    add_node("n2", room=room)
+    result, got = examined_cluster()["node devices"]
     assert (result, "n1, n2 show fewer" in got) == (Outcome.FAILED, True)
     assert ("use TCP" in got) is ("efa" in name)
 
 
-def test_on_a_cluster_of_slipways_own_the_plugins_come_with_the_job(node, examined):
+def test_on_a_cluster_of_slipways_own_the_plugins_come_with_the_job(add_node, examined_cluster):
     for name in ("n1", "n2"):
-        node(name, room={"hugepages-2Mi": "5128Mi"})
-    assert examined(own=True) == {}
+        add_node(name, room={"hugepages-2Mi": "5128Mi"})
+    assert examined_cluster(own=True) == {}
 
 
-def test_one_good_node_too_few_is_said_and_one_spare_is_advice(node, examined):
-    node("n1")
-    node("n2", room={**ROOM, "vpc.amazonaws.com/efa": "0"})
-    assert examined()["node devices"][0] is Outcome.FAILED
-    node("n3")
-    assert examined()["node devices"][0] is Outcome.ADVICE
+def test_one_good_node_too_few_is_said_and_one_spare_is_advice(add_node, examined_cluster):
+    add_node("n1")
+    add_node("n2", room={**ROOM, "vpc.amazonaws.com/efa": "0"})
+    assert examined_cluster()["node devices"][0] is Outcome.FAILED
+    add_node("n3")
+    assert examined_cluster()["node devices"][0] is Outcome.ADVICE
 
 
-def test_an_operator_that_is_not_there_is_refused_and_one_that_is_there_is_taken(catalog, cluster, connection, node):
+def test_an_operator_that_is_not_there_is_refused_and_one_that_is_there_is_taken(
+    catalog, cluster, connection, add_node
+):
     plan = pinned_plan(request_of({**PLAN, "purchase": {"option": "on-demand"}, "target": TARGET}), catalog)
     served = (Operator.HYPERPOD_PYTORCHJOB, Operator.PYTORCHJOB, Operator.JOB)
     assert chosen(plan, served) is Operator.PYTORCHJOB
@@ -179,36 +181,36 @@ def test_an_operator_that_is_not_there_is_refused_and_one_that_is_there_is_taken
     assert chosen(replace(plan, request=replace(plan.request, run=named)), served) is Operator.JOB
 
 
-def test_what_the_caller_may_not_do_is_named(cluster, node, examined):
-    node("n1")
-    node("n2")
+def test_what_the_caller_may_not_do_is_named(cluster, add_node, examined_cluster):
+    add_node("n1")
+    add_node("n2")
     cluster.server.rights.denied |= {("create", "pytorchjobs"), ("create", "namespaces")}
-    result, got = examined()["cluster rights"]
+    result, got = examined_cluster()["cluster rights"]
     assert result is Outcome.FAILED
     assert "create pytorchjobs.kubeflow.org in slipway" in got
     assert "create namespaces in slipway" in got
 
 
-def test_nodes_that_nobody_may_read_are_not_known(cluster, node, examined):
-    node("n1")
+def test_nodes_that_nobody_may_read_are_not_known(cluster, add_node, examined_cluster):
+    add_node("n1")
     cluster.server.rights.denied.add(("list", "nodes"))
-    assert examined()["cluster nodes"][0] is Outcome.UNKNOWN
+    assert examined_cluster()["cluster nodes"][0] is Outcome.UNKNOWN
 
 
-def test_who_may_work_in_one_namespace_alone_gets_a_job_there(cluster, connection, job):
+def test_who_may_work_in_one_namespace_alone_gets_a_job_there(cluster, connection, pod_job):
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "slipway"}}
     connection.ask("POST", "/api/v1/namespaces", body=space)
     cluster.server.rights.denied.add(("create", "namespaces"))
     jobs = KubernetesJobs(connection=connection, namespace="slipway", kind="Job")
-    wanted = job("true")
+    wanted = pod_job("true")
     assert jobs.submit([space, wanted], "k").folder == "slipway/train"
 
 
-def test_spot_nodes_that_nobody_drains_are_said(cluster, connection, node, examined):
+def test_spot_nodes_that_nobody_drains_are_said(cluster, connection, add_node, examined_cluster):
     spot = {"purchase": {"option": "spot"}}
     for name in ("n1", "n2"):
-        node(name, labels={"karpenter.sh/capacity-type": "spot"})
-    result, got = examined(**spot)["spot notices"]
+        add_node(name, labels={"karpenter.sh/capacity-type": "spot"})
+    result, got = examined_cluster(**spot)["spot notices"]
     assert (result, "2 nodes are not managed (n1, n2)" in got) == (Outcome.ADVICE, True)
     plugin = {
         "apiVersion": "apps/v1",
@@ -220,26 +222,30 @@ def test_spot_nodes_that_nobody_drains_are_said(cluster, connection, node, exami
         },
     }
     connection.ask("POST", "/apis/apps/v1/namespaces/kube-system/daemonsets", body=plugin)
-    assert "spot notices" not in examined(**spot)
+    assert "spot notices" not in examined_cluster(**spot)
 
 
-def test_a_role_of_a_cluster_of_our_own_is_lent_by_the_launch_and_is_for_one_folder(node, examined):
-    node("n1")
-    node("n2")
+def test_a_role_of_a_cluster_of_our_own_is_lent_by_the_launch_and_is_for_one_folder(add_node, examined_cluster):
+    add_node("n1")
+    add_node("n2")
     pod_identity = PodIdentity(cluster="platform", pods_role="arn:aws:iam::123456789012:role/pods", access_role="arn")
-    assert "pods' role" not in examined(pod_identity=pod_identity, granted=False, checkpoint={}), "the launch grants it"
+    assert "pods' role" not in examined_cluster(pod_identity=pod_identity, granted=False, checkpoint={}), (
+        "the launch grants it"
+    )
     for uri, expected in (
         (f"{STORE}/{PLAN['name']}/again", None),
         (f"{STORE}/{PLAN['name']}-2", Outcome.FAILED),
         (f"{STORE}/other", Outcome.FAILED),
         ("s3://elsewhere/runs", Outcome.ADVICE),
     ):
-        result, got = examined(pod_identity=pod_identity, checkpoint={"uri": uri}).get("pods' role", (None, uri))
+        result, got = examined_cluster(pod_identity=pod_identity, checkpoint={"uri": uri}).get(
+            "pods' role", (None, uri)
+        )
         assert (result, uri in got) == (expected, True)
 
 
-def test_pods_without_a_role_are_said(node, examined):
-    node("n1")
-    node("n2")
-    assert examined(granted=False)["pods' role"][0] is Outcome.ADVICE
-    assert examined(granted=None)["pods' role"][0] is Outcome.UNKNOWN
+def test_pods_without_a_role_are_said(add_node, examined_cluster):
+    add_node("n1")
+    add_node("n2")
+    assert examined_cluster(granted=False)["pods' role"][0] is Outcome.ADVICE
+    assert examined_cluster(granted=None)["pods' role"][0] is Outcome.UNKNOWN

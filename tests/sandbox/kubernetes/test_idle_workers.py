@@ -62,7 +62,7 @@ def hosted(tmp_path):
 
 
 @pytest.fixture
-def pods(hosted, monkeypatch):
+def idle_pods(hosted, monkeypatch):
     for name, value in {**KEYS, "AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION}.items():
         monkeypatch.setenv(name, value)
     own = {"LifeCycleConfig": {"SourceS3Uri": "s3://b/x", "OnCreate": "on_create.sh"}, "ExecutionRole": "arn:x"}
@@ -94,7 +94,7 @@ def pods(hosted, monkeypatch):
 
 
 @pytest.fixture
-def guard(pods):
+def idle_guard(idle_pods):
     """The guard an hour from now, with nothing counted in the last half of it; `count` is what it hears now."""
     later = NOW + timedelta(hours=1)
     function, cloudwatch = boto3.client("lambda"), boto3.client("cloudwatch")
@@ -130,10 +130,10 @@ def names(hosted, group):
     return {node.name for node in hosted.nodes() if node.partition == group}
 
 
-def test_workers_that_nobody_needs_go_and_come_again_with_a_launch(pods, hosted, guard, until):
-    guard(1)
+def test_workers_that_nobody_needs_go_and_come_again_with_a_launch(idle_pods, hosted, idle_guard, until):
+    idle_guard(1)
     assert len(names(hosted, "workers")) == 2, "a pod needs them"
-    guard(0)
+    idle_guard(0)
     until(lambda: not names(hosted, "workers"))
     assert len(names(hosted, "system")) == 1
     session = Session(environment=KEYS, region=REGION)
@@ -154,7 +154,7 @@ def test_workers_that_nobody_needs_go_and_come_again_with_a_launch(pods, hosted,
         ([{"InstanceGroupName": "workers", "IncrementTargetCountBy": 51}], "allowed: 1 to 50"),
     ],
 )
-def test_what_sagemaker_adds_to_no_group_is_refused(pods, wanted, why):
+def test_what_sagemaker_adds_to_no_group_is_refused(idle_pods, wanted, why):
     client = boto3.client("sagemaker")
     with pytest.raises(client.exceptions.ClientError, match=why):
         client.batch_add_cluster_nodes(ClusterName=NAME, NodesToAdd=wanted)

@@ -25,8 +25,8 @@ pytestmark = pytest.mark.long
 
 
 @pytest.fixture
-def connection(cluster, keys):
-    own = {"AWS_ACCESS_KEY_ID": keys.owner.id, "AWS_SECRET_ACCESS_KEY": keys.owner.secret}
+def owner_connection(cluster, key_ring):
+    own = {"AWS_ACCESS_KEY_ID": key_ring.owner.id, "AWS_SECRET_ACCESS_KEY": key_ring.owner.secret}
     session = Session(environment=own, region="us-east-2")
     endpoint = Endpoint(
         name="slipway-eks", address=cluster.server.address, authority=None, token=lambda: token(session, "slipway-eks")
@@ -37,51 +37,51 @@ def connection(cluster, keys):
 
 
 @pytest.fixture
-def jobs(connection):
-    return KubernetesJobs(connection=connection, namespace="default", kind="Job", sleep=lambda _: time.sleep(0.2))
+def jobs(owner_connection):
+    return KubernetesJobs(connection=owner_connection, namespace="default", kind="Job", sleep=lambda _: time.sleep(0.2))
 
 
-def test_a_job_is_submitted_once_however_often_it_is_asked_for(cluster, jobs, job, until):
+def test_a_job_is_submitted_once_however_often_it_is_asked_for(cluster, jobs, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
-    document = job("sleep 0.3")
+    document = pod_job("sleep 0.3")
     first, second = jobs.submit([document], "k"), jobs.submit([document], "k")
     assert first == second == jobs.find("k", f"{jobs.namespace}/train")
     until(lambda: jobs.facts(first).state is JobState.COMPLETED)
     assert len(cluster.pods()) == 1
-    other = job("true")
+    other = pod_job("true")
     other["metadata"]["annotations"]["slipway/run"] = "other"
     with pytest.raises(SchedulerError, match="belongs to another submission"):
         jobs.submit([other], "other")
 
 
-def test_a_server_that_comes_back_in_time_takes_the_job(cluster, jobs, job):
+def test_a_server_that_comes_back_in_time_takes_the_job(cluster, jobs, pod_job):
     cluster.server.stop()
     threading.Timer(0.3, cluster.server.start).start()
-    assert jobs.submit([job("true")], "k").job == "train"
+    assert jobs.submit([pod_job("true")], "k").job == "train"
 
 
-def test_a_server_that_stays_away_is_said_and_a_refusal_is_not_tried_again(cluster, jobs, job):
-    spoiled = job("true")
+def test_a_server_that_stays_away_is_said_and_a_refusal_is_not_tried_again(cluster, jobs, pod_job):
+    spoiled = pod_job("true")
     spoiled["spec"]["backoffLimits"] = 1
     with pytest.raises(RefusedError, match="unknown field"):
         jobs.submit([spoiled], "k")
     cluster.server.stop()
     with pytest.raises(UnreachableError, match="no answer"):
-        jobs.submit([job("true")], "k")
+        jobs.submit([pod_job("true")], "k")
 
 
 @pytest.mark.parametrize(
     "part, name",
     [("kueue.reconcile", "Kubernetes controllers"), ("kubelet.PodRun._live", r"kubelet of pod train-0-\w+")],
 )
-def test_a_fault_of_the_sandboxs_own_ends_what_follows_a_job(cluster, jobs, job, monkeypatch, tmp_path, part, name):  # noqa: PLR0917
+def test_a_fault_of_the_sandboxs_own_ends_what_follows_a_job(cluster, jobs, pod_job, monkeypatch, tmp_path, part, name):  # noqa: PLR0917
     """Nothing would happen any more, and whoever follows would wait."""
 
     def broken(*_):
         raise TypeError("a fault")
 
     jobs = replace(jobs, kept=Nothing())
-    submitted = jobs.submit([job("sleep 60")], "k")
+    submitted = jobs.submit([pod_job("sleep 60")], "k")
     watch = RemoteWatch(mirror=Mirror(source=jobs, job=submitted, folder=tmp_path), look_s=0.1, notify=lambda _: None)
     assert not watch.ended()
     monkeypatch.setattr(f"launcher.sandbox.kubernetes.{part}", broken)
@@ -92,8 +92,8 @@ def test_a_fault_of_the_sandboxs_own_ends_what_follows_a_job(cluster, jobs, job,
     assert caught.value.exit_code == 1
 
 
-def test_a_job_that_waits_says_why_and_one_that_runs_where(cluster, jobs, job, until):
-    done = jobs.submit([job("sleep 30", gpus="8")], "k")
+def test_a_job_that_waits_says_why_and_one_that_runs_where(cluster, jobs, pod_job, until):
+    done = jobs.submit([pod_job("sleep 30", gpus="8")], "k")
     until(lambda: jobs.facts(done).reason == "no capacity: the cluster has no nodes yet")
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "4"})
     until(lambda: jobs.facts(done).reason == "no capacity: too few free GPUs on 1 of 1 nodes")
@@ -107,9 +107,9 @@ def test_a_job_that_waits_says_why_and_one_that_runs_where(cluster, jobs, job, u
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_a_job_that_has_ended_is_not_cancelled(cluster, jobs, job, until, code):
+def test_a_job_that_has_ended_is_not_cancelled(cluster, jobs, pod_job, until, code):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
-    done = jobs.submit([job(f"exit {code}")], "k")
+    done = jobs.submit([pod_job(f"exit {code}")], "k")
     ended = until(lambda: (job_facts := jobs.facts(done)).state.final and job_facts)
     assert not jobs.cancel(done)
     assert jobs.facts(done) == ended
@@ -118,10 +118,10 @@ def test_a_job_that_has_ended_is_not_cancelled(cluster, jobs, job, until, code):
     assert not jobs.cancel(done)
 
 
-def test_a_job_that_completes_while_it_is_cancelled_stays_completed(cluster, jobs, job, until, monkeypatch):
+def test_a_job_that_completes_while_it_is_cancelled_stays_completed(cluster, jobs, pod_job, until, monkeypatch):
     """It completes after it was looked at and before its deletion arrives."""
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
-    done = jobs.submit([job("sleep 2")], "k")
+    done = jobs.submit([pod_job("sleep 2")], "k")
     until(lambda: jobs.facts(done).state is JobState.RUNNING)
     ask = type(jobs.connection).ask
 
@@ -135,9 +135,9 @@ def test_a_job_that_completes_while_it_is_cancelled_stays_completed(cluster, job
     assert jobs.facts(done).state is JobState.COMPLETED
 
 
-def test_a_job_that_fails_says_by_what(cluster, jobs, job, until):
+def test_a_job_that_fails_says_by_what(cluster, jobs, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
-    done = jobs.submit([job("exit 3")], "k")
+    done = jobs.submit([pod_job("exit 3")], "k")
     facts = until(lambda: (job_facts := jobs.facts(done)).state is JobState.FAILED and job_facts)
     assert "container pytorch ended with exit 3" in facts.reason
     assert facts.attempt.exit_code == 3
@@ -151,7 +151,7 @@ class Nothing:
 
 
 @pytest.fixture
-def killed(core):
+def kill_pod(core):
     """Kills a job's first pod without any grace; its name."""
 
     def kill(jobs, done):
@@ -162,12 +162,12 @@ def killed(core):
     return kill
 
 
-def test_who_follows_a_job_hears_of_a_pod_that_somebody_kills(cluster, jobs, job, killed, tmp_path):
+def test_who_follows_a_job_hears_of_a_pod_that_somebody_kills(cluster, jobs, pod_job, kill_pod, tmp_path):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     jobs = replace(jobs, kept=Nothing())
-    done = jobs.submit([job("trap '' TERM; sleep 60; sleep 60")], "k")
+    done = jobs.submit([pod_job("trap '' TERM; sleep 60; sleep 60")], "k")
     waiting.until(lambda: jobs.facts(done).state is JobState.RUNNING)
-    name, messages = killed(jobs, done), []
+    name, messages = kill_pod(jobs, done), []
     watch = RemoteWatch(
         mirror=Mirror(source=jobs, job=done, folder=tmp_path / "mirror"), look_s=0, notify=messages.append
     )
@@ -180,8 +180,8 @@ def test_what_operators_a_cluster_has_is_looked_at(jobs):
     assert served(jobs.connection) == (Operator.HYPERPOD_PYTORCHJOB, Operator.PYTORCHJOB, Operator.JOB)
 
 
-def test_a_token_names_its_cluster_and_another_server_refuses_what_is_none(cluster, connection):
-    assert connection.ask("GET", "/version")["major"] == "1"
+def test_a_token_names_its_cluster_and_another_server_refuses_what_is_none(cluster, owner_connection):
+    assert owner_connection.ask("GET", "/version")["major"] == "1"
     url = b"https://sts.us-east-2.amazonaws.com/?Action=GetCallerIdentity"
     bare = base64.urlsafe_b64encode(url).decode().rstrip("=")
     wrong = Endpoint(name="x", address=cluster.server.address, authority=None, token=lambda: f"k8s-aws-v1.{bare}")
@@ -211,9 +211,9 @@ PAGE = (
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_person_runs_a_command_in_a_pod_and_reaches_its_ports(cluster, jobs, job, until, capfd):
+def test_a_person_runs_a_command_in_a_pod_and_reaches_its_ports(cluster, jobs, pod_job, until, capfd):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "2"})
-    made = jobs.submit([job(PAGE, nodes=2)], "k")
+    made = jobs.submit([pod_job(PAGE, nodes=2)], "k")
     until(lambda: jobs.facts(made).state is JobState.RUNNING)
     nodes = jobs.nodes(made)
     assert nodes.names == ("n1", "n1")

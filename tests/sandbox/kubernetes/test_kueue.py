@@ -30,16 +30,16 @@ def local_queue(**more):
 
 
 @pytest.fixture
-def jobs(connection):
+def queued_jobs(connection):
     return KubernetesJobs(connection=connection, namespace="default", kind="Job")
 
 
 @pytest.fixture
-def queued(job):
+def queued(pod_job):
     """A job of the queue."""
 
     def make(name, *, gpus="4", priority=None, command="sleep 60"):
-        made = job(command, name=name, gpus=gpus)
+        made = pod_job(command, name=name, gpus=gpus)
         made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "gpus"
         if priority is not None:
             made["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = priority
@@ -64,63 +64,71 @@ def queue(cluster, connection):
     return make
 
 
-def test_a_job_that_is_cancelled_while_its_pod_ends_is_gone_with_its_workload(connection, jobs, queue, queued, until):
+def test_a_job_that_is_cancelled_while_its_pod_ends_is_gone_with_its_workload(
+    connection, queued_jobs, queue, queued, until
+):
     queue()
-    job = jobs.submit([queued("first", command="trap 'sleep 1; exit 75' TERM; sleep 60 & wait")], "k")
-    until(lambda: jobs.facts(job).state is JobState.RUNNING)
-    jobs.cancel(job)
-    until(lambda: jobs.facts(job) is None)
+    job = queued_jobs.submit([queued("first", command="trap 'sleep 1; exit 75' TERM; sleep 60 & wait")], "k")
+    until(lambda: queued_jobs.facts(job).state is JobState.RUNNING)
+    queued_jobs.cancel(job)
+    until(lambda: queued_jobs.facts(job) is None)
     until(lambda: not connection.ask("GET", f"{KUEUE}/namespaces/default/workloads")["items"])
 
 
-def test_a_second_job_waits_for_the_quota_of_the_first_and_says_so(cluster, jobs, queue, queued, until):
+def test_a_second_job_waits_for_the_quota_of_the_first_and_says_so(cluster, queued_jobs, queue, queued, until):
     queue()
-    first = jobs.submit([queued("first")], "k")
-    until(lambda: jobs.facts(first).state is JobState.RUNNING)
-    second = jobs.submit([queued("second")], "k")
+    first = queued_jobs.submit([queued("first")], "k")
+    until(lambda: queued_jobs.facts(first).state is JobState.RUNNING)
+    second = queued_jobs.submit([queued("second")], "k")
     wanted = "quota: queue gpus has not admitted it: 4 more GPUs must become free"
-    assert until(lambda: (job_facts := jobs.facts(second)).reason == wanted and job_facts).state is JobState.PENDING
-    assert jobs.pods("second") == []
-    jobs.cancel(first)
-    until(lambda: jobs.facts(second).state is JobState.RUNNING)
+    assert (
+        until(lambda: (job_facts := queued_jobs.facts(second)).reason == wanted and job_facts).state is JobState.PENDING
+    )
+    assert queued_jobs.pods("second") == []
+    queued_jobs.cancel(first)
+    until(lambda: queued_jobs.facts(second).state is JobState.RUNNING)
 
 
-def test_a_job_that_will_never_fit_is_told_so(jobs, queue, queued, until):
+def test_a_job_that_will_never_fit_is_told_so(queued_jobs, queue, queued, until):
     queue("2")
-    made = jobs.submit([queued("large")], "k")
+    made = queued_jobs.submit([queued("large")], "k")
     until(
-        lambda: jobs.facts(made).reason.endswith(
+        lambda: queued_jobs.facts(made).reason.endswith(
             "asks for 4 GPUs, but the queue has only 2 in total: the queue can never admit it"
         )
     )
 
 
-def test_a_job_that_ends_gives_its_quota_back(jobs, queue, queued, until):
+def test_a_job_that_ends_gives_its_quota_back(queued_jobs, queue, queued, until):
     queue()
-    first = jobs.submit([queued("first", command="true")], "k")
-    until(lambda: jobs.facts(first).state is JobState.COMPLETED)
-    second = jobs.submit([queued("second", command="true")], "k")
-    until(lambda: jobs.facts(second).state is JobState.COMPLETED)
+    first = queued_jobs.submit([queued("first", command="true")], "k")
+    until(lambda: queued_jobs.facts(first).state is JobState.COMPLETED)
+    second = queued_jobs.submit([queued("second", command="true")], "k")
+    until(lambda: queued_jobs.facts(second).state is JobState.COMPLETED)
 
 
-def test_a_higher_priority_takes_the_place_of_a_lower_and_gives_it_back(jobs, queue, queued, until):
+def test_a_higher_priority_takes_the_place_of_a_lower_and_gives_it_back(queued_jobs, queue, queued, until):
     queue(preemption={"withinClusterQueue": "LowerPriority"})
-    low = jobs.submit([queued("low", priority="low")], "k")
-    until(lambda: jobs.facts(low).state is JobState.RUNNING)
-    high = jobs.submit([queued("high", priority="high")], "k")
-    until(lambda: jobs.facts(high).state is JobState.RUNNING)
+    low = queued_jobs.submit([queued("low", priority="low")], "k")
+    until(lambda: queued_jobs.facts(low).state is JobState.RUNNING)
+    high = queued_jobs.submit([queued("high", priority="high")], "k")
+    until(lambda: queued_jobs.facts(high).state is JobState.RUNNING)
     facts = until(
-        lambda: (job_facts := jobs.facts(low)).state is JobState.PENDING and not jobs.pods("low") and job_facts
+        lambda: (
+            (job_facts := queued_jobs.facts(low)).state is JobState.PENDING
+            and not queued_jobs.pods("low")
+            and job_facts
+        )
     )
     assert "quota: queue gpus" in facts.reason
-    jobs.cancel(high)
-    until(lambda: jobs.facts(low).state is JobState.RUNNING)
+    queued_jobs.cancel(high)
+    until(lambda: queued_jobs.facts(low).state is JobState.RUNNING)
 
 
-def test_a_queue_that_is_not_there_lets_nothing_in(cluster, jobs, queued, until):
+def test_a_queue_that_is_not_there_lets_nothing_in(cluster, queued_jobs, queued, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
-    made = jobs.submit([queued("lost")], "k")
-    until(lambda: jobs.facts(made).reason.endswith("LocalQueue gpus doesn't exist"))
+    made = queued_jobs.submit([queued("lost")], "k")
+    until(lambda: queued_jobs.facts(made).reason.endswith("LocalQueue gpus doesn't exist"))
 
 
 def test_queues_are_read_with_what_stops_them(connection, queue):

@@ -13,7 +13,7 @@ pytest.importorskip("kubernetes")
 
 
 @pytest.fixture
-def pods(cluster, monkeypatch):
+def pods_module(cluster, monkeypatch):
     spec = importlib.util.spec_from_file_location("chart_pods", asset("templates/chart/pods.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -23,19 +23,19 @@ def pods(cluster, monkeypatch):
 
 
 @pytest.fixture
-def look(pods, cluster):
+def counted_pods(pods_module, cluster):
     """What the guard is answered in half an hour, while nothing changes; it asks for half of that."""
 
     def count_pods(*, whole=False):
         later = datetime.now(UTC) + timedelta(minutes=30)
-        return pods.counted(pods.api(cluster.tokens.own), {"hung_minutes": 15, "whole": whole}, later)
+        return pods_module.counted(pods_module.api(cluster.tokens.own), {"hung_minutes": 15, "whole": whole}, later)
 
     return count_pods
 
 
 @pytest.fixture
-def count(look):
-    return lambda: look()["pods"]
+def count(counted_pods):
+    return lambda: counted_pods()["pods"]
 
 
 @pytest.fixture
@@ -68,33 +68,35 @@ SECRET = [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "none", "key": "k
         ({"command": "exit 3", "policy": "OnFailure"}, "default/ours: CrashLoopBackOff: container c was restarted "),
     ],
 )
-def test_a_pod_that_cannot_start_is_named_and_counts_for_nothing(cluster, look, put, until, more, reason):  # noqa: PLR0917
+def test_a_pod_that_cannot_start_is_named_and_counts_for_nothing(cluster, counted_pods, put, until, more, reason):  # noqa: PLR0917
     """Nor do the pods of its job, which wait for it; somebody else's goes on."""
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
     put("waits", labels={"slipway/job": "train"})
     put("theirs", limits={"nvidia.com/gpu": "1"})
     put("ours", labels={"slipway/job": "train"}, annotations={"slipway/retries": "1"}, **more)
-    until(lambda: (counts := look())["pods"] == 1 and counts["stuck"], lambda: str(look()))
-    (words,) = look()["stuck"]
+    until(lambda: (counts := counted_pods())["pods"] == 1 and counts["stuck"], lambda: str(counted_pods()))
+    (words,) = counted_pods()["stuck"]
     assert words.startswith(reason), words
 
 
-def test_a_job_that_has_failed_by_the_last_word_of_one_of_its_pods_counts_for_nothing(cluster, look, put, until):
+def test_a_job_that_has_failed_by_the_last_word_of_one_of_its_pods_counts_for_nothing(
+    cluster, counted_pods, put, until
+):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
     word = "echo 'slipway gave up: the pod has no credentials' > /dev/termination-log"
     put("waits", labels={"slipway/job": "train"})
     put("gone", labels={"slipway/job": "train"}, command=word)
-    until(lambda: look() == {"pods": 0, "others": 0, "stuck": ["default/gone: the pod has no credentials"]})
+    until(lambda: counted_pods() == {"pods": 0, "others": 0, "stuck": ["default/gone: the pod has no credentials"]})
 
 
-def test_a_pod_without_a_place_waits_in_vain_where_all_workers_are_there(look, put, until):
+def test_a_pod_without_a_place_waits_in_vain_where_all_workers_are_there(counted_pods, put, until):
     put("ours", labels={"slipway/job": "train"}, limits={"nvidia.com/gpu": "9"})
-    until(lambda: look(whole=True)["stuck"])
-    assert look(whole=True)["stuck"][0].startswith("default/ours: Unschedulable: ")
-    assert look() == {"pods": 1, "others": 0, "stuck": []}
+    until(lambda: counted_pods(whole=True)["stuck"])
+    assert counted_pods(whole=True)["stuck"][0].startswith("default/ours: Unschedulable: ")
+    assert counted_pods() == {"pods": 1, "others": 0, "stuck": []}
 
 
-def test_an_interrupted_pod_and_one_that_may_fail_again_are_at_work(cluster, look, put, until):
+def test_an_interrupted_pod_and_one_that_may_fail_again_are_at_work(cluster, counted_pods, put, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
     for name, code in (("interrupted", 75), ("fails", 3)):
         own = {"labels": {"slipway/job": name}, "annotations": {"slipway/retries": "1" if code == 75 else "99"}}
@@ -105,7 +107,7 @@ def test_an_interrupted_pod_and_one_that_may_fail_again_are_at_work(cluster, loo
         return [part["restartCount"] for parts in container_statuses for part in parts]
 
     until(lambda: len(restarts()) == 2 and min(restarts()) >= 2)
-    assert look() == {"pods": 2, "others": 0, "stuck": []}
+    assert counted_pods() == {"pods": 2, "others": 0, "stuck": []}
 
 
 @pytest.mark.parametrize("limits", [{"nvidia.com/gpu": "1"}, {"aws.amazon.com/neuron": "16"}])
@@ -119,22 +121,22 @@ def test_a_job_of_ours_counts_whatever_it_asks_for(count, put):
     assert count() == 1
 
 
-def test_a_pod_on_the_workers_counts_without_chips_too(pods, cluster, put, until):
+def test_a_pod_on_the_workers_counts_without_chips_too(pods_module, cluster, put, until):
     cluster.add_node("n1")
     put("theirs")
-    ask = pods.api(cluster.tokens.own)
-    until(lambda: pods.counted(ask, {"hosts": ["127.0.0.1"]}, datetime.now(UTC))["others"] == 1)
-    assert pods.counted(ask, {"hosts": ["10.0.0.1"]}, datetime.now(UTC))["pods"] == 0
+    ask = pods_module.api(cluster.tokens.own)
+    until(lambda: pods_module.counted(ask, {"hosts": ["127.0.0.1"]}, datetime.now(UTC))["others"] == 1)
+    assert pods_module.counted(ask, {"hosts": ["10.0.0.1"]}, datetime.now(UTC))["pods"] == 0
 
 
 @pytest.mark.parametrize("kind, count", [("ReplicaSet", 1), ("DaemonSet", 0), ("Node", 0)])
-def test_daemons_on_the_workers_count_for_nothing(pods, kind, count):
+def test_daemons_on_the_workers_count_for_nothing(pods_module, kind, count):
     metadata = {"name": "p", "namespace": "x", "ownerReferences": [{"kind": kind}]}
     pod = {"metadata": metadata, "spec": {"containers": [{"name": "c"}]}, "status": {"hostIP": "10.0.0.1"}}
     event = {"hosts": ["10.0.0.1"]}
-    assert pods.counted(lambda _: {"items": [pod]}, event, datetime.now(UTC))["pods"] == count
+    assert pods_module.counted(lambda _: {"items": [pod]}, event, datetime.now(UTC))["pods"] == count
     metadata["namespace"] = "kube-system"
-    assert pods.counted(lambda _: {"items": [pod]}, event, datetime.now(UTC))["pods"] == 0
+    assert pods_module.counted(lambda _: {"items": [pod]}, event, datetime.now(UTC))["pods"] == 0
 
 
 def test_what_has_ended_counts_no_more(cluster, count, put, until):
@@ -144,8 +146,8 @@ def test_what_has_ended_counts_no_more(cluster, count, put, until):
     until(lambda: count() == 0)
 
 
-def test_every_page_is_read(pods, cluster, count, put, monkeypatch):
-    monkeypatch.setattr(pods, "PAGE", "2")
+def test_every_page_is_read(pods_module, cluster, count, put, monkeypatch):
+    monkeypatch.setattr(pods_module, "PAGE", "2")
     for number in range(5):
         put(f"p{number}", limits={"nvidia.com/gpu": "1"})
     assert count() == 5

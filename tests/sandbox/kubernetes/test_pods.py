@@ -18,9 +18,9 @@ def _pods(core, run="train"):
     return core.list_namespaced_pod("default", label_selector=f"slipway/job={run}").items
 
 
-def test_a_job_runs_to_its_end_and_what_it_printed_can_be_read(cluster, core, batch, job, until):
+def test_a_job_runs_to_its_end_and_what_it_printed_can_be_read(cluster, core, batch, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
-    batch.create_namespaced_job("default", job("echo $JOB_COMPLETION_INDEX; echo kept >/slipway/x; cat /slipway/x"))
+    batch.create_namespaced_job("default", pod_job("echo $JOB_COMPLETION_INDEX; echo kept >/slipway/x; cat /slipway/x"))
     until(lambda: batch.read_namespaced_job("train", "default").status.succeeded == 1)
     (pod,) = _pods(core)
     assert pod.status.phase == "Succeeded"
@@ -34,18 +34,18 @@ def test_a_job_runs_to_its_end_and_what_it_printed_can_be_read(cluster, core, ba
     )
 
 
-def test_a_node_that_has_not_said_how_it_is_holds_nothing_up(cluster, batch, job, until):
+def test_a_node_that_has_not_said_how_it_is_holds_nothing_up(cluster, batch, pod_job, until):
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "joins"}, "spec": {}}
     cluster.api.create(cluster._cluster.kind("", "nodes"), "", node)
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
-    batch.create_namespaced_job("default", job("true"))
+    batch.create_namespaced_job("default", pod_job("true"))
     until(lambda: batch.read_namespaced_job("train", "default").status.succeeded)
 
 
-def test_a_pod_that_no_node_takes_says_why(cluster, core, batch, job, until):
+def test_a_pod_that_no_node_takes_says_why(cluster, core, batch, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     cluster.add_node("n2", taints=({"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"},))
-    batch.create_namespaced_job("default", job("true", gpus="8"))
+    batch.create_namespaced_job("default", pod_job("true", gpus="8"))
     pod = until(lambda: next((pod for pod in _pods(core) if pod.status.conditions), None))
     assert pod.status.conditions[0].message.startswith(
         "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {nvidia.com/gpu: true}"
@@ -56,10 +56,10 @@ def test_a_pod_that_no_node_takes_says_why(cluster, core, batch, job, until):
     until(lambda: _pods(core)[0].status.phase == "Succeeded")
 
 
-def test_a_drained_node_sends_sigterm_and_the_pod_comes_back_elsewhere(cluster, core, batch, job, until):
+def test_a_drained_node_sends_sigterm_and_the_pod_comes_back_elsewhere(cluster, core, batch, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     script = "trap 'echo told; exit 75' TERM; echo up; [ -e $HOME/again ] && exit 0; while :; do sleep 0.05; done"
-    batch.create_namespaced_job("default", job(script))
+    batch.create_namespaced_job("default", pod_job(script))
     (pod,) = until(lambda: [pod for pod in _pods(core) if pod.status.phase == "Running"])
     until(lambda: "up" in core.read_namespaced_pod_log(pod.metadata.name, "default"))
     cluster.add_node("n2", allocatable={"nvidia.com/gpu": "1"})
@@ -71,9 +71,9 @@ def test_a_drained_node_sends_sigterm_and_the_pod_comes_back_elsewhere(cluster, 
     assert last.spec.node_name == "n2"
 
 
-def test_a_node_that_is_taken_away_takes_its_pods_and_the_job_goes_on(cluster, core, batch, job, until):
+def test_a_node_that_is_taken_away_takes_its_pods_and_the_job_goes_on(cluster, core, batch, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
-    batch.create_namespaced_job("default", job("[ -e $HOME/again ] || sleep 60"))
+    batch.create_namespaced_job("default", pod_job("[ -e $HOME/again ] || sleep 60"))
     until(lambda: [pod for pod in _pods(core) if pod.status.phase == "Running"])
     (cluster._folder.parent / "again").touch()
     cluster.take_node("n1")
@@ -82,9 +82,11 @@ def test_a_node_that_is_taken_away_takes_its_pods_and_the_job_goes_on(cluster, c
     assert not batch.read_namespaced_job("train", "default").status.failed
 
 
-def test_a_machine_that_comes_under_the_name_of_one_that_went_has_none_of_its_pods(cluster, core, batch, job, until):
+def test_a_machine_that_comes_under_the_name_of_one_that_went_has_none_of_its_pods(
+    cluster, core, batch, pod_job, until
+):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
-    batch.create_namespaced_job("default", job("[ -e $HOME/again ] || sleep 60"))
+    batch.create_namespaced_job("default", pod_job("[ -e $HOME/again ] || sleep 60"))
     until(lambda: [pod for pod in _pods(core) if pod.status.phase == "Running"])
     (cluster._folder.parent / "again").touch()
     with cluster.api.objects.changed:  # no controller looks in between
@@ -112,9 +114,9 @@ def test_a_pod_deleted_by_force_is_killed_and_says_nothing_of_the_next_one_of_it
     assert core.read_namespaced_pod("p", "default").status.phase == "Running"
 
 
-def test_a_pod_that_ignores_sigterm_is_killed_when_its_grace_period_is_over(cluster, core, batch, job, until):
+def test_a_pod_that_ignores_sigterm_is_killed_when_its_grace_period_is_over(cluster, core, batch, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
-    batch.create_namespaced_job("default", job("trap '' TERM; while :; do sleep 0.1; done", grace_s=1))
+    batch.create_namespaced_job("default", pod_job("trap '' TERM; while :; do sleep 0.1; done", grace_s=1))
     until(lambda: [pod for pod in _pods(core) if pod.status.phase == "Running"])
     batch.delete_namespaced_job("train", "default", propagation_policy="Background")
     until(lambda: not _pods(core))
@@ -122,9 +124,9 @@ def test_a_pod_that_ignores_sigterm_is_killed_when_its_grace_period_is_over(clus
 
 
 @pytest.mark.parametrize("code, reason", [(1, "PodFailurePolicy"), (75, None)])
-def test_an_exit_code_fails_the_job_or_is_as_if_nothing_had_been(cluster, core, batch, job, until, code, reason):  # noqa: PLR0917
+def test_an_exit_code_fails_the_job_or_is_as_if_nothing_had_been(cluster, core, batch, pod_job, until, code, reason):  # noqa: PLR0917
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
-    batch.create_namespaced_job("default", job(f"[ -e $HOME/again ] && exit 0; touch $HOME/again; exit {code}"))
+    batch.create_namespaced_job("default", pod_job(f"[ -e $HOME/again ] && exit 0; touch $HOME/again; exit {code}"))
     conditions = until(
         lambda: [
             condition
@@ -137,7 +139,7 @@ def test_an_exit_code_fails_the_job_or_is_as_if_nothing_had_been(cluster, core, 
     )
 
 
-def test_a_pytorch_job_gives_each_replica_its_rank_and_restarts_what_may_be_restarted(cluster, client, core, until):
+def test_a_pytorch_job_gives_each_replica_its_rank_and_restarts_what_may_be_restarted(cluster, api_client, core, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
     once = "[ $RANK = 1 ] && [ ! -e $HOME/again ] && touch $HOME/again && exit 138"
     script = f"echo rank $RANK of $PET_NNODES at $MASTER_ADDR; {once}; sleep 1"
@@ -145,7 +147,7 @@ def test_a_pytorch_job_gives_each_replica_its_rank_and_restarts_what_may_be_rest
     replicas = {"replicas": 2, "restartPolicy": "ExitCode", "template": {"spec": worker}}
     spec = {"pytorchReplicaSpecs": {"Worker": replicas}}
     body = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "pt"}, "spec": spec}
-    custom = kubernetes.client.CustomObjectsApi(client)
+    custom = kubernetes.client.CustomObjectsApi(api_client)
     custom.create_namespaced_custom_object("kubeflow.org", "v1", "default", "pytorchjobs", body)
 
     def conditions():
@@ -181,12 +183,12 @@ def _pytorch(client, policy, script):
     return conditions
 
 
-def test_a_pytorch_job_goes_on_after_a_drain(cluster, client, core, until):
+def test_a_pytorch_job_goes_on_after_a_drain(cluster, api_client, core, until):
     """training-operator makes a failed pod again from v1.7.0 on, one that was drained too."""
     for name in ("n1", "n2"):
         cluster.add_node(name)
     script = "trap 'exit 75' TERM; echo $OWN at $MASTER_ADDR; while [ ! -e $HOME/enough ]; do sleep 0.1; done"
-    conditions = _pytorch(client, "OnFailure", script)
+    conditions = _pytorch(api_client, "OnFailure", script)
     until(lambda: "Running" in conditions())
     first = core.read_namespaced_pod("pt-master-0", "default")
     cluster.drain(first.spec.node_name)
@@ -206,18 +208,18 @@ def test_a_pytorch_job_goes_on_after_a_drain(cluster, client, core, until):
 @pytest.mark.parametrize(
     "policy, why", [("OnFailure", "reached the specified backoff limit"), ("Never", "ended with exit code 1.")]
 )
-def test_a_pytorch_job_fails_where_nothing_is_made_again_or_too_often(cluster, client, until, policy, why):
+def test_a_pytorch_job_fails_where_nothing_is_made_again_or_too_often(cluster, api_client, until, policy, why):
     cluster.add_node("n1")
-    conditions = _pytorch(client, policy, "exit 1")
+    conditions = _pytorch(api_client, policy, "exit 1")
     until(lambda: "Failed" in conditions())
     assert conditions()["Failed"].endswith(why)
 
 
-def test_devices_can_be_asked_for_once_their_plugin_runs_on_the_node(cluster, client, job, until):
-    core, batch = kubernetes.client.CoreV1Api(client), kubernetes.client.BatchV1Api(client)
+def test_devices_can_be_asked_for_once_their_plugin_runs_on_the_node(cluster, api_client, pod_job, until):
+    core, batch = kubernetes.client.CoreV1Api(api_client), kubernetes.client.BatchV1Api(api_client)
     labels = {"node.kubernetes.io/instance-type": "p5.48xlarge"}
     cluster.add_node("n1", labels=labels, devices={"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"})
-    batch.create_namespaced_job("default", job("true", gpus="8"))
+    batch.create_namespaced_job("default", pod_job("true", gpus="8"))
     pod = until(lambda: next((pod for pod in _pods(core) if pod.status.conditions), None))
     assert "Insufficient nvidia.com/gpu" in pod.status.conditions[0].message
     (nvidia,) = [
@@ -226,7 +228,7 @@ def test_devices_can_be_asked_for_once_their_plugin_runs_on_the_node(cluster, cl
         for each in yaml.safe_load_all(file.text)
         if "nvidia" in each["metadata"]["name"]
     ]
-    kubernetes.client.AppsV1Api(client).create_namespaced_daemon_set("kube-system", nvidia)
+    kubernetes.client.AppsV1Api(api_client).create_namespaced_daemon_set("kube-system", nvidia)
     until(lambda: batch.read_namespaced_job("train", "default").status.succeeded == 1)
     (node,) = core.list_node().items
     assert node.status.allocatable["nvidia.com/gpu"] == "8"
@@ -251,9 +253,9 @@ def claim(name="data", modes=("ReadWriteMany",), **spec):
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": body}
 
 
-def test_a_pod_waits_for_its_claim_and_what_it_writes_there_outlives_it(cluster, core, batch, job, until):
+def test_a_pod_waits_for_its_claim_and_what_it_writes_there_outlives_it(cluster, core, batch, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
-    batch.create_namespaced_job("default", with_claim(job("echo one >/data/out", name="first")))
+    batch.create_namespaced_job("default", with_claim(pod_job("echo one >/data/out", name="first")))
     until(lambda: 'available: persistentvolumeclaim "data" not found. preemption: ' in _unscheduled(core, "first"))
     core.create_namespaced_persistent_volume_claim("default", claim())
     until(lambda: "pod has unbound immediate PersistentVolumeClaims" in _unscheduled(core, "first"))
@@ -261,20 +263,20 @@ def test_a_pod_waits_for_its_claim_and_what_it_writes_there_outlives_it(cluster,
         each["spec"] |= {"claimRef": {"namespace": "default", "name": "data"}}
         core.create_persistent_volume(each)
     until(lambda: batch.read_namespaced_job("first", "default").status.succeeded)
-    batch.create_namespaced_job("default", with_claim(job("cat /data/out", name="second")))
+    batch.create_namespaced_job("default", with_claim(pod_job("cat /data/out", name="second")))
     until(lambda: batch.read_namespaced_job("second", "default").status.succeeded)
     (pod,) = core.list_namespaced_pod("default", label_selector="slipway/job=second").items
     assert core.read_namespaced_pod_log(pod.metadata.name, "default") == "one\n"
 
 
-def test_a_claim_of_one_node_is_not_attached_to_two(cluster, core, batch, job, until):
+def test_a_claim_of_one_node_is_not_attached_to_two(cluster, core, batch, pod_job, until):
     for name in ("n1", "n2"):
         cluster.add_node(name, allocatable={"nvidia.com/gpu": "8"})
     core.create_namespaced_persistent_volume_claim("default", claim(modes=["ReadWriteOnce"]))
     (volume, _) = standing("default", ["data"])
     volume["spec"] |= {"accessModes": ["ReadWriteOnce"], "claimRef": {"namespace": "default", "name": "data"}}
     core.create_persistent_volume(volume)
-    batch.create_namespaced_job("default", with_claim(job("sleep 600", nodes=2, gpus="8")))
+    batch.create_namespaced_job("default", with_claim(pod_job("sleep 600", nodes=2, gpus="8")))
     event = until(lambda: [e for e in core.list_namespaced_event("default").items if e.reason == "FailedAttachVolume"])[
         0
     ]

@@ -62,7 +62,7 @@ FEWER = (*OPERATORS[:2], pytest.param(OPERATORS[2], marks=pytest.mark.slow))
 
 
 @pytest.fixture
-def submitted(cluster, endpoint, catalog, tmp_path):
+def submit_rendered(cluster, endpoint, catalog, tmp_path):
     """Submits a job as it is rendered; gives what looks at it, the job, and what reads its first pod's log."""
     connections = []
 
@@ -127,8 +127,8 @@ def submitted(cluster, endpoint, catalog, tmp_path):
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_a_rendered_job_runs_to_its_end(submitted, until, operator):
-    jobs, job, log = submitted(operator, TRAINER)
+def test_a_rendered_job_runs_to_its_end(submit_rendered, until, operator):
+    jobs, job, log = submit_rendered(operator, TRAINER)
     facts = until(lambda: (found := jobs.facts(job)).state.final and found)
     assert facts.state is JobState.COMPLETED, (facts, log())
     assert "part 0 " in log()
@@ -144,10 +144,10 @@ def test_a_rendered_job_runs_to_its_end(submitted, until, operator):
     ],
 )
 def test_a_job_fails_after_as_many_retries_as_it_has(  # noqa: PLR0917
-    submitted, until, tmp_path, operator, ends, retries, lives, begins, reason
+    submit_rendered, until, tmp_path, operator, ends, retries, lives, begins, reason
 ):
     command = ["bash", "-c", f"LIVES={tmp_path}/lives AGENT=$PPID exec python3 train.py {ends}"]
-    jobs, job, log = submitted(operator, FAILS, nodes=1, command=command, retries=retries)
+    jobs, job, log = submit_rendered(operator, FAILS, nodes=1, command=command, retries=retries)
     facts = until(lambda: (found := jobs.facts(job)).state.final and found, lambda: f"{jobs.facts(job)} {log()}")
     assert facts.state is JobState.FAILED, log()
     assert facts.reason.startswith(begins)
@@ -156,11 +156,11 @@ def test_a_job_fails_after_as_many_retries_as_it_has(  # noqa: PLR0917
 
 
 @pytest.mark.parametrize("operator", FEWER)
-def test_what_another_try_would_not_mend_is_never_tried_again(submitted, until, tmp_path, operator):
+def test_what_another_try_would_not_mend_is_never_tried_again(submit_rendered, until, tmp_path, operator):
     made = {}
     for code in ("78", "126", "127"):
         command = ["bash", "-c", f"LIVES={tmp_path}/{code} AGENT=$PPID exec python3 train.py {code}"]
-        made[code] = submitted(operator, FAILS, nodes=1, submission=f"{RUN}-{code}", command=command, retries=3)
+        made[code] = submit_rendered(operator, FAILS, nodes=1, submission=f"{RUN}-{code}", command=command, retries=3)
     for code, (jobs, job, log) in some(made.items()):
         facts = until(lambda jobs=jobs, job=job: (found := jobs.facts(job)).state.final and found)
         assert facts.state is JobState.FAILED, log()
@@ -172,10 +172,10 @@ def test_what_another_try_would_not_mend_is_never_tried_again(submitted, until, 
 @pytest.mark.parametrize("operator", FEWER)
 @pytest.mark.parametrize("nodes, retries", [(1, 0), pytest.param(1, 2, marks=pytest.mark.slow), (2, 1)])
 def test_a_job_whose_pods_can_record_nothing_fails_after_as_many_tries_as_it_has(
-    submitted, until, operator, nodes, retries
+    submit_rendered, until, operator, nodes, retries
 ):
     """Only the pods count, and only their last words say why: an operator would go on a hundred times."""
-    jobs, job, log = submitted(operator, TRAINER, nodes=nodes, retries=retries, pods={"AWS_ACCESS_KEY_ID": ""})
+    jobs, job, log = submit_rendered(operator, TRAINER, nodes=nodes, retries=retries, pods={"AWS_ACCESS_KEY_ID": ""})
     facts = until(lambda: (found := jobs.facts(job)).state.final and found, lambda: f"{jobs.facts(job)} {log()}")
     assert (facts.state, facts.restarts) == (JobState.FAILED, 0)
     assert "the pod has no credentials: its service account needs a Pod Identity association" in facts.reason
@@ -194,7 +194,9 @@ class Refusing(QuietHandler):
 
 
 @pytest.mark.parametrize("operator", FEWER)
-def test_a_job_whose_lives_the_store_does_not_take_fails_after_as_many_tries_as_it_has(submitted, until, operator):
+def test_a_job_whose_lives_the_store_does_not_take_fails_after_as_many_tries_as_it_has(
+    submit_rendered, until, operator
+):
     with listening(Refusing) as refusing:
 
         def refuse(documents):
@@ -204,7 +206,7 @@ def test_a_job_whose_lives_the_store_does_not_take_fails_after_as_many_tries_as_
                 (agent,) = replica["template"]["spec"]["containers"]
                 agent["env"].append({"name": "AWS_ENDPOINT_URL", "value": refusing})
 
-        jobs, job, log = submitted(operator, TRAINER, nodes=1, retries=1, change=refuse)
+        jobs, job, log = submit_rendered(operator, TRAINER, nodes=1, retries=1, change=refuse)
         facts = until(lambda: (found := jobs.facts(job)).state.final and found, lambda: f"{jobs.facts(job)} {log()}")
     assert (facts.state, facts.restarts) == (JobState.FAILED, 0)
     assert "attempts are not counted" in facts.reason
@@ -214,9 +216,9 @@ def test_a_job_whose_lives_the_store_does_not_take_fails_after_as_many_tries_as_
 @pytest.mark.parametrize("operator", FEWER)
 @pytest.mark.parametrize("machines, why", [(0, "the cluster has no nodes yet"), (1, "too few free")])
 def test_a_job_that_waits_too_long_for_machines_is_taken_back(  # noqa: PLR0917
-    submitted, until, tmp_path, operator, machines, why
+    submit_rendered, until, tmp_path, operator, machines, why
 ):
-    jobs, job, _ = submitted(operator, TRAINER, nodes=2, machines=machines)
+    jobs, job, _ = submit_rendered(operator, TRAINER, nodes=2, machines=machines)
     mirror = Mirror(source=jobs, job=job, folder=tmp_path / "copy")
     watch = RemoteWatch(mirror=mirror, look_s=0.1, notify=lambda _: None, waits_s=3.0, give_up=lambda: True)
     with pytest.raises(NoCapacityError, match=rf"no capacity within 0.05 minutes \(no capacity: {why}") as told:
@@ -227,14 +229,14 @@ def test_a_job_that_waits_too_long_for_machines_is_taken_back(  # noqa: PLR0917
     assert jobs.facts(job) is None
 
 
-def test_a_job_one_of_whose_pods_can_record_nothing_is_ended_whole(submitted, until, tmp_path):
+def test_a_job_one_of_whose_pods_can_record_nothing_is_ended_whole(submit_rendered, until, tmp_path):
     """The others would wait for it, and keep their nodes."""
 
     def lock_out(documents):
         pod = documents[-1]["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
         pod["initContainers"][0]["env"].append({"name": "AWS_ACCESS_KEY_ID", "value": ""})
 
-    jobs, job, _ = submitted(Operator.PYTORCHJOB, TRAINER, retries=1, change=lock_out)
+    jobs, job, _ = submit_rendered(Operator.PYTORCHJOB, TRAINER, retries=1, change=lock_out)
     said = []
     watch = RemoteWatch(mirror=Mirror(source=jobs, job=job, folder=tmp_path / "copy"), look_s=0.1, notify=said.append)
     until(watch.ended, lambda: str(said))
@@ -246,10 +248,10 @@ def test_a_job_one_of_whose_pods_can_record_nothing_is_ended_whole(submitted, un
 @pytest.mark.parametrize("operator", FEWER)
 @pytest.mark.parametrize("broken, reason", [({"digest": "0" * 64}, "wanted"), ({"lost": True}, "S3 answers 404")])
 def test_a_job_whose_files_are_not_those_that_were_sent_ends_before_its_first_life(
-    submitted, until, operator, broken, reason
+    submit_rendered, until, operator, broken, reason
 ):
     """Its init container fails, which an operator would start a hundred times."""
-    jobs, job, log = submitted(operator, TRAINER, nodes=1, retries=3, **broken)
+    jobs, job, log = submit_rendered(operator, TRAINER, nodes=1, retries=3, **broken)
     facts = until(lambda: (found := jobs.facts(job)).state.final and found)
     assert (facts.state, facts.restarts) == (JobState.FAILED, 0), log()
     assert facts.reason.startswith("a retry would not help: ")

@@ -90,7 +90,7 @@ def governed(models):
 
 
 @pytest.fixture
-def jobs(cluster):
+def governed_jobs(cluster):
     token = cluster.tokens.own
     made = to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token))
     yield KubernetesJobs(connection=made, namespace=SPACE, kind="Job")
@@ -115,36 +115,36 @@ def of_the_queue(job, name, *, pods=True, priority=None, gpus="8"):
 
 
 @pytest.mark.usefixtures("two_nodes", "governed")
-def test_a_quota_is_a_queue_in_a_namespace_of_the_teams_own(jobs, job, until):
-    first = jobs.submit([of_the_queue(job, "first", priority="training-priority")], "k")
-    until(lambda: jobs.facts(first).state is JobState.RUNNING)
-    second = jobs.submit([of_the_queue(job, "second", priority="training-priority")], "k")
-    until(lambda: jobs.facts(second).reason.startswith(f"quota: queue {SPACE}-localqueue has not admitted it"))
-    jobs.cancel(first)
-    until(lambda: jobs.facts(second).state is JobState.RUNNING)
+def test_a_quota_is_a_queue_in_a_namespace_of_the_teams_own(governed_jobs, pod_job, until):
+    first = governed_jobs.submit([of_the_queue(pod_job, "first", priority="training-priority")], "k")
+    until(lambda: governed_jobs.facts(first).state is JobState.RUNNING)
+    second = governed_jobs.submit([of_the_queue(pod_job, "second", priority="training-priority")], "k")
+    until(lambda: governed_jobs.facts(second).reason.startswith(f"quota: queue {SPACE}-localqueue has not admitted it"))
+    governed_jobs.cancel(first)
+    until(lambda: governed_jobs.facts(second).state is JobState.RUNNING)
 
 
 @pytest.mark.usefixtures("two_nodes")
-def test_a_changed_quota_is_the_queues_at_once(models, governed, jobs, job, until):
-    both = [jobs.submit([of_the_queue(job, name)], "k") for name in ("first", "second")]
-    until(lambda: any(jobs.facts(each).state is JobState.RUNNING for each in both))
+def test_a_changed_quota_is_the_queues_at_once(models, governed, governed_jobs, pod_job, until):
+    both = [governed_jobs.submit([of_the_queue(pod_job, name)], "k") for name in ("first", "second")]
+    until(lambda: any(governed_jobs.facts(each).state is JobState.RUNNING for each in both))
     config = {**QUOTA["ComputeQuotaConfig"], "ComputeQuotaResources": [{"InstanceType": "ml.p5.48xlarge", "Count": 2}]}
     models["ComputeQuota"].change(wanted("ComputeQuota", {**QUOTA, "ComputeQuotaConfig": config}), governed)
-    until(lambda: all(jobs.facts(each).state is JobState.RUNNING for each in both))
+    until(lambda: all(governed_jobs.facts(each).state is JobState.RUNNING for each in both))
 
 
-def test_a_job_that_names_no_queue_is_refused_there(cluster, governed, job):
+def test_a_job_that_names_no_queue_is_refused_there(cluster, governed, pod_job):
     kind = next(kind for kind in cluster.api.kinds if kind.kind == "Job")
-    made = job("true", name="free")
+    made = pod_job("true", name="free")
     with pytest.raises(RefusedError, match="queue-name' is either missing or does not have a value set"):
         cluster.api.create(kind, SPACE, made)
     cluster.api.create(kind, "default", made)
 
 
-def test_a_job_whose_pods_name_none_is_let_in_and_never_has_any(cluster, governed, jobs, job, until):
+def test_a_job_whose_pods_name_none_is_let_in_and_never_has_any(cluster, governed, governed_jobs, pod_job, until):
     """What one account showed in 2026-10: quota is reserved, the job let in, each of its pods refused."""
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
-    jobs.submit([of_the_queue(job, "bare", pods=False)], "k")
+    governed_jobs.submit([of_the_queue(pod_job, "bare", pods=False)], "k")
     kind = next(kind for kind in cluster.api.kinds if kind.kind == "Job")
     until(lambda: cluster.api.objects.find(kind, SPACE, "bare")["spec"]["suspend"] is False)
     pods = next(kind for kind in cluster.api.kinds if kind.kind == "Pod")

@@ -30,7 +30,7 @@ for step in range(first + 1, int(sys.argv[1]) + 1):
 
 
 @pytest.fixture
-def agent(tmp_path, keys, s3):
+def run_agent(tmp_path, keys, s3):
     """Runs the agent, one attempt a call, until a step."""
 
     def run(steps, attempt=1, keep=10):
@@ -62,7 +62,7 @@ def agent(tmp_path, keys, s3):
 
 
 @pytest.fixture
-def slipway(slipway, keys, monkeypatch, tmp_path):
+def checkpoints_command(slipway, keys, monkeypatch, tmp_path):
     for name, value in keys.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
@@ -84,11 +84,11 @@ def data_of(s3, step):
     return key
 
 
-def test_they_are_listed_with_what_is_not_whole(agent, slipway, s3):
-    agent(3)
+def test_they_are_listed_with_what_is_not_whole(run_agent, checkpoints_command, s3):
+    run_agent(3)
     s3.delete_object(Bucket=BUCKET, Key=f"jobs/a/{data_of(s3, 2)}")
     s3.put_object(Bucket=BUCKET, Key="jobs/a/step-9/r1.a1/0-aa/data", Body=b"on its way")
-    code, out, _ = slipway("list", URI, "--json")
+    code, out, _ = checkpoints_command("list", URI, "--json")
     document = json.loads(out)
     assert (code, document["schema"], document["uri"]) == (0, "slipway.checkpoints/1", URI)
     assert [
@@ -99,52 +99,57 @@ def test_they_are_listed_with_what_is_not_whole(agent, slipway, s3):
         (2, False, "data is missing"),
         (1, True, None),
     ]
-    code, out, _ = slipway("list", URI)
+    code, out, _ = checkpoints_command("list", URI)
     assert (code, "step 2: data is missing" in out, " r1\n" in out) == (0, True, True)
 
 
-def test_those_that_expire_are_marked(agent, slipway, s3):
-    agent(6, keep=2)
-    agent(7, keep=2)
-    checkpoints = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
+def test_those_that_expire_are_marked(run_agent, checkpoints_command, s3):
+    run_agent(6, keep=2)
+    run_agent(7, keep=2)
+    checkpoints = json.loads(checkpoints_command("list", URI, "--json")[1])["checkpoints"]
     record = json.loads(s3.get_object(Bucket=BUCKET, Key="jobs/a/superseded.json")["Body"].read())["steps"]
     assert {str(each["step"]) for each in checkpoints if each["superseded"]} == {*record} >= {"1", "2", "3"}
     assert [each["superseded"] for each in checkpoints[:2]] == [False, False]
-    assert f"{len(record)} more checkpoints expire (steps {min(record)} to {max(record)}, " in slipway("list", URI)[1]
+    assert (
+        f"{len(record)} more checkpoints expire (steps {min(record)} to {max(record)}, "
+        in checkpoints_command("list", URI)[1]
+    )
 
 
-def test_a_store_without_any_says_so(slipway, s3):
-    code, out, _ = slipway("list", URI)
+def test_a_store_without_any_says_so(checkpoints_command, s3):
+    code, out, _ = checkpoints_command("list", URI)
     assert (code, "no checkpoint yet" in out) == (0, True)
-    code, _, err = slipway("restore", URI)
+    code, _, err = checkpoints_command("restore", URI)
     assert (code, "the store has no complete checkpoint" in err) == (5, True)
 
 
-def test_a_changed_byte_is_found_by_verify_and_by_restore_and_by_nothing_else(agent, slipway, s3, tmp_path):
-    agent(2)
-    assert slipway("verify", URI, "--all")[0] == 0
+def test_a_changed_byte_is_found_by_verify_and_by_restore_and_by_nothing_else(
+    run_agent, checkpoints_command, s3, tmp_path
+):
+    run_agent(2)
+    assert checkpoints_command("verify", URI, "--all")[0] == 0
     spoil(s3, data_of(s3, 2), lambda body: body[:-1] + bytes([body[-1] ^ 1]))
-    assert json.loads(slipway("list", URI, "--json")[1])["checkpoints"][0]["whole"]
-    code, out, err = slipway("verify", URI, "--all")
+    assert json.loads(checkpoints_command("list", URI, "--json")[1])["checkpoints"][0]["whole"]
+    code, out, err = checkpoints_command("verify", URI, "--all")
     assert (code, "data has SHA-256" in out, "step 1: complete, 2 files, by hashes" in out) == (5, True, True)
     assert "incomplete or damaged: step 2" in err
     assert "  step 2: incomplete\n" in out
-    code, _, err = slipway("restore", URI, "-o", "here")
+    code, _, err = checkpoints_command("restore", URI, "-o", "here")
     assert (code, "step 2 is damaged" in err) == (5, True)
     assert list((tmp_path / "here").iterdir()) == []
 
 
-def test_what_is_restored_is_what_was_saved(agent, slipway, s3, tmp_path):
-    agent(3)
-    code, out, _ = slipway("restore", URI, "--step", "2", "-o", "here")
+def test_what_is_restored_is_what_was_saved(run_agent, checkpoints_command, s3, tmp_path):
+    run_agent(3)
+    code, out, _ = checkpoints_command("restore", URI, "--step", "2", "-o", "here")
     assert (code, "step 2, 305.7 KiB" in out) == (0, True)
     place = tmp_path / "here" / "step-2"
     assert (place / "data").read_bytes() == hashlib.shake_256(b"2").digest(300_000)
     assert (place / "deep" / "base").read_bytes() == b"never changes" * 1000
     assert [path.name for path in (tmp_path / "here").iterdir()] == ["step-2"]
-    code, _, err = slipway("restore", URI, "--step", "2", "-o", "here")
+    code, _, err = checkpoints_command("restore", URI, "--step", "2", "-o", "here")
     assert (code, "exists already" in err) == (5, True)
-    code, _, err = slipway("restore", URI, "--step", "7", "-o", "here")
+    code, _, err = checkpoints_command("restore", URI, "--step", "7", "-o", "here")
     assert (code, "complete steps: 3, 2, 1" in err) == (5, True)
 
 
@@ -171,13 +176,13 @@ def manifest(s3, step, layout, paths, **options):
     s3.put_object(Bucket=BUCKET, Key=f"jobs/a/step-{step}/manifest.json", Body=stored.to_json())
 
 
-def test_files_without_a_folder_are_restored_into_one_of_their_own(slipway, s3, tmp_path):
+def test_files_without_a_folder_are_restored_into_one_of_their_own(checkpoints_command, s3, tmp_path):
     manifest(s3, 50, "lightning", ["epoch=0-step=50.ckpt"])
     manifest(s3, 2, "torchtune", ["epoch_2/adapter.pt", "recipe_state/recipe_state.pt"], unit="epoch")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "epoch=0-step=50.ckpt").write_text("another run's")
     for step in ("2", "50"):
-        assert slipway("restore", URI, "--step", step, "-o", "mine")[0] == 0
+        assert checkpoints_command("restore", URI, "--step", step, "-o", "mine")[0] == 0
     files = {
         str(path.relative_to(tmp_path / "mine")): path for path in (tmp_path / "mine").rglob("*") if path.is_file()
     }
@@ -187,22 +192,22 @@ def test_files_without_a_folder_are_restored_into_one_of_their_own(slipway, s3, 
         "epoch-2/epoch_2/adapter.pt": "epoch_2/adapter.pt",
         "epoch-2/recipe_state/recipe_state.pt": "recipe_state/recipe_state.pt",
     }
-    code, _, err = slipway("restore", URI, "-o", "mine")
+    code, _, err = checkpoints_command("restore", URI, "-o", "mine")
     assert (code, "exists already" in err) == (5, True)
 
 
-def test_the_layout_of_each_is_listed(slipway, s3):
+def test_the_layout_of_each_is_listed(checkpoints_command, s3):
     manifest(s3, 50, "lightning", ["epoch=0-step=50.ckpt"])
     manifest(s3, 60, "", ["data"], folder="step-60")
-    checkpoints = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
+    checkpoints = json.loads(checkpoints_command("list", URI, "--json")[1])["checkpoints"]
     assert [(each["step"], each["layout"], each["unit"]) for each in checkpoints] == [
         (60, "slipway", "step"),
         (50, "lightning", "step"),
     ]
-    assert " lightning " in slipway("list", URI)[1]
+    assert " lightning " in checkpoints_command("list", URI)[1]
 
 
-def test_prune_keeps_the_newest_of_each_layout(slipway, s3):
+def test_prune_keeps_the_newest_of_each_layout(checkpoints_command, s3):
     for step, layout in ((50, "hf"), (100, "hf"), (150, "megatron"), (200, "megatron"), (300, "megatron")):
         manifest(s3, step, layout, ["data"], folder="folder")
     manifest(s3, 20, "hf", ["data"], folder="folder")
@@ -211,57 +216,61 @@ def test_prune_keeps_the_newest_of_each_layout(slipway, s3):
     s3.put_object(Bucket=BUCKET, Key="jobs/a/step-150/r2.a1/manifest.json", Body=other)
     s3.put_object(Bucket=BUCKET, Key="jobs/a/step-30/r1.a1/0-aa/data", Body=b"cut off")
     s3.put_object(Bucket=BUCKET, Key="jobs/a/step-250/r1.a1/0-aa/data", Body=b"cut off, of whichever")
-    assert slipway("prune", URI, "--keep", "1", "--yes")[0] == 0
+    assert checkpoints_command("prune", URI, "--keep", "1", "--yes")[0] == 0
     assert {key.partition("/")[0] for key in stored(s3)} >= {"step-150", "step-250", "step-300"}
     assert {"step-20", "step-30", "step-50", "step-200"}.isdisjoint(key.partition("/")[0] for key in stored(s3))
 
 
-def test_prune_keeps_what_the_kept_ones_point_to(agent, slipway, s3, tmp_path):
-    agent(4)
+def test_prune_keeps_what_the_kept_ones_point_to(run_agent, checkpoints_command, s3, tmp_path):
+    run_agent(4)
     s3.put_object(Bucket=BUCKET, Key="jobs/a/step-9/r1.a1/0-aa/data", Body=b"on its way")
     s3.put_object(Bucket=BUCKET, Key="jobs/a/notes.txt", Body=b"mine")
     before = stored(s3)
-    code, out, _ = slipway("prune", URI, "--keep", "2", "--dry-run")
+    code, out, _ = checkpoints_command("prune", URI, "--keep", "2", "--dry-run")
     assert (code, "would delete" in out, stored(s3)) == (0, True, before)
-    code, out, err = slipway("prune", URI, "--keep", "2")
+    code, out, err = checkpoints_command("prune", URI, "--keep", "2")
     assert (code, "no terminal" in err, stored(s3)) == (2, True, before)
-    assert slipway("prune", URI, "--keep", "2", "--yes")[0] == 0
+    assert checkpoints_command("prune", URI, "--keep", "2", "--yes")[0] == 0
     left = stored(s3)
     # The file that never changed lies with the first step and is still pointed to.
     assert [key.rpartition("/")[2] for key in left if key.startswith("step-1/")] == ["base"]
     assert not [key for key in left if key.startswith("step-2/")]
     assert {"step-9/r1.a1/0-aa/data", "notes.txt"} < left
-    checkpoints = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
+    checkpoints = json.loads(checkpoints_command("list", URI, "--json")[1])["checkpoints"]
     assert [(each["step"], each["reason"]) for each in checkpoints] == [
         (9, "its upload did not finish"),
         (4, None),
         (3, None),
         (1, "it was removed, except files that a newer checkpoint shares"),
     ]
-    assert slipway("verify", URI, "--step", "3")[0] == slipway("verify", URI, "--step", "4")[0] == 0
-    code, out, _ = slipway("prune", URI, "--keep", "2", "--yes")
+    assert (
+        checkpoints_command("verify", URI, "--step", "3")[0]
+        == checkpoints_command("verify", URI, "--step", "4")[0]
+        == 0
+    )
+    code, out, _ = checkpoints_command("prune", URI, "--keep", "2", "--yes")
     assert (code, "nothing to delete" in out, stored(s3)) == (0, True, left)
-    agent(5, attempt=2)
-    assert slipway("verify", URI, "--step", "5")[0] == 0
+    run_agent(5, attempt=2)
+    assert checkpoints_command("verify", URI, "--step", "5")[0] == 0
 
 
-def test_prune_stays_away_from_a_job_that_writes(agent, slipway, s3):
-    agent(3)
+def test_prune_stays_away_from_a_job_that_writes(run_agent, checkpoints_command, s3):
+    run_agent(3)
     owner = json.loads(s3.get_object(Bucket=BUCKET, Key="jobs/a/claim.json")["Body"].read())
     assert owner["released"]
     s3.put_object(Bucket=BUCKET, Key="jobs/a/claim.json", Body=json.dumps({**owner, "released": False}).encode())
     before = stored(s3)
-    code, _, err = slipway("prune", URI, "--keep", "1", "--yes")
+    code, _, err = checkpoints_command("prune", URI, "--keep", "1", "--yes")
     assert (code, "r1 is writing checkpoints there now" in err, stored(s3)) == (5, True, before)
 
 
-def test_a_manifest_that_names_a_path_outside_is_not_whole(agent, slipway, s3):
-    agent(2)
+def test_a_manifest_that_names_a_path_outside_is_not_whole(run_agent, checkpoints_command, s3):
+    run_agent(2)
     spoil(s3, "step-2/manifest.json", lambda body: body.replace(b'"path": "data"', b'"path": "../../data"'))
-    checkpoints = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
+    checkpoints = json.loads(checkpoints_command("list", URI, "--json")[1])["checkpoints"]
     assert [each["whole"] for each in checkpoints] == [False, True]
     assert "must be below" in checkpoints[0]["reason"]
-    code, out, _ = slipway("restore", URI)
+    code, out, _ = checkpoints_command("restore", URI)
     assert (code, "step 1" in out) == (0, True)
 
 
@@ -276,7 +285,7 @@ dcp.save(state, storage_writer=dcp.FileSystemWriter(sys.argv[1], single_file_per
 
 
 @pytest.mark.torch
-def test_checkpoints_of_pytorch_are_known_by_their_metadata(slipway, s3, tmp_path):
+def test_checkpoints_of_pytorch_are_known_by_their_metadata(checkpoints_command, s3, tmp_path):
     sample = tmp_path / "sample"
     subprocess.run([sys.executable, "-W", "ignore", "-c", SAVE, str(sample)], check=True, timeout=300)
     names = sorted(path.name for path in sample.iterdir())
@@ -286,7 +295,7 @@ def test_checkpoints_of_pytorch_are_known_by_their_metadata(slipway, s3, tmp_pat
     shard = next(name for name in names if name.endswith(".distcp"))
     spoil(s3, f"step-008/{shard}", lambda body: body[:-1])
     s3.delete_object(Bucket=BUCKET, Key="jobs/a/step-009/.metadata")
-    checkpoints = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
+    checkpoints = json.loads(checkpoints_command("list", URI, "--json")[1])["checkpoints"]
     assert [(each["step"], each["format"], each["whole"]) for each in checkpoints] == [
         (9, None, False),
         (8, "dcp", False),
@@ -294,10 +303,10 @@ def test_checkpoints_of_pytorch_are_known_by_their_metadata(slipway, s3, tmp_pat
         (6, "dcp", True),
     ]
     assert "bytes instead of" in checkpoints[1]["reason"]
-    code, out, _ = slipway("verify", URI)
+    code, out, _ = checkpoints_command("verify", URI)
     assert (code, "step 7: complete" in out, "PyTorch keeps no hashes" in out) == (0, True, True)
-    assert slipway("restore", URI, "-o", "here")[0] == 0
+    assert checkpoints_command("restore", URI, "-o", "here")[0] == 0
     place = tmp_path / "here" / "step-007"
     assert {path.name: path.read_bytes() for path in place.iterdir()} == {n: (sample / n).read_bytes() for n in names}
-    assert slipway("prune", URI, "--keep", "1", "--yes")[0] == 0
+    assert checkpoints_command("prune", URI, "--keep", "1", "--yes")[0] == 0
     assert {key.partition("/")[0] for key in stored(s3)} == {"step-007", "step-008", "step-009"}

@@ -24,7 +24,7 @@ run: {{command: [{json.dumps(sys.executable)}, train.py], workdir: work}}
 
 
 @pytest.fixture
-def slipway(slipway, far, monkeypatch, tmp_path):
+def priced_slipway(slipway, far, monkeypatch, tmp_path):
     """A command where AWS gives a price."""
     replace_sleep(monkeypatch, "botocore.endpoint")
     (far.root / "plan.yaml").write_text(PLAN)
@@ -37,8 +37,8 @@ def slipway(slipway, far, monkeypatch, tmp_path):
         yield prices, slipway
 
 
-def test_a_job_is_launched_at_the_price_of_today(far, slipway):
-    prices, run = slipway
+def test_a_job_is_launched_at_the_price_of_today(far, priced_slipway):
+    prices, run = priced_slipway
     code, out, err = run("launch", "plan.yaml", "--yes", "--json")
     assert code == 0, out + err
     report = json.loads(out)
@@ -53,8 +53,8 @@ def test_a_job_is_launched_at_the_price_of_today(far, slipway):
     assert [line.strip() for line in lines[-2:]] == ["next: slipway logs far", "next: slipway down far"]
 
 
-def test_a_price_above_the_budget_submits_nothing(far, slipway):
-    prices, run = slipway
+def test_a_price_above_the_budget_submits_nothing(far, priced_slipway):
+    prices, run = priced_slipway
     # Four times the price that is known is believed, more than that would not be.
     prices.products = [ec2_product("trn1.2xlarge", "us-east-2", term("5.30"))]
     (far.root / "plan.yaml").write_text(PLAN.replace("max_usd: 20", "max_usd: 3"))

@@ -145,14 +145,14 @@ class User:
 
 
 @pytest.fixture(scope="module")
-def own(user):
+def first_launch(user):
     """The first launch: its run folder, its report, and its messages."""
     user.set_fleet("RUNNING")
     return (*user.launch("own"), [*user.messages])
 
 
-def test_a_cluster_is_deployed_and_its_job_runs(user, own):
-    folder, report, messages = own
+def test_a_cluster_is_deployed_and_its_job_runs(user, first_launch):
+    folder, report, messages = first_launch
     assert report.status is RunStatus.SUCCEEDED
     assert {status for _, status in report.stacks} == {"CREATE_COMPLETE"}
     assert report.verified_resources
@@ -179,7 +179,7 @@ def test_a_cluster_is_deployed_and_its_job_runs(user, own):
     assert json.loads((folder.path / "report.json").read_text())["simulated"] is False
 
 
-def test_another_job_goes_to_that_cluster_whose_fleet_was_stopped_meanwhile(user, own):
+def test_another_job_goes_to_that_cluster_whose_fleet_was_stopped_meanwhile(user, first_launch):
     user.set_fleet("STOPPED")
     folder, report = user.launch("second", "cluster: own, az_id: use2-az1, ")
     assert report.status is RunStatus.SUCCEEDED

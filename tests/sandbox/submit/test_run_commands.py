@@ -35,7 +35,7 @@ print("done", flush=True)
 
 
 @pytest.fixture
-def left(far, monkeypatch):
+def closed_terminal(far, monkeypatch):
     """A job that runs, and a terminal that has been closed."""
     (far.work / "train.py").write_text(TALKER)
 
@@ -52,7 +52,7 @@ def left(far, monkeypatch):
 
 
 @pytest.fixture
-def slipway(left, monkeypatch, capsysbinary):
+def slipway_bytes(closed_terminal, monkeypatch, capsysbinary):
     """A command; its exit code, its result, its chatter."""
 
     def run(*words):
@@ -65,8 +65,8 @@ def slipway(left, monkeypatch, capsysbinary):
     return run
 
 
-def test_a_run_is_found_again_followed_and_reported(left, slipway):
-    code, out, _ = slipway("status", "far", "--json")
+def test_a_run_is_found_again_followed_and_reported(closed_terminal, slipway_bytes):
+    code, out, _ = slipway_bytes("status", "far", "--json")
     document = json.loads(out)
     assert (code, document["schema"], document["status"], document["state"]) == (
         0,
@@ -78,72 +78,72 @@ def test_a_run_is_found_again_followed_and_reported(left, slipway):
     assert document["nodes"] == ["trn1-2xlarge-dy-nodes-1"]
     assert document["checkpoint_uri"] == f"s3://{BUCKET}/team"
     assert [attempt["ended_by"] for attempt in document["attempts"]] == [None]
-    code, out, _ = slipway("status", "far")
+    code, out, _ = slipway_bytes("status", "far")
     assert code == 0
     assert f"far: running, job {document['job']} RUNNING on trn1-2xlarge-dy-nodes-1" in out
     assert "step 3 of 3, loss 1.500" in out
 
-    so_far = json.loads(slipway("report", "far", "--json")[1])
+    so_far = json.loads(slipway_bytes("report", "far", "--json")[1])
     assert so_far["status"] == "running"
     # Both round, and the meter has cents: what matters is that they count the same clock.
     assert so_far["actual"]["hours"] == pytest.approx(document["meter"]["hours"], abs=0.05)
     assert float(so_far["actual"]["usd_used"]) == pytest.approx(float(document["meter"]["usd"]), abs=0.5)
-    assert " so far, $" in slipway("report", "far")[1]
+    assert " so far, $" in slipway_bytes("report", "far")[1]
 
-    place = latest("far", left.root).read_json("submission.json")["folder"]
-    (left.head.home / "slipway" / place.rpartition("/")[2] / "go").touch()
-    code, out, err = slipway("logs", "far", "-f")
+    place = latest("far", closed_terminal.root).read_json("submission.json")["folder"]
+    (closed_terminal.head.home / "slipway" / place.rpartition("/")[2] / "go").touch()
+    code, out, err = slipway_bytes("logs", "far", "-f")
     assert (code, err.splitlines()[-1]) == (0, "far: succeeded")
     assert out.count("step 1 é\n") == 1
     assert out.count("done\n") == 1
-    code, out, _ = slipway("logs", "far", "--attempt", "1")
+    code, out, _ = slipway_bytes("logs", "far", "--attempt", "1")
     assert (code, "step 3 é" in out, "done" in out) == (0, True, True)
-    code, out, _ = slipway("report", "far", "--json")
+    code, out, _ = slipway_bytes("report", "far", "--json")
     report = json.loads(out)
     assert (report["status"], report["attempts"][0]["exit_code"], report["attempts"][0]["last_step"]) == (
         "succeeded",
         0,
         3,
     )
-    assert "has ended already: nothing is cancelled" in slipway("cancel", "far", "--yes")[2]
-    code, out, _ = slipway("runs", "--json")
+    assert "has ended already: nothing is cancelled" in slipway_bytes("cancel", "far", "--yes")[2]
+    code, out, _ = slipway_bytes("runs", "--json")
     assert [run["status"] for run in json.loads(out)["runs"]] == ["succeeded"]
 
 
-def test_a_followed_job_on_spot_has_the_price_of_this_moment_in_its_meter(left, slipway, monkeypatch):
-    folder = latest("far", left.root)
+def test_a_followed_job_on_spot_has_the_price_of_this_moment_in_its_meter(closed_terminal, slipway_bytes, monkeypatch):
+    folder = latest("far", closed_terminal.root)
     spot = {"interruptions_expected": 0.1, "checkpoint_interval_s": 900}
     folder.write_json("quote.json", folder.read_json("quote.json") | {"purchase_option": "spot", "spot": spot})
     monkeypatch.setattr("launcher.workflow.run.meter.EVERY_S", 0.0)
     place = folder.read_json("submission.json")["folder"]
-    (left.head.home / "slipway" / place.rpartition("/")[2] / "go").touch()
-    code, _, err = slipway("logs", "far", "-f")
+    (closed_terminal.head.home / "slipway" / place.rpartition("/")[2] / "go").touch()
+    code, _, err = slipway_bytes("logs", "far", "-f")
     assert code == 0
     assert " an hour (since 20" in err.replace("\n" + " " * CLOCK, " ")
 
 
-def test_cancel_ends_the_job_and_says_what_goes_on(left, slipway):
-    code, out, err = slipway("cancel", "far", "--yes")
+def test_cancel_ends_the_job_and_says_what_goes_on(closed_terminal, slipway_bytes):
+    code, out, err = slipway_bytes("cancel", "far", "--yes")
     assert (code, "far: cancelled, job " in out, "slipway down" in err) == (0, True, False)
-    job = latest("far", left.root).read_json("submission.json")["job"]
-    assert [state for _, each, state in left.head.jobs() if each == job] == ["CANCELLED"]
-    assert json.loads(slipway("status", "far", "--json")[1])["status"] == "cancelled"
-    assert latest("far", left.root).read_json("report.json")["status"] == "cancelled"
+    job = latest("far", closed_terminal.root).read_json("submission.json")["job"]
+    assert [state for _, each, state in closed_terminal.head.jobs() if each == job] == ["CANCELLED"]
+    assert json.loads(slipway_bytes("status", "far", "--json")[1])["status"] == "cancelled"
+    assert latest("far", closed_terminal.root).read_json("report.json")["status"] == "cancelled"
 
 
-def test_a_launcher_that_died_before_the_answer_finds_its_job(left, slipway):
-    folder = latest("far", left.root)
+def test_a_launcher_that_died_before_the_answer_finds_its_job(closed_terminal, slipway_bytes):
+    folder = latest("far", closed_terminal.root)
     record = folder.read_json("submission.json")
     folder.write_json("submission.json", {**record, "job": None})
-    assert json.loads(slipway("status", "far", "--json")[1])["job"] == record["job"]
+    assert json.loads(slipway_bytes("status", "far", "--json")[1])["job"] == record["job"]
     assert folder.read_json("submission.json") == record
 
 
-def test_a_head_node_that_cannot_be_reached_is_said(left, slipway):
-    left.sshd.stop()
-    code, out, err = slipway("status", "far")
+def test_a_head_node_that_cannot_be_reached_is_said(closed_terminal, slipway_bytes):
+    closed_terminal.sshd.stop()
+    code, out, err = slipway_bytes("status", "far")
     assert (code, out, "Connection refused" in err) == (1, "", True)
-    code, out, err = slipway("logs", "far")
+    code, out, err = slipway_bytes("logs", "far")
     assert (code, "the last known" in err, "step 1" in out) == (0, True, True)
 
 

@@ -34,7 +34,7 @@ def machine(head):
 
 
 @pytest.fixture
-def session(machine):
+def machine_session(machine):
     with served(machine) as endpoint:
         keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL_SSM": endpoint}
         made = Session(environment=keys, region="us-east-2")
@@ -43,14 +43,14 @@ def session(machine):
 
 
 @pytest.fixture
-def shell(session, head):
+def ssm_shell(machine_session, head):
     def stage(path):
         (head.home / "bucket" / path.name).write_bytes(path.read_bytes())
         return f"s3://bucket/{path.name}"
 
     return SsmShell(
         name=f"ssm {HEAD_NODE}",
-        commands=MachineCommands(session=session, instance=HEAD_NODE),
+        commands=MachineCommands(session=machine_session, instance=HEAD_NODE),
         user="ubuntu",
         stage=stage,
         person=Person(target=HEAD_NODE, region="us-east-2", environment={}),
@@ -58,14 +58,14 @@ def shell(session, head):
     )
 
 
-def test_a_job_is_put_submitted_followed_and_cancelled(head, shell, tmp_path):
+def test_a_job_is_put_submitted_followed_and_cancelled(head, ssm_shell, tmp_path):
     folder = tmp_path / "job"
     folder.mkdir()
     text = "#!/bin/bash\n#SBATCH --output=slurm-%j.out\n#SBATCH --exclusive\ncat data\nsleep 60\n"
     (folder / "job.sbatch").write_text(text)
     (folder / "data").write_text("shipped\n")
-    slurm = Slurm(shell=shell)
-    place = shell.put(archive_of(folder, tmp_path / "job.tar.gz"), "slipway/far-1")
+    slurm = Slurm(shell=ssm_shell)
+    place = ssm_shell.put(archive_of(folder, tmp_path / "job.tar.gz"), "slipway/far-1")
     job = slurm.submit("far-ssm-1", place, "job.sbatch")
     log = f"slurm-{job.job}.out"
     until(lambda: (chunk := slurm.read(job, {log: 0})[log]) is not None and chunk.data == b"shipped\n")
@@ -74,17 +74,17 @@ def test_a_job_is_put_submitted_followed_and_cancelled(head, shell, tmp_path):
     assert slurm.facts(job).state is JobState.CANCELLED
 
 
-def test_what_is_sent_says_what_it_is_and_how_long_it_may_take(machine, shell):
-    assert shell.run("whoami; echo \"$0\" '$HOME'", timeout_s=77).code == 0
+def test_what_is_sent_says_what_it_is_and_how_long_it_may_take(machine, ssm_shell):
+    assert ssm_shell.run("whoami; echo \"$0\" '$HOME'", timeout_s=77).code == 0
     (sent,) = machine.sent
     assert (sent["DocumentName"], sent["Parameters"]["executionTimeout"]) == ("AWS-RunShellScript", ["77"])
 
 
-def test_a_long_file_comes_in_pieces_that_the_service_does_not_cut(head, shell):
+def test_a_long_file_comes_in_pieces_that_the_service_does_not_cut(head, ssm_shell):
     folder = head.folder_with("sleep 60")
     content = "".join(f"{number} äöü\n" for number in range(4000)).encode()
     (head.home / "job" / "log").write_bytes(content)
-    slurm = Slurm(shell=shell)
+    slurm = Slurm(shell=ssm_shell)
     job = slurm.submit("far-ssm-2", folder, "job.sbatch")
     got = b""
     while len(got) < len(content):
@@ -95,24 +95,24 @@ def test_a_long_file_comes_in_pieces_that_the_service_does_not_cut(head, shell):
 
 
 @pytest.mark.parametrize("size", [23_970, 24_000, 90_000])
-def test_an_answer_that_the_service_cut_is_refused(shell, size):
+def test_an_answer_that_the_service_cut_is_refused(ssm_shell, size):
     with pytest.raises(UnreachableError, match="longer than 24,000 characters"):
-        shell.run(f"head -c {size} /dev/zero | tr '\\0' x")
+        ssm_shell.run(f"head -c {size} /dev/zero | tr '\\0' x")
 
 
-def test_a_command_that_does_not_end_in_time_leaves_the_outcome_unknown(shell):
+def test_a_command_that_does_not_end_in_time_leaves_the_outcome_unknown(ssm_shell):
     with pytest.raises(UnreachableError, match=r"is InProgress after 0\.5 s"):
-        shell.run("sleep 2", timeout_s=0.5)
+        ssm_shell.run("sleep 2", timeout_s=0.5)
 
 
-def test_a_machine_whose_agent_is_silent(machine, shell):
+def test_a_machine_whose_agent_is_silent(machine, ssm_shell):
     machine.details = "DeliveryTimedOut"
     with pytest.raises(SchedulerError, match="did not arrive: DeliveryTimedOut"):
-        shell.run("true")
+        ssm_shell.run("true")
 
 
-def test_a_machine_that_is_not_there(session, shell):
-    gone = MachineCommands(session=session, instance="i-00000000000000000")
+def test_a_machine_that_is_not_there(machine_session, ssm_shell):
+    gone = MachineCommands(session=machine_session, instance="i-00000000000000000")
     with pytest.raises(AwsError, match="InvalidInstanceId") as refused:
         gone.send(["true"], 60)
     assert "agent is not online" in refused.value.hint

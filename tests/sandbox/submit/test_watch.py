@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-submit")]
 
 
 @pytest.fixture
-def watch(tmp_path):
+def remote_watch(tmp_path):
     def made(slurm, job, **more):
         mirror = Mirror(source=slurm, job=job, folder=tmp_path / "mirror")
         messages = []
@@ -24,10 +24,10 @@ def watch(tmp_path):
     return made
 
 
-def test_an_interrupted_job_is_not_over_and_need_not_wait_two_minutes(head, local, watch):
+def test_an_interrupted_job_is_not_over_and_need_not_wait_two_minutes(head, local, remote_watch):
     text = f'echo "{FIRST_LINE}"\n[ "${{SLURM_RESTART_COUNT:-0}}" = 1 ] || exit 75\necho done'
     job = local.submit("again-2", head.folder_with(text, "--requeue", "--open-mode=append"), "job.sbatch")
-    watched, messages = watch(local, job)
+    watched, messages = remote_watch(local, job)
     until(watched.ended)
     assert (watched.facts.state, watched.facts.restarts) == (JobState.COMPLETED, 1)
     assert (watched.mirror.folder / log_name(job)).read_text() == f"{FIRST_LINE}\n{FIRST_LINE}\ndone\n"
@@ -48,33 +48,33 @@ class Noted:
         return getattr(self.shell, name)
 
 
-def test_it_is_spared_the_two_minutes_by_one_order_and_not_at_every_look(head, local, watch):
+def test_it_is_spared_the_two_minutes_by_one_order_and_not_at_every_look(head, local, remote_watch):
     text = '[ "${SLURM_RESTART_COUNT:-0}" = 1 ] || exit 75'
     job = local.submit("again-3", head.folder_with(text, "--requeue", "--open-mode=append"), "job.sbatch")
     noted = Noted(local.shell)
-    watched, _ = watch(Slurm(shell=noted), job)
+    watched, _ = remote_watch(Slurm(shell=noted), job)
     until(watched.ended)
     assert watched.facts.state is JobState.COMPLETED
     assert sum("StartTime=now+1" in script for script in noted.scripts) == 1
 
 
-def test_a_job_that_failed_is_over_at_once(head, local, watch):
+def test_a_job_that_failed_is_over_at_once(head, local, remote_watch):
     job = local.submit("fails-1", head.folder_with("exit 3"), "job.sbatch")
-    watched, _ = watch(local, job)
+    watched, _ = remote_watch(local, job)
     until(watched.ended)
     assert watched.facts.state is JobState.FAILED
 
 
-def test_a_job_that_slurm_has_forgotten_is_over(head, local, watch):
+def test_a_job_that_slurm_has_forgotten_is_over(head, local, remote_watch):
     folder = head.folder_with("true")
-    watched, _ = watch(local, Submitted(job="999999", key="gone-1", folder=folder))
+    watched, _ = remote_watch(local, Submitted(job="999999", key="gone-1", folder=folder))
     assert watched.ended()
     assert watched.facts is None
 
 
-def test_a_file_that_was_begun_anew_is_copied_anew(head, local, watch):
+def test_a_file_that_was_begun_anew_is_copied_anew(head, local, remote_watch):
     job = local.submit("file-1", head.folder_with("sleep 60"), "job.sbatch")
-    watched, _ = watch(local, job)
+    watched, _ = remote_watch(local, job)
     metrics = head.home / "job" / "metrics.jsonl"
     metrics.write_text("a long first line\n")
     watched.mirror.sync()
@@ -83,12 +83,12 @@ def test_a_file_that_was_begun_anew_is_copied_anew(head, local, watch):
     assert (watched.mirror.folder / "metrics.jsonl").read_text() == "short\n"
 
 
-def test_silence_is_said_once_and_borne_for_an_hour(head, remote, sshd, watch):
+def test_silence_is_said_once_and_borne_for_an_hour(head, remote, sshd, remote_watch):
     job = remote.submit("quiet-1", head.folder_with("sleep 60"), "job.sbatch")
     sshd.stop()
     remote.shell.close()
     clock = itertools.count(0, PATIENCE_S / 8)
-    watched, messages = watch(Slurm(shell=remote.shell), job, clock=lambda: float(next(clock)))
+    watched, messages = remote_watch(Slurm(shell=remote.shell), job, clock=lambda: float(next(clock)))
     with pytest.raises(UnreachableError):
         until(watched.ended)
     assert next(clock) > 10

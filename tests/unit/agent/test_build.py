@@ -10,7 +10,7 @@ from launcher.agent.build import build
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory):
+def built_agent(tmp_path_factory):
     path = tmp_path_factory.mktemp("agent") / "slipway-agent.pyz"
     return path, build(path)
 
@@ -27,23 +27,23 @@ def cached(home):
 
 
 class TestFile:
-    def test_is_named_by_its_content(self, archive):
-        path, digest = archive
+    def test_is_named_by_its_content(self, built_agent):
+        path, digest = built_agent
         assert digest == sha256(path.read_bytes()).hexdigest()
 
-    def test_is_the_same_every_time(self, archive, tmp_path):
-        path, digest = archive
+    def test_is_the_same_every_time(self, built_agent, tmp_path):
+        path, digest = built_agent
         assert build(tmp_path / "other") == digest
         assert (tmp_path / "other").read_bytes() == path.read_bytes()
 
-    def test_depends_on_nothing_but_its_content(self, archive):
-        with zipfile.ZipFile(archive[0]) as file:
+    def test_depends_on_nothing_but_its_content(self, built_agent):
+        with zipfile.ZipFile(built_agent[0]) as file:
             entries = file.infolist()
         assert [entry.filename for entry in entries] == sorted(entry.filename for entry in entries)
         assert {(entry.date_time, entry.compress_type) for entry in entries} == {((1980, 1, 1, 0, 0, 0), 0)}
 
-    def test_holds_what_the_node_needs_and_no_more(self, archive):
-        with zipfile.ZipFile(archive[0]) as file:
+    def test_holds_what_the_node_needs_and_no_more(self, built_agent):
+        with zipfile.ZipFile(built_agent[0]) as file:
             names = file.namelist()
         services = {
             name.split("/")[3] for name in names if name.startswith("lib/botocore/data/") and name.count("/") > 3
@@ -56,21 +56,21 @@ class TestFile:
         assert not [name for name in own if not name.startswith(("lib/launcher/__init__.py", "lib/launcher/agent/"))]
         assert not [name for name in names if name.endswith((".pyc", ".so")) or "__pycache__" in name]
 
-    def test_carries_the_licences(self, archive):
-        with zipfile.ZipFile(archive[0]) as file:
+    def test_carries_the_licences(self, built_agent):
+        with zipfile.ZipFile(built_agent[0]) as file:
             holders = {name.split("/")[2] for name in file.namelist() if name.startswith("lib/licences/")}
         assert holders == {"boto3", "botocore", "jmespath", "python-dateutil", "s3transfer", "six", "urllib3"}
 
 
 class TestStart:
-    def test_needs_nothing_installed(self, archive, tmp_path):
-        done = start(archive[0], tmp_path)
+    def test_needs_nothing_installed(self, built_agent, tmp_path):
+        done = start(built_agent[0], tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.startswith(f"slipway-agent {archive[1][:12]} (slipway.job/1, Python 3.")
+        assert done.stdout.startswith(f"slipway-agent {built_agent[1][:12]} (slipway.job/1, Python 3.")
 
-    def test_the_sdk_works_from_it(self, archive, tmp_path):
-        start(archive[0], tmp_path)
-        library = cached(tmp_path) / archive[1] / "lib"
+    def test_the_sdk_works_from_it(self, built_agent, tmp_path):
+        start(built_agent[0], tmp_path)
+        library = cached(tmp_path) / built_agent[1] / "lib"
         program = (
             f"import sys; sys.path.insert(0, {str(library)!r})\n"
             "from launcher.agent import session\n"
@@ -84,56 +84,56 @@ class TestStart:
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         assert (done.stdout, done.stderr) == ("{True}\n", "")
 
-    def test_unpacks_once_into_a_private_folder(self, archive, tmp_path):
-        start(archive[0], tmp_path)
-        folder = cached(tmp_path) / archive[1]
+    def test_unpacks_once_into_a_private_folder(self, built_agent, tmp_path):
+        start(built_agent[0], tmp_path)
+        folder = cached(tmp_path) / built_agent[1]
         before = folder.stat().st_ino
         assert cached(tmp_path).stat().st_mode & 0o022 == 0
         assert folder.stat().st_mode & 0o077 == 0
-        start(archive[0], tmp_path)
+        start(built_agent[0], tmp_path)
         assert folder.stat().st_ino == before
-        assert [path.name for path in cached(tmp_path).iterdir()] == [archive[1]]
+        assert [path.name for path in cached(tmp_path).iterdir()] == [built_agent[1]]
 
-    def test_two_at_once_are_both_whole(self, archive, tmp_path):
-        command = [sys.executable, "-S", "-E", "-s", str(archive[0]), "--version"]
+    def test_two_at_once_are_both_whole(self, built_agent, tmp_path):
+        command = [sys.executable, "-S", "-E", "-s", str(built_agent[0]), "--version"]
         variables = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
         running = [
             subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for _ in range(4)
         ]
         answers = {process.communicate()[0][:26] for process in running}
-        assert answers == {f"slipway-agent {archive[1][:12]}".encode()}
-        assert [path.name for path in cached(tmp_path).iterdir()] == [archive[1]]
+        assert answers == {f"slipway-agent {built_agent[1][:12]}".encode()}
+        assert [path.name for path in cached(tmp_path).iterdir()] == [built_agent[1]]
 
-    def test_a_damaged_folder_is_replaced(self, archive, tmp_path):
-        start(archive[0], tmp_path)
-        program = cached(tmp_path) / archive[1] / "lib" / "launcher" / "agent" / "program.py"
+    def test_a_damaged_folder_is_replaced(self, built_agent, tmp_path):
+        start(built_agent[0], tmp_path)
+        program = cached(tmp_path) / built_agent[1] / "lib" / "launcher" / "agent" / "program.py"
         program.write_text("")
-        assert start(archive[0], tmp_path).stdout.startswith("slipway-agent ")
+        assert start(built_agent[0], tmp_path).stdout.startswith("slipway-agent ")
         assert program.stat().st_size > 0
-        assert [path.name for path in cached(tmp_path).iterdir()] == [archive[1]]
+        assert [path.name for path in cached(tmp_path).iterdir()] == [built_agent[1]]
 
-    def test_a_folder_that_others_can_write_is_not_used(self, archive, tmp_path):
+    def test_a_folder_that_others_can_write_is_not_used(self, built_agent, tmp_path):
         cached(tmp_path).mkdir(parents=True)
         cached(tmp_path).chmod(0o777)
         temporary = tmp_path / "tmp"
         temporary.mkdir()
-        assert start(archive[0], tmp_path, TMPDIR=str(temporary)).returncode == 0
+        assert start(built_agent[0], tmp_path, TMPDIR=str(temporary)).returncode == 0
         assert list(cached(tmp_path).iterdir()) == []
-        assert (temporary / f"slipway-agent-{os.getuid()}" / archive[1]).is_dir()
+        assert (temporary / f"slipway-agent-{os.getuid()}" / built_agent[1]).is_dir()
 
-    def test_the_folder_can_be_named(self, archive, tmp_path):
-        assert start(archive[0], tmp_path, SLIPWAY_AGENT_CACHE=str(tmp_path / "here")).returncode == 0
-        assert (tmp_path / "here" / archive[1]).is_dir()
+    def test_the_folder_can_be_named(self, built_agent, tmp_path):
+        assert start(built_agent[0], tmp_path, SLIPWAY_AGENT_CACHE=str(tmp_path / "here")).returncode == 0
+        assert (tmp_path / "here" / built_agent[1]).is_dir()
 
-    def test_a_job_that_cannot_be_read(self, archive, tmp_path):
+    def test_a_job_that_cannot_be_read(self, built_agent, tmp_path):
         (tmp_path / "job.json").write_text('{"schema": "slipway.job/1"}')
-        done = start(archive[0], tmp_path, "run", "--config", "job.json")
+        done = start(built_agent[0], tmp_path, "run", "--config", "job.json")
         assert done.returncode == 78
         assert done.stderr.splitlines()[0] == "slipway-agent: checkpoint: missing"
 
-    def test_an_old_python_gets_a_sentence(self, archive, tmp_path):
+    def test_an_old_python_gets_a_sentence(self, built_agent, tmp_path):
         """Its first module must be understood, and refuse, before anything newer is read."""
-        with zipfile.ZipFile(archive[0]) as file:
+        with zipfile.ZipFile(built_agent[0]) as file:
             text = file.read("__main__.py").decode()
         program = "import sys; sys.version_info = (3, 9, 18); sys.argv = ['agent', 'run']\n" + text
         done = subprocess.run(

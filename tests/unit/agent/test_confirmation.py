@@ -21,9 +21,9 @@ def sent(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def question_of_first(node):
+def question_of_first(node_peers):
     """A question of the first node of two; it is asked until something comes of it."""
-    first, second = node(0), node(1)
+    first, second = node_peers(0), node_peers(1)
     question = Question(first)
     return second, lambda step: question.answered(step, {1}, first.gathered())
 

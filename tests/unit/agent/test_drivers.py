@@ -11,7 +11,7 @@ GCC = "GCC version:  gcc version 11.4.0 (Ubuntu 11.4.0-1ubuntu1~22.04)\n"
 
 
 @pytest.fixture
-def node(tmp_path):
+def node_with_drivers(tmp_path):
     def made(**files):
         for name, content in files.items():
             path = tmp_path / {"nvidia": "proc/driver/nvidia", "neuron": "sys/module/neuron"}[name] / "version"
@@ -23,20 +23,20 @@ def node(tmp_path):
 
 
 @pytest.mark.parametrize("line, version", [(OPEN, "580.95.05"), (CLOSED, "535.129.03"), (SHORT, "384.81")])
-def test_nvidias_is_in_its_first_line(node, line, version):
-    assert drivers(node(nvidia=line + GCC if line.endswith("\n") else line)) == {"nvidia-driver": version}
+def test_nvidias_is_in_its_first_line(node_with_drivers, line, version):
+    assert drivers(node_with_drivers(nvidia=line + GCC if line.endswith("\n") else line)) == {"nvidia-driver": version}
 
 
-def test_neurons_is_all_of_its_file(node):
-    assert drivers(node(neuron="2.x.8072.0\n")) == {"neuron-driver": "2.x.8072.0"}
+def test_neurons_is_all_of_its_file(node_with_drivers):
+    assert drivers(node_with_drivers(neuron="2.x.8072.0\n")) == {"neuron-driver": "2.x.8072.0"}
 
 
 @pytest.mark.parametrize(
     "content", ["", "\n", GCC, b"\xff\xfe\x00", "x" * 10**6, "NVRM version: NVIDIA UNIX no number here\n", "a b"]
 )
-def test_what_is_no_version_is_none(node, content):
-    assert drivers(node(nvidia=content, neuron=content if content != GCC else "")) == {}
+def test_what_is_no_version_is_none(node_with_drivers, content):
+    assert drivers(node_with_drivers(nvidia=content, neuron=content if content != GCC else "")) == {}
 
 
-def test_a_node_without_accelerators_has_none(node):
-    assert drivers(node()) == {}
+def test_a_node_without_accelerators_has_none(node_with_drivers):
+    assert drivers(node_with_drivers()) == {}

@@ -8,7 +8,7 @@ from launcher.agent.errors import UnusableCheckpointError
 
 
 @pytest.fixture
-def folder(tmp_path):
+def step_folder(tmp_path):
     folder = tmp_path / "step-1"
     (folder / "deep").mkdir(parents=True)
     (folder / "deep" / "weights").write_text("x" * 10)
@@ -20,14 +20,14 @@ def paths(folder):
 
 
 class TestLinks:
-    def test_to_a_file_is_that_file(self, folder, tmp_path):
+    def test_to_a_file_is_that_file(self, step_folder, tmp_path):
         (tmp_path / "blob").write_text("blob")
-        (folder / "model").symlink_to(tmp_path / "blob")
-        assert [(file.path, file.bytes) for file in local_files(folder)] == [("deep/weights", 10), ("model", 4)]
+        (step_folder / "model").symlink_to(tmp_path / "blob")
+        assert [(file.path, file.bytes) for file in local_files(step_folder)] == [("deep/weights", 10), ("model", 4)]
 
-    def test_to_a_folder_of_the_checkpoint_is_followed(self, folder):
-        (folder / "latest").symlink_to("deep")
-        assert paths(folder) == ["deep/weights", "latest/weights"]
+    def test_to_a_folder_of_the_checkpoint_is_followed(self, step_folder):
+        (step_folder / "latest").symlink_to("deep")
+        assert paths(step_folder) == ["deep/weights", "latest/weights"]
 
     @pytest.mark.parametrize(
         "name,target,reason",
@@ -39,48 +39,48 @@ class TestLinks:
             ("deep/up", "..", "'deep/up', a circular link"),
         ],
     )
-    def test_others_cannot_be_stored(self, folder, tmp_path, name, target, reason):
+    def test_others_cannot_be_stored(self, step_folder, tmp_path, name, target, reason):
         (tmp_path / "data").mkdir()
-        (folder / name).symlink_to(target)
-        assert survey(folder).obstacle.startswith(f"holds {reason}")
+        (step_folder / name).symlink_to(target)
+        assert survey(step_folder).obstacle.startswith(f"holds {reason}")
         with pytest.raises(UnusableCheckpointError, match="step-1 holds"):
-            local_files(folder)
+            local_files(step_folder)
 
-    def test_two_that_lead_into_each_other(self, folder):
-        (folder / "a").mkdir()
-        (folder / "a" / "b").symlink_to("../deep")
-        (folder / "deep" / "a").symlink_to("../a")
-        assert "circular link" in survey(folder).obstacle
+    def test_two_that_lead_into_each_other(self, step_folder):
+        (step_folder / "a").mkdir()
+        (step_folder / "a" / "b").symlink_to("../deep")
+        (step_folder / "deep" / "a").symlink_to("../a")
+        assert "circular link" in survey(step_folder).obstacle
 
-    def test_the_folder_itself_may_not_be_one(self, folder, tmp_path):
-        (tmp_path / "step-2").symlink_to(folder)
+    def test_the_folder_itself_may_not_be_one(self, step_folder, tmp_path):
+        (tmp_path / "step-2").symlink_to(step_folder)
         assert survey(tmp_path / "step-2").obstacle == "is not a folder; a checkpoint must be a folder"
 
 
 class TestOtherThings:
-    def test_fifo(self, folder):
-        os.mkfifo(folder / "pipe")
-        assert survey(folder).obstacle.startswith("holds 'pipe', a FIFO")
+    def test_fifo(self, step_folder):
+        os.mkfifo(step_folder / "pipe")
+        assert survey(step_folder).obstacle.startswith("holds 'pipe', a FIFO")
 
-    def test_socket(self, folder, monkeypatch):
-        monkeypatch.chdir(folder)
+    def test_socket(self, step_folder, monkeypatch):
+        monkeypatch.chdir(step_folder)
         with socket.socket(socket.AF_UNIX) as made:
             made.bind("rendezvous")
-            assert survey(folder).obstacle.startswith("holds 'rendezvous', a socket")
+            assert survey(step_folder).obstacle.startswith("holds 'rendezvous', a socket")
 
     @pytest.mark.parametrize("name", [b"w\xff", b"deep/\xff"])
-    def test_a_file_whose_name_is_not_utf8(self, folder, name):
-        with open(os.path.join(os.fsencode(folder), name), "w"):  # noqa: PTH118, PTH123  a Path cannot hold it
+    def test_a_file_whose_name_is_not_utf8(self, step_folder, name):
+        with open(os.path.join(os.fsencode(step_folder), name), "w"):  # noqa: PTH118, PTH123  a Path cannot hold it
             pass
-        assert survey(folder).obstacle.endswith("a name that is not UTF-8")
+        assert survey(step_folder).obstacle.endswith("a name that is not UTF-8")
 
-    def test_a_folder_whose_name_is_not_utf8(self, folder):
-        os.makedirs(os.path.join(os.fsencode(folder), b"\xff", b"sub"))  # noqa: PTH103, PTH118  a Path cannot hold it
-        assert survey(folder).obstacle.endswith("a name that is not UTF-8")
+    def test_a_folder_whose_name_is_not_utf8(self, step_folder):
+        os.makedirs(os.path.join(os.fsencode(step_folder), b"\xff", b"sub"))  # noqa: PTH103, PTH118  a Path cannot hold it
+        assert survey(step_folder).obstacle.endswith("a name that is not UTF-8")
 
-    def test_what_can_be_stored_is_seen_beside_it(self, folder):
-        os.mkfifo(folder / "pipe")
-        assert [file.path for file in survey(folder).files] == ["deep/weights"]
+    def test_what_can_be_stored_is_seen_beside_it(self, step_folder):
+        os.mkfifo(step_folder / "pipe")
+        assert [file.path for file in survey(step_folder).files] == ["deep/weights"]
 
     def test_a_folder_that_is_not_there_may_come(self, tmp_path):
         with pytest.raises(UnusableCheckpointError):
@@ -88,19 +88,19 @@ class TestOtherThings:
 
 
 class TestChange:
-    def test_of_what_is_there(self, folder):
-        finished = local_files(folder)
-        assert changed_since(finished, local_files(folder)) == ""
-        (folder / "deep" / "weights").write_text("short")
-        assert changed_since(finished, local_files(folder)) == "deep/weights had 10 bytes and has 5"
-        (folder / "deep" / "weights").write_text("x" * 10)
-        os.utime(folder / "deep" / "weights", ns=(1, 1))
-        assert changed_since(finished, local_files(folder)) == "deep/weights was written again"
+    def test_of_what_is_there(self, step_folder):
+        finished = local_files(step_folder)
+        assert changed_since(finished, local_files(step_folder)) == ""
+        (step_folder / "deep" / "weights").write_text("short")
+        assert changed_since(finished, local_files(step_folder)) == "deep/weights had 10 bytes and has 5"
+        (step_folder / "deep" / "weights").write_text("x" * 10)
+        os.utime(step_folder / "deep" / "weights", ns=(1, 1))
+        assert changed_since(finished, local_files(step_folder)) == "deep/weights was written again"
 
-    def test_something_new_is_one_and_something_gone_is_not(self, folder):
-        finished = local_files(folder)
-        (folder / "more").touch()
-        assert changed_since(finished, local_files(folder)) == "more was added"
-        (folder / "more").unlink()
-        (folder / "deep" / "weights").unlink()
-        assert changed_since(finished, local_files(folder)) == ""
+    def test_something_new_is_one_and_something_gone_is_not(self, step_folder):
+        finished = local_files(step_folder)
+        (step_folder / "more").touch()
+        assert changed_since(finished, local_files(step_folder)) == "more was added"
+        (step_folder / "more").unlink()
+        (step_folder / "deep" / "weights").unlink()
+        assert changed_since(finished, local_files(step_folder)) == ""

@@ -9,7 +9,7 @@ from launcher.agent.node.progress import Metrics
 
 
 @pytest.fixture
-def made(tmp_path):
+def make_pace(tmp_path):
     """Makes a pace; what it writes to the interval file, and its events."""
     written = []
 
@@ -26,49 +26,49 @@ def events(tmp_path):
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def test_begins_with_the_interval_of_the_quote(made):
-    pace, written = made(600.0, mtbf_s=86400.0)
+def test_begins_with_the_interval_of_the_quote(make_pace):
+    pace, written = make_pace(600.0, mtbf_s=86400.0)
     assert (written, pace.interval_s) == ([600.0], 600.0)
 
 
-def test_takes_dalys_optimum_of_what_was_measured(made, tmp_path):
-    pace, written = made(600.0, mtbf_s=86400.0)
+def test_takes_dalys_optimum_of_what_was_measured(make_pace, tmp_path):
+    pace, written = make_pace(600.0, mtbf_s=86400.0)
     pace.written(1, 30.0)
     assert written[-1] == pytest.approx(daly_interval_s(checkpoint_s=30.0, mtbf_s=86400.0))
     (change,) = events(tmp_path)
     assert (change["event"], change["before"], change["checkpoint_seconds"]) == ("interval", 600.0, 30.0)
 
 
-def test_one_slow_write_among_several_changes_little(made):
-    pace, written = made(600.0, mtbf_s=86400.0)
+def test_one_slow_write_among_several_changes_little(make_pace):
+    pace, written = make_pace(600.0, mtbf_s=86400.0)
     for seconds in (30.0, 30.0, 300.0, 30.0, 30.0):
         pace.written(1, seconds)
     assert written[-1] == pytest.approx(daly_interval_s(checkpoint_s=30.0, mtbf_s=86400.0))
 
 
-def test_small_changes_are_left_alone(made, tmp_path):
-    pace, written = made(daly_interval_s(checkpoint_s=30.0, mtbf_s=86400.0), mtbf_s=86400.0)
+def test_small_changes_are_left_alone(make_pace, tmp_path):
+    pace, written = make_pace(daly_interval_s(checkpoint_s=30.0, mtbf_s=86400.0), mtbf_s=86400.0)
     pace.written(1, 31.0)
     assert (len(written), events(tmp_path)) == (1, [])
 
 
-def test_is_not_shorter_than_an_upload(made):
-    pace, written = made(600.0, mtbf_s=86400.0)
+def test_is_not_shorter_than_an_upload(make_pace):
+    pace, written = make_pace(600.0, mtbf_s=86400.0)
     pace.written(1, 0.1)
     pace.uploaded(1, seconds=900.0, size_bytes=1)
     assert written[-1] == 900.0
 
 
-def test_what_the_trainer_says_counts_more_than_what_was_seen(made):
-    pace, written = made(600.0, mtbf_s=86400.0)
+def test_what_the_trainer_says_counts_more_than_what_was_seen(make_pace):
+    pace, written = make_pace(600.0, mtbf_s=86400.0)
     pace.written(1, 100.0)
     pace.reported(2.0)
     pace.written(2, 100.0)
     assert written[-1] == pytest.approx(daly_interval_s(checkpoint_s=2.0, mtbf_s=86400.0))
 
 
-def test_haste_is_for_one_checkpoint(made):
-    pace, written = made(600.0)
+def test_haste_is_for_one_checkpoint(make_pace):
+    pace, written = make_pace(600.0)
     pace.hasten()
     assert written[-1] == 1.0
     pace.written(1, 5.0)
@@ -77,14 +77,14 @@ def test_haste_is_for_one_checkpoint(made):
     assert len(written) == 3
 
 
-def test_haste_does_not_lengthen_a_short_interval(made):
-    pace, written = made(0.2)
+def test_haste_does_not_lengthen_a_short_interval(make_pace):
+    pace, written = make_pace(0.2)
     pace.hasten()
     assert written == [0.2, 0.2]
 
 
-def test_writes_the_costs_down(made, tmp_path):
-    pace, _ = made()
+def test_writes_the_costs_down(make_pace, tmp_path):
+    pace, _ = make_pace()
     pace.written(7, 1.25)
     pace.uploaded(7, seconds=3.5, size_bytes=1000)
     pace.uploaded(8, seconds=1.0, size_bytes=10)
@@ -94,10 +94,10 @@ def test_writes_the_costs_down(made, tmp_path):
     assert second["checkpoint_seconds"] is None
 
 
-def test_a_disk_that_fails_is_said_and_does_no_more(made, tmp_path):
+def test_a_disk_that_fails_is_said_and_does_no_more(make_pace, tmp_path):
     def write(seconds):
         raise OSError("no space")
 
-    pace, _ = made(write=write)
+    pace, _ = make_pace(write=write)
     pace.hasten()
     assert {event["event"] for event in events(tmp_path)} == {"scratch-trouble"}

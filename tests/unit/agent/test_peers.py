@@ -15,8 +15,8 @@ from tests.waiting import until
 
 
 class TestNotices:
-    def test_reach_every_other_node_once(self, node):
-        nodes = [node(part, 3) for part in range(3)]
+    def test_reach_every_other_node_once(self, node_peers):
+        nodes = [node_peers(part, 3) for part in range(3)]
         nodes[1].publish(Notice(source=SPOT, detail="terminate", at="2000-01-01T00:00:00Z", left_s=90.0))
         until(lambda: nodes[0].heard and nodes[2].heard)
         time.sleep(0.1)
@@ -26,20 +26,20 @@ class TestNotices:
             assert notice.left_s == 90.0  # by this clock the node is gone, and it has just told: the clock is wrong
         assert nodes[1].heard == []
 
-    def test_of_different_kinds_do_not_hide_each_other(self, node):
-        first, second = node(0), node(1)
+    def test_of_different_kinds_do_not_hide_each_other(self, node_peers):
+        first, second = node_peers(0), node_peers(1)
         second.publish(Notice(source=REBALANCE, detail="x"))
         second.publish(Notice(source=SPOT, detail="stop"))
         second.publish(Notice(source=FAILURE, detail="the command ended with 3", code=3))
         until(lambda: len(first.heard) == 3)
         assert {notice.source: notice.code for notice in first.heard} == {REBALANCE: None, SPOT: None, FAILURE: 3}
 
-    def test_of_others_are_not_passed_on(self, node, tmp_path):
-        node(0).publish(Notice(source=SPOT, detail="stop", node="vn1"))
+    def test_of_others_are_not_passed_on(self, node_peers, tmp_path):
+        node_peers(0).publish(Notice(source=SPOT, detail="stop", node="vn1"))
         assert (tmp_path / "peers" / "r1.a1.7.0" / "news.json").read_text() == ""
 
-    def test_rubbish_is_said_once_and_passed_over(self, node, tmp_path):
-        first = node(0)
+    def test_rubbish_is_said_once_and_passed_over(self, node_peers, tmp_path):
+        first = node_peers(0)
         folder = tmp_path / "peers" / "r1.a1.7.0"
         for text in ("[]", '{"spot": 3}', '{"moon": {}}', '{"spot": {"source": "spot", "more": 1}}', "{"):
             (folder / "news.json").write_text(text)
@@ -50,8 +50,8 @@ class TestNotices:
 
 
 class TestAlone:
-    def test_nothing_is_written(self, node, tmp_path):
-        alone = node(0, 1)
+    def test_nothing_is_written(self, node_peers, tmp_path):
+        alone = node_peers(0, 1)
         alone.say(sending=1)
         alone.publish(Notice(source=SPOT, detail="stop"))
         assert alone.lost() == {}
@@ -59,37 +59,37 @@ class TestAlone:
 
 
 class TestLost:
-    def test_a_node_that_beats_is_not(self, node):
-        first, _ = node(0), node(1)
+    def test_a_node_that_beats_is_not(self, node_peers):
+        first, _ = node_peers(0), node_peers(1)
         assert first.lost(after_s=5.0) == {}
 
-    def test_one_that_ended_is_not(self, node):
-        first, second = node(0), node(1)
+    def test_one_that_ended_is_not(self, node_peers):
+        first, second = node_peers(0), node_peers(1)
         second.close(exit_code=0)
         assert first.lost(after_s=5.0) == {}
 
-    def test_one_that_fell_silent_is(self, node, tmp_path):
-        first = node(0)
+    def test_one_that_fell_silent_is(self, node_peers, tmp_path):
+        first = node_peers(0)
         (tmp_path / "peers" / "r1.a1.7.0" / "part-1.json").write_text('{"node": "p5-7", "beat": 3}')
         # On a busy machine a look may come before the time is over by its own clock.
         assert {1: "p5-7"} in (first.lost(after_s=0.2) for _ in range(20))
 
-    def test_one_that_never_spoke_is(self, node):
-        first = node(0)
+    def test_one_that_never_spoke_is(self, node_peers):
+        first = node_peers(0)
         assert {1: "number 1"} in (first.lost(after_s=0.2) for _ in range(20))
 
 
-def test_the_first_node_removes_what_earlier_lives_left(node, tmp_path):
+def test_the_first_node_removes_what_earlier_lives_left(node_peers, tmp_path):
     (tmp_path / "peers" / "r1.a0.7.0").mkdir(parents=True)
-    node(1)
+    node_peers(1)
     assert (tmp_path / "peers" / "r1.a0.7.0").exists()
-    node(0)
+    node_peers(0)
     assert [path.name for path in (tmp_path / "peers").iterdir()] == ["r1.a1.7.0"]
 
 
-def test_a_folder_that_cannot_be_written_is_said_and_harms_nothing(node, tmp_path):
+def test_a_folder_that_cannot_be_written_is_said_and_harms_nothing(node_peers, tmp_path):
     (tmp_path / "peers").write_text("")
-    first = node(0)
+    first = node_peers(0)
     first.say(sending=1)
     assert first.gathered().spoken == 0
     (line,) = (tmp_path / "events-0.jsonl").read_text().splitlines()
@@ -117,43 +117,43 @@ class TestAgreement:
         with ThreadPoolExecutor(len(nodes)) as pool:
             return [future.result() for future in [pool.submit(run, part) for part in range(len(nodes))]]
 
-    def test_all_take_what_all_have(self, node):
-        assert self.settle([node(part) for part in range(2)], [{1, 2}, {1, 2}]) == [2, 2]
+    def test_all_take_what_all_have(self, node_peers):
+        assert self.settle([node_peers(part) for part in range(2)], [{1, 2}, {1, 2}]) == [2, 2]
 
-    def test_a_beginning_is_agreed_upon_too(self, node):
-        assert self.settle([node(part) for part in range(2)], [set(), set()]) == [None, None]
+    def test_a_beginning_is_agreed_upon_too(self, node_peers):
+        assert self.settle([node_peers(part) for part in range(2)], [set(), set()]) == [None, None]
 
     @pytest.mark.long
     @pytest.mark.parametrize("usable", [[{1, 2}, {1}, {1, 2}], [{1}, {1, 2}, {1, 2}], [{1, 3}, {1, 2, 3}, {1, 2}]])
-    def test_the_newest_that_all_can_use_is_taken(self, node, usable):
-        assert self.settle([node(part, 3) for part in range(3)], usable) == [1, 1, 1]
+    def test_the_newest_that_all_can_use_is_taken(self, node_peers, usable):
+        assert self.settle([node_peers(part, 3) for part in range(3)], usable) == [1, 1, 1]
 
-    def test_some_with_and_some_without_is_no_start(self, node):
-        first, second = node(0), node(1)
+    def test_some_with_and_some_without_is_no_start(self, node_peers):
+        first, second = node_peers(0), node_peers(1)
         second.say(restored=-1)
         with pytest.raises(AgentError, match=r"some nodes found no usable checkpoint.*\[-1, 5\]"):
             agree(first, lambda _: 5, over=lambda: False)
 
-    def test_a_single_node_asks_nobody(self, node):
-        agree(node(0, 1), lambda _: 5, over=lambda: pytest.fail("not asked"))
+    def test_a_single_node_asks_nobody(self, node_peers):
+        agree(node_peers(0, 1), lambda _: 5, over=lambda: pytest.fail("not asked"))
 
-    def test_a_notice_ends_the_wait(self, node):
+    def test_a_notice_ends_the_wait(self, node_peers):
         stop = threading.Event()
         threading.Timer(0.2, stop.set).start()
-        agree(node(0), lambda _: 5, over=stop.is_set)
+        agree(node_peers(0), lambda _: 5, over=stop.is_set)
         assert stop.is_set()
 
-    def test_the_end_of_another_agent_ends_this_one_with_its_code(self, node):
-        first, second = node(0), node(1)
+    def test_the_end_of_another_agent_ends_this_one_with_its_code(self, node_peers):
+        first, second = node_peers(0), node_peers(1)
         first.close(exit_code=78)
         with pytest.raises(EndedNodeError) as caught:
             agree(second, lambda _: 5, over=lambda: False)
         assert caught.value.exit_code == 78
 
-    def test_a_node_that_does_not_come_is_lost(self, node, monkeypatch):
+    def test_a_node_that_does_not_come_is_lost(self, node_peers, monkeypatch):
         monkeypatch.setattr("launcher.agent.checkpoint.agreement._SILENCE_S", 0.1)
         with pytest.raises(LostNodeError, match="number 1 stopped responding"):
-            agree(node(0), lambda _: 5, over=lambda: False)
+            agree(node_peers(0), lambda _: 5, over=lambda: False)
 
 
 def test_what_goes_as_it_should_is_printed_by_the_first_node_alone(tmp_path, capfd):

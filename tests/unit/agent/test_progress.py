@@ -10,31 +10,31 @@ def line(**values):
 
 
 @pytest.fixture
-def path(tmp_path):
+def metrics_path(tmp_path):
     return tmp_path / "metrics.jsonl"
 
 
 class TestMetrics:
-    def test_only_what_comes_after_the_start_is_read(self, path):
-        path.write_text(line(step=1))
-        metrics = Metrics(path)
+    def test_only_what_comes_after_the_start_is_read(self, metrics_path):
+        metrics_path.write_text(line(step=1))
+        metrics = Metrics(metrics_path)
         assert metrics.reported_before
-        with path.open("a") as file:
+        with metrics_path.open("a") as file:
             file.write(line(step=2) + line(step=3))
         assert metrics.new_lines() == [{"step": 2}, {"step": 3}]
         assert metrics.new_lines() == []
 
-    def test_a_line_that_is_being_written_waits_for_its_end(self, path):
-        metrics = Metrics(path)
+    def test_a_line_that_is_being_written_waits_for_its_end(self, metrics_path):
+        metrics = Metrics(metrics_path)
         whole = line(step=7, loss=1.5)
-        path.write_text(whole[:9])
+        metrics_path.write_text(whole[:9])
         assert metrics.new_lines() == []
-        path.write_text(whole)
+        metrics_path.write_text(whole)
         assert metrics.new_lines() == [{"step": 7, "loss": 1.5}]
 
-    def test_what_is_no_object_is_passed_over(self, path):
-        metrics = Metrics(path)
-        path.write_bytes(b"rubbish\n[1]\n\xff\xfe\n" + line(step=1).encode())
+    def test_what_is_no_object_is_passed_over(self, metrics_path):
+        metrics = Metrics(metrics_path)
+        metrics_path.write_bytes(b"rubbish\n[1]\n\xff\xfe\n" + line(step=1).encode())
         assert (metrics.new_lines(), metrics.invalid) == ([{"step": 1}], 3)
 
     @pytest.mark.parametrize(
@@ -57,44 +57,44 @@ class TestMetrics:
         ],
         ids=range(14),
     )
-    def test_odd_figures_are_left_out_and_their_lines_counted(self, path, odd, left):
-        metrics = Metrics(path)
-        path.write_text(f"{odd}\n{line(step=6)}")
+    def test_odd_figures_are_left_out_and_their_lines_counted(self, metrics_path, odd, left):
+        metrics = Metrics(metrics_path)
+        metrics_path.write_text(f"{odd}\n{line(step=6)}")
         assert metrics.new_lines() == ([left] if left else []) + [{"step": 6}]
         assert metrics.invalid == 1
         Watchdog(hung_s=60, armed=False, now=0).steps([left] if left else [], now=1)
-        assert Metrics(path).reported_before
+        assert Metrics(metrics_path).reported_before
 
-    def test_what_a_trainer_writes_beside_the_figures_is_not_odd(self, path):
-        metrics = Metrics(path)
-        path.write_text(line(step=2.0, note="warm-up", lr=1e-4, loss=None))
+    def test_what_a_trainer_writes_beside_the_figures_is_not_odd(self, metrics_path):
+        metrics = Metrics(metrics_path)
+        metrics_path.write_text(line(step=2.0, note="warm-up", lr=1e-4, loss=None))
         assert (metrics.new_lines(), metrics.invalid) == ([{"step": 2}], 0)
 
-    def test_a_line_without_an_end_is_not_kept_for_ever(self, path):
-        metrics = Metrics(path)
-        with path.open("ab") as file:
+    def test_a_line_without_an_end_is_not_kept_for_ever(self, metrics_path):
+        metrics = Metrics(metrics_path)
+        with metrics_path.open("ab") as file:
             for _ in range(4):
                 file.write(b"x" * (1 << 20))
                 file.flush()
                 assert metrics.new_lines() == []
         assert len(metrics._rest) <= 1 << 20
 
-    def test_a_file_begun_anew_is_read_from_its_beginning(self, path):
-        path.write_text(line(step=1) * 10)
-        metrics = Metrics(path)
-        path.write_text(line(step=2))
+    def test_a_file_begun_anew_is_read_from_its_beginning(self, metrics_path):
+        metrics_path.write_text(line(step=1) * 10)
+        metrics = Metrics(metrics_path)
+        metrics_path.write_text(line(step=2))
         assert metrics.new_lines() == [{"step": 2}]
 
-    def test_a_file_without_steps_reports_nothing(self, path):
-        path.write_text(line(loss=1.0) + line(step="one"))
-        assert not Metrics(path).reported_before
-        assert not Metrics(path.with_name("none")).reported_before
+    def test_a_file_without_steps_reports_nothing(self, metrics_path):
+        metrics_path.write_text(line(loss=1.0) + line(step="one"))
+        assert not Metrics(metrics_path).reported_before
+        assert not Metrics(metrics_path.with_name("none")).reported_before
 
-    def test_it_adds_lines_between_those_of_the_trainer(self, path):
-        path.write_text(line(step=1))
-        assert Metrics(path).append(checkpoint_step=1, upload_seconds=0.5)
-        assert path.read_text().splitlines()[1] == '{"checkpoint_step": 1, "upload_seconds": 0.5}'
-        assert not Metrics(path / "no" / "folder").append(checkpoint_step=1)
+    def test_it_adds_lines_between_those_of_the_trainer(self, metrics_path):
+        metrics_path.write_text(line(step=1))
+        assert Metrics(metrics_path).append(checkpoint_step=1, upload_seconds=0.5)
+        assert metrics_path.read_text().splitlines()[1] == '{"checkpoint_step": 1, "upload_seconds": 0.5}'
+        assert not Metrics(metrics_path / "no" / "folder").append(checkpoint_step=1)
 
 
 class TestWatchdog:

@@ -15,7 +15,7 @@ WORK = "print(os.getpid(), flush=True)\ntime.sleep(60)\n"
 
 
 @pytest.fixture
-def tree(tmp_path):
+def process_tree(tmp_path):
     """Starts a command and waits until as many of its processes as it has ranks have said their number."""
     started = []
 
@@ -47,28 +47,30 @@ def ranks_below(root, marks=None):
     return ranks(find_processes(root, marks or {}), root)
 
 
-def test_a_script_and_what_it_catches(tree, tmp_path):
+def test_a_script_and_what_it_catches(process_tree, tmp_path):
     script = write(tmp_path, "train.py", CATCHES.format("SIGUSR1") + WORK)
-    root, pids = tree(sys.executable, script)
+    root, pids = process_tree(sys.executable, script)
     (rank,) = ranks_below(root)
     assert [rank.pid] == pids
     assert (rank.program, {signal.SIGUSR1, signal.SIGTERM} & rank.caught) == ("train.py", {signal.SIGUSR1})
 
 
-def test_below_a_shell_beside_a_monitor(tree, tmp_path):
+def test_below_a_shell_beside_a_monitor(process_tree, tmp_path):
     script = write(tmp_path, "train.py", CATCHES.format("SIGTERM") + WORK)
-    root, pids = tree("bash", "-c", f"trap true EXIT; sleep 50 & {sys.executable} {script} > >(tee log.txt); true")
+    root, pids = process_tree(
+        "bash", "-c", f"trap true EXIT; sleep 50 & {sys.executable} {script} > >(tee log.txt); true"
+    )
     assert [rank.pid for rank in ranks_below(root)] == pids
 
 
-def test_a_script_of_the_shell_that_does_the_work(tree):
-    root, pids = tree("sh", "-c", "trap : USR1; echo $$; while :; do sleep 0.2; done")
+def test_a_script_of_the_shell_that_does_the_work(process_tree):
+    root, pids = process_tree("sh", "-c", "trap : USR1; echo $$; while :; do sleep 0.2; done")
     (rank,) = ranks_below(root)
     assert [rank.pid] == pids
     assert signal.SIGUSR1 in rank.caught
 
 
-def test_data_workers_and_what_a_rank_starts_are_none(tree, tmp_path):
+def test_data_workers_and_what_a_rank_starts_are_none(process_tree, tmp_path):
     text = CATCHES.format("SIGUSR1") + (
         "import multiprocessing, subprocess\n"
         "if __name__ == '__main__':\n"
@@ -78,7 +80,7 @@ def test_data_workers_and_what_a_rank_starts_are_none(tree, tmp_path):
         "    print(os.getpid(), flush=True)\n"
         "    time.sleep(60)\n"
     )
-    root, pids = tree(sys.executable, write(tmp_path, "train.py", text))
+    root, pids = process_tree(sys.executable, write(tmp_path, "train.py", text))
     assert [rank.pid for rank in ranks_below(root)] == pids
 
 
@@ -94,31 +96,31 @@ time.sleep(60)
 """
 
 
-def test_ranks_in_sessions_of_their_own_below_any_launcher(tree, tmp_path):
+def test_ranks_in_sessions_of_their_own_below_any_launcher(process_tree, tmp_path):
     write(tmp_path, "train.py", CATCHES.format("SIGTERM") + WORK)
     # A pod of an operator has RANK in its own environment, which is the pod's number.
-    root, pids = tree(
+    root, pids = process_tree(
         sys.executable, write(tmp_path, "start.py", LAUNCHER), "0", "3", count=3, environment={"RANK": "1"}
     )
     assert [rank.pid for rank in ranks_below(root)] == pids
     assert all(signal.SIGTERM in rank.caught for rank in ranks_below(root))
 
 
-def test_a_trainer_that_starts_the_other_ranks_is_the_first_one(tree, tmp_path):
+def test_a_trainer_that_starts_the_other_ranks_is_the_first_one(process_tree, tmp_path):
     """As Lightning does: lightning/fabric/strategies/launchers/subprocess_script.py, ranks 1 and up."""
     write(tmp_path, "train.py", CATCHES.format("SIGTERM") + WORK)
-    root, pids = tree(sys.executable, write(tmp_path, "main.py", LAUNCHER), "1", "3", count=3)
+    root, pids = process_tree(sys.executable, write(tmp_path, "main.py", LAUNCHER), "1", "3", count=3)
     assert root in pids
     assert [rank.pid for rank in ranks_below(root)] == pids
 
 
-def test_in_a_container_they_are_found_by_the_variables_of_the_job(tree, tmp_path):
+def test_in_a_container_they_are_found_by_the_variables_of_the_job(process_tree, tmp_path):
     """The client that runs as the command has no process below it: the daemon starts them."""
     script = write(tmp_path, "train.py", CATCHES.format("SIGUSR1") + WORK)
     marks = {"SLIPWAY_RUN": "r1", "SLIPWAY_CHECKPOINT_DIR": str(tmp_path)}
     client = f"import subprocess, time; subprocess.run(['setsid', '--fork', {sys.executable!r}, {script!r}])\n"
     write(tmp_path, "docker", client + "time.sleep(60)")
-    root, pids = tree(sys.executable, str(tmp_path / "docker"), environment=marks)
+    root, pids = process_tree(sys.executable, str(tmp_path / "docker"), environment=marks)
     try:
         assert [rank.pid for rank in ranks_below(root, marks)] == pids
         assert ranks_below(root, marks | {"SLIPWAY_RUN": "r2"}) == ()
@@ -171,8 +173,8 @@ def test_what_launchers_make(processes, pids):
     assert [rank.pid for rank in ranks(processes, 1)] == pids
 
 
-def test_one_that_has_ended_is_not_another_of_its_number(tree, tmp_path):
-    root, _ = tree("sh", "-c", "echo $$; exec sleep 60")
+def test_one_that_has_ended_is_not_another_of_its_number(process_tree, tmp_path):
+    root, _ = process_tree("sh", "-c", "echo $$; exec sleep 60")
     (rank,) = ranks_below(root)
     assert rank.lives()
     os.kill(root, signal.SIGKILL)

@@ -12,7 +12,7 @@ NET = """Inter-|   Receive
 
 
 @pytest.fixture
-def node(tmp_path):
+def node_counters(tmp_path):
     """Write a node's counters: ticks of a hundredth of a second, and bytes."""
     (tmp_path / "net").mkdir()
     adapter = tmp_path / "efa" / "rdmap0" / "ports" / "1" / "hw_counters"
@@ -35,25 +35,25 @@ def still(node, **after):
     return watching.still_s(300.0)
 
 
-def test_a_node_that_does_nothing_is_still(node):
-    assert still(node, user=29_000, idle=5_000_000, rx=299_000_000, lo=10**12) == 300.0
+def test_a_node_that_does_nothing_is_still(node_counters):
+    assert still(node_counters, user=29_000, idle=5_000_000, rx=299_000_000, lo=10**12) == 300.0
 
 
 @pytest.mark.parametrize("work", [{"user": 31_000}, {"rx": 301_000_000}, {"efa": 301_000_000}])
-def test_a_processor_a_network_or_an_adapter_at_work_is_none(node, work):
-    assert still(node, **work) == 0.0
+def test_a_processor_a_network_or_an_adapter_at_work_is_none(node_counters, work):
+    assert still(node_counters, **work) == 0.0
 
 
-def test_a_step_begins_it_anew(node):
-    folder, _ = node
+def test_a_step_begins_it_anew(node_counters):
+    folder, _ = node_counters
     watching = Stillness(0.0, proc=folder, adapters=folder / "efa")
     watching.move(200.0)
     assert watching.still_s(300.0) == 100.0
 
 
 @pytest.mark.parametrize("text", ["", "cpu\n", "cpu a b c d e f g h\n"])
-def test_counters_that_cannot_be_read_count_as_work(node, text):
-    folder, _ = node
+def test_counters_that_cannot_be_read_count_as_work(node_counters, text):
+    folder, _ = node_counters
     watching = Stillness(0.0, proc=folder, adapters=folder / "efa")
     (folder / "stat").write_text(text)
     assert watching.still_s(300.0) == 0.0

@@ -16,7 +16,7 @@ SMALL = ["--batch", "4", "--context", "32", "--log-every", "10"]
 
 
 @pytest.fixture(scope="module")
-def model():
+def gpt_module():
     spec = importlib.util.spec_from_file_location("tiny_gpt_model", FOLDER / "model.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -49,18 +49,18 @@ def weights_line(output):
 
 class TestGradients:
     @pytest.fixture
-    def case(self, model):
+    def case(self, gpt_module):
         """A model in double precision, away from its symmetric start, and a batch in which tokens repeat."""
-        shape = model.Shape(vocabulary=11, context=6, width=8, heads=2, layers=2)
+        shape = gpt_module.Shape(vocabulary=11, context=6, width=8, heads=2, layers=2)
         rng = np.random.default_rng(3)
-        weights = model.initial_weights(shape, 1, np.float64)
+        weights = gpt_module.initial_weights(shape, 1, np.float64)
         weights = {name: value + rng.normal(0, 0.3, value.shape) for name, value in weights.items()}
         inputs, targets = rng.integers(0, 11, (2, 3, 5))
         return shape, weights, inputs, targets
 
-    def test_agree_with_finite_differences(self, model, case):
+    def test_agree_with_finite_differences(self, gpt_module, case):
         shape, weights, inputs, targets = case
-        _, gradients = model.loss_and_gradients(weights, shape, inputs, targets)
+        _, gradients = gpt_module.loss_and_gradients(weights, shape, inputs, targets)
         assert set(gradients) == set(weights)
         rng, step = np.random.default_rng(0), 1e-5
         for name, gradient in gradients.items():
@@ -69,28 +69,28 @@ class TestGradients:
                 losses = []
                 for moved in (kept + step, kept - step):
                     weights[name][at] = moved
-                    losses.append(model.loss_and_gradients(weights, shape, inputs, targets)[0])
+                    losses.append(gpt_module.loss_and_gradients(weights, shape, inputs, targets)[0])
                 weights[name][at] = kept
                 slope = (losses[0] - losses[1]) / (2 * step)
                 assert gradient[at] == pytest.approx(slope, rel=1e-5, abs=1e-8), f"{name}{list(at)}"
 
-    def test_no_token_sees_a_later_one(self, model, case):
+    def test_no_token_sees_a_later_one(self, gpt_module, case):
         shape, weights, inputs, targets = case
         changed = inputs.copy()
         changed[:, 3:] = (changed[:, 3:] + 1) % 11
         before = [
-            model.loss_and_gradients(weights, shape, each[:, :3], targets[:, :3])[0] for each in (inputs, changed)
+            gpt_module.loss_and_gradients(weights, shape, each[:, :3], targets[:, :3])[0] for each in (inputs, changed)
         ]
         assert before[0] == before[1]
-        whole = [model.loss_and_gradients(weights, shape, each, targets)[0] for each in (inputs, changed)]
+        whole = [gpt_module.loss_and_gradients(weights, shape, each, targets)[0] for each in (inputs, changed)]
         assert whole[0] != whole[1]
 
-    def test_a_uniform_guess_costs_the_logarithm_of_the_vocabulary(self, model):
-        shape = model.Shape(vocabulary=50, context=4, width=8, heads=2, layers=1)
-        weights = model.initial_weights(shape, 1, np.float64)
+    def test_a_uniform_guess_costs_the_logarithm_of_the_vocabulary(self, gpt_module):
+        shape = gpt_module.Shape(vocabulary=50, context=4, width=8, heads=2, layers=1)
+        weights = gpt_module.initial_weights(shape, 1, np.float64)
         weights["head"][:] = 0
         tokens = np.arange(8).reshape(2, 4)
-        assert model.loss_and_gradients(weights, shape, tokens, tokens)[0] == pytest.approx(np.log(50))
+        assert gpt_module.loss_and_gradients(weights, shape, tokens, tokens)[0] == pytest.approx(np.log(50))
 
 
 class TestRun:

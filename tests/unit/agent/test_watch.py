@@ -19,40 +19,40 @@ def steps(folders):
 
 
 @pytest.fixture
-def watch(tmp_path):
+def checkpoint_watch(tmp_path):
     return CheckpointWatch(tmp_path)
 
 
 class TestRenamed:
-    def test_is_finished_at_once(self, tmp_path, watch):
+    def test_is_finished_at_once(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "tmp-1").rename(tmp_path / "step-1")
-        assert steps(watch.poll(0)) == [1]
+        assert steps(checkpoint_watch.poll(0)) == [1]
 
-    def test_from_another_folder_too(self, tmp_path, watch):
+    def test_from_another_folder_too(self, tmp_path, checkpoint_watch):
         elsewhere = tmp_path / "elsewhere"
         elsewhere.mkdir()
         fill(elsewhere / "x").rename(tmp_path / "checkpoint-20")
-        assert steps(watch.poll(0)) == [20]
+        assert steps(checkpoint_watch.poll(0)) == [20]
 
-    def test_is_reported_once(self, tmp_path, watch):
+    def test_is_reported_once(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "tmp-1").rename(tmp_path / "step-1")
-        assert steps(watch.poll(0) + watch.poll(1) + watch.poll(20)) == [1]
+        assert steps(checkpoint_watch.poll(0) + checkpoint_watch.poll(1) + checkpoint_watch.poll(20)) == [1]
 
-    def test_several_come_in_order(self, tmp_path, watch):
+    def test_several_come_in_order(self, tmp_path, checkpoint_watch):
         for step in (10, 9, 100):
             fill(tmp_path / f"tmp-{step}").rename(tmp_path / f"step-{step}")
-        assert steps(watch.poll(0)) == [9, 10, 100]
+        assert steps(checkpoint_watch.poll(0)) == [9, 10, 100]
 
-    def test_a_name_that_was_taken_away_and_made_anew_is_not(self, tmp_path, watch):
+    def test_a_name_that_was_taken_away_and_made_anew_is_not(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "tmp").rename(tmp_path / "step-1")
         (tmp_path / "step-1").rename(tmp_path / "gone")
         fill(tmp_path / "step-1")
-        assert watch.poll(0) == []
+        assert checkpoint_watch.poll(0) == []
 
-    def test_an_empty_folder_is_no_checkpoint(self, tmp_path, watch):
+    def test_an_empty_folder_is_no_checkpoint(self, tmp_path, checkpoint_watch):
         (tmp_path / "tmp").mkdir()
         (tmp_path / "tmp").rename(tmp_path / "step-1")
-        assert watch.poll(0) + watch.poll(60) == []
+        assert checkpoint_watch.poll(0) + checkpoint_watch.poll(60) == []
 
     def test_the_first_one_is_reported_for_later_attempts(self, tmp_path):
         messages = []
@@ -68,98 +68,98 @@ class TestRenamed:
 
 
 class TestWrittenInPlace:
-    def test_is_not_finished_while_it_is_young(self, tmp_path, watch):
+    def test_is_not_finished_while_it_is_young(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "step-1")
-        assert watch.poll(0) + watch.poll(9.9) == []
-        assert steps(watch.poll(10)) == [1]
+        assert checkpoint_watch.poll(0) + checkpoint_watch.poll(9.9) == []
+        assert steps(checkpoint_watch.poll(10)) == [1]
 
-    def test_every_change_starts_the_ten_seconds_again(self, tmp_path, watch):
+    def test_every_change_starts_the_ten_seconds_again(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "step-1")
-        assert watch.poll(0) == []
+        assert checkpoint_watch.poll(0) == []
         (folder / "weights").write_text("longer")
-        assert watch.poll(9) == []
+        assert checkpoint_watch.poll(9) == []
         (folder / "more").write_text("")
-        assert watch.poll(18) + watch.poll(27) == []
-        assert steps(watch.poll(28)) == [1]
+        assert checkpoint_watch.poll(18) + checkpoint_watch.poll(27) == []
+        assert steps(checkpoint_watch.poll(28)) == [1]
 
-    def test_a_change_that_leaves_the_size_is_one(self, tmp_path, watch):
+    def test_a_change_that_leaves_the_size_is_one(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "step-1")
-        assert watch.poll(0) == []
+        assert checkpoint_watch.poll(0) == []
         os.utime(folder / "weights", ns=(1, 1))
-        assert watch.poll(10) == []
+        assert checkpoint_watch.poll(10) == []
 
-    def test_done_says_so(self, tmp_path, watch):
+    def test_done_says_so(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "step-1")
-        assert watch.poll(0) == []
+        assert checkpoint_watch.poll(0) == []
         (folder / "_DONE").write_text("")
-        assert steps(watch.poll(0.1)) == [1]
+        assert steps(checkpoint_watch.poll(0.1)) == [1]
 
-    def test_a_done_deeper_down_does_not(self, tmp_path, watch):
+    def test_a_done_deeper_down_does_not(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "step-1")
         (folder / "sub").mkdir()
         (folder / "sub" / "_DONE").write_text("")
-        assert watch.poll(0) == []
+        assert checkpoint_watch.poll(0) == []
 
 
 class TestEndOfTheCommand:
-    def test_a_clean_end_finishes_everything(self, tmp_path, watch):
+    def test_a_clean_end_finishes_everything(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "step-1")
-        assert steps(watch.settle(0, clean=True)) == [1]
+        assert steps(checkpoint_watch.settle(0, clean=True)) == [1]
 
-    def test_a_torn_folder_stays_out(self, tmp_path, watch):
+    def test_a_torn_folder_stays_out(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "step-1")
-        watch.poll(0)
-        assert watch.settle(9, clean=False) == []
-        assert list(watch.unfinished()) == ["step-1"]
+        checkpoint_watch.poll(0)
+        assert checkpoint_watch.settle(9, clean=False) == []
+        assert list(checkpoint_watch.unfinished()) == ["step-1"]
 
-    def test_ten_quiet_seconds_before_the_end_count(self, tmp_path, watch):
+    def test_ten_quiet_seconds_before_the_end_count(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "step-1")
-        watch.poll(0)
-        assert steps(watch.settle(10, clean=False)) == [1]
+        checkpoint_watch.poll(0)
+        assert steps(checkpoint_watch.settle(10, clean=False)) == [1]
 
-    def test_a_rename_just_before_the_end_counts(self, tmp_path, watch):
+    def test_a_rename_just_before_the_end_counts(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "tmp").rename(tmp_path / "step-5")
-        assert steps(watch.settle(0, clean=False)) == [5]
+        assert steps(checkpoint_watch.settle(0, clean=False)) == [5]
 
 
 class TestWriteTime:
     """From the first look at a folder, or the one before it, to the one that finds it finished."""
 
-    def test_of_one_that_is_renamed(self, tmp_path, watch):
-        watch.poll(0)
+    def test_of_one_that_is_renamed(self, tmp_path, checkpoint_watch):
+        checkpoint_watch.poll(0)
         fill(tmp_path / "tmp-1")
-        watch.poll(5)
-        watch.poll(9)
+        checkpoint_watch.poll(5)
+        checkpoint_watch.poll(9)
         (tmp_path / "tmp-1").rename(tmp_path / "step-1")
-        (finished,) = watch.poll(12)
+        (finished,) = checkpoint_watch.poll(12)
         assert finished.write_s == 12  # it was not there at 0
 
-    def test_of_one_that_is_written_in_place_ends_with_the_last_change(self, tmp_path, watch):
-        watch.poll(0)
+    def test_of_one_that_is_written_in_place_ends_with_the_last_change(self, tmp_path, checkpoint_watch):
+        checkpoint_watch.poll(0)
         folder = fill(tmp_path / "step-1")
-        watch.poll(1)
+        checkpoint_watch.poll(1)
         (folder / "weights").write_text("longer")
-        watch.poll(4)
-        (finished,) = watch.poll(14)
+        checkpoint_watch.poll(4)
+        (finished,) = checkpoint_watch.poll(14)
         assert finished.write_s == 4
 
-    def test_an_inode_that_is_used_again_starts_anew(self, tmp_path, watch):
-        watch.poll(0)
+    def test_an_inode_that_is_used_again_starts_anew(self, tmp_path, checkpoint_watch):
+        checkpoint_watch.poll(0)
         folder = fill(tmp_path / "tmp-1")
-        watch.poll(1)
+        checkpoint_watch.poll(1)
         (folder / "weights").unlink()
         folder.rmdir()
-        watch.poll(50)
+        checkpoint_watch.poll(50)
         fill(tmp_path / "tmp-2").rename(tmp_path / "step-2")
-        (finished,) = watch.poll(51)
+        (finished,) = checkpoint_watch.poll(51)
         assert finished.write_s == 1
 
 
 class TestWhatIsNoCheckpoint:
-    def test_other_names(self, tmp_path, watch):
+    def test_other_names(self, tmp_path, checkpoint_watch):
         for name in ("step-1.tmp", "step-", "step-x", "model-1", ".step-1"):
             fill(tmp_path / "tmp").rename(tmp_path / name)
-        assert watch.poll(0) + watch.poll(60) + watch.settle(61, clean=True) == []
+        assert checkpoint_watch.poll(0) + checkpoint_watch.poll(60) + checkpoint_watch.settle(61, clean=True) == []
 
     def test_what_was_restored(self, tmp_path):
         restored = FinishedFolder(step=4, path=fill(tmp_path / "step-4"), files=(), folder="step-4")
@@ -178,63 +178,65 @@ class TestWhatIsNoCheckpoint:
 class TestWhatCannotBeStored:
     """It is reported as finished, so that who is to store it says why it does not."""
 
-    def test_is_reported_when_it_is_finished(self, tmp_path, watch):
+    def test_is_reported_when_it_is_finished(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "tmp")
         os.mkfifo(folder / "pipe")
-        assert watch.poll(0) == []
+        assert checkpoint_watch.poll(0) == []
         folder.rename(tmp_path / "step-1")
-        assert steps(watch.poll(1)) == [1]
+        assert steps(checkpoint_watch.poll(1)) == [1]
 
-    def test_while_it_is_written_it_may_hold_anything(self, tmp_path, watch):
+    def test_while_it_is_written_it_may_hold_anything(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "step-1")
         (folder / "latest").symlink_to("not-yet")
-        assert watch.poll(0) + watch.poll(9) == []
+        assert checkpoint_watch.poll(0) + checkpoint_watch.poll(9) == []
         (folder / "not-yet").write_text("x")
-        assert watch.poll(10) == []
-        assert steps(watch.poll(20)) == [1]
+        assert checkpoint_watch.poll(10) == []
+        assert steps(checkpoint_watch.poll(20)) == [1]
 
-    def test_a_file_or_a_link_by_the_name_of_a_checkpoint_is_reported(self, tmp_path, watch):
+    def test_a_file_or_a_link_by_the_name_of_a_checkpoint_is_reported(self, tmp_path, checkpoint_watch):
         (tmp_path / "step-2").write_text("a file")
         (tmp_path / "step-3").symlink_to(fill(tmp_path / "model-1"))
-        assert steps(watch.settle(0, clean=True)) == [2, 3]
+        assert steps(checkpoint_watch.settle(0, clean=True)) == [2, 3]
 
-    def test_an_empty_folder_is_named_at_the_end(self, tmp_path, watch):
+    def test_an_empty_folder_is_named_at_the_end(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "step-1")
         (tmp_path / "step-2").mkdir()
-        assert steps(watch.settle(0, clean=True)) == [1]
-        assert watch.unfinished() == {"step-2": "it holds no file"}
+        assert steps(checkpoint_watch.settle(0, clean=True)) == [1]
+        assert checkpoint_watch.unfinished() == {"step-2": "it holds no file"}
 
-    def test_a_node_that_makes_empty_folders_alone_writes_nothing(self, tmp_path, watch):
+    def test_a_node_that_makes_empty_folders_alone_writes_nothing(self, tmp_path, checkpoint_watch):
         (tmp_path / "step-1" / "deep").mkdir(parents=True)
-        watch.settle(0, clean=True)
-        assert (watch.wrote, watch.unfinished()) == (False, {})
+        checkpoint_watch.settle(0, clean=True)
+        assert (checkpoint_watch.wrote, checkpoint_watch.unfinished()) == (False, {})
 
 
 class TestTheGuess:
     """Ten quiet seconds are no proof."""
 
-    def test_what_changes_after_all_is_reported_and_taken_anew(self, tmp_path, watch):
+    def test_what_changes_after_all_is_reported_and_taken_anew(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "step-1")
-        watch.poll(0)
-        (first,) = watch.poll(10)
-        assert (first.guessed, watch.changes()) == (True, [])
+        checkpoint_watch.poll(0)
+        (first,) = checkpoint_watch.poll(10)
+        assert (first.guessed, checkpoint_watch.changes()) == (True, [])
         (folder / "more").write_text("y")
-        assert watch.poll(13) == []
-        assert watch.changes() == [(1, "more was added after 10 s without changes: the agent stores it again")]
-        assert watch.changes() == []
-        (second,) = watch.poll(23)
+        assert checkpoint_watch.poll(13) == []
+        assert checkpoint_watch.changes() == [
+            (1, "more was added after 10 s without changes: the agent stores it again")
+        ]
+        assert checkpoint_watch.changes() == []
+        (second,) = checkpoint_watch.poll(23)
         assert [file.path for file in second.files] == ["more", "weights"]
 
     @pytest.mark.parametrize("mark", ["rename", "_DONE"])
-    def test_counts_for_nothing_once_a_trainer_marks_what_is_finished(self, tmp_path, watch, mark):
+    def test_counts_for_nothing_once_a_trainer_marks_what_is_finished(self, tmp_path, checkpoint_watch, mark):
         if mark == "rename":
             fill(tmp_path / "tmp").rename(tmp_path / "step-1")
         else:
             (fill(tmp_path / "step-1") / "_DONE").touch()
-        assert steps(watch.poll(0)) == [1]
+        assert steps(checkpoint_watch.poll(0)) == [1]
         fill(tmp_path / "step-2")
-        assert watch.poll(1) + watch.poll(100) + watch.settle(101, clean=False) == []
-        assert watch.unfinished() == {"step-2": "it was unfinished when the command ended"}
+        assert checkpoint_watch.poll(1) + checkpoint_watch.poll(100) + checkpoint_watch.settle(101, clean=False) == []
+        assert checkpoint_watch.unfinished() == {"step-2": "it was unfinished when the command ended"}
 
     def test_nor_where_an_earlier_attempt_is_known_to_have_marked(self, tmp_path):
         watch = CheckpointWatch(tmp_path, marked=True)
@@ -242,22 +244,22 @@ class TestTheGuess:
         assert watch.poll(0) + watch.poll(100) == []
         assert steps(watch.settle(101, clean=True)) == [1]
 
-    def test_what_grows_after_its_mark_is_reported_at_the_end(self, tmp_path, watch):
+    def test_what_grows_after_its_mark_is_reported_at_the_end(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "tmp").rename(tmp_path / "step-1")
-        watch.poll(0)
+        checkpoint_watch.poll(0)
         (tmp_path / "step-1" / "weights").write_text("longer")
-        assert watch.settle(1, clean=True) == []
+        assert checkpoint_watch.settle(1, clean=True) == []
         message = "weights had 1 bytes and has 6 after it was finished: the store has the earlier content"
-        assert watch.changes() == [(1, message)]
+        assert checkpoint_watch.changes() == [(1, message)]
 
-    def test_what_the_trainer_removed_has_not_changed(self, tmp_path, watch):
+    def test_what_the_trainer_removed_has_not_changed(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "step-1")
-        watch.poll(0)
-        watch.poll(10)
+        checkpoint_watch.poll(0)
+        checkpoint_watch.poll(10)
         (folder / "weights").unlink()
-        watch.poll(11)
+        checkpoint_watch.poll(11)
         folder.rmdir()
-        assert watch.settle(12, clean=True) + watch.changes() == []
+        assert checkpoint_watch.settle(12, clean=True) + checkpoint_watch.changes() == []
 
 
 def test_without_the_kernels_word_two_rules_remain(tmp_path):
@@ -307,19 +309,19 @@ class TestNothingPassesInSilence:
         return []
 
     @pytest.fixture
-    def watch(self, tmp_path, messages):
+    def checkpoint_watch(self, tmp_path, messages):
         (tmp_path / "left-by-an-earlier-attempt").write_text("x")
         return CheckpointWatch(
             tmp_path, interval_s=30, on_trouble=lambda event, reason: messages.append((event, reason))
         )
 
-    def test_files_that_nobody_knows_are_reported_after_two_intervals(self, tmp_path, watch, messages):
-        watch.poll(0)
+    def test_files_that_nobody_knows_are_reported_after_two_intervals(self, tmp_path, checkpoint_watch, messages):
+        checkpoint_watch.poll(0)
         fill(tmp_path / "weights-of-step-50")
-        assert watch.poll(30) + watch.poll(89) == []
+        assert checkpoint_watch.poll(30) + checkpoint_watch.poll(89) == []
         assert messages == []
-        watch.poll(90)
-        watch.poll(200)
+        checkpoint_watch.poll(90)
+        checkpoint_watch.poll(200)
         assert messages == [
             (
                 "checkpoints-not-recognised",
@@ -336,30 +338,30 @@ class TestNothingPassesInSilence:
         watch.poll(600)
         assert messages == ["checkpoints-not-recognised"]
 
-    def test_a_short_job_is_told_at_its_end(self, tmp_path, watch, messages):
+    def test_a_short_job_is_told_at_its_end(self, tmp_path, checkpoint_watch, messages):
         for number in range(7):
             (tmp_path / f"w{number}").write_text("x")
-        watch.settle(1, clean=True)
+        checkpoint_watch.settle(1, clean=True)
         reason = "no file is recognised as a checkpoint, so none is stored: w0, w1, w2, w3, w4, ..."
         assert messages == [("checkpoints-not-recognised", reason)]
 
-    def test_no_file_at_all(self, tmp_path, watch, messages):
-        watch.poll(0)
-        watch.poll(59)
-        assert (messages, watch.wrote) == ([], False)
-        watch.poll(60)
-        watch.settle(61, clean=True)
+    def test_no_file_at_all(self, tmp_path, checkpoint_watch, messages):
+        checkpoint_watch.poll(0)
+        checkpoint_watch.poll(59)
+        assert (messages, checkpoint_watch.wrote) == ([], False)
+        checkpoint_watch.poll(60)
+        checkpoint_watch.settle(61, clean=True)
         assert messages == [("no-checkpoint-yet", f"nothing was written to {tmp_path} for 60 s")]
 
-    def test_what_an_earlier_attempt_left_counts_once_it_changes(self, tmp_path, watch, messages):
+    def test_what_an_earlier_attempt_left_counts_once_it_changes(self, tmp_path, checkpoint_watch, messages):
         (tmp_path / "left-by-an-earlier-attempt").write_text("longer")
-        watch.settle(1, clean=True)
-        assert ([event for event, _ in messages], watch.wrote) == (["checkpoints-not-recognised"], True)
+        checkpoint_watch.settle(1, clean=True)
+        assert ([event for event, _ in messages], checkpoint_watch.wrote) == (["checkpoints-not-recognised"], True)
 
-    def test_a_checkpoint_that_is_not_finished_is_recognised(self, tmp_path, watch, messages):
+    def test_a_checkpoint_that_is_not_finished_is_recognised(self, tmp_path, checkpoint_watch, messages):
         fill(tmp_path / "step-1")
         (tmp_path / "log.txt").write_text("x")
-        watch.poll(0)
-        watch.poll(100)
-        watch.settle(101, clean=False)
+        checkpoint_watch.poll(0)
+        checkpoint_watch.poll(100)
+        checkpoint_watch.settle(101, clean=False)
         assert messages == []

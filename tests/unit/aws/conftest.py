@@ -20,7 +20,7 @@ def served_prices(tmp_path_factory):
 
 
 @pytest.fixture
-def aws(served_prices, monkeypatch):
+def price_services(served_prices, monkeypatch):
     """The services, empty; botocore does not wait between its attempts."""
     replace_sleep(monkeypatch, "botocore.endpoint")
     state, _ = served_prices
@@ -30,7 +30,7 @@ def aws(served_prices, monkeypatch):
 
 
 @pytest.fixture
-def session_of(aws, served_prices):
+def session_of(price_services, served_prices):
     """Sessions of regions with clients of all four services."""
     _, sessions = served_prices
 

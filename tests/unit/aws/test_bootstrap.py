@@ -13,43 +13,43 @@ REGION = "us-east-2"
 
 
 @pytest.fixture
-def session():
+def bootstrap_session():
     with mock_aws():
         yield Session(
             environment={"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret"}, region=REGION
         )
 
 
-def test_a_region_without_a_bootstrap_stack_has_no_version(session):
-    assert bootstrap.version(session, None) is None
+def test_a_region_without_a_bootstrap_stack_has_no_version(bootstrap_session):
+    assert bootstrap.version(bootstrap_session, None) is None
 
 
 @pytest.mark.parametrize("qualifier", [None, "team"])
-def test_the_version_is_read_from_the_parameter_of_the_qualifier(session, qualifier):
+def test_the_version_is_read_from_the_parameter_of_the_qualifier(bootstrap_session, qualifier):
     ssm = boto3.client("ssm", region_name=REGION, aws_access_key_id="x", aws_secret_access_key="y")
     ssm.put_parameter(Name=bootstrap.version_parameter(qualifier), Value="33", Type="String")
-    assert bootstrap.version(session, qualifier) == 33
-    assert bootstrap.version(session, "other") is None
+    assert bootstrap.version(bootstrap_session, qualifier) == 33
+    assert bootstrap.version(bootstrap_session, "other") is None
 
 
-def test_a_version_that_is_no_number_is_an_error_that_names_it(session):
-    session.client("ssm").put_parameter(Name=bootstrap.version_parameter(None), Value="v33", Type="String")
+def test_a_version_that_is_no_number_is_an_error_that_names_it(bootstrap_session):
+    bootstrap_session.client("ssm").put_parameter(Name=bootstrap.version_parameter(None), Value="v33", Type="String")
     with pytest.raises(AwsError, match="'v33', expected a number"):
-        bootstrap.version(session, None)
+        bootstrap.version(bootstrap_session, None)
 
 
-def test_a_bucket_is_there_or_not(session):
+def test_a_bucket_is_there_or_not(bootstrap_session):
     name = bootstrap.staging_bucket(None, "123456789012", REGION)
     assert name == "cdk-hnb659fds-assets-123456789012-us-east-2"
-    assert bootstrap.bucket_is_there(session, name) is False
-    session.client("s3").create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
-    assert bootstrap.bucket_is_there(session, name) is True
+    assert bootstrap.bucket_is_there(bootstrap_session, name) is False
+    bootstrap_session.client("s3").create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
+    assert bootstrap.bucket_is_there(bootstrap_session, name) is True
 
 
-def test_an_account_has_a_service_role_once_it_was_made(session):
-    assert has_service_role(session, SPOT) is False
-    session.client("iam").create_role(
+def test_an_account_has_a_service_role_once_it_was_made(bootstrap_session):
+    assert has_service_role(bootstrap_session, SPOT) is False
+    bootstrap_session.client("iam").create_role(
         RoleName="AWSServiceRoleForEC2Spot", Path="/aws-service-role/spot.amazonaws.com/", AssumeRolePolicyDocument="{}"
     )
-    assert has_service_role(session, SPOT) is True
-    assert has_service_role(session, FSX) is False
+    assert has_service_role(bootstrap_session, SPOT) is True
+    assert has_service_role(bootstrap_session, FSX) is False

@@ -14,7 +14,7 @@ NOW = datetime(2026, 11, 20, 12, 2, tzinfo=UTC)
 
 
 @pytest.fixture
-def session():
+def table_session():
     keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
     with mock_aws():
         client = boto3.client("dynamodb", region_name="us-east-2", aws_access_key_id="x", aws_secret_access_key="x")
@@ -32,20 +32,20 @@ def put(session, status):
     session.client("dynamodb").put_item(TableName=TABLE, Item={"Id": {"S": "COMPUTE_FLEET"}, "Data": value})
 
 
-def test_a_fleet_that_the_guard_stopped_is_asked_to_start(session):
-    put(session, "STOPPED")
-    assert compute_fleet.status(session, CLUSTER) == "STOPPED"
-    assert compute_fleet.request_start(session, CLUSTER, "STOPPED", NOW)
-    item = session.client("dynamodb").get_item(TableName=TABLE, Key={"Id": {"S": "COMPUTE_FLEET"}})["Item"]
+def test_a_fleet_that_the_guard_stopped_is_asked_to_start(table_session):
+    put(table_session, "STOPPED")
+    assert compute_fleet.status(table_session, CLUSTER) == "STOPPED"
+    assert compute_fleet.request_start(table_session, CLUSTER, "STOPPED", NOW)
+    item = table_session.client("dynamodb").get_item(TableName=TABLE, Key={"Id": {"S": "COMPUTE_FLEET"}})["Item"]
     assert item["Data"]["M"] == {"status": {"S": "START_REQUESTED"}, "lastStatusUpdatedTime": {"S": str(NOW)}}
 
 
-def test_a_state_that_changed_meanwhile_is_left_alone(session):
-    put(session, "RUNNING")
-    assert not compute_fleet.request_start(session, CLUSTER, "STOPPED", NOW)
-    assert compute_fleet.status(session, CLUSTER) == "RUNNING"
+def test_a_state_that_changed_meanwhile_is_left_alone(table_session):
+    put(table_session, "RUNNING")
+    assert not compute_fleet.request_start(table_session, CLUSTER, "STOPPED", NOW)
+    assert compute_fleet.status(table_session, CLUSTER) == "RUNNING"
 
 
-def test_a_cluster_without_a_record_has_no_state(session):
-    assert compute_fleet.status(session, CLUSTER) is None
-    assert compute_fleet.status(session, "slipway-other") is None
+def test_a_cluster_without_a_record_has_no_state(table_session):
+    assert compute_fleet.status(table_session, CLUSTER) is None
+    assert compute_fleet.status(table_session, "slipway-other") is None

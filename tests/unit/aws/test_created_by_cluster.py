@@ -19,20 +19,20 @@ def tags(**pairs):
 
 
 @pytest.fixture
-def session():
+def moto_session():
     with mock_aws():
         yield Session(environment=KEYS, region=REGION)
 
 
 @pytest.fixture
-def client(session):
+def moto_client(moto_session):
     return lambda service: boto3.client(service, region_name=REGION, aws_access_key_id="x", aws_secret_access_key="x")
 
 
 @pytest.fixture
-def made(client):
+def kinds_made(moto_client):
     """One of each kind for each of two clusters, and one of each that no cluster has made."""
-    ec2, elb, elbv2 = client("ec2"), client("elb"), client("elbv2")
+    ec2, elb, elbv2 = moto_client("ec2"), moto_client("elb"), moto_client("elbv2")
     subnet = ec2.describe_subnets()["Subnets"][0]
     names = {}
     for cluster in (OWN, OTHER, None):
@@ -67,8 +67,8 @@ def made(client):
     return names
 
 
-def test_what_is_its_own_is_found_with_the_command_that_deletes_it(session, made):
-    created_resources = created_by_cluster(session, OWN)
+def test_what_is_its_own_is_found_with_the_command_that_deletes_it(moto_session, kinds_made):
+    created_resources = created_by_cluster(moto_session, OWN)
     balancers = [created for created in created_resources if created.kind is RetainedKind.LOAD_BALANCER]
     assert len(balancers) == 13
     assert all(
@@ -81,7 +81,7 @@ def test_what_is_its_own_is_found_with_the_command_that_deletes_it(session, made
         if created.kind is not RetainedKind.LOAD_BALANCER
     }
     assert {kind: each.name for kind, each in rest.items()} == {
-        kind: name for (cluster, kind), name in made.items() if cluster == OWN
+        kind: name for (cluster, kind), name in kinds_made.items() if cluster == OWN
     }
     assert [created.gib for created in created_resources if created.kind is RetainedKind.VOLUME] == [40.0, 7.0]
     assert [created.kind for created in created_resources].count(RetainedKind.GROUP) == 1, (
@@ -90,12 +90,12 @@ def test_what_is_its_own_is_found_with_the_command_that_deletes_it(session, made
     assert all(created.name in created.command for created in rest.values())
 
 
-def test_an_account_without_any_has_none(session):
-    assert created_by_cluster(session, OWN) == ()
+def test_an_account_without_any_has_none(moto_session):
+    assert created_by_cluster(moto_session, OWN) == ()
 
 
-def test_down_says_what_it_costs_and_why_it_stays(session, made):
-    kept = list(created_in_kubernetes(session, load(), REGION, OWN))
+def test_down_says_what_it_costs_and_why_it_stays(moto_session, kinds_made):
+    kept = list(created_in_kubernetes(moto_session, load(), REGION, OWN))
     dollars, unknown = [retained for retained in kept if retained.kind is RetainedKind.VOLUME]
     assert dollars.usd_per_month == load().bill_item("ebs.gp3-storage", REGION).usd * 40
     assert (unknown.usd_per_month, unknown.unpriced) == (None, "its price is unknown")

@@ -86,7 +86,7 @@ def test_a_host_is_given_up_with_its_first_failure_to_connect(fetch, monkeypatch
 
 
 @pytest.fixture
-def server(monkeypatch):
+def answering_server(monkeypatch):
     """A server whose next answer is what a test sets: status, headers, body."""
     next_answer = {}
 
@@ -108,32 +108,32 @@ def server(monkeypatch):
         yield next_answer
 
 
-def test_it_is_asked_for_as_it_is_and_a_coded_answer_is_refused(server, fetch, tmp_path):
+def test_it_is_asked_for_as_it_is_and_a_coded_answer_is_refused(answering_server, fetch, tmp_path):
     body = gzip.compress(b"0" * 10**6)
-    server |= {"body": body, "headers": {"Content-Length": str(len(body)), "Content-Encoding": "gzip"}}
+    answering_server |= {"body": body, "headers": {"Content-Length": str(len(body)), "Content-Encoding": "gzip"}}
     with pytest.raises(AwsError, match="comes as gzip"):
-        fetch(server["url"])
-    assert server["asked"]["Accept-Encoding"] == "identity"
+        fetch(answering_server["url"])
+    assert answering_server["asked"]["Accept-Encoding"] == "identity"
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 1000
 
 
 @pytest.mark.parametrize("headers", [{"Content-Length": "99999"}, {}, {"Content-Length": "9" * 5000}])
-def test_no_more_is_kept_than_a_price_file_has(server, fetch, tmp_path, monkeypatch, headers):
+def test_no_more_is_kept_than_a_price_file_has(answering_server, fetch, tmp_path, monkeypatch, headers):
     monkeypatch.setattr(download, "MOST_BYTES", 1000)
-    server |= {"body": b"0" * 2000, "headers": headers}
+    answering_server |= {"body": b"0" * 2000, "headers": headers}
     with pytest.raises(AwsError, match="more than 1,000 bytes"):
-        fetch(server["url"])
+        fetch(answering_server["url"])
     assert list(tmp_path.glob("*.part")) == []
 
 
-def test_not_modified_without_a_condition_is_an_error(server, fetch):
-    server |= {"status": 304, "body": b"", "headers": {}}
+def test_not_modified_without_a_condition_is_an_error(answering_server, fetch):
+    answering_server |= {"status": 304, "body": b"", "headers": {}}
     with pytest.raises(AwsError, match="answers 304, and nothing was there"):
-        fetch(server["url"])
-    assert fetch(server["url"], known='"a"') is None
+        fetch(answering_server["url"])
+    assert fetch(answering_server["url"], known='"a"') is None
 
 
-def test_a_day_that_no_calendar_has_is_none(server, fetch):
+def test_a_day_that_no_calendar_has_is_none(answering_server, fetch):
     for stamp in (f"Fri, 20 Mar 2026 10:00:00 +{'9' * 30}", "x"):
-        server |= {"headers": {"Content-Length": "2", "Last-Modified": stamp}}
-        assert fetch(server["url"]).changed is None
+        answering_server |= {"headers": {"Content-Length": "2", "Last-Modified": stamp}}
+        assert fetch(answering_server["url"]).changed is None

@@ -17,22 +17,22 @@ def rates(answer):
 
 
 class TestCapacityBlocks:
-    def test_the_rate_is_the_fee_over_hours_times_instances(self, aws, session_of):
-        aws.blocks = [block(TRN2, "us-east-2", "3433.0368", hours=24, count=4)]
+    def test_the_rate_is_the_fee_over_hours_times_instances(self, price_services, session_of):
+        price_services.blocks = [block(TRN2, "us-east-2", "3433.0368", hours=24, count=4)]
         (rate,) = capacity_blocks(session_of("us-east-2"), TRN2, 4, NOW).rates
         assert str(rate.usd) == "35.760800"
         assert rate.note == "offered from 2026-11-25 11:30 UTC"
-        (request,) = aws.requests
+        (request,) = price_services.requests
         assert (request.body["InstanceCount"], request.body["CapacityDurationHours"]) == ("4", "24")
         assert request.body["EndDateRange"].startswith("2027-01-16T12:00:00")
 
-    def test_minutes_beyond_the_hours_are_paid_for_too(self, aws, session_of):
-        aws.blocks = [block(P5, "us-east-2", "100", hours=24, capacityBlockDurationMinutes=60)]
+    def test_minutes_beyond_the_hours_are_paid_for_too(self, price_services, session_of):
+        price_services.blocks = [block(P5, "us-east-2", "100", hours=24, capacityBlockDurationMinutes=60)]
         assert rates(capacity_blocks(session_of("us-east-2"), P5, 1, NOW)) == {"": "4.000000"}
 
-    def test_of_several_offerings_the_dearest_counts_and_local_zones_stand_apart(self, aws, session_of):
+    def test_of_several_offerings_the_dearest_counts_and_local_zones_stand_apart(self, price_services, session_of):
         local = {"availabilityZone": "us-east-1-atl-2a", "zoneType": "local-zone"}
-        aws.blocks = [
+        price_services.blocks = [
             block(P5, "us-east-1", "996.672"),
             block(P5, "us-east-1", "1000.8"),
             block(P5, "us-east-1", "24", **local),
@@ -40,26 +40,26 @@ class TestCapacityBlocks:
         offered = capacity_blocks(session_of("us-east-1"), P5, 1, NOW)
         assert rates(offered) == {"": "41.700000", "us-east-1-atl-2a": "1.000000"}
 
-    def test_a_week_is_asked_for_where_no_day_is_to_be_had(self, aws, session_of):
-        aws.blocks = [block(P5, "us-east-2", "1680", hours=168)]
+    def test_a_week_is_asked_for_where_no_day_is_to_be_had(self, price_services, session_of):
+        price_services.blocks = [block(P5, "us-east-2", "1680", hours=168)]
         assert rates(capacity_blocks(session_of("us-east-2"), P5, 1, NOW)) == {"": "10.000000"}
-        assert [each.body["CapacityDurationHours"] for each in aws.requests] == ["24", "168"]
+        assert [each.body["CapacityDurationHours"] for each in price_services.requests] == ["24", "168"]
 
-    def test_segments_add_up(self, aws, session_of):
+    def test_segments_add_up(self, price_services, session_of):
         segments = [
             {"instanceType": P5, "instanceCount": count, "capacityBlockDurationHours": hours, "upfrontFee": "1"}
             for hours, count in ((10, 1), (14, 2))
         ]
-        aws.blocks = [block(P5, "us-east-2", "76", count=2, capacityBlockOfferingSegmentSet=segments)]
+        price_services.blocks = [block(P5, "us-east-2", "76", count=2, capacityBlockOfferingSegmentSet=segments)]
         assert rates(capacity_blocks(session_of("us-east-2"), P5, 2, NOW)) == {"": "2.000000"}
 
-    def test_an_ultraserver_is_asked_for_and_priced_whole(self, aws, session_of):
+    def test_an_ultraserver_is_asked_for_and_priced_whole(self, price_services, session_of):
         name = "u-p6e-gb200x36"
-        aws.blocks = [
+        price_services.blocks = [
             block("p6e-gb200.36xlarge", "us-east-1", "9142.848", count=9, ultraserverType=name, ultraserverCount=1)
         ]
         assert rates(capacity_blocks(session_of("us-east-1"), name, 1, NOW)) == {"": "380.952000"}
-        assert "InstanceType" not in aws.requests[0].body
+        assert "InstanceType" not in price_services.requests[0].body
 
     @pytest.mark.parametrize(
         "fields, reason",
@@ -70,38 +70,42 @@ class TestCapacityBlocks:
             ({"instanceType": "p4d.24xlarge"}, "the offering is of p4d.24xlarge too"),
         ],
     )
-    def test_a_fee_that_is_none_is_refused(self, aws, session_of, fields, reason):
-        aws.blocks = [block(P5, "us-east-2", "996.672") | fields]
+    def test_a_fee_that_is_none_is_refused(self, price_services, session_of, fields, reason):
+        price_services.blocks = [block(P5, "us-east-2", "996.672") | fields]
         if "instanceType" in fields:
             inside = {"instanceType": "p4d.24xlarge", "instanceCount": 1, "capacityBlockDurationHours": 24}
-            aws.blocks = [block(P5, "us-east-2", "996.672", capacityBlockOfferingSegmentSet=[inside])]
+            price_services.blocks = [block(P5, "us-east-2", "996.672", capacityBlockOfferingSegmentSet=[inside])]
         offered = capacity_blocks(session_of("us-east-2"), P5, 1, NOW)
         assert offered.rates == ()
         assert [refusal.reason for refusal in offered.refusals] == [reason]
 
-    def test_no_offering_is_no_price(self, aws, session_of):
+    def test_no_offering_is_no_price(self, price_services, session_of):
         assert capacity_blocks(session_of("us-east-2"), P5, 1, NOW).rates == ()
 
 
 class TestTrainingPlans:
-    def test_the_rate_is_the_fee_over_all_instance_hours(self, aws, session_of):
-        aws.plans = [plan(P5, "us-east-2", "1440", (24, 1)), plan(P5, "us-east-2", "2400", (10, 2), (14, 2))]
+    def test_the_rate_is_the_fee_over_all_instance_hours(self, price_services, session_of):
+        price_services.plans = [plan(P5, "us-east-2", "1440", (24, 1)), plan(P5, "us-east-2", "2400", (10, 2), (14, 2))]
         (rate,) = training_plans(session_of("us-east-2"), P5, 1, NOW).rates
         assert str(rate.usd) == "60.000000"
         assert rate.key.name == P5
-        (request,) = aws.requests
+        (request,) = price_services.requests
         assert (request.body["InstanceType"], request.body["TargetResources"]) == (f"ml.{P5}", ["hyperpod-cluster"])
 
-    def test_another_currency_is_refused(self, aws, session_of):
-        aws.plans = [plan(P5, "us-east-2", "1440", (24, 1), currency="EUR")]
+    def test_another_currency_is_refused(self, price_services, session_of):
+        price_services.plans = [plan(P5, "us-east-2", "1440", (24, 1), currency="EUR")]
         offered = training_plans(session_of("us-east-2"), P5, 1, NOW)
         assert [refusal.reason for refusal in offered.refusals] == ["the currency is EUR, expected USD"]
 
-    def test_a_type_that_sagemaker_does_not_plan_there_has_none(self, aws, session_of):
-        aws.always["SearchTrainingPlanOfferings"] = Fault(code="ValidationException", message="Invalid instance type")
+    def test_a_type_that_sagemaker_does_not_plan_there_has_none(self, price_services, session_of):
+        price_services.always["SearchTrainingPlanOfferings"] = Fault(
+            code="ValidationException", message="Invalid instance type"
+        )
         assert training_plans(session_of("us-east-2"), P5, 1, NOW).rates == ()
 
-    def test_any_other_refusal_of_sagemaker_is_an_error(self, aws, session_of):
-        aws.always["SearchTrainingPlanOfferings"] = Fault(code="AccessDeniedException", message="not authorized")
+    def test_any_other_refusal_of_sagemaker_is_an_error(self, price_services, session_of):
+        price_services.always["SearchTrainingPlanOfferings"] = Fault(
+            code="AccessDeniedException", message="not authorized"
+        )
         with pytest.raises(AwsError, match=r"training plans of p5.48xlarge in us-east-2: AccessDeniedException"):
             training_plans(session_of("us-east-2"), P5, 1, NOW)

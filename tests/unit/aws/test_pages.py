@@ -45,7 +45,7 @@ def test_the_tokens_are_those_of_botocore():
 
 
 @pytest.fixture
-def s3():
+def stubbed_s3():
     session = Session(environment={"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}, region="us-east-2")
     with Stubber(session.client("s3")) as stubber:
         yield stubber
@@ -55,24 +55,24 @@ def versions(marker):
     return {"IsTruncated": True, "NextKeyMarker": marker, "NextVersionIdMarker": f"v{marker}"}
 
 
-def test_both_markers_are_sent_and_the_last_page_ends_it_whatever_it_names(s3):
-    s3.add_response("list_object_versions", versions("a"), BUCKET)
-    s3.add_response(
+def test_both_markers_are_sent_and_the_last_page_ends_it_whatever_it_names(stubbed_s3):
+    stubbed_s3.add_response("list_object_versions", versions("a"), BUCKET)
+    stubbed_s3.add_response(
         "list_object_versions",
         {**versions("b"), "IsTruncated": False},
         {**BUCKET, "KeyMarker": "a", "VersionIdMarker": "va"},
     )
-    assert len(list(pages(s3.client.list_object_versions, "list it", **BUCKET))) == 2
-    s3.assert_no_pending_responses()
+    assert len(list(pages(stubbed_s3.client.list_object_versions, "list it", **BUCKET))) == 2
+    stubbed_s3.assert_no_pending_responses()
 
 
-def test_no_page_is_asked_for_before_it_is_wanted(s3):
-    s3.add_response("list_object_versions", versions("a"), BUCKET)
-    assert len(list(islice(pages(s3.client.list_object_versions, "list it", **BUCKET), 1))) == 1
+def test_no_page_is_asked_for_before_it_is_wanted(stubbed_s3):
+    stubbed_s3.add_response("list_object_versions", versions("a"), BUCKET)
+    assert len(list(islice(pages(stubbed_s3.client.list_object_versions, "list it", **BUCKET), 1))) == 1
 
 
-def test_markers_that_lead_back_by_way_of_others_are_refused(s3):
+def test_markers_that_lead_back_by_way_of_others_are_refused(stubbed_s3):
     for marker in ("a", "b", "a"):
-        s3.add_response("list_object_versions", {**versions(marker), "Versions": []})
+        stubbed_s3.add_response("list_object_versions", {**versions(marker), "Versions": []})
     with pytest.raises(AwsError, match="list it: page 3 leads back to an earlier one"):
-        items(s3.client.list_object_versions, "list it", "Versions", **BUCKET)
+        items(stubbed_s3.client.list_object_versions, "list it", "Versions", **BUCKET)

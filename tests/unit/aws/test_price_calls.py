@@ -18,60 +18,60 @@ def products(session):
 
 
 class TestAnswers:
-    def test_throttling_and_server_errors_are_tried_again(self, aws, session_of):
-        aws.products = PRODUCTS
-        aws.faults["GetProducts"].extend([THROTTLED, BROKEN, THROTTLED])
+    def test_throttling_and_server_errors_are_tried_again(self, price_services, session_of):
+        price_services.products = PRODUCTS
+        price_services.faults["GetProducts"].extend([THROTTLED, BROKEN, THROTTLED])
         assert len(products(session_of())) == 3
-        assert aws.operations() == ["GetProducts"] * 4
+        assert price_services.operations() == ["GetProducts"] * 4
 
     @pytest.mark.parametrize("fault, message", [(THROTTLED, "ThrottlingException"), (BROKEN, "InternalFailure")])
-    def test_not_for_ever(self, aws, session_of, fault, message):
-        aws.always["GetProducts"] = fault
+    def test_not_for_ever(self, price_services, session_of, fault, message):
+        price_services.always["GetProducts"] = fault
         with pytest.raises(AwsError, match=f"the list: .*{message}") as caught:
             products(session_of())
         assert caught.value.exit_code == 1
         assert not isinstance(caught.value, CredentialsError)
-        assert len(aws.requests) == 1 + ATTEMPTS
+        assert len(price_services.requests) == 1 + ATTEMPTS
 
-    def test_a_page_that_is_cut_short_fails_the_whole(self, aws, session_of):
-        aws.products, aws.page_size = PRODUCTS, 1
-        aws.faults["GetProducts"].extend([None, CUT])
+    def test_a_page_that_is_cut_short_fails_the_whole(self, price_services, session_of):
+        price_services.products, price_services.page_size = PRODUCTS, 1
+        price_services.faults["GetProducts"].extend([None, CUT])
         with pytest.raises(AwsError, match="the list: the answer is cut short") as caught:
             products(session_of())
         assert caught.value.hint == "run it again"
 
-    def test_so_does_a_cut_answer_in_xml(self, aws, session_of):
-        aws.always["DescribeRegions"] = CUT
+    def test_so_does_a_cut_answer_in_xml(self, price_services, session_of):
+        price_services.always["DescribeRegions"] = CUT
         with pytest.raises(AwsError, match="describe the regions: the answer is cut short"):
             enabled(session_of())
 
-    def test_a_page_token_that_leads_back_ends_the_question(self, aws, session_of):
-        aws.products, aws.page_size = PRODUCTS, 1
-        aws.always["GetProducts"] = LOOP
+    def test_a_page_token_that_leads_back_ends_the_question(self, price_services, session_of):
+        price_services.products, price_services.page_size = PRODUCTS, 1
+        price_services.always["GetProducts"] = LOOP
         with pytest.raises(AwsError, match="leads back to an earlier one"):
             products(session_of())
 
-    def test_a_page_that_fails_fails_the_whole(self, aws, session_of):
-        aws.products, aws.page_size = PRODUCTS, 1
-        aws.faults["GetProducts"].extend([None, Fault(code="InvalidNextTokenException", message="gone")])
+    def test_a_page_that_fails_fails_the_whole(self, price_services, session_of):
+        price_services.products, price_services.page_size = PRODUCTS, 1
+        price_services.faults["GetProducts"].extend([None, Fault(code="InvalidNextTokenException", message="gone")])
         with pytest.raises(AwsError, match="InvalidNextTokenException: gone"):
             products(session_of())
 
-    def test_nobody_there_is_an_error_of_ours(self, aws, tmp_path):
-        environment = {**aws.environment(tmp_path), "AWS_ENDPOINT_URL_PRICING": "http://127.0.0.1:9"}
+    def test_nobody_there_is_an_error_of_ours(self, price_services, tmp_path):
+        environment = {**price_services.environment(tmp_path), "AWS_ENDPOINT_URL_PRICING": "http://127.0.0.1:9"}
         session = Session(environment=environment, region="us-east-1")
         with pytest.raises(AwsError, match="the list: Could not connect"):
             products(session)
 
 
 class TestCredentials:
-    def test_expired_ones_say_what_to_do(self, aws, session_of):
-        aws.always["GetProducts"] = EXPIRED
+    def test_expired_ones_say_what_to_do(self, price_services, session_of):
+        price_services.always["GetProducts"] = EXPIRED
         with pytest.raises(CredentialsError, match="ExpiredTokenException") as caught:
             products(session_of())
         assert caught.value.exit_code == 1
         assert "aws sso login" in caught.value.hint
-        assert len(aws.requests) == 1
+        assert len(price_services.requests) == 1
 
     @pytest.mark.parametrize("value", [None, ""])
     @pytest.mark.parametrize(
@@ -81,14 +81,14 @@ class TestCredentials:
             (("AWS_SECRET_ACCESS_KEY",), "AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"),
         ],
     )
-    def test_none_or_half_of_them_are_reported_before_any_call(self, aws, tmp_path, gone, message, value):
-        environment = {**aws.environment(tmp_path), **dict.fromkeys(gone, value)}
+    def test_none_or_half_of_them_are_reported_before_any_call(self, price_services, tmp_path, gone, message, value):
+        environment = {**price_services.environment(tmp_path), **dict.fromkeys(gone, value)}
         with pytest.raises(CredentialsError, match=message) as caught:
             Sessions(environment)
         assert "AWS_PROFILE" in caught.value.hint
-        assert aws.requests == []
+        assert price_services.requests == []
 
-    def test_a_profile_that_is_not_there_is_reported_too(self, aws, tmp_path):
+    def test_a_profile_that_is_not_there_is_reported_too(self, price_services, tmp_path):
         environment = {"AWS_PROFILE": "nobody", "XDG_CACHE_HOME": str(tmp_path)}
         with pytest.raises(CredentialsError, match="nobody"):
             Sessions(environment)
@@ -106,12 +106,12 @@ class TestCredentials:
 
 
 class TestSessions:
-    def test_one_client_serves_all_who_ask(self, aws, tmp_path):
-        sessions = Sessions(aws.environment(tmp_path))
+    def test_one_client_serves_all_who_ask(self, price_services, tmp_path):
+        sessions = Sessions(price_services.environment(tmp_path))
         first = sessions.session("us-west-2", "ec2")
         assert sessions.session("us-west-2", "ec2").client("ec2") is first.client("ec2")
         assert sessions.session("us-east-1", "ec2").client("ec2") is not first.client("ec2")
         assert sessions.home == "us-east-1"
         assert enabled(first) == {"us-east-1", "us-east-2", "us-west-2"}
-        assert aws.requests[0].region == "us-west-2"
+        assert price_services.requests[0].region == "us-west-2"
         sessions.close()

@@ -21,10 +21,12 @@ def read(session, *regions, reserved=False, name=P5):
 
 
 class TestOnDemand:
-    def test_one_region_is_asked_for_alone(self, aws, session_of):
-        aws.products = [ec2_product(P5, region, term("55.0400000000")) for region in ("us-east-1", "us-west-2")]
+    def test_one_region_is_asked_for_alone(self, price_services, session_of):
+        price_services.products = [
+            ec2_product(P5, region, term("55.0400000000")) for region in ("us-east-1", "us-west-2")
+        ]
         assert rates(read(session_of(), "us-west-2")) == {("us-west-2", ""): "55.0400000000"}
-        (request,) = aws.requests
+        (request,) = price_services.requests
         filters = {filter_["Field"]: (filter_["Type"], filter_["Value"]) for filter_ in request.body["Filters"]}
         assert filters == {
             "instanceType": ("TERM_MATCH", P5),
@@ -36,18 +38,20 @@ class TestOnDemand:
             "regionCode": ("TERM_MATCH", "us-west-2"),
         }
 
-    def test_several_regions_take_one_question_whose_pages_are_followed(self, aws, session_of):
+    def test_several_regions_take_one_question_whose_pages_are_followed(self, price_services, session_of):
         names = [f"eu-test-{number}" for number in range(5)]
-        aws.page_size = 2
-        aws.products = [ec2_product(P5, region, term(f"5{number}")) for number, region in enumerate(names)]
-        aws.products.append(ec2_product(P5, "us-east-1-atl-1", term("56")))
+        price_services.page_size = 2
+        price_services.products = [ec2_product(P5, region, term(f"5{number}")) for number, region in enumerate(names)]
+        price_services.products.append(ec2_product(P5, "us-east-1-atl-1", term("56")))
         listed = read(session_of(), *names, "us-east-1")
         expected = {(name, ""): f"5{number}" for number, name in enumerate(names)}
         assert rates(listed) == {**expected, ("us-east-1", "us-east-1-atl-1"): "56"}
-        assert aws.operations() == ["GetProducts"] * 3
+        assert price_services.operations() == ["GetProducts"] * 3
 
-    def test_regions_that_were_not_asked_for_are_left_out(self, aws, session_of):
-        aws.products = [ec2_product(P5, region, term("55")) for region in ("us-east-1", "us-east-2", "us-west-2")]
+    def test_regions_that_were_not_asked_for_are_left_out(self, price_services, session_of):
+        price_services.products = [
+            ec2_product(P5, region, term("55")) for region in ("us-east-1", "us-east-2", "us-west-2")
+        ]
         assert set(rates(read(session_of(), "us-east-1", "us-west-2"))) == {("us-east-1", ""), ("us-west-2", "")}
 
     @pytest.mark.parametrize(
@@ -59,23 +63,23 @@ class TestOnDemand:
             {"operatingSystem": "RHEL"},
         ],
     )
-    def test_products_of_capacity_blocks_and_other_kinds_are_kept_apart(self, aws, session_of, attributes):
-        aws.products = [
+    def test_products_of_capacity_blocks_and_other_kinds_are_kept_apart(self, price_services, session_of, attributes):
+        price_services.products = [
             ec2_product(P5, "us-east-1", term("55")),
             ec2_product(P5, "us-east-1", term("99"), **attributes),
         ]
-        aws.filtering = False
+        price_services.filtering = False
         assert rates(read(session_of(), "us-east-1")) == {("us-east-1", ""): "55"}
 
-    def test_of_several_terms_the_newest_that_has_begun_holds_and_the_next_is_said(self, aws, session_of):
+    def test_of_several_terms_the_newest_that_has_begun_holds_and_the_next_is_said(self, price_services, session_of):
         terms = (term("98.32", "2024-01-01"), term("55.04", "2025-06-01"), term("50.1000", "2026-12-01"))
-        aws.products = [ec2_product(P5, "us-east-1", *terms)]
+        price_services.products = [ec2_product(P5, "us-east-1", *terms)]
         (rate,) = read(session_of(), "us-east-1").rates
         assert rate.usd == Decimal("55.04")
         assert rate.note == "from 2026-12-01 on: $50.1"
 
-    def test_of_two_products_the_dearer_counts(self, aws, session_of):
-        aws.products = [ec2_product(P5, "us-east-1", term(usd)) for usd in ("55", "56", "54")]
+    def test_of_two_products_the_dearer_counts(self, price_services, session_of):
+        price_services.products = [ec2_product(P5, "us-east-1", term(usd)) for usd in ("55", "56", "54")]
         assert rates(read(session_of(), "us-east-1")) == {("us-east-1", ""): "56"}
 
     @pytest.mark.parametrize(
@@ -91,33 +95,33 @@ class TestOnDemand:
             ({"effectiveDate": "soon", "priceDimensions": {}}, "the price has no effective date"),
         ],
     )
-    def test_a_price_that_is_none_is_refused_with_the_reason(self, aws, session_of, refused, reason):
-        aws.products = [ec2_product(P5, "us-east-1", refused), ec2_product(P5, "us-west-2", term("55"))]
+    def test_a_price_that_is_none_is_refused_with_the_reason(self, price_services, session_of, refused, reason):
+        price_services.products = [ec2_product(P5, "us-east-1", refused), ec2_product(P5, "us-west-2", term("55"))]
         listed = read(session_of(), "us-east-1", "us-west-2")
         assert rates(listed) == {("us-west-2", ""): "55"}
         (refusal,) = listed.refusals
         assert (refusal.key.name, refusal.key.region, refusal.reason) == (P5, "us-east-1", reason)
 
-    def test_no_product_is_no_price(self, aws, session_of):
+    def test_no_product_is_no_price(self, price_services, session_of):
         listed = read(session_of(), "us-east-1")
         assert (listed.rates, listed.refusals) == ((), ())
 
     @pytest.mark.parametrize("text", ["{", '"words"', '{"product": {}}'])
-    def test_an_entry_that_is_none_fails_the_whole_question(self, aws, session_of, text):
-        aws.products = [ec2_product(P5, "us-east-1", term("55"))]
-        aws.raw_entries = [text]
+    def test_an_entry_that_is_none_fails_the_whole_question(self, price_services, session_of, text):
+        price_services.products = [ec2_product(P5, "us-east-1", term("55"))]
+        price_services.raw_entries = [text]
         with pytest.raises(AwsError, match=r"Price List of p5\.48xlarge: the answer is cut short"):
             read(session_of(), "us-east-1")
 
 
 class TestReserved:
-    def test_the_rate_is_hourly_plus_the_upfront_share(self, aws, session_of):
+    def test_the_rate_is_hourly_plus_the_upfront_share(self, price_services, session_of):
         reserved = (
             reserved_term(1, "No Upfront", "40.5", "0"),
             reserved_term(3, "Partial Upfront", "10", "26280"),
             reserved_term(3, "All Upfront", "0.0000000000", "525600", "convertible"),
         )
-        aws.products = [ec2_product(P5, "us-east-1", term("55"), reserved=reserved)]
+        price_services.products = [ec2_product(P5, "us-east-1", term("55"), reserved=reserved)]
         rate_by_terms = {
             (rate.key.detail, rate.key.term_years, rate.key.payment): str(rate.usd)
             for rate in read(session_of(), "us-east-1", reserved=True).rates
@@ -129,22 +133,22 @@ class TestReserved:
             ("convertible", 3, "all-upfront"): "20.000000",
         }
 
-    def test_they_are_left_out_unless_asked_for(self, aws, session_of):
+    def test_they_are_left_out_unless_asked_for(self, price_services, session_of):
         reserved = (reserved_term(1, "No Upfront", "40.5", "0"),)
-        aws.products = [ec2_product(P5, "us-east-1", term("55"), reserved=reserved)]
+        price_services.products = [ec2_product(P5, "us-east-1", term("55"), reserved=reserved)]
         assert [rate.key.kind for rate in read(session_of(), "us-east-1").rates] == ["on-demand"]
 
-    def test_one_that_costs_nothing_is_refused(self, aws, session_of):
+    def test_one_that_costs_nothing_is_refused(self, price_services, session_of):
         reserved = (reserved_term(1, "No Upfront", "0", "0"),)
-        aws.products = [ec2_product(P5, "us-east-1", term("55"), reserved=reserved)]
+        price_services.products = [ec2_product(P5, "us-east-1", term("55"), reserved=reserved)]
         (refusal,) = read(session_of(), "us-east-1", reserved=True).refusals
         assert (refusal.key.kind, refusal.reason) == ("reserved", "the price is $0, expected more than 0")
 
 
 class TestSageMaker:
-    def test_rates_by_component_and_nothing_else(self, aws, session_of):
+    def test_rates_by_component_and_nothing_else(self, price_services, session_of):
         ml = f"ml.{P5}"
-        aws.products = [
+        price_services.products = [
             ml_product(ml, "us-west-2", component, usd, f"USW2-{usage}:{ml}")
             for component, usd, usage in (
                 ("Hosting", "63.3", "Host"),
@@ -155,7 +159,9 @@ class TestSageMaker:
                 ("SpotTraining", "20", "SpotTrain"),
             )
         ]
-        aws.products.append(ml_product("ml.g5.xlarge", "us-west-2", "Hosting", "1.4", "USW2-Host:ml.g5.xlarge"))
+        price_services.products.append(
+            ml_product("ml.g5.xlarge", "us-west-2", "Hosting", "1.4", "USW2-Host:ml.g5.xlarge")
+        )
         listed = price_list.sagemaker(session_of(), ml, ("us-west-2",), NOW)
         assert rates(listed) == {
             ("us-west-2", "hosting"): "63.3",

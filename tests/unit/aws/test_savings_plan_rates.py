@@ -11,9 +11,9 @@ def rates(answer):
     return {(key.region, key.detail, key.term_years, key.payment): usd for key, usd in keys.items()}
 
 
-def test_kinds_terms_and_payments_over_all_pages(aws, session_of):
-    aws.page_size = 1
-    aws.rates = [
+def test_kinds_terms_and_payments_over_all_pages(price_services, session_of):
+    price_services.page_size = 1
+    price_services.rates = [
         rate(P5, "us-east-1", "41.5", plan_type="Compute", years=3, payment="No Upfront"),
         rate(P5, "us-east-1", "44.25", plan_type="EC2Instance", years=1, payment="All Upfront"),
         rate(P5, "us-west-2", "45", plan_type="EC2Instance", years=1, payment="Partial Upfront"),
@@ -26,11 +26,11 @@ def test_kinds_terms_and_payments_over_all_pages(aws, session_of):
         ("us-east-1", "ec2-instance", 1, "all-upfront"): "44.25",
         ("us-west-2", "ec2-instance", 1, "partial-upfront"): "45",
     }
-    assert aws.operations() == ["DescribeSavingsPlansOfferingRates"] * 3
+    assert price_services.operations() == ["DescribeSavingsPlansOfferingRates"] * 3
 
 
-def test_unused_boxes_and_other_lengths_are_left_out(aws, session_of):
-    aws.rates = [
+def test_unused_boxes_and_other_lengths_are_left_out(price_services, session_of):
+    price_services.rates = [
         rate(P5, "us-east-1", "41", plan_type="Compute", years=3, payment="No Upfront", usage=f"UnusedBox:{P5}"),
         rate(P5, "us-east-1", "40", plan_type="Compute", years=2, payment="No Upfront"),
     ]
@@ -38,9 +38,9 @@ def test_unused_boxes_and_other_lengths_are_left_out(aws, session_of):
     assert (offers.rates, offers.refusals) == ((), ())
 
 
-def test_a_rate_in_another_currency_or_unit_or_of_zero_is_refused(aws, session_of):
+def test_a_rate_in_another_currency_or_unit_or_of_zero_is_refused(price_services, session_of):
     one = {"plan_type": "Compute", "payment": "No Upfront"}
-    aws.rates = [
+    price_services.rates = [
         rate(P5, "us-east-1", "300", years=1, offering={"currency": "CNY"}, **one),
         rate(P5, "us-east-1", "0", years=3, **one),
         rate(P5, "us-west-2", "40", years=3, unit="Request", **one),
@@ -54,14 +54,14 @@ def test_a_rate_in_another_currency_or_unit_or_of_zero_is_refused(aws, session_o
     ]
 
 
-def test_sagemaker_rates_are_asked_for_by_the_usage_types_of_the_price_list(aws, session_of):
+def test_sagemaker_rates_are_asked_for_by_the_usage_types_of_the_price_list(price_services, session_of):
     ml = f"ml.{P5}"
-    aws.products = [
+    price_services.products = [
         ml_product(ml, "us-east-1", "Training", "63.3", f"USE1-Train:{ml}"),
         ml_product(ml, "us-west-2", "Cluster", "63.3", f"USW2-Cluster:{ml}"),
     ]
     one = {"plan_type": "SageMaker", "years": 1, "payment": "No Upfront"}
-    aws.rates = [
+    price_services.rates = [
         rate(ml, "", "50", usage=f"USE1-Train:{ml}", **one),
         rate(ml, "", "51", usage=f"USW2-Cluster:{ml}", **one),
         rate(ml, "", "99", usage=f"EUW1-Train:{ml}", **one),
@@ -73,6 +73,6 @@ def test_sagemaker_rates_are_asked_for_by_the_usage_types_of_the_price_list(aws,
     }
 
 
-def test_a_type_that_sagemaker_does_not_have_is_not_asked_for(aws, session_of):
+def test_a_type_that_sagemaker_does_not_have_is_not_asked_for(price_services, session_of):
     assert savings_plans.sagemaker(session_of(), session_of(), "ml.trn9.48xlarge", ("us-east-1",)).rates == ()
-    assert aws.operations() == ["GetProducts"]
+    assert price_services.operations() == ["GetProducts"]

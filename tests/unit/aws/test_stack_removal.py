@@ -41,7 +41,7 @@ GONE = event(4, "DELETE_COMPLETE")
 
 
 @pytest.fixture
-def aws():
+def stubbed_session():
     """A session whose CloudFormation gives the test's answers."""
     client = boto3.client("cloudformation", region_name="us-east-2", aws_access_key_id="x", aws_secret_access_key="x")
     with Stubber(client) as stub:
@@ -68,8 +68,8 @@ def answer(stub, *events):
     stub.add_response("describe_stack_events", {"StackEvents": list(events)}, {"StackName": ID})
 
 
-def test_it_is_followed_to_its_end_and_each_event_is_reported_once(aws):
-    session, stub = aws
+def test_it_is_followed_to_its_end_and_each_event_is_reported_once(stubbed_session):
+    session, stub = stubbed_session
     answer(stub, CREATED)
     stub.add_response("delete_stack", {}, {"StackName": ID})
     answer(stub, BEGUN, CREATED)
@@ -84,8 +84,8 @@ def test_it_is_followed_to_its_end_and_each_event_is_reported_once(aws):
     assert waits == 2
 
 
-def test_a_failed_removal_before_this_one_does_not_count(aws):
-    session, stub = aws
+def test_a_failed_removal_before_this_one_does_not_count(stubbed_session):
+    session, stub = stubbed_session
     old = (event(3, "DELETE_FAILED"), BEGUN, CREATED)
     answer(stub, *old)
     stub.add_response("delete_stack", {}, {"StackName": ID})
@@ -95,16 +95,16 @@ def test_a_failed_removal_before_this_one_does_not_count(aws):
     assert removed(session, state("DELETE_FAILED")) == ([("slipway-a-training", "DELETE_COMPLETE")], 1)
 
 
-def test_a_removal_that_goes_on_is_joined_and_not_begun_again(aws):
-    session, stub = aws
+def test_a_removal_that_goes_on_is_joined_and_not_begun_again(stubbed_session):
+    session, stub = stubbed_session
     answer(stub, LEFT, BEGUN, CREATED)
     answer(stub, GONE, LEFT, BEGUN, CREATED)
     events, _ = removed(session, state("DELETE_IN_PROGRESS"))
     assert [status for _, status in events] == ["DELETE_IN_PROGRESS", "DELETE_COMPLETE", "DELETE_COMPLETE"]
 
 
-def test_every_reason_of_a_failure_is_given(aws):
-    session, stub = aws
+def test_every_reason_of_a_failure_is_given(stubbed_session):
+    session, stub = stubbed_session
     answer(stub, CREATED)
     stub.add_response("delete_stack", {}, {"StackName": ID})
     stuck = event(3, "DELETE_FAILED", "Nodes", "AWS::EC2::SecurityGroup", "sg-1 has a dependent object")
@@ -117,8 +117,8 @@ def test_every_reason_of_a_failure_is_given(aws):
     assert "--stack-name slipway-a-training" in caught.value.hint
 
 
-def test_an_export_in_use_is_the_reason_where_no_resource_is(aws):
-    session, stub = aws
+def test_an_export_in_use_is_the_reason_where_no_resource_is(stubbed_session):
+    session, stub = stubbed_session
     answer(stub, CREATED)
     stub.add_response("delete_stack", {}, {"StackName": ID})
     answer(stub, event(2, "DELETE_FAILED", reason="Export net:VpcId cannot be deleted as it is in use by b"), CREATED)
@@ -126,8 +126,8 @@ def test_an_export_in_use_is_the_reason_where_no_resource_is(aws):
         removed(session, state())
 
 
-def test_a_stack_that_is_not_there_is_none_and_a_refusal_is_an_error(aws):
-    session, stub = aws
+def test_a_stack_that_is_not_there_is_none_and_a_refusal_is_an_error(stubbed_session):
+    session, stub = stubbed_session
     missing = "Stack with id slipway-a-training does not exist"
     stub.add_client_error("describe_stacks", "ValidationError", missing)
     stub.add_client_error("describe_stacks", "AccessDenied", "not authorized")
@@ -136,8 +136,8 @@ def test_a_stack_that_is_not_there_is_none_and_a_refusal_is_an_error(aws):
         stacks.find(session, "slipway-a-training")
 
 
-def test_an_export_that_nobody_imports_has_no_importers(aws):
-    session, stub = aws
+def test_an_export_that_nobody_imports_has_no_importers(stubbed_session):
+    session, stub = stubbed_session
     stub.add_client_error("list_imports", "ValidationError", "Export 'net:VpcId' is not imported by any stack.")
     stub.add_response("list_imports", {"Imports": ["a", "b"]}, {"ExportName": "net:VpcId"})
     assert stacks.importers(session, "net:VpcId") == frozenset()
@@ -149,8 +149,8 @@ def described(stub, status):
     stub.add_response("describe_stacks", described_as(status), {"StackName": ID})
 
 
-def test_a_stack_that_somebody_else_removed_meanwhile_is_not_waited_for(aws):
-    session, stub = aws
+def test_a_stack_that_somebody_else_removed_meanwhile_is_not_waited_for(stubbed_session):
+    session, stub = stubbed_session
     answer(stub, GONE, LEFT, BEGUN, CREATED)
     stub.add_response("delete_stack", {}, {"StackName": ID})
     answer(stub, GONE, LEFT, BEGUN, CREATED)
@@ -158,8 +158,8 @@ def test_a_stack_that_somebody_else_removed_meanwhile_is_not_waited_for(aws):
     assert removed(session, state()) == ([], 0)
 
 
-def test_a_stack_whose_removal_does_not_go_on_is_said(aws):
-    session, stub = aws
+def test_a_stack_whose_removal_does_not_go_on_is_said(stubbed_session):
+    session, stub = stubbed_session
     answer(stub, CREATED)
     stub.add_response("delete_stack", {}, {"StackName": ID})
     for _ in range(stacks.IDLE_LOOKS):
@@ -169,8 +169,8 @@ def test_a_stack_whose_removal_does_not_go_on_is_said(aws):
         removed(session, state())
 
 
-def test_a_removal_that_takes_long_without_a_word_is_waited_for(aws):
-    session, stub = aws
+def test_a_removal_that_takes_long_without_a_word_is_waited_for(stubbed_session):
+    session, stub = stubbed_session
     answer(stub, CREATED)
     stub.add_response("delete_stack", {}, {"StackName": ID})
     answer(stub, BEGUN, CREATED)

@@ -24,7 +24,7 @@ def data(tmp_path):
 
 
 @pytest.fixture
-def cache(tmp_path):
+def keep_rows(tmp_path):
     """A cache with rows of one table after the other."""
     folder = tmp_path / "cache"
     sources = [
@@ -47,10 +47,10 @@ def prices(data, table, *key):
     return [(row[3], row[4]) for row in rows if tuple(row[:3]) == key and row[6].startswith("aws-")]
 
 
-def test_a_changed_price_is_a_row_more_with_its_source_and_an_unchanged_one_is_left_alone(data, cache):
+def test_a_changed_price_is_a_row_more_with_its_source_and_an_unchanged_one_is_left_alone(data, keep_rows):
     same = ("p4d.24xlarge", "us-east-1", "", "21.957642", "2026-10-20", *FILE)
     before = (data / tables.SPOT.path).read_bytes()
-    written = write(cache(tables.ON_DEMAND, (*P5, "49.5", "2026-11-30", *FILE), same), data, TODAY)
+    written = write(keep_rows(tables.ON_DEMAND, (*P5, "49.5", "2026-11-30", *FILE), same), data, TODAY)
     assert written.added == {tables.ON_DEMAND.path: 1}
     assert prices(data, tables.ON_DEMAND, *P5) == [("49.5", "2026-11-30")]
     assert prices(data, tables.ON_DEMAND, *same[:3]) == []
@@ -58,34 +58,34 @@ def test_a_changed_price_is_a_row_more_with_its_source_and_an_unchanged_one_is_l
     assert (data / tables.SPOT.path).read_bytes() == before
 
 
-def test_a_price_that_was_not_seen_for_long_is_dated_anew(data, cache):
-    write(cache(tables.ON_DEMAND, (*P5, "55.04", "2026-11-30", *FILE)), data, TODAY)
+def test_a_price_that_was_not_seen_for_long_is_dated_anew(data, keep_rows):
+    write(keep_rows(tables.ON_DEMAND, (*P5, "55.04", "2026-11-30", *FILE)), data, TODAY)
     assert prices(data, tables.ON_DEMAND, *P5) == [("55.04", "2026-11-30")]
 
 
-def test_written_twice_it_is_the_same(data, cache):
-    folder = cache(tables.ON_DEMAND, (*P5, "49.5", "2026-11-30", *FILE))
+def test_written_twice_it_is_the_same(data, keep_rows):
+    folder = keep_rows(tables.ON_DEMAND, (*P5, "49.5", "2026-11-30", *FILE))
     write(folder, data, TODAY)
     before = {path: path.read_bytes() for path in data.rglob("*.csv")}
     assert write(folder, data, TODAY).added == {}
     assert {path: path.read_bytes() for path in data.rglob("*.csv")} == before
 
 
-def test_of_spot_the_newest_row_stays_and_what_was_gathered_by_hand(data, cache):
+def test_of_spot_the_newest_row_stays_and_what_was_gathered_by_hand(data, keep_rows):
     by_hand = len(list(tables.read_checked(tables.SPOT, data, TODAY)))
     for day, usd in (("2026-11-29", "21"), ("2026-11-30", "22")):
-        write(cache(tables.SPOT, (*P5, usd, day, *PAGE)), data, TODAY)
+        write(keep_rows(tables.SPOT, (*P5, usd, day, *PAGE)), data, TODAY)
     assert prices(data, tables.SPOT, *P5) == [("22", "2026-11-30")]
     assert len(list(tables.read_checked(tables.SPOT, data, TODAY))) == by_hand + 1
 
 
-def test_a_zone_that_the_catalog_does_not_know_needs_a_look_first(data, cache):
+def test_a_zone_that_the_catalog_does_not_know_needs_a_look_first(data, keep_rows):
     row = ("p5.48xlarge", "us-east-1", "us-east-1-new-1", "49.5", "2026-11-30", *FILE)
-    assert write(cache(tables.ON_DEMAND, row), data, TODAY).added == {}
+    assert write(keep_rows(tables.ON_DEMAND, row), data, TODAY).added == {}
 
 
-def test_the_text_has_the_change(data, cache, monkeypatch):
-    written = write(cache(tables.ON_DEMAND, (*P5, "49.5", "2026-11-30", *FILE)), data, TODAY)
+def test_the_text_has_the_change(data, keep_rows, monkeypatch):
+    written = write(keep_rows(tables.ON_DEMAND, (*P5, "49.5", "2026-11-30", *FILE)), data, TODAY)
     monkeypatch.setattr(tables, "SNAPSHOT", data)
     text = "\n".join(proposal(load(), written, TODAY))
     assert "Prices as of 2026-12-01" in text
@@ -94,6 +94,6 @@ def test_the_text_has_the_change(data, cache, monkeypatch):
     assert "49.5" in text
 
 
-def test_nothing_new_is_said(data, cache):
-    written = write(cache(tables.ON_DEMAND), data, TODAY)
+def test_nothing_new_is_said(data, keep_rows):
+    written = write(keep_rows(tables.ON_DEMAND), data, TODAY)
     assert proposal(load(), written, TODAY) == ["Nothing is new in the cache."]

@@ -33,7 +33,7 @@ purchase: {option: on-demand}
 
 
 @pytest.fixture
-def quoted(tmp_path: Path) -> Quote:
+def quote(tmp_path: Path) -> Quote:
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN)
     assert plan_file.load(path).name == "x"
@@ -82,8 +82,8 @@ def attempt(
     return runner
 
 
-def test_a_good_quote_deploys_the_assembly_that_was_synthesised(quoted: Quote, tmp_path: Path) -> None:
-    argv = attempt(quoted, tmp_path).commands[0].argv
+def test_a_good_quote_deploys_the_assembly_that_was_synthesised(quote: Quote, tmp_path: Path) -> None:
+    argv = attempt(quote, tmp_path).commands[0].argv
     # A copy of it, which no longer exists again.
     assert Path(argv[argv.index("--app") + 1]).name == "cdk.out"
     assert not Path(argv[argv.index("--app") + 1]).exists()
@@ -91,26 +91,26 @@ def test_a_good_quote_deploys_the_assembly_that_was_synthesised(quoted: Quote, t
     assert "--all" in argv
 
 
-def test_files_or_stacks_of_another_plan_are_refused(quoted: Quote, tmp_path: Path) -> None:
+def test_files_or_stacks_of_another_plan_are_refused(quote: Quote, tmp_path: Path) -> None:
     for other in ({"bundle": "0" * 64}, {"assembly": "0" * 64}):
         with pytest.raises(QuoteMismatchError):
-            attempt(quoted, tmp_path, **other)
+            attempt(quote, tmp_path, **other)
 
 
-def test_what_a_stack_is_of_is_read_from_the_stack(quoted: Quote, tmp_path: Path) -> None:
-    cdk = Cdk(runner=Pretending(quoted.digest), environment={"PATH": "/usr/bin:/bin"})
-    assert cdk.synth(tmp_path / "plan.json", quoted.digest, tmp_path / "cdk.out").digests == {quoted.digest}
-    for digests in ((), ("0" * 64,), (quoted.digest, "0" * 64)):
+def test_what_a_stack_is_of_is_read_from_the_stack(quote: Quote, tmp_path: Path) -> None:
+    cdk = Cdk(runner=Pretending(quote.digest), environment={"PATH": "/usr/bin:/bin"})
+    assert cdk.synth(tmp_path / "plan.json", quote.digest, tmp_path / "cdk.out").digests == {quote.digest}
+    for digests in ((), ("0" * 64,), (quote.digest, "0" * 64)):
         other = Cdk(runner=Pretending(*digests), environment={"PATH": "/usr/bin:/bin"})
         with pytest.raises(QuoteMismatchError, match=r"plan\.json changed in between"):
-            other.synth(tmp_path / "plan.json", quoted.digest, tmp_path / f"cdk.out-{len(digests)}")
+            other.synth(tmp_path / "plan.json", quote.digest, tmp_path / f"cdk.out-{len(digests)}")
 
 
 @pytest.mark.parametrize("change", ["edit", "add", "remove", "link"])
-def test_an_assembly_that_was_changed_after_it_was_shown_is_refused(quoted: Quote, tmp_path: Path, change: str) -> None:
-    runner, folder = Pretending(quoted.digest), tmp_path / "cdk.out"
+def test_an_assembly_that_was_changed_after_it_was_shown_is_refused(quote: Quote, tmp_path: Path, change: str) -> None:
+    runner, folder = Pretending(quote.digest), tmp_path / "cdk.out"
     cdk = Cdk(runner=runner, environment={"PATH": "/usr/bin:/bin"})
-    made = cdk.synth(tmp_path / "plan.json", quoted.digest, folder)
+    made = cdk.synth(tmp_path / "plan.json", quote.digest, folder)
     made.refuse_if_changed()
     (folder / "read.1.2.lock").touch()
     made.refuse_if_changed()
@@ -127,13 +127,13 @@ def test_an_assembly_that_was_changed_after_it_was_shown_is_refused(quoted: Quot
     ran = len(runner.commands)
     outputs = tmp_path / "outputs.json"
     with pytest.raises(QuoteMismatchError, match="changed after it was synthesised"):
-        deploy(quoted, Bundle(digest=quoted.digest, files=()), made, cdk, outputs=outputs, now=NOW)
+        deploy(quote, Bundle(digest=quote.digest, files=()), made, cdk, outputs=outputs, now=NOW)
     with pytest.raises(QuoteMismatchError, match="changed after it was synthesised"):
         made.refuse_if_changed()
     assert len(runner.commands) == ran
 
 
-def test_an_edit_while_the_stacks_are_deployed_reaches_no_stack(quoted: Quote, tmp_path: Path) -> None:
+def test_an_edit_while_the_stacks_are_deployed_reaches_no_stack(quote: Quote, tmp_path: Path) -> None:
     """The CLI reads a template when its stack's turn comes, from a copy that has the hash of what was shown."""
 
     class Editing(Pretending):
@@ -145,36 +145,36 @@ def test_an_edit_while_the_stacks_are_deployed_reaches_no_stack(quoted: Quote, t
             return super().run(command, on_line)
 
     read: list[str] = []
-    cdk = Cdk(runner=Editing(quoted.digest), environment={"PATH": "/usr/bin:/bin"})
-    made = cdk.synth(tmp_path / "plan.json", quoted.digest, tmp_path / "cdk.out")
+    cdk = Cdk(runner=Editing(quote.digest), environment={"PATH": "/usr/bin:/bin"})
+    made = cdk.synth(tmp_path / "plan.json", quote.digest, tmp_path / "cdk.out")
     outputs = tmp_path / "outputs.json"
-    deploy(quoted, Bundle(digest=quoted.digest, files=()), made, cdk, outputs=outputs, now=NOW)
+    deploy(quote, Bundle(digest=quote.digest, files=()), made, cdk, outputs=outputs, now=NOW)
     (template,) = read
     assert '"MaxCount": 1' in template
 
 
-def test_a_dry_run_has_no_assembly_and_names_its_commands(quoted: Quote, tmp_path: Path) -> None:
+def test_a_dry_run_has_no_assembly_and_names_its_commands(quote: Quote, tmp_path: Path) -> None:
     runner = RecordingRunner()
     cdk = Cdk(runner=runner, environment={"PATH": "/usr/bin:/bin"})
-    made = cdk.synth(tmp_path / "plan.json", quoted.digest, tmp_path / "cdk.out")
-    bundle = Bundle(digest=quoted.digest, files=())
-    deploy(quoted, bundle, made, cdk, outputs=tmp_path / "outputs.json", now=NOW)
+    made = cdk.synth(tmp_path / "plan.json", quote.digest, tmp_path / "cdk.out")
+    bundle = Bundle(digest=quote.digest, files=())
+    deploy(quote, bundle, made, cdk, outputs=tmp_path / "outputs.json", now=NOW)
     assert [("synth" in command.argv, "deploy" in command.argv) for command in runner.commands] == [
         (True, False),
         (False, True),
     ]
 
 
-def test_a_refused_quote_does_not_deploy(quoted: Quote, tmp_path: Path) -> None:
-    refused = replace(quoted, gate=Gate(allowed=False, exit_code=3, reason="too dear"))
+def test_a_refused_quote_does_not_deploy(quote: Quote, tmp_path: Path) -> None:
+    refused = replace(quote, gate=Gate(allowed=False, exit_code=3, reason="too dear"))
     with pytest.raises(OverBudgetError, match="too dear"):
         attempt(refused, tmp_path)
 
 
-def test_a_quote_whose_prices_have_expired_since_does_not_deploy(quoted: Quote, tmp_path: Path) -> None:
-    assert quoted.expires_at is not None
+def test_a_quote_whose_prices_have_expired_since_does_not_deploy(quote: Quote, tmp_path: Path) -> None:
+    assert quote.expires_at is not None
     with pytest.raises(QuoteExpiredError):
-        attempt(quoted, tmp_path, now=quoted.expires_at + timedelta(days=1))
+        attempt(quote, tmp_path, now=quote.expires_at + timedelta(days=1))
 
 
 def test_an_assembly_with_a_failed_validation_is_refused_even_when_cdk_exits_0(tmp_path: Path) -> None:

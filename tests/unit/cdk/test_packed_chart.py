@@ -56,7 +56,7 @@ def zipped(files):
 
 
 @pytest.fixture
-def content():
+def nested_content():
     """A chart with a subchart of its own, one from elsewhere, and one that is left out."""
     inside = {
         "Chart.yaml": CHART.encode(),
@@ -140,12 +140,12 @@ def test_every_example_that_installs_the_chart_is_among_them():
     assert sorted(path for path, of in targets.items() if of.kind == ("hyperpod-eks",) and of.cluster is None) == PLANS
 
 
-def test_helm_finds_nothing_wrong_with_it(pins, content, lint):
-    assert lint(packed_chart(pins, content)) == set()
+def test_helm_finds_nothing_wrong_with_it(pins, nested_content, lint):
+    assert lint(packed_chart(pins, nested_content)) == set()
 
 
-def test_helm_finds_what_is_wrong(pins, content, lint):
-    files = files_of(packed_chart(pins, content))
+def test_helm_finds_what_is_wrong(pins, nested_content, lint):
+    files = files_of(packed_chart(pins, nested_content))
     files["charts/kept/templates/map.yaml"] += b"{{ .Values.a | nonsense }}\n"
     assert ["nonsense" in each for each in lint(zipped(files))] == [True]
 
@@ -171,13 +171,13 @@ def _plugins(documents):
     return {plugin for plugin in plugins if any(plugin in name for name in names)}
 
 
-def test_the_sandbox_renders_it_with_the_layers_helm(pins, content, rendered):
-    made = rendered(packed_chart(pins, content))
+def test_the_sandbox_renders_it_with_the_layers_helm(pins, nested_content, rendered):
+    made = rendered(packed_chart(pins, nested_content))
     assert {each["metadata"]["name"]: each["data"]["a"] for each in made} == {"kept": "7", "elsewhere": "3"}
 
 
-def test_helm_refuses_a_dependency_that_is_named_and_not_there(pins, content, rendered):
-    files = files_of(packed_chart(pins, content))
+def test_helm_refuses_a_dependency_that_is_named_and_not_there(pins, nested_content, rendered):
+    files = files_of(packed_chart(pins, nested_content))
     del files["charts/elsewhere-2.tgz"]
     with pytest.raises(HelmFailedError, match="elsewhere"):
         rendered(zipped(files))

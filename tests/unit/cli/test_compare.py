@@ -26,7 +26,7 @@ BASE: dict[str, Any] = {
 
 
 @pytest.fixture
-def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Comparison]:
+def compare_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Comparison]:
     """Compare a plan; `gpu` and `trainium` set what an hour on demand costs of a p5 and a trn1."""
     monkeypatch.chdir(tmp_path)
 
@@ -61,8 +61,8 @@ def rate(quoted, total: float) -> float:
     return (total - rest) / quoted.billed_hours / quoted.plan.place.nodes
 
 
-def test_a_two_week_port_that_saves_40_percent_of_a_run_done_once_is_a_loss(compared):
-    comparison = saving(compared, 0.4, 5000, {"runs": 1})
+def test_a_two_week_port_that_saves_40_percent_of_a_run_done_once_is_a_loss(compare_plan):
+    comparison = saving(compare_plan, 0.4, 5000, {"runs": 1})
     assert comparison.port.usd == 10_000
     assert comparison.verdict.choice is Choice.GPU
     assert comparison.port.saving_usd < -7_000
@@ -70,8 +70,8 @@ def test_a_two_week_port_that_saves_40_percent_of_a_run_done_once_is_a_loss(comp
     assert any("the plan has 1 run" in reason for reason in comparison.verdict.reasons)
 
 
-def test_the_same_port_on_a_monthly_run_for_two_years_pays_back_many_times(compared):
-    comparison = saving(compared, 0.4, 5000, {"runs": 24, "runs_per_month": 1})
+def test_the_same_port_on_a_monthly_run_for_two_years_pays_back_many_times(compare_plan):
+    comparison = saving(compare_plan, 0.4, 5000, {"runs": 24, "runs_per_month": 1})
     assert comparison.verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}
     assert comparison.port.break_even_run == 7
     gross = 24 * comparison.port.saving_per_run.mid
@@ -79,8 +79,8 @@ def test_the_same_port_on_a_monthly_run_for_two_years_pays_back_many_times(compa
     assert comparison.port.saving_usd == pytest.approx(gross - comparison.port.usd - 24 * 500)
 
 
-def test_the_break_even_has_a_day_and_the_paths_their_ends(compared):
-    port_costs = saving(compared, 0.4, 5000, {"runs": 24, "runs_per_month": 2}).port
+def test_the_break_even_has_a_day_and_the_paths_their_ends(compare_plan):
+    port_costs = saving(compare_plan, 0.4, 5000, {"runs": 24, "runs_per_month": 2}).port
     assert port_costs.break_even_run == 6
     assert port_costs.break_even_on == date(2027, 3, 6)
     gpu, first, meanwhile = port_costs.paths
@@ -102,41 +102,41 @@ def test_the_break_even_has_a_day_and_the_paths_their_ends(compared):
         ({}, {"purchase": {"deadline_h": 200}}, "deadline comes before"),
     ],
 )
-def test_what_decides_for_the_gpu_whatever_the_money_says(compared, train, plan, words):
-    assert compared(gpu=1000, trainium=10).verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}
-    comparison = compared(train, gpu=1000, trainium=10, **plan)
+def test_what_decides_for_the_gpu_whatever_the_money_says(compare_plan, train, plan, words):
+    assert compare_plan(gpu=1000, trainium=10).verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}
+    comparison = compare_plan(train, gpu=1000, trainium=10, **plan)
     assert comparison.verdict.choice is Choice.GPU
     assert words in comparison.verdict.text
     assert comparison.verdict.flips
 
 
-def test_near_totals_are_too_close_to_call(compared):
-    comparison = saving(compared, 0.4, 2400, {"runs": 24})
+def test_near_totals_are_too_close_to_call(compare_plan):
+    comparison = saving(compare_plan, 0.4, 2400, {"runs": 24})
     assert abs(comparison.port.saving_usd) / comparison.port.paths[0].usd < Decimal("0.15")
     assert comparison.verdict.choice is Choice.MEASURE_FIRST
     assert comparison.verdict.text.startswith("Too close to call: measure both first.")
 
 
-def test_runs_that_overlap_at_the_pace_of_the_plan_are_reported(compared):
-    often = compared({"runs_per_month": 40}, gpu=50, trainium=20)
+def test_runs_that_overlap_at_the_pace_of_the_plan_are_reported(compare_plan):
+    often = compare_plan({"runs_per_month": 40}, gpu=50, trainium=20)
     assert "at 40 a month runs overlap" in " ".join(" ".join(page(often, 100)).split())
-    assert "overlap" not in " ".join(page(compared(gpu=50, trainium=20), 100))
+    assert "overlap" not in " ".join(page(compare_plan(gpu=50, trainium=20), 100))
 
 
-def test_a_saving_is_reported_as_a_part_of_the_run_on_gpu(compared):
-    comparison = saving(compared, 0.4, 5000, {"runs": 24})
+def test_a_saving_is_reported_as_a_part_of_the_run_on_gpu(compare_plan):
+    comparison = saving(compare_plan, 0.4, 5000, {"runs": 24})
     assert "saves $2,000.00 of the $5,000.00 on GPU" in comparison.verdict.reasons[0]
 
 
-def test_weeks_of_the_port_follow_the_custom_kernels(compared):
+def test_weeks_of_the_port_follow_the_custom_kernels(compare_plan):
     for kernels, weeks, usd in (("none", 0.6, 3000), ("some", 1.5, 7500), ("heavy", 8, 40_000)):
-        port_costs = compared({"custom_kernels": kernels, "port_weeks": "auto"}, gpu=1000, trainium=10).port
+        port_costs = compare_plan({"custom_kernels": kernels, "port_weeks": "auto"}, gpu=1000, trainium=10).port
         assert (port_costs.weeks.mid, port_costs.usd) == (weeks, usd)
 
 
-def test_a_pinned_type_stands_for_its_kind(compared):
+def test_a_pinned_type_stands_for_its_kind(compare_plan):
     target = {"instance_type": "p4d.24xlarge", "region": "us-east-2", "nodes": 2}
-    comparison = compared(target=target, purchase={"option": "on-demand"})
+    comparison = compare_plan(target=target, purchase={"option": "on-demand"})
     assert (comparison.gpu.plan.place.instance_type, comparison.gpu.plan.place.option) == ("p4d.24xlarge", "on-demand")
     assert comparison.trainium.plan.place.instance_type.startswith("trn")
     assert {candidate.place.instance_type for candidate in comparison.priced.candidates} > {
@@ -145,36 +145,36 @@ def test_a_pinned_type_stands_for_its_kind(compared):
     }
 
 
-def test_a_commitment_of_years_stands_for_no_side_unless_it_is_asked_for(compared):
-    comparison = compared()
+def test_a_commitment_of_years_stands_for_no_side_unless_it_is_asked_for(compare_plan):
+    comparison = compare_plan()
     assert comparison.gpu.plan.place.term_years is None
     assert comparison.trainium.plan.place.term_years is None
-    assert compared(purchase={"option": "reserved", "term_years": 3}).trainium.plan.place.option == "reserved"
+    assert compare_plan(purchase={"option": "reserved", "term_years": 3}).trainium.plan.place.option == "reserved"
 
 
-def test_hours_compare_ways_of_buying_and_no_machines(compared):
+def test_hours_compare_ways_of_buying_and_no_machines(compare_plan):
     target = {"instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-2"}
-    comparison = compared({"tokens_b": None, "hours": 5}, target=target)
+    comparison = compare_plan({"tokens_b": None, "hours": 5}, target=target)
     assert comparison.port is None
     assert "give tokens_b" in comparison.verdict.text
     assert {candidate.place.instance_type for candidate in comparison.priced.candidates} == {"p5.48xlarge"}
     assert len({candidate.place.option for candidate in comparison.priced.candidates}) >= 4
 
 
-def test_a_plan_that_cannot_be_done_is_refused(compared):
+def test_a_plan_that_cannot_be_done_is_refused(compare_plan):
     with pytest.raises(ImpossibleError):
-        compared({"model": "llama-3.1-405b"}, target={"instance_type": "p5.48xlarge", "nodes": 1})
+        compare_plan({"model": "llama-3.1-405b"}, target={"instance_type": "p5.48xlarge", "nodes": 1})
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_page(compared, golden, width):
-    lines = page(compared({"port_weeks": "auto"}), width)
+def test_the_page(compare_plan, golden, width):
+    lines = page(compare_plan({"port_weeks": "auto"}), width)
     assert max(len(line) for line in lines) <= width
     golden(f"plan/compare-{width}.txt", "\n".join(lines) + "\n")
 
 
-def test_the_json(compared, slipway):
-    comparison = compared()
+def test_the_json(compare_plan, slipway):
+    comparison = compare_plan()
     ended = slipway("compare", "plan.yaml", "--json")
     shown = json.loads(ended.out)
     assert ended.code == 0

@@ -36,7 +36,7 @@ EVERY = (pytest.param(FEW, marks=pytest.mark.long), pytest.param(tuple(LINES), m
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with plan files, others, and two plans' runs, one of them on another's cluster."""
     here = tmp_path / "work"
     (here / "jobs" / "old" / "older").mkdir(parents=True)
@@ -54,17 +54,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return here
 
 
-def test_plan_files_are_those_that_state_a_workload(folder: Path) -> None:
+def test_plan_files_are_those_that_state_a_workload(work_folder: Path) -> None:
     assert completion.plan_files("") == ["jobs/deep.yaml", "nightly.yaml", "saved.json"]
     assert completion.plan_files("jobs/d") == ["jobs/deep.yaml"]
-    assert completion.plan_files(f"{folder}/jobs/old/") == [f"{folder}/jobs/old/older/too-deep.yaml"]
+    assert completion.plan_files(f"{work_folder}/jobs/old/") == [f"{work_folder}/jobs/old/older/too-deep.yaml"]
     assert completion.plan_files("no-such-folder/") == []
 
 
-def test_clusters_are_where_runs_went(folder: Path) -> None:
+def test_clusters_are_where_runs_went(work_folder: Path) -> None:
     assert completion.run_names("") == ["guest", "my-job"]
     assert completion.cluster_names("") == ["my-job", "shared-pool"]
-    (folder / ".slipway" / "runs" / "guest" / "latest" / "plan.json").write_text("{")
+    (work_folder / ".slipway" / "runs" / "guest" / "latest" / "plan.json").write_text("{")
     assert completion.cluster_names("") == ["my-job"]
 
 
@@ -96,7 +96,7 @@ def test_no_command_loads_pricing_planning_or_aws_to_be_completed() -> None:
 @pytest.mark.parametrize(
     "line", ["slipway nonsense", "slipway plan --no-such", "slipway quote 'open", "slipway --version"]
 )
-def test_a_line_that_is_wrong_says_nothing(line: str, folder: Path) -> None:
+def test_a_line_that_is_wrong_says_nothing(line: str, work_folder: Path) -> None:
     done = run_completion(line + " ")
     assert done.stderr == ""
     assert not {"Error", "slipway"} & set(done.stdout.split())
@@ -114,7 +114,7 @@ def test_what_an_option_does_is_one_line() -> None:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_each_kind_of_word_is_answered(line: str, folder: Path) -> None:
+def test_each_kind_of_word_is_answered(line: str, work_folder: Path) -> None:
     assert run_completion(line).stdout == f"{LINES[line]}\n"
 
 
@@ -192,7 +192,7 @@ def until(file: int, wanted: str, patience_s: float = 20.0) -> str:
 
 @pytest.mark.parametrize("lines", EVERY, ids=["few", "every"])
 @pytest.mark.parametrize("name", ["bash", "zsh"])
-def test_tab_completes_a_word(name: str, lines: tuple[str, ...], folder: Path, home: dict[str, str]) -> None:
+def test_tab_completes_a_word(name: str, lines: tuple[str, ...], work_folder: Path, home: dict[str, str]) -> None:
     program = shell(name)
     install(program, home)
     if name == "zsh":
@@ -200,7 +200,7 @@ def test_tab_completes_a_word(name: str, lines: tuple[str, ...], folder: Path, h
         home["TERM"] = "vt100"
     with (Path(home["HOME"]) / f".{name}rc").open("a") as stream:
         stream.write("PS1='ready> '\n")
-    with terminal([program, "-i"], home, folder) as file:
+    with terminal([program, "-i"], home, work_folder) as file:
         until(file, "ready> ")
         if name == "zsh":
             # Typer's script is loaded by the first Tab of a terminal, and answers from the second on.
@@ -216,11 +216,13 @@ def test_tab_completes_a_word(name: str, lines: tuple[str, ...], folder: Path, h
 
 
 @pytest.mark.parametrize("lines", EVERY, ids=["few", "every"])
-def test_fish_completes_a_word(lines: tuple[str, ...], folder: Path, home: dict[str, str]) -> None:
+def test_fish_completes_a_word(lines: tuple[str, ...], work_folder: Path, home: dict[str, str]) -> None:
     program = shell("fish")
     install(program, home)
     script = "\n".join(f"complete -C '{line}'" for line in lines)
-    done = subprocess.run([program, "-c", script], cwd=folder, env=home, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [program, "-c", script], cwd=work_folder, env=home, capture_output=True, text=True, check=False
+    )
     assert done.stderr == ""
     assert [line.partition("\t")[0] for line in done.stdout.splitlines()] == [LINES[line] for line in lines]
 

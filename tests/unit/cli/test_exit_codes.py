@@ -18,7 +18,7 @@ purchase: {option: on-demand}
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -56,8 +56,8 @@ CASES = [
 
 @pytest.mark.parametrize("command", ["plan", "quote"])
 @pytest.mark.parametrize("text,code,words", CASES)
-def test_bad_plans_are_refused_with_the_code_and_the_fix(*, text, code, words, command, here, slipway):
-    (here / "plan.yaml").write_text(text)
+def test_bad_plans_are_refused_with_the_code_and_the_fix(*, text, code, words, command, empty_folder, slipway):
+    (empty_folder / "plan.yaml").write_text(text)
     result = slipway(command, "plan.yaml")
     assert result.code == code
     assert words in result.err
@@ -65,8 +65,8 @@ def test_bad_plans_are_refused_with_the_code_and_the_fix(*, text, code, words, c
     assert result.out == ""
 
 
-def test_a_refusal_is_json_when_json_was_asked_for(here, slipway):
-    (here / "plan.yaml").write_text(GOOD + "regoin: us-east-1\n")
+def test_a_refusal_is_json_when_json_was_asked_for(empty_folder, slipway):
+    (empty_folder / "plan.yaml").write_text(GOOD + "regoin: us-east-1\n")
     ended = slipway("plan", "plan.yaml", "--json")
     assert ended.code == 2
     document = json.loads(ended.out)
@@ -121,9 +121,9 @@ def test_json_behind_two_dashes_is_a_word_of_the_other_program(slipway):
     ],
 )
 def test_words_that_no_command_takes_end_with_2_and_are_json_when_that_was_asked_for(
-    words, message, hint, here, slipway
+    words, message, hint, empty_folder, slipway
 ):
-    (here / "plan.yaml").write_text(GOOD)
+    (empty_folder / "plan.yaml").write_text(GOOD)
     ended = slipway(*words)
     assert (ended.code, ended.out) == (2, "")
     assert message in ended.err
@@ -148,8 +148,8 @@ def test_words_that_no_command_takes_end_with_2_and_are_json_when_that_was_asked
         ["init", "new.yaml"],
     ],
 )
-def test_what_to_type_next_is_no_part_of_the_result(words, here, slipway):
-    (here / "plan.yaml").write_text(GOOD)
+def test_what_to_type_next_is_no_part_of_the_result(words, empty_folder, slipway):
+    (empty_folder / "plan.yaml").write_text(GOOD)
     ended = slipway(*words)
     assert ended.code == 0
     assert "next: slipway" in ended.err
@@ -157,30 +157,30 @@ def test_what_to_type_next_is_no_part_of_the_result(words, here, slipway):
     assert not ended.out.endswith("\n\n")
 
 
-def test_what_is_wrong_with_every_file_of_a_portfolio_is_said_at_once(here, slipway):
-    (here / "binary.yaml").write_bytes(b"\xff\x00")
-    (here / "twice.yaml").write_text("slipway: 1\nname: a\nname: b\n")
-    (here / "far.yaml").write_text(GOOD.replace("slipway: 1", "slipway: 1\nrun: {command: []}"))
+def test_what_is_wrong_with_every_file_of_a_portfolio_is_said_at_once(empty_folder, slipway):
+    (empty_folder / "binary.yaml").write_bytes(b"\xff\x00")
+    (empty_folder / "twice.yaml").write_text("slipway: 1\nname: a\nname: b\n")
+    (empty_folder / "far.yaml").write_text(GOOD.replace("slipway: 1", "slipway: 1\nrun: {command: []}"))
     ended = slipway("portfolio", "binary.yaml", "twice.yaml", "far.yaml")
     assert ended.code == 2
     for message in ("binary.yaml: it is not UTF-8", "twice.yaml is not valid YAML", "at least one word, got []"):
         assert message in ended.err
 
 
-def test_a_folder_is_no_page(here, slipway):
-    (here / "plan.yaml").write_text(GOOD)
+def test_a_folder_is_no_page(empty_folder, slipway):
+    (empty_folder / "plan.yaml").write_text(GOOD)
     for folder in (".", "/"):
         ended = slipway("plan", "plan.yaml", "--html", folder)
         assert (ended.code, f"cannot write {folder}: it is a folder" in ended.err) == (5, True)
 
 
 @pytest.mark.parametrize("command", ["plan", "quote", "compare", "ledger"])
-def test_a_page_and_json_of_one_answer_can_be_asked_for_together(command, here, slipway):
-    (here / "plan.yaml").write_text(GOOD)
+def test_a_page_and_json_of_one_answer_can_be_asked_for_together(command, empty_folder, slipway):
+    (empty_folder / "plan.yaml").write_text(GOOD)
     ended = slipway(command, *([] if command == "ledger" else ["plan.yaml"]), "--html", "page.html", "--json")
     assert ended.code == 0
     assert json.loads(ended.out)["schema"] == f"slipway.{command}/1"
-    assert (here / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert (empty_folder / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize(
@@ -196,12 +196,12 @@ def test_a_page_and_json_of_one_answer_can_be_asked_for_together(command, here, 
         (["policies", "--account", "123456789012", "--region", "mars", "-o", "out"], "code of a region, got 'mars'"),
     ],
 )
-def test_words_that_do_not_go_together_or_name_nothing_are_refused(words, message, here, slipway):
-    (here / "plan.yaml").write_text(GOOD)
+def test_words_that_do_not_go_together_or_name_nothing_are_refused(words, message, empty_folder, slipway):
+    (empty_folder / "plan.yaml").write_text(GOOD)
     ended = slipway(*words)
     assert ended.code == 2
     assert message in ended.err + ended.out
-    assert sorted(path.name for path in here.iterdir()) == ["plan.yaml"]
+    assert sorted(path.name for path in empty_folder.iterdir()) == ["plan.yaml"]
 
 
 @pytest.mark.parametrize(
@@ -232,17 +232,17 @@ def test_words_that_do_not_go_together_or_name_nothing_are_refused(words, messag
         (GOOD, ["plan", "plan.yaml", "--no-such-flag"], 2, "No such option"),
     ],
 )
-def test_nothing_starts_without_an_allowed_quote(*, text, words, code, message, here, slipway):
-    (here / "plan.yaml").write_text(text)
-    (here / "train.py").touch()
+def test_nothing_starts_without_an_allowed_quote(*, text, words, code, message, empty_folder, slipway):
+    (empty_folder / "plan.yaml").write_text(text)
+    (empty_folder / "train.py").touch()
     ended = slipway(*words)
     assert ended.code == code
     assert message in ended.err
-    assert not (here / ".slipway").exists()
+    assert not (empty_folder / ".slipway").exists()
 
 
-def test_plan_and_quote_show_what_the_gate_would_say_and_end_well(here, slipway):
-    (here / "plan.yaml").write_text(GOOD + "budget: {max_usd: 5}\n")
+def test_plan_and_quote_show_what_the_gate_would_say_and_end_well(empty_folder, slipway):
+    (empty_folder / "plan.yaml").write_text(GOOD + "budget: {max_usd: 5}\n")
     for command in ("plan", "quote"):
         ended = slipway(command, "plan.yaml")
         assert ended.code == 0
@@ -253,27 +253,27 @@ def test_plan_and_quote_show_what_the_gate_would_say_and_end_well(here, slipway)
     assert (gate["verdict"], gate["exit_code"]) == ("refuse", 3)
 
 
-def test_init_writes_a_plan_that_is_priced_and_never_writes_over_one(here, slipway):
+def test_init_writes_a_plan_that_is_priced_and_never_writes_over_one(empty_folder, slipway):
     assert slipway("init", "mine.yaml", "--name", "mine").code == 0
     ended = slipway("plan", "mine.yaml", "--json")
     assert ended.code == 0
     assert json.loads(ended.out)["name"] == "mine"
-    before = (here / "mine.yaml").read_text()
+    before = (empty_folder / "mine.yaml").read_text()
     assert slipway("init", "mine.yaml").code == 5
-    assert (here / "mine.yaml").read_text() == before
+    assert (empty_folder / "mine.yaml").read_text() == before
 
 
-def test_render_writes_the_files_and_executes_nothing(here, slipway):
-    (here / "plan.yaml").write_text(GOOD)
+def test_render_writes_the_files_and_executes_nothing(empty_folder, slipway):
+    (empty_folder / "plan.yaml").write_text(GOOD)
     assert slipway("render", "plan.yaml", "-o", "out").code == 0
-    assert {path.name for path in (here / "out").iterdir()} >= {"cluster.yaml", "job.sbatch", "job.json"}
-    (here / "blocked").write_text("a file")
+    assert {path.name for path in (empty_folder / "out").iterdir()} >= {"cluster.yaml", "job.sbatch", "job.json"}
+    (empty_folder / "blocked").write_text("a file")
     assert slipway("render", "plan.yaml", "-o", "blocked").code == 5
 
 
-def test_govcloud_is_priced_where_a_plan_names_it_and_only_there(here, slipway):
+def test_govcloud_is_priced_where_a_plan_names_it_and_only_there(empty_folder, slipway):
     def regions(text):
-        (here / "plan.yaml").write_text(text)
+        (empty_folder / "plan.yaml").write_text(text)
         candidates = json.loads(slipway("plan", "plan.yaml", "--all", "--json").out)["candidates"]
         return {each["region"] for each in candidates}
 

@@ -25,7 +25,7 @@ def lines(documents):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def working_run(tmp_path, monkeypatch):
     """A launch that is this process, with a job that has begun."""
     monkeypatch.chdir(tmp_path)
     made = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
@@ -44,7 +44,7 @@ def state(folder, *, ended=None, status="running", command="launch --sandbox"):
     folder.write_json("report.json", {**REPORT, "status": status, "attempts": []})
 
 
-def test_status_says_what_the_launch_has_brought(folder, slipway):
+def test_status_says_what_the_launch_has_brought(working_run, slipway):
     code, out, _ = slipway("status", "tiny", "--json")
     document = json.loads(out)
     assert (code, document["status"], document["step"], document["saved_step"]) == (0, "running", 40, 40)
@@ -55,16 +55,16 @@ def test_status_says_what_the_launch_has_brought(folder, slipway):
     assert "over" not in status_text
 
 
-def test_a_launch_that_deploys_is_not_over(folder, slipway):
-    state(folder, command="launch")
-    (folder.path / "job" / "events.jsonl").unlink()
+def test_a_launch_that_deploys_is_not_over(working_run, slipway):
+    state(working_run, command="launch")
+    (working_run.path / "job" / "events.jsonl").unlink()
     status_text = " ".join(slipway("status", "tiny")[1].split())
     assert f"tiny: running launch is running on this computer (process {os.getpid()})" in status_text
     assert "sandbox" not in status_text
 
 
-def test_watching_ends_with_the_launch_and_says_what_has_no_meter_once(folder, slipway, monkeypatch):
-    begun = folder.path / "job" / "events.jsonl"
+def test_watching_ends_with_the_launch_and_says_what_has_no_meter_once(working_run, slipway, monkeypatch):
+    begun = working_run.path / "job" / "events.jsonl"
     begun.rename(begun.with_suffix(".later"))
     looks = []
 
@@ -73,7 +73,7 @@ def test_watching_ends_with_the_launch_and_says_what_has_no_meter_once(folder, s
         if len(looks) == 3:
             begun.with_suffix(".later").rename(begun)
         if len(looks) == 4:
-            state(folder, ended="done", status="succeeded")
+            state(working_run, ended="done", status="succeeded")
 
     replace_sleep(monkeypatch, "launcher.cli.status", look)
     code, out, err = slipway("status", "tiny", "--watch")
@@ -82,20 +82,20 @@ def test_watching_ends_with_the_launch_and_says_what_has_no_meter_once(folder, s
     assert "tiny: succeeded" in out
 
 
-def test_logs_are_followed_until_the_launch_is_over(folder):
-    folder.logs.mkdir(exist_ok=True)
+def test_logs_are_followed_until_the_launch_is_over(working_run):
+    working_run.logs.mkdir(exist_ok=True)
     passed, messages = [], []
 
     def sleep(_):
         if len(passed) < 3:
-            with (folder.logs / "attempt-1.log").open("a") as stream:
+            with (working_run.logs / "attempt-1.log").open("a") as stream:
                 stream.write(f"line {len(passed)}\n")
             passed.append(b"")
         else:
-            (folder.logs / "attempt-2.log").write_text("again\n")
-            state(folder, ended="done", status="succeeded")
+            (working_run.logs / "attempt-2.log").write_text("again\n")
+            state(working_run, ended="done", status="succeeded")
 
     log_lines = []
-    follow_logs("tiny", folder, {}, write=log_lines.append, say=messages.append, sleep=sleep)
+    follow_logs("tiny", working_run, {}, write=log_lines.append, say=messages.append, sleep=sleep)
     assert b"".join(log_lines) == b"line 0\nline 1\nline 2\nagain\n"
     assert messages == ["tiny: succeeded"]

@@ -36,7 +36,7 @@ def run(folder, *words, before="", **kwargs):
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
+def current_folder(tmp_path, monkeypatch):
     (tmp_path / "plan.yaml").write_text(PLAN, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -48,46 +48,46 @@ SMALL_FILES = (
 
 
 @pytest.mark.parametrize("words", [("init", "new.yaml"), ("render", "plan.yaml", "-o", "out")])
-def test_no_room_leaves_nothing_half_written(here, words):
-    answer = run(here, *words, before=SMALL_FILES)
+def test_no_room_leaves_nothing_half_written(current_folder, words):
+    answer = run(current_folder, *words, before=SMALL_FILES)
     assert answer.returncode in (1, 5)
     assert "cannot write" in answer.stderr
     assert "\n  fix: " in answer.stderr
     assert "internal error" not in answer.stderr
-    assert not (here / "new.yaml").exists()
-    assert [path for path in here.rglob(".*") if path.is_file()] == []
+    assert not (current_folder / "new.yaml").exists()
+    assert [path for path in current_folder.rglob(".*") if path.is_file()] == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_no_room_for_the_output_is_said(here):
+def test_no_room_for_the_output_is_said(current_folder):
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        answer = run(here, "plan", "plan.yaml", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+        answer = run(current_folder, "plan", "plan.yaml", capture_output=False, stdout=full, stderr=subprocess.PIPE)
     assert answer.returncode == 1
     assert answer.stderr.startswith("error: cannot write the output: No space left")
     assert "Traceback" not in answer.stderr
 
 
-def test_a_reader_that_goes_away_is_no_failure(here):
+def test_a_reader_that_goes_away_is_no_failure(current_folder):
     inside, outside = os.pipe()
     os.close(inside)
     with os.fdopen(outside, "wb") as pipe:
-        answer = run(here, "plan", "plan.yaml", capture_output=False, stdout=pipe, stderr=subprocess.PIPE)
+        answer = run(current_folder, "plan", "plan.yaml", capture_output=False, stdout=pipe, stderr=subprocess.PIPE)
     assert (answer.returncode, answer.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("words", [["plan"], ["plan", "--json"], ["quote"]])
-def test_an_output_that_the_caller_closed_is_an_error(here, words):
-    words = [sys.executable, "-m", "launcher", *words, str(here / "plan.yaml")]
+def test_an_output_that_the_caller_closed_is_an_error(current_folder, words):
+    words = [sys.executable, "-m", "launcher", *words, str(current_folder / "plan.yaml")]
     answer = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *words], stderr=subprocess.PIPE, text=True, check=False)
     assert answer.returncode == 1
     assert answer.stderr.startswith("error: write error: Bad file descriptor: standard output is closed\n")
 
 
-def test_rendering_into_a_folder_with_other_files_asks(here, slipway):
+def test_rendering_into_a_folder_with_other_files_asks(current_folder, slipway):
     code, _, _ = slipway("render", "plan.yaml", "-o", "out")
     assert code == 0
     assert slipway("render", "plan.yaml", "-o", "out")[0] == 0, "its own files are no others"
-    (here / "out" / "thesis.tex").touch()
+    (current_folder / "out" / "thesis.tex").touch()
     code, _, err = slipway("render", "plan.yaml", "-o", "out")
     assert code == 2
     assert "which holds others (thesis.tex)" in err
@@ -121,8 +121,8 @@ REPORT = {
 }
 
 
-def test_a_killed_launch_tells_what_is_known(here, slipway):
-    folder = killed(here)
+def test_a_killed_launch_tells_what_is_known(current_folder, slipway):
+    folder = killed(current_folder)
     folder.write_json("report.json", REPORT)
     folder.write_json("outputs.json", {"slipway-x-network": {}})
     code, out, _ = slipway("status", "plan.yaml")
@@ -135,21 +135,21 @@ def test_a_killed_launch_tells_what_is_known(here, slipway):
     assert " killed" in slipway("runs")[1]
 
 
-def test_runs_lists_the_others_beside_one_whose_report_is_broken(here, slipway):
+def test_runs_lists_the_others_beside_one_whose_report_is_broken(current_folder, slipway):
     from datetime import UTC, datetime
 
-    whole = killed(here)
-    broken = run_folder.create("x", datetime(2026, 11, 20, 13, tzinfo=UTC), here)
+    whole = killed(current_folder)
+    broken = run_folder.create("x", datetime(2026, 11, 20, 13, tzinfo=UTC), current_folder)
     broken.write_json("report.json", {"schema": "slipway.report/1"})
     code, out, err = slipway("runs")
     assert (code, whole.path.name in out, " unreadable" in out) == (2, True, True)
     assert f"cannot read {broken.path / 'report.json'}: " in err
 
 
-def test_what_is_deployed_is_listed_as_what_it_was(here, slipway):
+def test_what_is_deployed_is_listed_as_what_it_was(current_folder, slipway):
     from datetime import UTC, datetime
 
-    folder = run_folder.create("x", datetime.now(UTC), here)
+    folder = run_folder.create("x", datetime.now(UTC), current_folder)
     with recorded_command(folder, "deploy", sandbox=True, done="deployed in the sandbox, which has ended"):
         assert "deploy --sandbox running" in slipway("runs")[1]
     assert "deployed in the sandbox, which has ended" in slipway("runs")[1]
@@ -163,7 +163,7 @@ def test_what_is_deployed_is_listed_as_what_it_was(here, slipway):
 
 
 @pytest.mark.parametrize("command", ["status", "logs", "report"])
-def test_a_plan_file_stands_for_its_name(here, slipway, command):
+def test_a_plan_file_stands_for_its_name(current_folder, slipway, command):
     code, _, err = slipway(command, "plan.yaml")
     assert code == 2
     assert "no run of x" in err

@@ -49,7 +49,7 @@ QUOTE = CANDIDATE | {"schema", "components", "assumptions", "policies", "cash_af
 
 
 @pytest.fixture
-def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Priced]:
+def price_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Priced]:
     """Price a plan's text from a folder of its own."""
     monkeypatch.chdir(tmp_path)
 
@@ -61,49 +61,49 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Price
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_page_of_a_plan(plan, golden, width):
-    golden(f"plan/table-{width}.txt", "\n".join(page(plan(SOME), width, everything=False)) + "\n")
+def test_the_page_of_a_plan(price_text, golden, width):
+    golden(f"plan/table-{width}.txt", "\n".join(page(price_text(SOME), width, everything=False)) + "\n")
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_page_of_a_quote(plan, golden, width):
-    priced_plan = plan(HOURS)
+def test_the_page_of_a_quote(price_text, golden, width):
+    priced_plan = price_text(HOURS)
     golden(f"plan/quote-{width}.txt", "\n".join(quote_page(priced_plan.quote(1), 1, width, priced_plan)) + "\n")
 
 
 @pytest.mark.parametrize("option,good", [("on-demand", True), ("spot", False)])
-def test_a_quote_is_good_for_a_while_or_says_nothing_of_it(*, plan, option, good):
-    priced_plan = plan(HOURS.replace("{credits", f"{{option: {option}, credits").replace("1500", "90000"))
+def test_a_quote_is_good_for_a_while_or_says_nothing_of_it(*, price_text, option, good):
+    priced_plan = price_text(HOURS.replace("{credits", f"{{option: {option}, credits").replace("1500", "90000"))
     quoted = priced_plan.quote(1)
     assert quoted.gate.exit_code == (0 if good else 4)
     assert ("good until" in "\n".join(quote_page(quoted, 1, 100, priced_plan))) == good
 
 
-def test_every_number_of_a_row_explained(plan, golden):
-    golden("plan/explain-100.txt", "\n".join(explain.page(plan(HOURS), 1, 100)) + "\n")
+def test_every_number_of_a_row_explained(price_text, golden):
+    golden("plan/explain-100.txt", "\n".join(explain.page(price_text(HOURS), 1, 100)) + "\n")
 
 
-def test_the_json_of_a_plan(plan, golden):
-    golden("plan/plan.json", json.dumps(document(plan(HOURS)), indent=2, ensure_ascii=False) + "\n")
+def test_the_json_of_a_plan(price_text, golden):
+    golden("plan/plan.json", json.dumps(document(price_text(HOURS)), indent=2, ensure_ascii=False) + "\n")
 
 
-def test_the_json_of_a_quote(plan, golden):
-    priced_plan = plan(HOURS)
+def test_the_json_of_a_quote(price_text, golden):
+    priced_plan = price_text(HOURS)
     quoted = quote_document(priced_plan.quote(1), 1, priced_plan.catalog.instance_types)
     golden("plan/quote.json", json.dumps(quoted, indent=2, ensure_ascii=False) + "\n")
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])
-def test_tails_of_blocks_and_commitments_are_reported_at_every_width(plan, width):
-    text = " ".join("\n".join(page(plan(SOME), width, everything=False)).split())
+def test_tails_of_blocks_and_commitments_are_reported_at_every_width(price_text, width):
+    text = " ".join("\n".join(page(price_text(SOME), width, everything=False)).split())
     assert "Term commitments cost $" in text
     assert re.search(r"billed \d+ h at least; \d+ h unused; \d+% risk of overrun", text)
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
 @pytest.mark.parametrize("text", [OPEN, SOME, HOURS])
-def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(plan, text, width):
-    priced_plan = plan(text)
+def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(price_text, text, width):
+    priced_plan = price_text(text)
     lines = page(priced_plan, width, everything=False)
     assert max(len(line) for line in lines) <= width
     rows = [line for line in lines if re.match(r" +\d+ +\d+ ?×", line)]
@@ -115,8 +115,8 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(plan, text, wid
         assert shown in line
 
 
-def test_a_plan_has_the_keys_of_the_contract(plan):
-    json_document = document(plan(SOME))
+def test_a_plan_has_the_keys_of_the_contract(price_text):
+    json_document = document(price_text(SOME))
     assert list(json_document)[:7] == ["schema", "name", "as_of", "considered", "candidates", "findings", "next"]
     assert json_document["schema"] == "slipway.plan/1"
     for rank, each in enumerate(json_document["candidates"], start=1):
@@ -125,8 +125,8 @@ def test_a_plan_has_the_keys_of_the_contract(plan):
         check_candidate(each)
 
 
-def test_a_quote_has_the_keys_of_the_contract(plan):
-    priced_plan = plan(SOME)
+def test_a_quote_has_the_keys_of_the_contract(price_text):
+    priced_plan = price_text(SOME)
     for rank in range(1, len(priced_plan.candidates) + 1):
         each = quote_document(priced_plan.quote(rank), rank, priced_plan.catalog.instance_types)
         assert set(each) >= QUOTE
@@ -162,8 +162,8 @@ def check_candidate(each: dict) -> None:
         }
 
 
-def test_a_price_of_ones_own_has_the_user_for_its_source(plan):
-    priced_plan = plan(
+def test_a_price_of_ones_own_has_the_user_for_its_source(price_text):
+    priced_plan = price_text(
         HOURS.replace("{credits", "{option: on-demand, price_overrides: {p5.48xlarge/on-demand: '18.10'}, credits")
     )
     price = document(priced_plan)["candidates"][0]["price"]
@@ -177,8 +177,8 @@ def test_a_price_of_ones_own_has_the_user_for_its_source(plan):
     )
 
 
-def test_the_best_row_of_each_type_and_option_is_there_priced_or_not(plan):
-    candidates = document(plan(SOME))["candidates"]
+def test_the_best_row_of_each_type_and_option_is_there_priced_or_not(price_text):
+    candidates = document(price_text(SOME))["candidates"]
     keys = [(each["instance_type"], each["purchase_option"]) for each in candidates]
     once = [
         key for key in keys if key[1] != "capacity-block"
@@ -192,8 +192,8 @@ def test_the_best_row_of_each_type_and_option_is_there_priced_or_not(plan):
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
-def test_an_incomplete_total_is_marked_at_every_width(plan, width):
-    priced_plan = plan(OPEN)
+def test_an_incomplete_total_is_marked_at_every_width(price_text, width):
+    priced_plan = price_text(OPEN)
     lines = page(priced_plan, width, everything=False)
     rows = [int(line.split()[0]) for line in lines if re.match(r" +\d+ +\d+ ?×", line)]
     text = " ".join(" ".join(lines).split())
@@ -204,43 +204,43 @@ def test_an_incomplete_total_is_marked_at_every_width(plan, width):
         assert beside or re.search(rf"\b{rank}(, \d+)*: [^$]*total incomplete", text)
 
 
-def test_all_names_regions_by_their_codes_where_there_is_no_room(plan):
-    lines = page(plan(SOME, everything=True), 100, everything=True)
+def test_all_names_regions_by_their_codes_where_there_is_no_room(price_text):
+    lines = page(price_text(SOME, everything=True), 100, everything=True)
     head = next(line for line in lines if line.lstrip().startswith("#"))
     assert " where " in head
 
 
-def test_all_shows_every_combination(plan):
+def test_all_shows_every_combination(price_text):
     text = SOME.replace("region: [us-east-1, us-east-2, us-west-2]", "region: us-east-2\n  nodes: 1")
-    priced_plan = plan(text, everything=True)
+    priced_plan = price_text(text, everything=True)
     assert len(priced_plan.candidates) == sum(group.combinations for group in priced_plan.resolution.groups)
-    assert len(priced_plan.candidates) > len(plan(text).candidates)
+    assert len(priced_plan.candidates) > len(price_text(text).candidates)
     assert len({quote.digest for quote in priced_plan.quotes}) == len(priced_plan.candidates)
 
 
-def test_ranks_and_digests_name_the_same_candidate(plan, slipway):
-    second = plan(SOME).quote(2)
+def test_ranks_and_digests_name_the_same_candidate(price_text, slipway):
+    second = price_text(SOME).quote(2)
     for words in (["--pick", "2"], ["--pick", second.digest], ["--pick", second.digest[:6].upper()]):
         shown = json.loads(slipway("quote", "plan.yaml", "--json", *words).out)
         assert (shown["rank"], shown["digest"]) == (2, second.digest)
 
 
-def test_the_digest_depends_on_the_place_and_not_on_the_day(plan):
-    now = plan(SOME).quote(1)
+def test_the_digest_depends_on_the_place_and_not_on_the_day(price_text):
+    now = price_text(SOME).quote(1)
     again = price(Path("plan.yaml"), NOW.replace(year=2027), PriceOptions()).quote(1)
     assert now.digest == again.digest
-    assert now.digest != plan(SOME).quote(2).digest
+    assert now.digest != price_text(SOME).quote(2).digest
 
 
-def test_a_plan_that_nothing_can_do_in_time_is_shown_and_ends_with_5(plan, slipway):
-    plan(SOME + "purchase: {deadline_h: 0.01}\n")
+def test_a_plan_that_nothing_can_do_in_time_is_shown_and_ends_with_5(price_text, slipway):
+    price_text(SOME + "purchase: {deadline_h: 0.01}\n")
     ended = slipway("plan", "plan.yaml", "--json")
     assert ended.code == 5
     assert {candidate["gate"]["exit_code"] for candidate in json.loads(ended.out)["candidates"]} == {5}
 
 
 @pytest.mark.parametrize("text", [OPEN, SOME])
-def test_the_line_on_trainium_names_a_row_of_the_table(plan, text):
-    lines = page(plan(text), 120, everything=False)
+def test_the_line_on_trainium_names_a_row_of_the_table(price_text, text):
+    lines = page(price_text(text), 120, everything=False)
     rank, machines = re.search(r"Trainium: row (\d+), (\d+ × \S+),", "\n".join(lines)).groups()
     assert any(re.match(rf" +{rank} +{machines} ", line) for line in lines)

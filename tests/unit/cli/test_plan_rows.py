@@ -22,18 +22,18 @@ WIDE = {
 
 
 @pytest.fixture(scope="module")
-def priced():
+def wide():
     """Every candidate of a plan with commitments, blocks, spot, lines without a price and types without one."""
     return price_over(WIDE, everything=True)
 
 
-def test_a_row_shows_what_the_quote_does(priced):
-    types = priced.catalog.instance_types
-    rows = list(priced.rows)
+def test_a_row_shows_what_the_quote_does(wide):
+    types = wide.catalog.instance_types
+    rows = list(wide.rows)
     assert len({row.plan.place.option for row in rows}) > 3
     assert {row.incomplete for row in rows} == {row.usd is None for row in rows} == {True, False}
     for rank, row in enumerate(rows, start=1):
-        quote = priced.quote(rank)
+        quote = wide.quote(rank)
         assert candidate(row, rank, types) == candidate(quote, rank, types)
         assert table_row(rank, row) == table_row(rank, quote)
         assert row.components == tuple(
@@ -41,10 +41,10 @@ def test_a_row_shows_what_the_quote_does(priced):
         )
 
 
-def test_rows_of_thousands_are_printed_one_by_one(priced, capsys):
-    types = priced.catalog.instance_types
+def test_rows_of_thousands_are_printed_one_by_one(wide, capsys):
+    types = wide.catalog.instance_types
     data = {"schema": "slipway.plan/1", "candidates": [], "next": 'a "word"', "findings": []}
-    rows = [candidate(each, rank, types) for rank, each in enumerate(priced.rows, start=1)]
+    rows = [candidate(each, rank, types) for rank, each in enumerate(wide.rows, start=1)]
     output.long_document(data, "candidates", iter(rows))
     text = capsys.readouterr().out
     assert json.loads(text) == {**data, "candidates": rows}
@@ -62,13 +62,13 @@ def test_a_note_that_the_table_shows_whole_is_not_reported_again():
     assert notes_below(rows, lines, 80) == ["  2: billed 48 h at least"]
 
 
-def test_the_note_of_an_unpriced_row_is_its_reason(priced):
-    (first, *_) = [row for row in priced.rows if row.unpriced]
+def test_the_note_of_an_unpriced_row_is_its_reason(wide):
+    (first, *_) = [row for row in wide.rows if row.unpriced]
     assert note_of(first).startswith(first.unpriced)
 
 
-def test_notes_of_a_long_table_are_counted(priced):
-    rows = [table_row(rank, each) for rank, each in enumerate(priced.rows, start=1)]
+def test_notes_of_a_long_table_are_counted(wide):
+    rows = [table_row(rank, each) for rank, each in enumerate(wide.rows, start=1)]
     noted = [row for row in rows if row.below]
     unpriced = [row for row in rows if row.unpriced]
     notes = " ".join(" ".join(counted_notes([*noted, *unpriced], 80)).split())

@@ -18,14 +18,14 @@ workload: {train: {model: llama-3.1-8b, tokens_b: 1, data: {uri: "s3://corpus-of
 
 
 @pytest.fixture
-def slipway(slipway, monkeypatch, tmp_path):
+def slipway_here(slipway, monkeypatch, tmp_path):
     """Run it in an empty folder: exit code, and what it printed."""
     monkeypatch.chdir(tmp_path)
     return slipway
 
 
-def test_every_file_has_its_command_and_the_bootstrap_all_of_cloudformations(slipway, tmp_path):
-    code, out, err = slipway(*WORDS, "-o", "here")
+def test_every_file_has_its_command_and_the_bootstrap_all_of_cloudformations(slipway_here, tmp_path):
+    code, out, err = slipway_here(*WORDS, "-o", "here")
     assert code == 0
     commands = [shlex.split(line) for line in out.splitlines() if line.startswith(("aws ", "cdk "))]
     made = {words[words.index("--policy-name") + 1]: words[-1] for words in commands[:-1]}
@@ -45,9 +45,9 @@ def test_every_file_has_its_command_and_the_bootstrap_all_of_cloudformations(sli
     assert f"--boundary {OWN}" in err
 
 
-def test_a_plan_brings_its_target_boundary_qualifier_and_data(slipway, tmp_path):
+def test_a_plan_brings_its_target_boundary_qualifier_and_data(slipway_here, tmp_path):
     (tmp_path / "plan.yaml").write_text(PLAN)
-    code, out, _ = slipway(*WORDS, "plan.yaml", "-o", "here", "--json")
+    code, out, _ = slipway_here(*WORDS, "plan.yaml", "-o", "here", "--json")
     document = json.loads(out)
     assert (code, document["schema"]) == (0, "slipway.policies/1")
     names = [policy["name"] for policy in document["policies"] if policy["for"] == "cloudformation"]
@@ -62,24 +62,24 @@ def test_a_plan_brings_its_target_boundary_qualifier_and_data(slipway, tmp_path)
     assert makes["Condition"] == {"StringEquals": wanted}
 
 
-def test_without_a_bucket_of_data_no_buckets_policy_may_be_changed(slipway, tmp_path):
-    slipway(*WORDS, "-o", "here")
+def test_without_a_bucket_of_data_no_buckets_policy_may_be_changed(slipway_here, tmp_path):
+    slipway_here(*WORDS, "-o", "here")
     assert "DataBuckets" not in (tmp_path / "here/SlipwayHyperPod.json").read_text()
 
 
 @pytest.mark.parametrize("account", ["12345", "arn:aws:iam::123456789012:root"])
-def test_what_is_no_account_is_refused_with_the_command_that_tells_it(slipway, account):
-    code, _, err = slipway("policies", "--account", account, "--region", "us-east-2", "-o", "here")
+def test_what_is_no_account_is_refused_with_the_command_that_tells_it(slipway_here, account):
+    code, _, err = slipway_here("policies", "--account", account, "--region", "us-east-2", "-o", "here")
     assert (code, "aws sts get-caller-identity" in err) == (2, True)
 
 
-def test_a_folder_that_cannot_be_written_is_reported(slipway, tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported(slipway_here, tmp_path):
     (tmp_path / "here").write_text("")
-    code, _, err = slipway(*WORDS, "-o", "here")
+    code, _, err = slipway_here(*WORDS, "-o", "here")
     assert (code, "cannot write to here" in err) == (5, True)
 
 
-def test_a_plan_with_roles_of_its_own_brings_their_policies_and_lets_cloudformation_give_them(slipway, tmp_path):
+def test_a_plan_with_roles_of_its_own_brings_their_policies_and_lets_cloudformation_give_them(slipway_here, tmp_path):
     arn = "arn:aws:iam::123456789012:role/team/machines"
     (tmp_path / "plan.yaml").write_text(
         f'slipway: 1\nname: small\ntarget: {{kind: hyperpod-slurm}}\nsecurity: {{roles: {{nodes: "{arn}"}}}}\n'
@@ -87,7 +87,7 @@ def test_a_plan_with_roles_of_its_own_brings_their_policies_and_lets_cloudformat
         "workload: {train: {model: llama-3.1-8b, tokens_b: 1}}\n"
         'run: {data: [{uri: "s3://corpus/tokens", path: /scratch/tokens}]}\n'
     )
-    code, out, _ = slipway(*WORDS, "plan.yaml", "-o", "here", "--json")
+    code, out, _ = slipway_here(*WORDS, "plan.yaml", "-o", "here", "--json")
     document = json.loads(out)
     assert code == 0
     assert [policy["name"] for policy in document["policies"] if policy["for"] == "role"] == ["SlipwayRoleNodes"]

@@ -26,7 +26,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch):
+def fixed_terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("LINES", "12")

@@ -39,7 +39,7 @@ target: {instance_type: [p5.48xlarge, trn1.32xlarge], region: [us-east-1, us-eas
 
 
 @pytest.fixture
-def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+def write_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
     """Write a plan into a folder of its own."""
     monkeypatch.chdir(tmp_path)
 
@@ -55,32 +55,32 @@ def priced(path: Path) -> Priced:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_page_of_a_serving_plan(plan, golden, width):
-    golden(f"plan/serving-table-{width}.txt", "\n".join(page(priced(plan(CHAT)), width, everything=False)) + "\n")
+def test_the_page_of_a_serving_plan(write_plan, golden, width):
+    golden(f"plan/serving-table-{width}.txt", "\n".join(page(priced(write_plan(CHAT)), width, everything=False)) + "\n")
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_page_of_a_serving_quote(plan, golden, width):
-    priced_plan = priced(plan(CHAT))
+def test_the_page_of_a_serving_quote(write_plan, golden, width):
+    priced_plan = priced(write_plan(CHAT))
     lines = quote_page(priced_plan.quote(2), 2, width, priced_plan)
     golden(f"plan/serving-quote-{width}.txt", "\n".join(lines) + "\n")
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_page_of_a_serving_comparison(plan, golden, width):
-    comparison = compare(plan(CHAT), NOW, PriceOptions())
+def test_the_page_of_a_serving_comparison(write_plan, golden, width):
+    comparison = compare(write_plan(CHAT), NOW, PriceOptions())
     golden(f"plan/serving-compare-{width}.txt", "\n".join(serving_compare.page(comparison, width)) + "\n")
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_page_of_a_portfolio(plan, golden, width):
-    portfolio_result = portfolio([plan(CHAT), plan(SFT, "sft.yaml")], NOW, PriceOptions())
+def test_the_page_of_a_portfolio(write_plan, golden, width):
+    portfolio_result = portfolio([write_plan(CHAT), write_plan(SFT, "sft.yaml")], NOW, PriceOptions())
     golden(f"plan/portfolio-{width}.txt", "\n".join(portfolio_page.page(portfolio_result, width)) + "\n")
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_no_line_is_wider_than_the_terminal(plan, width):
-    priced_plan = priced(plan(CHAT))
+def test_no_line_is_wider_than_the_terminal(write_plan, width):
+    priced_plan = priced(write_plan(CHAT))
     lines = [
         *page(priced_plan, width, everything=False),
         *explain.page(priced_plan, 2, width),
@@ -90,21 +90,21 @@ def test_no_line_is_wider_than_the_terminal(plan, width):
     assert [line for line in lines if len(line) > width and "://" not in line] == []
 
 
-def test_numbers_stay_at_80_columns(plan):
-    text = "\n".join(page(priced(plan(CHAT)), 80, everything=False))
+def test_numbers_stay_at_80_columns(write_plan):
+    text = "\n".join(page(priced(write_plan(CHAT)), 80, everything=False))
     assert "$/M out" in text
     assert "used" in text
     assert "1.54" in text
 
 
-def test_a_number_is_explained_step_by_step(plan):
-    text = "\n".join(explain.page(priced(plan(CHAT)), 2, 120))
+def test_a_number_is_explained_step_by_step(write_plan):
+    text = "\n".join(explain.page(priced(write_plan(CHAT)), 2, 120))
     assert "one decoding step of" in text
     assert "requests/s of the instance" in text
 
 
-def test_json_of_plan_quote_and_comparison(plan, slipway):
-    plan(CHAT)
+def test_json_of_plan_quote_and_comparison(write_plan, slipway):
+    write_plan(CHAT)
     code, out, _ = slipway("plan", "plan.yaml", "--json")
     document = json.loads(out)
     assert (code, document["schema"]) == (0, "slipway.plan/1")
@@ -123,9 +123,9 @@ def test_json_of_plan_quote_and_comparison(plan, slipway):
     assert inf2[0]["crossover_utilisation"] == pytest.approx(2.29, abs=0.01)
 
 
-def test_json_of_a_portfolio(plan, slipway):
-    plan(CHAT)
-    plan(SFT, "sft.yaml")
+def test_json_of_a_portfolio(write_plan, slipway):
+    write_plan(CHAT)
+    write_plan(SFT, "sft.yaml")
     code, out, _ = slipway("portfolio", "plan.yaml", "sft.yaml", "--json")
     document = json.loads(out)
     assert (code, document["schema"]) == (0, "slipway.portfolio/1")
@@ -140,27 +140,27 @@ def test_json_of_a_portfolio(plan, slipway):
     assert "sft" in chips["Inferentia2"]["missing"]
 
 
-def test_a_portfolio_with_a_bad_plan_names_it(plan, slipway):
-    plan(CHAT)
-    plan(CHAT.replace("llama-3.1-8b", "llama-9"), "bad.yaml")
+def test_a_portfolio_with_a_bad_plan_names_it(write_plan, slipway):
+    write_plan(CHAT)
+    write_plan(CHAT.replace("llama-3.1-8b", "llama-9"), "bad.yaml")
     code, _, err = slipway("portfolio", "plan.yaml", "bad.yaml")
     assert code == 5
     assert "bad.yaml: no model llama-9" in err
 
 
-def test_a_portfolio_tells_of_every_bad_plan_at_once(plan, slipway):
+def test_a_portfolio_tells_of_every_bad_plan_at_once(write_plan, slipway):
     """Those that end while they are read, too."""
-    plan(CHAT)
-    plan(CHAT.replace("llama-3.1-8b", "llama-9"), "bad.yaml")
-    plan(CHAT.replace("output_tokens: 250", "output_tokens: 250\n    zones: 9"), "far.yaml")
+    write_plan(CHAT)
+    write_plan(CHAT.replace("llama-3.1-8b", "llama-9"), "bad.yaml")
+    write_plan(CHAT.replace("output_tokens: 250", "output_tokens: 250\n    zones: 9"), "far.yaml")
     code, _, err = slipway("portfolio", "far.yaml", "plan.yaml", "bad.yaml")
     assert code == 5
     assert "far.yaml: must be at most 6, got 9" in err
     assert "bad.yaml: no model llama-9" in err
 
 
-def test_a_plan_that_nothing_can_serve_ends_with_5(plan, slipway):
-    plan(CHAT.replace("output_tokens: 250", "output_tokens: 250\n    tensor_parallel: 12"))
+def test_a_plan_that_nothing_can_serve_ends_with_5(write_plan, slipway):
+    write_plan(CHAT.replace("output_tokens: 250", "output_tokens: 250\n    tensor_parallel: 12"))
     code, _, err = slipway("plan", "plan.yaml")
     assert code == 5
     assert "1, 2, 4, 8, 24 on Inferentia2" in err
@@ -193,8 +193,8 @@ def test_every_serving_example_has_a_price_whose_bill_fits_80_columns(path):
     assert [line for line in bill if len(line) > 80] == []
 
 
-def test_a_training_plan_loads_nothing_of_serving(plan):
-    plan(SFT)
+def test_a_training_plan_loads_nothing_of_serving(write_plan):
+    write_plan(SFT)
     code = "import sys; from launcher.cli.app import main; sys.argv = ['slipway', 'plan', 'plan.yaml']\n"
     code += "try:\n    main()\nexcept SystemExit:\n    pass\n"
     code += "print([each for each in sys.modules if '.serving' in each or 'bedrock' in each], file=sys.stderr)"

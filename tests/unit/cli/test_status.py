@@ -18,13 +18,13 @@ from tests.unit.cli.reports import REPORT
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def empty_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
 
 
-def test_a_run_of_the_sandbox_stands_as_its_report_says(folder, slipway):
-    folder.write_json("report.json", REPORT)
+def test_a_run_of_the_sandbox_stands_as_its_report_says(empty_run, slipway):
+    empty_run.write_json("report.json", REPORT)
     code, out, _ = slipway("status", "tiny", "--json")
     status = json.loads(out)
     assert (code, status["schema"], status["run"], status["status"]) == (
@@ -38,13 +38,13 @@ def test_a_run_of_the_sandbox_stands_as_its_report_says(folder, slipway):
     assert (code, "tiny: succeeded" in out, "completed" in out) == (0, True, True)
 
 
-def test_a_folder_that_was_only_deployed_has_no_job(folder, slipway):
+def test_a_folder_that_was_only_deployed_has_no_job(empty_run, slipway):
     code, out, _ = slipway("status", "tiny", "--json")
     assert (code, json.loads(out)["status"]) == (0, "not-submitted")
     code, _, err = slipway("cancel", "tiny", "--yes")
     assert (code, "no job on a cluster" in err) == (5, True)
     served = plan_file.load(ROOT / "examples" / "serve" / "pinned" / "embedding-inf2.yaml")
-    folder.write_json("plan.json", document(served))
+    empty_run.write_json("plan.json", document(served))
     code, _, err = slipway("cancel", "tiny", "--yes")
     assert (code, "is an endpoint without a job: nothing is cancelled" in err, "slipway down tiny" in err) == (
         5,
@@ -59,7 +59,7 @@ TEMPLATE = json.dumps({"Resources": {"Nothing": {"Type": "AWS::SNS::Topic"}}})
 
 
 @pytest.fixture
-def deployed(tmp_path, monkeypatch):
+def cut_deployment(tmp_path, monkeypatch):
     """A deployment of tiny-gpt was cut short: one stack was made, the folder names another, and there is no output."""
     monkeypatch.chdir(tmp_path)
     made = run_folder.create("tiny-gpt", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
@@ -69,11 +69,11 @@ def deployed(tmp_path, monkeypatch):
     return request.target.region[0]
 
 
-def test_stacks_of_a_run_without_a_job_are_those_that_exist(deployed, slipway, monkeypatch):
+def test_stacks_of_a_run_without_a_job_are_those_that_exist(cut_deployment, slipway, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     with mock_aws():
-        client = boto3.client("cloudformation", region_name=deployed)
+        client = boto3.client("cloudformation", region_name=cut_deployment)
         client.create_stack(StackName="slipway-tiny-gpt-training", TemplateBody=TEMPLATE)
         _, out, _ = slipway("status", "tiny-gpt", "--json")
         status = json.loads(out)
@@ -87,17 +87,17 @@ def test_stacks_of_a_run_without_a_job_are_those_that_exist(deployed, slipway, m
         assert "billed" not in out
 
 
-def test_checkpoints_that_slipway_down_has_left_go_with_a_word_of_their_own(deployed, slipway, monkeypatch):
+def test_checkpoints_that_slipway_down_has_left_go_with_a_word_of_their_own(cut_deployment, slipway, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     with mock_aws():
-        client = boto3.client("cloudformation", region_name=deployed)
+        client = boto3.client("cloudformation", region_name=cut_deployment)
         client.create_stack(StackName="slipway-tiny-gpt-checkpoints", TemplateBody=TEMPLATE)
         _, out, _ = slipway("status", "tiny-gpt")
     assert "slipway down tiny-gpt --checkpoints removes them" in out
 
 
-def test_a_launch_that_ended_early_names_what_exists_and_the_way_out(deployed, slipway, tmp_path, monkeypatch):
+def test_a_launch_that_ended_early_names_what_exists_and_the_way_out(cut_deployment, slipway, tmp_path, monkeypatch):
     folder = run_folder.latest("tiny-gpt", tmp_path)
     made = {"name": "slipway-tiny-gpt-training", "status": "CREATE_IN_PROGRESS"}
     folder.write_json(
@@ -110,13 +110,13 @@ def test_a_launch_that_ended_early_names_what_exists_and_the_way_out(deployed, s
         monkeypatch.setenv(name, "testing")
     with mock_aws():
         assert "billed" not in slipway("status", "tiny-gpt")[1]
-        client = boto3.client("cloudformation", region_name=deployed)
+        client = boto3.client("cloudformation", region_name=cut_deployment)
         client.create_stack(StackName="slipway-tiny-gpt-training", TemplateBody=TEMPLATE)
         status_text = " ".join(slipway("status", "tiny-gpt")[1].split())
         assert "billed while they exist: slipway-tiny-gpt-training CREATE_COMPLETE" in status_text
 
 
-def test_without_credentials_they_are_those_that_the_folder_names(deployed, slipway):
+def test_without_credentials_they_are_those_that_the_folder_names(cut_deployment, slipway):
     _, out, _ = slipway("status", "tiny-gpt", "--json")
     status = json.loads(out)
     assert (status["stacks"], status["stack_states"]) == (["slipway-tiny-gpt-network"], None)
@@ -125,33 +125,33 @@ def test_without_credentials_they_are_those_that_the_folder_names(deployed, slip
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": "other/1"}', '{"schema": "slipway.submission/1"}'])
-def test_a_damaged_record_is_said(folder, slipway, text):
-    (folder.path / "submission.json").write_text(text)
+def test_a_damaged_record_is_said(empty_run, slipway, text):
+    (empty_run.path / "submission.json").write_text(text)
     code, out, err = slipway("status", "tiny")
     assert (code, out, "submission.json" in err) == (2, "", True)
     assert "internal" not in err
 
 
-def test_nothing_is_cancelled_without_an_answer(folder, slipway):
+def test_nothing_is_cancelled_without_an_answer(empty_run, slipway):
     code, _, err = slipway("cancel", "tiny")
     assert (code, "add --yes" in err) == (2, True)
 
 
-def test_checkpoints_of_a_launch_whose_own_sandbox_has_ended_are_not_asked_of_aws(folder, slipway):
-    folder.write_json("quote.json", {"region": "us-east-2"})
-    folder.rendered.mkdir()
-    folder.write_json("rendered/job.json", {"checkpoint": {"uri": "s3://of-the-sandbox/jobs/tiny"}})
+def test_checkpoints_of_a_launch_whose_own_sandbox_has_ended_are_not_asked_of_aws(empty_run, slipway):
+    empty_run.write_json("quote.json", {"region": "us-east-2"})
+    empty_run.rendered.mkdir()
+    empty_run.write_json("rendered/job.json", {"checkpoint": {"uri": "s3://of-the-sandbox/jobs/tiny"}})
     for command, message in (
         ("launch", "no AWS credentials"),
         ("launch --sandbox", "the sandbox of this run has ended"),
     ):
         facts = {"schema": "slipway.command/1", "command": command, "pid": 1, "started_at": "2026-11-20T12:00:00+00:00"}
-        folder.write_json("command.json", {**facts, "ended": "done"})
+        empty_run.write_json("command.json", {**facts, "ended": "done"})
         code, _, err = slipway("checkpoints", "list", "tiny")
         assert (code, message in err) == (1, True)
 
 
-def test_checkpoints_of_a_run_that_is_not_there(folder, slipway):
+def test_checkpoints_of_a_run_that_is_not_there(empty_run, slipway):
     code, _, err = slipway("checkpoints", "list", "other")
     assert (code, "no run of other" in err) == (2, True)
     code, _, err = slipway("checkpoints", "list", "tiny")
@@ -170,7 +170,7 @@ def test_a_bucket_that_cannot_be(tmp_path, slipway, uri):
         )
 
 
-def test_one_step_and_all_of_them_are_not_asked_for_at_once(folder, slipway):
+def test_one_step_and_all_of_them_are_not_asked_for_at_once(empty_run, slipway):
     code, _, err = slipway("checkpoints", "verify", "tiny", "--step", "1", "--all")
     assert (code, "--step and --all" in err) == (2, True)
 

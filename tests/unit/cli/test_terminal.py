@@ -52,7 +52,7 @@ def typed(words, *, answer=b"", folder, app=None, **environment):
 
 
 @pytest.fixture
-def here(tmp_path):
+def plan_folder(tmp_path):
     (tmp_path / "plan.yaml").write_text(PLAN, encoding="utf-8")
     (tmp_path / "train.py").touch()
     return tmp_path
@@ -67,8 +67,10 @@ def soft_rows(shown):
 
 
 @pytest.mark.long
-def test_a_launch_asks_in_at_most_25_lines(here, warm_app):
-    shown, code = typed(["launch", "plan.yaml", "--sandbox"], answer=b"n\n", folder=here, app=warm_app, **TERMINAL)
+def test_a_launch_asks_in_at_most_25_lines(plan_folder, warm_app):
+    shown, code = typed(
+        ["launch", "plan.yaml", "--sandbox"], answer=b"n\n", folder=plan_folder, app=warm_app, **TERMINAL
+    )
     before = shown.split("[y/N]")[0]
     assert code == 7
     assert soft_rows(before) <= 25
@@ -119,39 +121,39 @@ def test_a_remark_before_the_question_is_wrapped_at_words(width):
 
 
 @pytest.mark.long
-def test_verbose_says_the_rest_wherever_it_is_typed(here, warm_app):
+def test_verbose_says_the_rest_wherever_it_is_typed(plan_folder, warm_app):
     words = ["launch", "plan.yaml", "--sandbox", "-v"]
-    shown, _ = typed(words, answer=b"n\n", folder=here, app=warm_app, **TERMINAL)
+    shown, _ = typed(words, answer=b"n\n", folder=plan_folder, app=warm_app, **TERMINAL)
     assert "assumptions" in shown
     assert "1 candidate" in shown
 
 
-def test_a_refusal_stands_in_colour_and_at_the_top_of_a_quote(here):
-    shown, _ = typed(["quote", "plan.yaml", "--max-usd", "1"], folder=here, **TERMINAL)
+def test_a_refusal_stands_in_colour_and_at_the_top_of_a_quote(plan_folder):
+    shown, _ = typed(["quote", "plan.yaml", "--max-usd", "1"], folder=plan_folder, **TERMINAL)
     assert "\x1b[1;31m  gate: a launch is refused" in shown
     assert shown.index("gate: a launch is refused") < shown.index("compute")
 
 
 @pytest.mark.parametrize("changes", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_no_colour_where_none_is_wanted(here, changes):
-    shown, _ = typed(["quote", "plan.yaml"], folder=here, **TERMINAL | changes)
+def test_no_colour_where_none_is_wanted(plan_folder, changes):
+    shown, _ = typed(["quote", "plan.yaml"], folder=plan_folder, **TERMINAL | changes)
     assert "Total to finish" in shown
     assert "\x1b" not in shown
 
 
-def test_long_output_goes_through_the_pager(here):
-    pager = here / "pager"
+def test_long_output_goes_through_the_pager(plan_folder):
+    pager = plan_folder / "pager"
     pager.write_text("#!/bin/sh\necho PAGED\nhead -n 3\n", encoding="utf-8")
     pager.chmod(0o755)
-    shown, code = typed(["quote", "plan.yaml"], folder=here, **TERMINAL | {"LINES": "20", "PAGER": str(pager)})
+    shown, code = typed(["quote", "plan.yaml"], folder=plan_folder, **TERMINAL | {"LINES": "20", "PAGER": str(pager)})
     assert (shown.split()[0], code) == ("PAGED", 0)
     for words, lines in ((["quote", "plan.yaml"], "60"), (["quote", "plan.yaml", "--no-pager"], "20")):
-        shown, _ = typed(words, folder=here, **TERMINAL | {"LINES": lines, "PAGER": str(pager)})
+        shown, _ = typed(words, folder=plan_folder, **TERMINAL | {"LINES": lines, "PAGER": str(pager)})
         assert "PAGED" not in shown
 
 
-def test_the_help_cuts_no_summary(here):
-    shown, _ = typed(["--help"], folder=here, **TERMINAL)
+def test_the_help_cuts_no_summary(plan_folder):
+    shown, _ = typed(["--help"], folder=plan_folder, **TERMINAL)
     assert "..." not in shown.partition("Commands:")[2]
     assert re.search(r"launch +Price a plan, deploy its cluster, run its job to the end, and", shown)
 

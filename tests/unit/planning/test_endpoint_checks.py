@@ -52,7 +52,7 @@ def request_of(serve=None, target=None, rest=None):
 
 
 @pytest.fixture
-def plan(catalog):
+def unchecked_plan(catalog):
     """A plan as it comes out of a file, without anything that would refuse it."""
 
     def make(serve=None, target=None, rest=None, **place):
@@ -67,9 +67,9 @@ def plan(catalog):
 
 
 @pytest.fixture
-def findings_of(plan, catalog):
+def endpoint_findings_of(unchecked_plan, catalog):
     def check(serve=None, target=None, rest=None, **place):
-        return endpoint_findings(served(plan(serve, target, rest, **place), catalog), load_serving())
+        return endpoint_findings(served(unchecked_plan(serve, target, rest, **place), catalog), load_serving())
 
     return check
 
@@ -190,9 +190,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-def test_bad_input_is_an_error_with_the_fix(findings_of, case):
+def test_bad_input_is_an_error_with_the_fix(endpoint_findings_of, case):
     serve, target, code, message, fix = case
-    errors = [each for each in findings_of(serve, target) if each.level is Level.ERROR]
+    errors = [each for each in endpoint_findings_of(serve, target) if each.level is Level.ERROR]
     (error,) = [error for error in errors if error.code == code]
     assert message in f"{error.path}: {error.message}"
     assert fix in error.hint
@@ -202,8 +202,8 @@ def test_bad_input_is_an_error_with_the_fix(findings_of, case):
 @pytest.mark.parametrize(
     "serve, name, chip", [({"tensor_parallel": 8}, "trn2.48xlarge", "Trainium2"), (GPU, "p6-b200.48xlarge", "B200")]
 )
-def test_a_chip_without_an_image_is_refused(findings_of, serve, name, chip):
-    (error,) = findings_of(serve, {"instance_type": name})
+def test_a_chip_without_an_image_is_refused(endpoint_findings_of, serve, name, chip):
+    (error,) = endpoint_findings_of(serve, {"instance_type": name})
     assert (error.code, error.path) == ("no-image", "workload.serve.image")
     assert f"no pinned image serves chat on {chip}" in error.message
 
@@ -215,12 +215,12 @@ def test_a_chip_without_an_image_is_refused(findings_of, serve, name, chip):
         ({"network": {"name": "team", "az_ids": ["use1-az1"]}}, "network-unused"),
     ],
 )
-def test_a_network_that_would_not_be_used_is_refused(findings_of, rest, code):
-    assert code in [each.code for each in findings_of(rest=rest)]
+def test_a_network_that_would_not_be_used_is_refused(endpoint_findings_of, rest, code):
+    assert code in [each.code for each in endpoint_findings_of(rest=rest)]
 
 
-def test_spot_is_not_sold_for_endpoints(findings_of):
-    assert [each.code for each in findings_of(option="spot")] == ["ec2-only"]
+def test_spot_is_not_sold_for_endpoints(endpoint_findings_of):
+    assert [each.code for each in endpoint_findings_of(option="spot")] == ["ec2-only"]
 
 
 WARNED = {
@@ -233,37 +233,40 @@ WARNED = {
 
 
 @pytest.mark.parametrize("serve, target, code, message", WARNED.values(), ids=WARNED)
-def test_what_works_but_costs_is_a_warning(findings_of, serve, target, code, message):
-    (warning,) = findings_of(serve, target)
+def test_what_works_but_costs_is_a_warning(endpoint_findings_of, serve, target, code, message):
+    (warning,) = endpoint_findings_of(serve, target)
     assert (warning.level, warning.code) == (Level.WARNING, code)
     assert message in warning.message
 
 
-def test_a_shape_that_was_compiled_has_nothing_against_it(findings_of):
-    assert findings_of() == ()
+def test_a_shape_that_was_compiled_has_nothing_against_it(endpoint_findings_of):
+    assert endpoint_findings_of() == ()
 
 
-def test_several_findings_are_reported_at_once(findings_of):
+def test_several_findings_are_reported_at_once(endpoint_findings_of):
     codes = {
         each.code
-        for each in findings_of(
+        for each in endpoint_findings_of(
             {"deployment": "canary", "schedule": ["at(2030-01-01T00:00:00) 0-3"], "max_instances": 1}, {"nodes": 2}
         )
     }
     assert {"rollout-of-one", "schedule-above-max", "max-instances"} <= codes
 
 
-def test_containers_are_judged_alike_on_kubernetes(plan, catalog):
-    made = plan({"tensor_parallel": 12}, {"kind": "eks"})
+def test_containers_are_judged_alike_on_kubernetes(unchecked_plan, catalog):
+    made = unchecked_plan({"tensor_parallel": 12}, {"kind": "eks"})
     assert [finding.code for finding in container_findings(served(made, catalog))] == ["tensor-parallel"]
-    codes = [finding.code for finding in endpoint_findings(served(plan({}, {"kind": "eks"}), catalog), load_serving())]
+    codes = [
+        finding.code
+        for finding in endpoint_findings(served(unchecked_plan({}, {"kind": "eks"}), catalog), load_serving())
+    ]
     assert codes == ["not-an-endpoint"]
 
 
 class TestEndpoint:
     @pytest.fixture
-    def made(self, plan, catalog):
-        return lambda *args, **more: served(plan(*args, **more), catalog).endpoint
+    def made(self, unchecked_plan, catalog):
+        return lambda *args, **more: served(unchecked_plan(*args, **more), catalog).endpoint
 
     def test_copies_of_neuron_are_components_and_of_a_gpu_one_container(self, made):
         assert made({"tensor_parallel": 8}, LARGE).mode is EndpointMode.COMPONENTS
@@ -286,9 +289,9 @@ class TestEndpoint:
         assert made({"min_instances": 2}, {"nodes": 2}).rollout is Rollout.ROLLING
         assert made({"max_instances": 4}).rollout is Rollout.ALL_AT_ONCE
 
-    def test_its_volume_is_the_one_that_is_priced(self, plan, catalog):
+    def test_its_volume_is_the_one_that_is_priced(self, unchecked_plan, catalog):
         for model, gb in (("llama-3.1-8b", 16.06), ("llama-3.3-70b", 141.1)):
-            assert served(plan({"model": model}), catalog).volume_gib == rules.volume_gib(gb)
+            assert served(unchecked_plan({"model": model}), catalog).volume_gib == rules.volume_gib(gb)
 
 
 def test_a_schedule_names_a_time_zone_or_none():

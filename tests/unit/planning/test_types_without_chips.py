@@ -14,7 +14,7 @@ NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 @pytest.fixture
-def priced(tmp_path):
+def price_workload(tmp_path):
     def make(workload, target="{instance_type: c5.xlarge, nodes: 2, region: us-east-2}"):
         path = tmp_path / "plan.yaml"
         path.write_text(f"slipway: 1\nname: a\nworkload: {workload}\ntarget: {target}\n", encoding="utf-8")
@@ -24,19 +24,19 @@ def priced(tmp_path):
 
 
 @pytest.mark.parametrize("workload", ["{train: {hours: 0.2}}", "{}"])
-def test_a_pinned_one_is_priced(priced, workload):
-    best = priced(workload).quote(1)
+def test_a_pinned_one_is_priced(price_workload, workload):
+    best = price_workload(workload).quote(1)
     assert (best.plan.place.instance_type, best.plan.place.nodes) == ("c5.xlarge", 2)
     assert best.usd is not None
 
 
-def test_nothing_is_computed_on_it(priced):
+def test_nothing_is_computed_on_it(price_workload):
     with pytest.raises(ImpossibleError) as caught:
-        priced("{train: {model: llama-3.1-8b, tokens_b: 1}}")
+        price_workload("{train: {model: llama-3.1-8b, tokens_b: 1}}")
     assert "jobs of given hours" in caught.value.findings[0].message
 
 
-def test_it_is_never_searched(priced):
-    priced_plan = priced("{}", "{region: us-east-2}")
+def test_it_is_never_searched(price_workload):
+    priced_plan = price_workload("{}", "{region: us-east-2}")
     types = load().instance_types
     assert all(types[candidate.place.instance_type].accelerator for candidate in some(priced_plan.candidates))

@@ -11,47 +11,47 @@ from tests.unit.records.submissions import API, NODE, submission
 
 
 @pytest.fixture
-def folder(tmp_path):
+def new_run(tmp_path):
     return run_folder.create("x", datetime.now(UTC), tmp_path)
 
 
 @pytest.mark.parametrize("head_node,scheduler", [(API, "kubernetes"), (NODE, "slurm")])
 @pytest.mark.parametrize("cancelled", [True, False])
-def test_it_is_read_as_it_was_written(folder, head_node, scheduler, cancelled):
+def test_it_is_read_as_it_was_written(new_run, head_node, scheduler, cancelled):
     made = submission(head_node, job="j", cancelled=cancelled)
-    made.write(folder)
-    assert recorded(folder) == made
-    assert folder.read_json(FILE)["scheduler"] == scheduler
+    made.write(new_run)
+    assert recorded(new_run) == made
+    assert new_run.read_json(FILE)["scheduler"] == scheduler
 
 
-def test_an_earlier_version_that_names_no_target_is_asked_for_as_its_head_node_says(folder):
-    submission(API, job="j").write(folder)
-    document = folder.read_json(FILE)
+def test_an_earlier_version_that_names_no_target_is_asked_for_as_its_head_node_says(new_run):
+    submission(API, job="j").write(new_run)
+    document = new_run.read_json(FILE)
     del document["target"]
-    folder.write_json(FILE, document)
-    assert recorded(folder) == submission(API, job="j")
+    new_run.write_json(FILE, document)
+    assert recorded(new_run) == submission(API, job="j")
 
 
-def test_a_target_that_nobody_knows_is_refused(folder):
-    submission(API).write(folder)
-    folder.write_json(FILE, {**folder.read_json(FILE), "target": "mainframe"})
+def test_a_target_that_nobody_knows_is_refused(new_run):
+    submission(API).write(new_run)
+    new_run.write_json(FILE, {**new_run.read_json(FILE), "target": "mainframe"})
     with pytest.raises(UnreadableInputError, match="not a submission record"):
-        recorded(folder)
+        recorded(new_run)
 
 
-def test_one_of_an_earlier_version_is_read(folder):
-    submission(NODE, job="7").write(folder)
-    document = folder.read_json(FILE)
+def test_one_of_an_earlier_version_is_read(new_run):
+    submission(NODE, job="7").write(new_run)
+    document = new_run.read_json(FILE)
     del document["cancelled"], document["target"], document["head_node"]["role"], document["head_node"]["kind"]
-    folder.write_json(FILE, document)
-    assert recorded(folder) == submission(NODE, job="7")
+    new_run.write_json(FILE, document)
+    assert recorded(new_run) == submission(NODE, job="7")
 
 
 @pytest.mark.parametrize("key,value", [("kind", 3), ("role", ["a"])])
-def test_a_damaged_one_is_refused(folder, key, value):
-    submission(API).write(folder)
-    document = folder.read_json(FILE)
+def test_a_damaged_one_is_refused(new_run, key, value):
+    submission(API).write(new_run)
+    document = new_run.read_json(FILE)
     document["head_node"][key] = value
-    folder.write_json(FILE, document)
+    new_run.write_json(FILE, document)
     with pytest.raises(UnreadableInputError, match="not a submission record"):
-        recorded(folder)
+        recorded(new_run)

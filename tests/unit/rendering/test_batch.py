@@ -113,7 +113,7 @@ class TestEnvironment:
 
 
 @pytest.fixture
-def run(tmp_path):
+def run_batch(tmp_path):
     """Run a script as on a node, with stand-ins for Slurm, the agent's interpreter and aws."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "job").mkdir()
@@ -160,87 +160,95 @@ def one_node(bundle_of, plan_of):
 
 
 class TestRun:
-    def test_the_agent_is_started_in_place_with_its_job(self, run, one_node):
-        assert run(one_node()).returncode == 0
-        words = (run.job / "agent-words").read_text().splitlines()
-        assert words == [f"{run.job}/slipway-agent.pyz", "run", "--config", f"{run.job}/job.json"]
+    def test_the_agent_is_started_in_place_with_its_job(self, run_batch, one_node):
+        assert run_batch(one_node()).returncode == 0
+        words = (run_batch.job / "agent-words").read_text().splitlines()
+        assert words == [f"{run_batch.job}/slipway-agent.pyz", "run", "--config", f"{run_batch.job}/job.json"]
 
     @pytest.mark.parametrize("code", [0, 1, 75, 143])
-    def test_its_exit_code_is_the_jobs(self, run, one_node, code):
-        assert run(one_node(), agent=f"exit {code}").returncode == code
+    def test_its_exit_code_is_the_jobs(self, run_batch, one_node, code):
+        assert run_batch(one_node(), agent=f"exit {code}").returncode == code
 
-    def test_what_is_set_already_stays(self, run, one_node):
-        answer = run(one_node(), NCCL_DEBUG="WARN", SLIPWAY_SCRATCH="/elsewhere", AWS_REGION="eu-west-1")
+    def test_what_is_set_already_stays(self, run_batch, one_node):
+        answer = run_batch(one_node(), NCCL_DEBUG="WARN", SLIPWAY_SCRATCH="/elsewhere", AWS_REGION="eu-west-1")
         assert answer.environment["NCCL_DEBUG"] == "WARN"
         assert answer.environment["SLIPWAY_SCRATCH"] == "/elsewhere"
         assert answer.environment["AWS_REGION"] == "eu-west-1"
 
-    def test_the_region_is_the_plans(self, run, one_node):
-        assert run(one_node()).environment["AWS_REGION"] == "us-east-2"
+    def test_the_region_is_the_plans(self, run_batch, one_node):
+        assert run_batch(one_node()).environment["AWS_REGION"] == "us-east-2"
 
-    def test_the_sandbox_skips_the_efa_check_and_says_so(self, run, one_node):
-        assert "sandbox: no EFA here, the check for 32 interfaces is skipped" in run(one_node()).stdout
+    def test_the_sandbox_skips_the_efa_check_and_says_so(self, run_batch, one_node):
+        assert "sandbox: no EFA here, the check for 32 interfaces is skipped" in run_batch(one_node()).stdout
 
-    def test_several_nodes_start_the_agent_on_each(self, run, bundle_of, plan_of):
+    def test_several_nodes_start_the_agent_on_each(self, run_batch, bundle_of, plan_of):
         programs = {"srun": 'echo "srun $1 $2 $3" >>"$SLURM_SUBMIT_DIR/srun"; shift 3; exec "$@"', "scontrol": SCONTROL}
-        answer = run(script_of(bundle_of(plan_of())), nodes=2, agent="exit 75", programs=programs)
+        answer = run_batch(script_of(bundle_of(plan_of())), nodes=2, agent="exit 75", programs=programs)
         assert answer.returncode == 75
-        assert (run.job / "srun").read_text() == "srun --nodes=2 --ntasks-per-node=1 --kill-on-bad-exit=0\n"
+        assert (run_batch.job / "srun").read_text() == "srun --nodes=2 --ntasks-per-node=1 --kill-on-bad-exit=0\n"
 
-    def test_a_cancelled_shell_waits_for_the_agent(self, run, one_node):
-        assert run(one_node(), agent='kill -TERM "$PPID"; sleep 0.2; exit 143').returncode == 143
+    def test_a_cancelled_shell_waits_for_the_agent(self, run_batch, one_node):
+        assert run_batch(one_node(), agent='kill -TERM "$PPID"; sleep 0.2; exit 143').returncode == 143
 
-    def test_a_shell_that_is_warned_of_the_time_limit_tells_the_agent(self, run, one_node):
+    def test_a_shell_that_is_warned_of_the_time_limit_tells_the_agent(self, run_batch, one_node):
         agent = 'trap "exit 75" USR1; echo $$ >agent.pid; kill -USR1 "$PPID"; for _ in {1..100}; do sleep 0.1; done'
-        assert run(one_node(), agent=agent).returncode == 75
+        assert run_batch(one_node(), agent=agent).returncode == 75
 
-    def test_it_tells_the_agent_alone_and_not_srun(self, run, bundle_of, plan_of):
+    def test_it_tells_the_agent_alone_and_not_srun(self, run_batch, bundle_of, plan_of):
         """srun would hand the signal on to the ranks (seen with Slurm 22.05.8)."""
         agent = 'trap "exit 75" USR1; echo $$ >agent.pid; kill -USR1 "$BATCH"; for _ in {1..100}; do sleep 0.1; done'
         programs = {"srun": 'shift 3; trap "exit 3" USR1; BATCH="$PPID" "$@" & wait "$!"', "scontrol": SCONTROL}
-        assert run(script_of(bundle_of(plan_of())), nodes=2, agent=agent, programs=programs).returncode == 75
+        assert run_batch(script_of(bundle_of(plan_of())), nodes=2, agent=agent, programs=programs).returncode == 75
 
-    def test_an_agent_that_ends_while_its_shell_is_warned_is_heard(self, run, one_node):
-        assert run(one_node(), agent='trap "" USR1; echo $$ >agent.pid; kill -USR1 "$PPID"; exit 3').returncode == 3
+    def test_an_agent_that_ends_while_its_shell_is_warned_is_heard(self, run_batch, one_node):
+        assert (
+            run_batch(one_node(), agent='trap "" USR1; echo $$ >agent.pid; kill -USR1 "$PPID"; exit 3').returncode == 3
+        )
 
-    def test_a_secret_reaches_the_command_and_no_file(self, run, bundle_of, plan_of, one_node):
+    def test_a_secret_reaches_the_command_and_no_file(self, run_batch, bundle_of, plan_of, one_node):
         arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
         script = one_node(run={"secrets": {"HF_TOKEN": arn}})
-        answer = run(script, programs={"aws": 'printf "%s " "$@" >"$SLURM_SUBMIT_DIR/aws"; echo hidden'})
+        answer = run_batch(script, programs={"aws": 'printf "%s " "$@" >"$SLURM_SUBMIT_DIR/aws"; echo hidden'})
         assert answer.environment["HF_TOKEN"] == "hidden"
-        assert f"--secret-id {arn} " in (run.job / "aws").read_text()
-        assert run(script, programs={"aws": "exit 255"}).returncode == 255
+        assert f"--secret-id {arn} " in (run_batch.job / "aws").read_text()
+        assert run_batch(script, programs={"aws": "exit 255"}).returncode == 255
 
-    def test_a_parameter_is_a_secret_too(self, run, one_node):
+    def test_a_parameter_is_a_secret_too(self, run_batch, one_node):
         script = one_node(run={"secrets": {"KEY": "arn:aws:ssm:us-east-2:123456789012:parameter/key"}})
         assert (
-            run(script, programs={"aws": '[[ "$1 $2" == "ssm get-parameter" ]] && echo value'}).environment["KEY"]
+            run_batch(script, programs={"aws": '[[ "$1 $2" == "ssm get-parameter" ]] && echo value'}).environment["KEY"]
             == "value"
         )
 
 
 class TestRetries:
-    def test_a_failure_is_requeued_as_often_as_the_plan_says(self, run, one_node):
+    def test_a_failure_is_requeued_as_often_as_the_plan_says(self, run_batch, one_node):
         script = one_node(run={"retries": 2})
-        assert [run(script, agent="exit 3").returncode for _ in range(3)] == [75, 75, 3]
+        assert [run_batch(script, agent="exit 3").returncode for _ in range(3)] == [75, 75, 3]
 
-    def test_what_the_agent_gives_up_is_not_tried_again(self, run, one_node):
+    def test_what_the_agent_gives_up_is_not_tried_again(self, run_batch, one_node):
         """Two failures without a newer checkpoint between them, whatever the number of retries."""
         script = one_node(run={"retries": 9})
-        assert run(script, agent="exit 3").returncode == 75
-        last = run(script, agent="echo 'no newer checkpoint' >not-tried-again; exit 3")
+        assert run_batch(script, agent="exit 3").returncode == 75
+        last = run_batch(script, agent="echo 'no newer checkpoint' >not-tried-again; exit 3")
         assert (last.returncode, "failed with 3; no newer checkpoint" in last.stdout) == (3, True)
 
-    def test_an_interruption_is_no_failure(self, run, one_node):
+    def test_an_interruption_is_no_failure(self, run_batch, one_node):
         script = one_node(run={"retries": 1})
-        assert [run(script, agent=f"exit {code}").returncode for code in (75, 75, 3, 75, 3)] == [75, 75, 75, 75, 3]
+        assert [run_batch(script, agent=f"exit {code}").returncode for code in (75, 75, 3, 75, 3)] == [
+            75,
+            75,
+            75,
+            75,
+            3,
+        ]
 
     @pytest.mark.parametrize("code", [78, 79, 126, 127, 143])
-    def test_what_would_fail_the_same_way_is_not_tried_again(self, run, one_node, code):
-        assert run(one_node(run={"retries": 1}), agent=f"exit {code}").returncode == code
+    def test_what_would_fail_the_same_way_is_not_tried_again(self, run_batch, one_node, code):
+        assert run_batch(one_node(run={"retries": 1}), agent=f"exit {code}").returncode == code
 
-    def test_without_retries_a_failure_is_final(self, run, one_node):
-        assert run(one_node(), agent="exit 3").returncode == 3
+    def test_without_retries_a_failure_is_final(self, run_batch, one_node):
+        assert run_batch(one_node(), agent="exit 3").returncode == 3
 
 
 class TestJob:
@@ -329,9 +337,9 @@ class TestInjection:
     @pytest.mark.long
     @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
     @given(tail=(TEXT | AWKWARD).filter(lambda text: "\n" not in text))
-    def test_no_secrets_name_runs_anything(self, run, one_node, tail):
+    def test_no_secrets_name_runs_anything(self, run_batch, one_node, tail):
         arn = f"arn:aws:secretsmanager:us-east-2:123456789012:secret:{tail}"
         script = one_node(run={"secrets": {"TOKEN": arn}})
-        assert run(script, programs={"aws": 'printf "%s\\0" "$@" >"$SLURM_SUBMIT_DIR/aws"'}).returncode == 0
-        assert arn in (run.job / "aws").read_bytes().decode().split("\0")
-        assert not (run.job / "injected").exists()
+        assert run_batch(script, programs={"aws": 'printf "%s\\0" "$@" >"$SLURM_SUBMIT_DIR/aws"'}).returncode == 0
+        assert arn in (run_batch.job / "aws").read_bytes().decode().split("\0")
+        assert not (run_batch.job / "injected").exists()

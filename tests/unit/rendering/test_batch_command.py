@@ -102,7 +102,7 @@ def render(bundle_of, plan_of):
 
 
 @pytest.fixture
-def node(tmp_path):
+def node_folder(tmp_path):
     """A node with the programs above, and no others of their names."""
     for name in ("bin", "job/work", "out", "scratch"):
         (tmp_path / name).mkdir(parents=True)
@@ -198,27 +198,27 @@ class TestTheCommandItself:
     @WAYS
     @quick
     @given(words=WORDS, variables=VARIABLES)
-    def test_words_and_variables_are_the_plans(self, way, node, render, words, variables):
+    def test_words_and_variables_are_the_plans(self, way, node_folder, render, words, variables):
         run = {"command": ["trainer", *words], "env": variables, **IMAGES[way]}
-        run_command(node, render(run=run))
-        arguments, environment = given_to_the_trainer(node)
+        run_command(node_folder, render(run=run))
+        arguments, environment = given_to_the_trainer(node_folder)
         if words:
             assert arguments == as_bytes(words)
         assert holds(environment, as_bytes(variables))
-        assert nothing_was_injected(node)
+        assert nothing_was_injected(node_folder)
 
     @WAYS
-    def test_setup_lines_come_first_in_the_same_shell(self, way, node, render):
+    def test_setup_lines_come_first_in_the_same_shell(self, way, node_folder, render):
         run = {"command": ["trainer", "a b"], "setup": ["cd ..", "export A='x y'", "false || true"], **IMAGES[way]}
-        run_command(node, render(run=run))
-        words, environment = given_to_the_trainer(node)
+        run_command(node_folder, render(run=run))
+        words, environment = given_to_the_trainer(node_folder)
         assert (words, environment[b"A"]) == ([b"a b"], b"x y")
-        assert (node / "out" / "folder").read_text() == f"{node / 'job'}\n"
+        assert (node_folder / "out" / "folder").read_text() == f"{node_folder / 'job'}\n"
 
     @WAYS
-    def test_its_exit_code_is_handed_on(self, way, node, render):
+    def test_its_exit_code_is_handed_on(self, way, node_folder, render):
         job = parse(render(run={"command": ["bash", "-c", "exit 7"], **IMAGES[way]}).file("job.json").text)
-        answer = subprocess.run(job.command, env=environment_of(node), cwd=node / "job/work", check=False)
+        answer = subprocess.run(job.command, env=environment_of(node_folder), cwd=node_folder / "job/work", check=False)
         assert answer.returncode == 7
 
 
@@ -226,69 +226,71 @@ class TestTheWholeWay:
     @pytest.mark.long
     @WAYS
     @pytest.mark.parametrize("nodes", [1, 2])
-    def test_from_the_batch_script_to_the_trainer(self, way, nodes, node, render):
+    def test_from_the_batch_script_to_the_trainer(self, way, nodes, node_folder, render):
         words, variables = ["a'b", "$(touch injected)", "c\nd", "é"], {"A": "`touch injected`", "PYTHONPATH": "x\ny"}
         run = {"command": ["trainer", *words], "env": variables, "secrets": {"TOKEN": SECRET}, **IMAGES[way]}
         bundle = render(target={"nodes": nodes}, run=run, checkpoint={"mode": "none"})
-        (node / "out" / "secret").write_text("s3cr$t `touch injected` 'ü\n", encoding="utf-8")
-        answer = started(node, bundle, nodes)
+        (node_folder / "out" / "secret").write_text("s3cr$t `touch injected` 'ü\n", encoding="utf-8")
+        answer = started(node_folder, bundle, nodes)
         assert answer.returncode == 0, answer.stderr
-        arguments, environment = given_to_the_trainer(node)
+        arguments, environment = given_to_the_trainer(node_folder)
         assert arguments == as_bytes(words)
         assert holds(environment, as_bytes(variables))
         assert environment[b"TOKEN"].decode() == "s3cr$t `touch injected` 'ü"
         assert environment[b"PET_RDZV_ID"] == b"12.0"
         assert environment[b"SLIPWAY_RUN"] == b"20261120T120000Z"
         assert environment[b"AWS_REGION"] == b"us-east-2"
-        assert (node / "out" / "folder").read_text() == f"{node / 'job/work'}\n"
-        assert nothing_was_injected(node)
-        written = [path for path in node.rglob("*") if path.is_file() and path.name not in {"secret", "environment"}]
+        assert (node_folder / "out" / "folder").read_text() == f"{node_folder / 'job/work'}\n"
+        assert nothing_was_injected(node_folder)
+        written = [
+            path for path in node_folder.rglob("*") if path.is_file() and path.name not in {"secret", "environment"}
+        ]
         assert [path for path in written if b"s3cr$t" in path.read_bytes()] == []
 
     @pytest.mark.long
     @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
     @given(words=WORDS, variables=VARIABLES, secret=TEXT | AWKWARD)
-    def test_nothing_changes_on_it(self, node, render, words, variables, secret):
+    def test_nothing_changes_on_it(self, node_folder, render, words, variables, secret):
         variables = {name: text for name, text in variables.items() if name not in {"TOKEN", "PYTHONPATH", "HOME"}}
         run = {"command": ["trainer", *words], "env": variables, "secrets": {"TOKEN": SECRET}, **IMAGES["docker"]}
         bundle = render(target={"nodes": 1}, run=run, checkpoint={"mode": "none"})
-        (node / "out" / "secret").write_bytes(secret.encode() + b"\n")
-        answer = started(node, bundle)
+        (node_folder / "out" / "secret").write_bytes(secret.encode() + b"\n")
+        answer = started(node_folder, bundle)
         assert answer.returncode == 0, answer.stderr
-        arguments, environment = given_to_the_trainer(node)
+        arguments, environment = given_to_the_trainer(node_folder)
         assert arguments == as_bytes(words) or not words
         assert holds(environment, as_bytes(variables))
         assert environment[b"TOKEN"] == secret.encode().rstrip(b"\n")
-        assert nothing_was_injected(node)
+        assert nothing_was_injected(node_folder)
 
 
 class TestContainers:
     def words_of(self, node, program):
         return (node / "out" / program).read_text().split("\0")[:-1]
 
-    def test_docker_is_given_the_network_the_memory_and_the_folders(self, node, render):
-        run_command(node, render(run={"command": ["trainer"], **IMAGES["docker"]}))
-        words = self.words_of(node, "docker")
+    def test_docker_is_given_the_network_the_memory_and_the_folders(self, node_folder, render):
+        run_command(node_folder, render(run={"command": ["trainer"], **IMAGES["docker"]}))
+        words = self.words_of(node_folder, "docker")
         assert words[:3] == ["rm", "--force", f"slipway-{os.getuid()}"]
         options = words[3 : words.index("team/trainer:1")]
         for pair in (("--network", "host"), ("--ipc", "host"), ("--ulimit", "memlock=-1"), ("--entrypoint", "bash")):
             assert options[options.index(pair[0]) + 1] == pair[1]
         assert {"--rm", "--interactive", "--init"} <= set(options)
         assert options[options.index("--user") + 1] == f"{os.getuid()}:{os.getgid()}"
-        assert {f"{node / name}:{node / name}" for name in ("job", "scratch")} <= set(options)
+        assert {f"{node_folder / name}:{node_folder / name}" for name in ("job", "scratch")} <= set(options)
 
-    def test_the_images_own_variables_stay_and_the_nodes_do_not_go_in(self, node, render):
+    def test_the_images_own_variables_stay_and_the_nodes_do_not_go_in(self, node_folder, render):
         for runtime in ("docker", "enroot"):
-            run_command(node, render(run={"command": ["trainer"], **IMAGES[runtime]}))
-            environment = given_to_the_trainer(node)[1]
+            run_command(node_folder, render(run={"command": ["trainer"], **IMAGES[runtime]}))
+            environment = given_to_the_trainer(node_folder)[1]
             assert (environment[b"HOME"], environment[b"FROM_IMAGE"]) == (b"/inside", b"1")
             assert not [name for name in environment if name.startswith(b"ENROOT_")]
 
-    def test_enroot_imports_an_image_once_a_node(self, node, render):
+    def test_enroot_imports_an_image_once_a_node(self, node_folder, render):
         bundle = render(run={"command": ["trainer"], **IMAGES["enroot"]})
-        run_command(node, bundle)
-        run_command(node, bundle)
-        words = self.words_of(node, "enroot")
+        run_command(node_folder, bundle)
+        run_command(node_folder, bundle)
+        words = self.words_of(node_folder, "enroot")
         assert words.count("import") == 1
         assert words[words.index("import") + 3] == "docker://team/trainer:1"
         assert words.count("create") == words.count("start") == 2
@@ -302,36 +304,36 @@ class TestContainers:
             ("team/trainer@sha256:0abc", "docker://team/trainer:sha256:0abc"),
         ],
     )
-    def test_enroot_is_told_of_a_registry_in_its_own_way(self, node, render, image, uri):
-        run_command(node, render(run={"command": ["trainer"], "image": image}))
-        words = self.words_of(node, "enroot")
+    def test_enroot_is_told_of_a_registry_in_its_own_way(self, node_folder, render, image, uri):
+        run_command(node_folder, render(run={"command": ["trainer"], "image": image}))
+        words = self.words_of(node_folder, "enroot")
         assert words[words.index("import") + 3] == uri
 
-    def test_a_squashed_file_needs_no_registry(self, node, render):
-        image = node / "trainer.sqsh"
+    def test_a_squashed_file_needs_no_registry(self, node_folder, render):
+        image = node_folder / "trainer.sqsh"
         image.touch()
-        run_command(node, render(run={"command": ["trainer"], "image": str(image)}))
-        words = self.words_of(node, "enroot")
+        run_command(node_folder, render(run={"command": ["trainer"], "image": str(image)}))
+        words = self.words_of(node_folder, "enroot")
         assert "import" not in words
         assert words[words.index("create") + 3] == str(image)
 
-    def test_ecrs_password_is_fetched_and_written_nowhere(self, node, render):
+    def test_ecrs_password_is_fetched_and_written_nowhere(self, node_folder, render):
         image = "123456789012.dkr.ecr.us-west-2.amazonaws.com/team/trainer:1"
-        run_command(node, render(run={"command": ["trainer"], "image": image, "container": "docker"}))
-        words = self.words_of(node, "docker")
+        run_command(node_folder, render(run={"command": ["trainer"], "image": image, "container": "docker"}))
+        words = self.words_of(node_folder, "docker")
         assert words[:5] == ["login", "--username", "AWS", "--password-stdin", image.partition("/")[0]]
-        assert (node / "out" / "login").read_text() == "token\n"
-        assert "us-west-2" in (node / "out" / "aws").read_text()
-        run_command(node, render(run={"command": ["trainer"], "image": image}))
-        (credentials,) = node.rglob(".credentials")
+        assert (node_folder / "out" / "login").read_text() == "token\n"
+        assert "us-west-2" in (node_folder / "out" / "aws").read_text()
+        run_command(node_folder, render(run={"command": ["trainer"], "image": image}))
+        (credentials,) = node_folder.rglob(".credentials")
         assert credentials.read_text() == (
             f"machine {image.partition('/')[0]} login AWS password $(aws ecr get-login-password --region us-west-2)\n"
         )
 
-    def test_a_runtime_that_is_not_there_is_named(self, node, render):
-        (node / "bin" / "enroot").unlink()
+    def test_a_runtime_that_is_not_there_is_named(self, node_folder, render):
+        (node_folder / "bin" / "enroot").unlink()
         bundle = render(run={"command": ["trainer"], **IMAGES["enroot"]}, checkpoint={"mode": "none"})
-        answer = started(node, bundle, 2)
+        answer = started(node_folder, bundle, 2)
         assert answer.returncode == 127
         assert "run.container: enroot is not on this node" in answer.stderr
 

@@ -35,12 +35,12 @@ EVERY = sorted(path for folder in ("eks", "hyperpod-eks", "kubernetes") for path
 
 
 @pytest.fixture
-def p5(catalog):
+def p5_type(catalog):
     return catalog.instance_types["p5.48xlarge"]
 
 
 @pytest.fixture
-def stack():
+def recorded_stack():
     return json.loads(STACK.read_text(encoding="utf-8"))
 
 
@@ -90,37 +90,37 @@ def test_an_edited_template_that_loses_it_is_refused(catalog, monkeypatch, tmp_p
 
 
 @pytest.mark.parametrize("change", ["gone", "elsewhere"])
-def test_a_plugin_that_does_not_run_on_the_nodes_is_seen(p5, change):
-    (file,) = plugin_files(p5)
+def test_a_plugin_that_does_not_run_on_the_nodes_is_seen(p5_type, change):
+    (file,) = plugin_files(p5_type)
     documents = list(yaml.safe_load_all(file.text))
-    assert list(plugin_findings(documents, p5, where="")) == []
+    assert list(plugin_findings(documents, p5_type, where="")) == []
     if change == "gone":
         documents = documents[:1]
     else:
         affinity = documents[-1]["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
         terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
         terms[0]["matchExpressions"][0]["values"] = ["p4d.24xlarge"]
-    assert [finding.code for finding in plugin_findings(documents, p5, where="")] == ["efa-not-shown"]
+    assert [finding.code for finding in plugin_findings(documents, p5_type, where="")] == ["efa-not-shown"]
 
 
 class TestHyperpodsChart:
     @pytest.fixture
-    def values(self, catalog, p5):
-        return yaml.safe_load(chart_values(pinned_plan(plan_file.load(HYPERPODS), catalog), p5))
+    def values(self, catalog, p5_type):
+        return yaml.safe_load(chart_values(pinned_plan(plan_file.load(HYPERPODS), catalog), p5_type))
 
     @pytest.mark.parametrize("change", ["gone", "off", "elsewhere"])
-    def test_values_by_which_no_plugin_runs_on_the_nodes_are_seen(self, values, p5, change):
+    def test_values_by_which_no_plugin_runs_on_the_nodes_are_seen(self, values, p5_type, change):
         plugin_values = values["aws-efa-k8s-device-plugin"]
-        assert list(chart_findings(values, p5, where="")) == []
+        assert list(chart_findings(values, p5_type, where="")) == []
         if change == "gone":
             del values["aws-efa-k8s-device-plugin"]
         elif change == "off":
             plugin_values["devicePlugin"]["enabled"] = False
         else:
             plugin_values["supportedInstanceLabels"]["values"] = ["p5.48xlarge"]  # HyperPod's nodes are ml.p5.48xlarge
-        assert [finding.code for finding in chart_findings(values, p5, where="")] == ["efa-not-shown"]
+        assert [finding.code for finding in chart_findings(values, p5_type, where="")] == ["efa-not-shown"]
 
-    def test_an_edited_template_is_refused(self, catalog, monkeypatch, tmp_path, p5):
+    def test_an_edited_template_is_refused(self, catalog, monkeypatch, tmp_path, p5_type):
         plan = pinned_plan(plan_file.load(HYPERPODS), catalog)
         shutil.copytree(asset("templates"), tmp_path / "templates")
         file = tmp_path / "templates/hyperpod/chart-values.yaml.j2"
@@ -133,27 +133,29 @@ class TestHyperpodsChart:
 
 class TestHyperpodsNodes:
     @pytest.fixture
-    def stack(self):
+    def recorded_stack(self):
         return json.loads(HYPERPOD.read_text(encoding="utf-8"))
 
     @pytest.fixture
     def p5en(self, catalog):
         return catalog.instance_types["p5en.48xlarge"]
 
-    def test_as_they_are_they_lose_nothing(self, stack, p5en):
-        assert list(stack_findings(stack, p5en)) == []
+    def test_as_they_are_they_lose_nothing(self, recorded_stack, p5en):
+        assert list(stack_findings(recorded_stack, p5en)) == []
 
     @pytest.mark.parametrize("kind", ["Ingress", "Egress"])
-    def test_a_group_whose_members_may_not_speak_with_each_other_is_seen(self, stack, p5en, kind):
-        (name,) = [key for key, each in stack["Resources"].items() if each["Type"] == f"AWS::EC2::SecurityGroup{kind}"]
-        del stack["Resources"][name]
-        assert [finding.code for finding in stack_findings(stack, p5en)] == ["efa-kept-apart"]
+    def test_a_group_whose_members_may_not_speak_with_each_other_is_seen(self, recorded_stack, p5en, kind):
+        (name,) = [
+            key for key, each in recorded_stack["Resources"].items() if each["Type"] == f"AWS::EC2::SecurityGroup{kind}"
+        ]
+        del recorded_stack["Resources"][name]
+        assert [finding.code for finding in stack_findings(recorded_stack, p5en)] == ["efa-kept-apart"]
 
     @pytest.mark.parametrize("own", [True, False], ids=["the group's network", "the cluster's network"])
-    def test_nodes_of_several_zones_are_seen(self, stack, p5en, own):
+    def test_nodes_of_several_zones_are_seen(self, recorded_stack, p5en, own):
         (pod,) = [
             resource["Properties"]
-            for resource in stack["Resources"].values()
+            for resource in recorded_stack["Resources"].values()
             if resource["Type"] == "AWS::SageMaker::Cluster"
         ]
         (group,) = [
@@ -163,11 +165,11 @@ class TestHyperpodsNodes:
         ]
         network = group["OverrideVpcConfig"] if own else group.pop("OverrideVpcConfig") and pod["VpcConfig"]
         network["Subnets"] *= 2
-        assert [finding.code for finding in stack_findings(stack, p5en)] == ["efa-across-zones"]
+        assert [finding.code for finding in stack_findings(recorded_stack, p5en)] == ["efa-across-zones"]
 
 
-def test_a_stack_as_it_is_loses_nothing(stack, p5):
-    assert list(stack_findings(stack, p5)) == []
+def test_a_stack_as_it_is_loses_nothing(recorded_stack, p5_type):
+    assert list(stack_findings(recorded_stack, p5_type)) == []
 
 
 def _workers(stack):
@@ -175,37 +177,37 @@ def _workers(stack):
     return workers["Properties"]["LaunchTemplateData"]
 
 
-def test_interfaces_that_are_not_attached_are_seen(stack, p5):
-    data = _workers(stack)
+def test_interfaces_that_are_not_attached_are_seen(recorded_stack, p5_type):
+    data = _workers(recorded_stack)
     data["NetworkInterfaces"][1]["InterfaceType"] = "interface"
-    assert [finding.code for finding in stack_findings(stack, p5)] == ["efa-not-attached"]
+    assert [finding.code for finding in stack_findings(recorded_stack, p5_type)] == ["efa-not-attached"]
     data.pop("NetworkInterfaces")
-    assert "and 0 are attached" in next(stack_findings(stack, p5)).message
+    assert "and 0 are attached" in next(stack_findings(recorded_stack, p5_type)).message
 
 
 @pytest.mark.parametrize("kind", ["Ingress", "Egress"])
-def test_a_group_whose_members_may_not_speak_with_each_other_is_seen(stack, p5, kind):
-    resources = stack["Resources"]
+def test_a_group_whose_members_may_not_speak_with_each_other_is_seen(recorded_stack, p5_type, kind):
+    resources = recorded_stack["Resources"]
     (name,) = [key for key, each in resources.items() if each["Type"] == f"AWS::EC2::SecurityGroup{kind}"]
     del resources[name]
-    assert [finding.code for finding in stack_findings(stack, p5)] == ["efa-kept-apart"]
+    assert [finding.code for finding in stack_findings(recorded_stack, p5_type)] == ["efa-kept-apart"]
 
 
-def test_a_rule_to_everywhere_is_none_to_itself(stack, p5):
-    resources = stack["Resources"]
+def test_a_rule_to_everywhere_is_none_to_itself(recorded_stack, p5_type):
+    resources = recorded_stack["Resources"]
     (rule,) = [
         resource["Properties"] for resource in resources.values() if resource["Type"] == "AWS::EC2::SecurityGroupEgress"
     ]
     del rule["DestinationSecurityGroupId"]
     rule["CidrIp"] = "0.0.0.0/0"
-    assert [finding.code for finding in stack_findings(stack, p5)] == ["efa-kept-apart"]
+    assert [finding.code for finding in stack_findings(recorded_stack, p5_type)] == ["efa-kept-apart"]
 
 
-def test_nodes_of_several_zones_are_seen(stack, p5):
+def test_nodes_of_several_zones_are_seen(recorded_stack, p5_type):
     (group,) = [
         each["Properties"]
-        for name, each in stack["Resources"].items()
+        for name, each in recorded_stack["Resources"].items()
         if each["Type"] == "AWS::EKS::Nodegroup" and name.startswith("Workers")
     ]
     group["Subnets"] *= 2
-    assert [finding.code for finding in stack_findings(stack, p5)] == ["efa-across-zones"]
+    assert [finding.code for finding in stack_findings(recorded_stack, p5_type)] == ["efa-across-zones"]

@@ -25,7 +25,7 @@ PLANNED = {"option": "training-plan", "training_plan": {"arn": ARN, "count": 2}}
 
 
 @pytest.fixture(params=sorted(EXAMPLES))
-def example(request, catalog):
+def hyperpod_plan(request, catalog):
     return pinned_plan(plan_file.load(EXAMPLES[request.param]), catalog)
 
 
@@ -93,8 +93,8 @@ class TestRefusals:
         with pytest.raises(ImpossibleError):
             bundle_of(plan_of(target={**POD, "placement_group": True}))
 
-    def test_what_fits_is_not_refused(self, example, catalog):
-        assert messages_by_code(example, catalog) == {}
+    def test_what_fits_is_not_refused(self, hyperpod_plan, catalog):
+        assert messages_by_code(hyperpod_plan, catalog) == {}
 
 
 def test_what_is_not_confirmed_is_said(plan_of, catalog):
@@ -112,13 +112,13 @@ def test_a_single_worker_has_nobody_to_be_connected_with(plan_of, bundle_of, nod
 
 
 class TestFiles:
-    def test_a_plan_has_the_request_its_scripts_and_its_job(self, example, bundle_of):
-        bundle = bundle_of(example)
+    def test_a_plan_has_the_request_its_scripts_and_its_job(self, hyperpod_plan, bundle_of):
+        bundle = bundle_of(hyperpod_plan)
         lifecycle = ["lifecycle/on_create.sh", "lifecycle/node.sh", "lifecycle/metrics.py"]
         assert [file.path for file in bundle.files[:4]] == ["cluster.yaml", *lifecycle]
         assert {"job.sbatch", "job.json"} <= {file.path for file in bundle.files}
         request = yaml.safe_load(bundle.file("cluster.yaml").text)
-        assert request["InstanceGroups"][-1]["InstanceCount"] == example.place.nodes
+        assert request["InstanceGroups"][-1]["InstanceCount"] == hyperpod_plan.place.nodes
 
     def test_the_job_goes_on_when_an_instance_was_replaced_and_leaves_before_a_plan_ends(self, bundle_of, catalog):
         bundle = bundle_of(pinned_plan(plan_file.load(EXAMPLES["p5-training-plan"]), catalog))
@@ -130,17 +130,17 @@ class TestFiles:
     def test_a_job_for_parallelcluster_knows_nothing_of_it(self, plan_of, bundle_of):
         assert "sagemaker" not in bundle_of(plan_of()).file("job.sbatch").text
 
-    def test_they_are_the_ones_people_reviewed(self, golden, example, bundle_of):
-        bundle = bundle_of(example)
+    def test_they_are_the_ones_people_reviewed(self, golden, hyperpod_plan, bundle_of):
+        bundle = bundle_of(hyperpod_plan)
         for path in ("cluster.yaml", "lifecycle/on_create.sh"):
-            text = bundle.file(path).text.replace(example.digest, "<digest>")
+            text = bundle.file(path).text.replace(hyperpod_plan.digest, "<digest>")
             like = f"rendering/hyperpod/p5-plan/{path}" if path.endswith(".sh") else None
-            golden(f"rendering/hyperpod/{example.name}/{path}", text, like)
+            golden(f"rendering/hyperpod/{hyperpod_plan.name}/{path}", text, like)
 
-    def test_the_service_takes_the_request(self, example, bundle_of):
+    def test_the_service_takes_the_request(self, hyperpod_plan, bundle_of):
         """By botocore's own model of CreateCluster: names, types, patterns and enumerations' types."""
         model = botocore.session.get_session().get_service_model("sagemaker")
-        request = yaml.safe_load(bundle_of(example).file("cluster.yaml").text)
+        request = yaml.safe_load(bundle_of(hyperpod_plan).file("cluster.yaml").text)
         shape = model.operation_model("CreateCluster").input_shape
         assert ParamValidator().validate(request, shape).generate_report() == ""
         group = model.shape_for("ClusterInstanceGroupSpecification").members
@@ -203,15 +203,15 @@ class TestScript:
         return run
 
     @pytest.mark.long
-    def test_shellcheck_reports_no_problems(self, example, catalog, shellcheck, tmp_path):
-        for name, text in some(lifecycle_files(example, catalog.instance_types).items()):
+    def test_shellcheck_reports_no_problems(self, hyperpod_plan, catalog, shellcheck, tmp_path):
+        for name, text in some(lifecycle_files(hyperpod_plan, catalog.instance_types).items()):
             if name.endswith(".sh"):
                 path = tmp_path / name
                 path.write_text(text, encoding="utf-8")
                 assert shellcheck(path) == ""
 
-    def test_workers_are_checked_and_join_the_controller(self, example, machine, start):
-        root = machine(example, "workers")
+    def test_workers_are_checked_and_join_the_controller(self, hyperpod_plan, machine, start):
+        root = machine(hyperpod_plan, "workers")
         answer = start(root)
         assert answer.returncode == 0, answer.stdout + answer.stderr
         lines = answer.stdout.splitlines()
@@ -226,8 +226,8 @@ class TestScript:
         assert (root / "opt/slipway/metrics.py").is_file()
         assert (root / "var/log/provision/provisioning.log").read_text() == answer.stdout
 
-    def test_the_controller_knows_the_agents_exit_code_and_reports_jobs(self, example, machine, start):
-        root = machine(example, "controller")
+    def test_the_controller_knows_the_agents_exit_code_and_reports_jobs(self, hyperpod_plan, machine, start):
+        root = machine(hyperpod_plan, "controller")
         for _ in range(2):
             answer = start(root)
             assert answer.returncode == 0, answer.stdout + answer.stderr
@@ -237,24 +237,24 @@ class TestScript:
         assert "+ systemctl enable --now slurmd" not in answer.stdout.splitlines()
         job = root / "opt/slipway/jobs.sh"
         assert subprocess.run([BASH, "-n", job], check=False).returncode == 0
-        assert f"--dimensions Cluster={example.cluster_name} " in job.read_text()
+        assert f"--dimensions Cluster={hyperpod_plan.cluster_name} " in job.read_text()
         assert 'export PATH="/opt/slurm/bin:$PATH"' in job.read_text()
 
-    def test_a_controller_whose_slurm_carries_its_release_is_found(self, example, machine, start):
-        root = machine(example, "controller")
+    def test_a_controller_whose_slurm_carries_its_release_is_found(self, hyperpod_plan, machine, start):
+        root = machine(hyperpod_plan, "controller")
         (root / "opt/slurm").rename(root / "opt/slurm-24.11")
         assert start(root).returncode == 0
         assert "RequeueExit=75" in (root / "opt/slurm-24.11/etc/slurm.conf").read_text()
         assert "/opt/slurm-24.11/bin:" in (root / "opt/slipway/jobs.sh").read_text()
 
-    def test_a_controller_that_is_not_configured_is_not_made(self, example, machine, start):
-        root = machine(example, "controller")
+    def test_a_controller_that_is_not_configured_is_not_made(self, hyperpod_plan, machine, start):
+        root = machine(hyperpod_plan, "controller")
         (root / "opt/slurm/etc/slurm.conf").write_text("ClusterName=x\n")
         answer = start(root)
         assert (answer.returncode, "names the controller" in answer.stdout) == (1, True)
 
-    def test_the_reporter_counts_the_queue(self, example, machine, start, tmp_path):
-        start(machine(example, "controller"))
+    def test_the_reporter_counts_the_queue(self, hyperpod_plan, machine, start, tmp_path):
+        start(machine(hyperpod_plan, "controller"))
         programs = tmp_path / "bin"
         write(programs, "squeue", "#!/bin/bash\nprintf '7\\n8\\n'\n").chmod(0o755)
         write(programs, "aws", '#!/bin/bash\necho "$*"\nkill "$PPID"\n').chmod(0o755)
@@ -298,16 +298,16 @@ class TestScript:
         assert message in answer.stdout
         assert "is ready" not in answer.stdout
 
-    def test_without_disks_jobs_get_the_root_volume_and_that_is_said(self, example, machine, start):
-        root = machine(example, "workers")
+    def test_without_disks_jobs_get_the_root_volume_and_that_is_said(self, hyperpod_plan, machine, start):
+        root = machine(hyperpod_plan, "workers")
         write(root, "proc/mounts", "10.0.0.7@tcp:/abc /fsx lustre rw 0 0\n")
         answer = start(root)
         assert answer.returncode == 0
         assert "warning: no NVMe disk" in answer.stdout
         assert (root / "scratch").is_dir()
 
-    def test_a_dry_run_writes_nowhere_by_accident(self, example, machine, start):
-        machine(example, "workers")
+    def test_a_dry_run_writes_nowhere_by_accident(self, hyperpod_plan, machine, start):
+        machine(hyperpod_plan, "workers")
         assert start("", SLIPWAY_ROOT="").returncode == 2
 
 

@@ -17,14 +17,14 @@ FILES = sorted((ROOT / "examples" / "hyperpod-eks").glob("*.yaml"))
 
 
 @pytest.fixture(params=FILES, ids=lambda path: path.stem)
-def bundle(request, catalog):
+def example_bundle(request, catalog):
     plan = pinned_plan(plan_file.load(request.param), catalog)
     job = JobSettings(run="not-submitted", checkpoint_interval_s=600.0)
     return plan, render(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=job)
 
 
-def test_golden(bundle, golden):
-    plan, made = bundle
+def test_golden(example_bundle, golden):
+    plan, made = example_bundle
     for file in made.files:
         if file.path in (
             "cluster.yaml",
@@ -35,13 +35,13 @@ def test_golden(bundle, golden):
             golden(f"rendering/hyperpod-eks/{plan.name}/{file.path}", file.text.replace(plan.digest, "<digest>"))
 
 
-def test_the_chart_brings_the_plugins_so_that_the_job_does_not(bundle):
-    _, made = bundle
+def test_the_chart_brings_the_plugins_so_that_the_job_does_not(example_bundle):
+    _, made = example_bundle
     assert not {"kubernetes/plugins.yaml", "kubernetes/device-plugin.yaml"} & {file.path for file in made.files}
 
 
-def test_the_job_selects_the_nodes_that_are_made(bundle):
-    plan, made = bundle
+def test_the_job_selects_the_nodes_that_are_made(example_bundle):
+    plan, made = example_bundle
     nodes = yaml.safe_load(made.file("hyperpod.yaml").text)
     (workers,) = (group for group in nodes["InstanceGroups"] if group["InstanceGroupName"] == "workers")
     documents = yaml.safe_load_all(made.file("kubernetes/job.yaml").text)
@@ -52,7 +52,7 @@ def test_the_job_selects_the_nodes_that_are_made(bundle):
 
 
 @pytest.fixture
-def node(bundle, tmp_path):
+def on_node(example_bundle, tmp_path):
     """Runs a script of a node in a folder that stands for it; what it printed. `mount` is a stand-in."""
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -69,20 +69,20 @@ def node(bundle, tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
-    (tmp_path / "on_create.sh").write_text(bundle[1].file("lifecycle/on_create.sh").text)
+    (tmp_path / "on_create.sh").write_text(example_bundle[1].file("lifecycle/on_create.sh").text)
     return run
 
 
-def test_a_node_without_disks_of_its_own_only_says_where_it_is(node, tmp_path):
-    output = node(tmp_path / "on_create.sh")
+def test_a_node_without_disks_of_its_own_only_says_where_it_is(on_node, tmp_path):
+    output = on_node(tmp_path / "on_create.sh")
     assert "is a node of" in (tmp_path / "var/log/provision/provisioning.log").read_text()
     assert "systemctl" not in output
 
 
-def test_a_nodes_disks_hold_images_and_pods_folders_and_do_so_after_a_reboot(node, tmp_path, shellcheck):
+def test_a_nodes_disks_hold_images_and_pods_folders_and_do_so_after_a_reboot(on_node, tmp_path, shellcheck):
     (tmp_path / "dev/disk/by-id").mkdir(parents=True)
     (tmp_path / "dev/disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_AWS1").touch()
-    lines = node(tmp_path / "on_create.sh", SLIPWAY_DRY_RUN="1").splitlines()
+    lines = on_node(tmp_path / "on_create.sh", SLIPWAY_DRY_RUN="1").splitlines()
     began = [line for line in lines if line.startswith("+")]
     assert began == [
         "+ systemctl stop kubelet",
@@ -100,10 +100,10 @@ def test_a_nodes_disks_hold_images_and_pods_folders_and_do_so_after_a_reboot(nod
     disk, script = tmp_path / "opt/dlami/nvme/slipway", tmp_path / "opt/slipway/node-disks.sh"
     for _ in ("made", "the reboot emptied the disks"):
         shutil.rmtree(disk, ignore_errors=True)
-        node(script)
+        on_node(script)
         assert (disk / "kubelet/kubeconfig").read_text() == "who I am"
     bound = [f"bind {disk}/{name} rw" for name in ("containerd", "kubelet")]
     assert (tmp_path / "bound").read_text().splitlines() == bound * 2
     assert [shellcheck(each) for each in (script, tmp_path / "on_create.sh")] == ["", ""]
     (tmp_path / "proc/mounts").write_text("")
-    assert "warning: no NVMe disk is mounted" in node(script)
+    assert "warning: no NVMe disk is mounted" in on_node(script)

@@ -28,7 +28,7 @@ from tests.unit.rendering.conftest import JOB
 
 
 @pytest.fixture
-def archive():
+def job_archive():
     """A job folder as it is shipped, without a folder of the command's own."""
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w:gz") as packed:
@@ -40,9 +40,9 @@ def archive():
 
 
 @pytest.fixture
-def store(archive):
+def signed_store(job_archive):
     """S3 as far as a pod asks it: the signature is held to botocore's own of the same request."""
-    answers = {"/bucket/jobs/.work/it.tar.gz": archive}
+    answers = {"/bucket/jobs/.work/it.tar.gz": job_archive}
 
     class Handler(QuietHandler):
         def do_GET(self):
@@ -94,12 +94,14 @@ class TestFetch:
             [sys.executable, "-I", "-c", script], env=environment, capture_output=True, text=True, check=False
         )
 
-    def test_the_job_folder_comes_whole(self, tmp_path, store, archive):
-        done = self.run(tmp_path, store, archive)
+    def test_the_job_folder_comes_whole(self, tmp_path, signed_store, job_archive):
+        done = self.run(tmp_path, signed_store, job_archive)
         assert done.returncode == 0, done.stderr
         assert (tmp_path / "job" / "job.json").read_text() == "{}"
         assert os.access(tmp_path / "job" / "kubernetes" / "start.py", os.X_OK)
-        assert self.run(tmp_path, store, archive, SLIPWAY_JOB_SHA256="0").returncode == 0, "it exists already"
+        assert self.run(tmp_path, signed_store, job_archive, SLIPWAY_JOB_SHA256="0").returncode == 0, (
+            "it exists already"
+        )
 
     def ended(self, root, store, archive, *, operator="pytorchjob", **more):
         """How the pod's first process ends where nothing was fetched: its code, and its last word."""
@@ -114,8 +116,8 @@ class TestFetch:
         assert word.removeprefix(GAVE_UP) in first.stdout, first.stderr
         return first.returncode, word
 
-    def test_other_bytes_are_refused_and_nothing_of_them_is_left(self, tmp_path, store, archive):
-        code, word = self.ended(tmp_path, store, archive, SLIPWAY_JOB_SHA256="0" * 64)
+    def test_other_bytes_are_refused_and_nothing_of_them_is_left(self, tmp_path, signed_store, job_archive):
+        code, word = self.ended(tmp_path, signed_store, job_archive, SLIPWAY_JOB_SHA256="0" * 64)
         assert (code, "wanted" in word) == (0, True)
         assert [path.name for path in (tmp_path / "job").iterdir()] == ["kubernetes"]
 
@@ -129,12 +131,12 @@ class TestFetch:
         ],
     )
     def test_a_pod_without_its_job_tries_as_often_as_it_may_and_ends_for_good(  # noqa: PLR0917
-        self, tmp_path, store, archive, operator, code, broken, why
+        self, tmp_path, signed_store, job_archive, operator, code, broken, why
     ):
-        exit_code, word = self.ended(tmp_path, store, archive, operator=operator, **broken)
+        exit_code, word = self.ended(tmp_path, signed_store, job_archive, operator=operator, **broken)
         assert (exit_code, why in word) == (code, True), word
 
-    def test_pod_identity_lends_the_credentials(self, tmp_path, store, archive):
+    def test_pod_identity_lends_the_credentials(self, tmp_path, signed_store, job_archive):
         class Agent(QuietHandler):
             def do_GET(self):
                 assert self.headers["Authorization"] == "a-token"
@@ -148,8 +150,8 @@ class TestFetch:
         with listening(Agent) as address:
             done = self.run(
                 tmp_path,
-                store,
-                archive,
+                signed_store,
+                job_archive,
                 AWS_ACCESS_KEY_ID="",
                 AWS_CONTAINER_CREDENTIALS_FULL_URI=f"{address}/v1/credentials",
                 AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(token),

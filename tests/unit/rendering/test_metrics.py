@@ -54,13 +54,13 @@ class Metadata(QuietHandler):
 
 
 @pytest.fixture
-def endpoint():
+def metadata_endpoint():
     with listening(Metadata) as address:
         yield address
 
 
 @pytest.fixture
-def report(tmp_path, endpoint):
+def report(tmp_path, metadata_endpoint):
     """Run the reporter once beside programs of given texts; its exit code and what the AWS CLI was called with."""
     (tmp_path / "metrics.py").write_text(metrics_script())
 
@@ -72,7 +72,7 @@ def report(tmp_path, endpoint):
             path.chmod(0o755)
         what = ["--chips", chips] if chips else ["--jobs"]
         words = [sys.executable, "-P", "-I", tmp_path / "metrics.py", "--cluster", "tiny", *what, "--once"]
-        environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "AWS_EC2_METADATA_SERVICE_ENDPOINT": endpoint}
+        environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "AWS_EC2_METADATA_SERVICE_ENDPOINT": metadata_endpoint}
         answer = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
         sent = (tmp_path / "sent").read_text().splitlines() if (tmp_path / "sent").exists() else []
         return answer, sent

@@ -57,7 +57,7 @@ def publish(index, name, version, content, requires=()):
 
 
 @pytest.fixture
-def made(tmp_path, indexes):
+def run_script(tmp_path, indexes):
     """Runs the script; its answer and what the module `torch_neuronx` of the environment says it is."""
     _, address = indexes
 
@@ -100,9 +100,9 @@ def published(folder):
 
 
 @pytest.mark.parametrize("template", ["neuron/xla.sh.j2", "neuron/torchneuron.sh.j2"])
-def test_neurons_own_come_from_neuron_and_the_rest_from_pypi(made, indexes, tmp_path, template):
+def test_neurons_own_come_from_neuron_and_the_rest_from_pypi(run_script, indexes, tmp_path, template):
     digest = published(indexes[0])
-    answer, of = made(template, "first")
+    answer, of = run_script(template, "first")
     assert (answer.returncode, of) == (0, "neuron"), answer.stderr
     lock = tmp_path / "first/requirements.lock"
     assert sorted(lock.read_text().splitlines())[1] == f"torch-neuronx==2.9.0.2.12 --hash=sha256:{digest}"
@@ -115,21 +115,21 @@ def test_neurons_own_come_from_neuron_and_the_rest_from_pypi(made, indexes, tmp_
     # What pip is told is one file that both include.
     [pytest.param(name, marks=pytest.mark.slow) for name in ("neuron/xla.sh.j2", "neuron/torchneuron.sh.j2")],
 )
-def test_the_lock_brings_the_same_again_or_nothing(made, indexes, tmp_path, template):
+def test_the_lock_brings_the_same_again_or_nothing(run_script, indexes, tmp_path, template):
     folder, _ = indexes
     published(folder)
-    made(template, "first")
+    run_script(template, "first")
     lock = tmp_path / "first/requirements.lock"
     kept = lock.read_text()
-    answer, _ = made(template, "first")  # once more over what is there
+    answer, _ = run_script(template, "first")  # once more over what is there
     assert (answer.returncode, lock.read_text()) == (0, kept), answer.stderr
     publish(folder / "pypi", "numpy", "2.1", "")
-    answer, of = made(template, "second", lock)
+    answer, of = run_script(template, "second", lock)
     assert (answer.returncode, of) == (0, "neuron"), answer.stderr
     assert (tmp_path / "second/requirements.lock").read_text() == lock.read_text()
     assert "numpy-2.0" in answer.stdout
     publish(folder / "neuron", "torch-neuronx", "2.9.0.2.12", "OF = 'another'", requires=["numpy"])
-    answer, of = made(template, "third", lock)
+    answer, of = run_script(template, "third", lock)
     assert answer.returncode != 0
     assert "THESE PACKAGES DO NOT MATCH THE HASHES" in answer.stderr
     assert of == ""

@@ -71,7 +71,7 @@ def gpg(home, *words):
 
 
 @pytest.fixture
-def repository(tmp_path):
+def package_repository(tmp_path):
     """Runs the script where the repository offers two keys in Neuron's name, as anybody can make them."""
     home, programs, root = tmp_path / "gnupg", tmp_path / "bin", tmp_path / "root"
     for folder in (home, programs, root / "etc"):
@@ -103,13 +103,13 @@ def repository(tmp_path):
 @pytest.mark.skipif(shutil.which("gpg") is None, reason="needs gpg")
 @pytest.mark.parametrize("release", [TestUbuntu.RELEASE, "ID=amzn\n"])
 class TestKey:
-    def test_another_than_neurons_installs_nothing(self, repository, release):
-        answer, keys, installed = repository(release, known=False)
+    def test_another_than_neurons_installs_nothing(self, package_repository, release):
+        answer, keys, installed = package_repository(release, known=False)
         assert (answer.returncode, keys, installed) == (1, [], False)
         assert f"its fingerprint is not {FINGERPRINT}" in answer.stderr
 
-    def test_of_several_that_of_the_fingerprint_is_kept(self, repository, release, tmp_path):
-        answer, keys, installed = repository(release, known=True)
+    def test_of_several_that_of_the_fingerprint_is_kept(self, package_repository, release, tmp_path):
+        answer, keys, installed = package_repository(release, known=True)
         assert (answer.returncode, len(keys), installed) == (0, 1, True), answer.stderr
         kept = gpg(tmp_path / "gnupg", "--show-keys", "--with-colons", keys[0])
         assert [line.split(":")[9] for line in kept.splitlines() if line.startswith("uid:")] == [f"2 {MAINTAINERS}"]

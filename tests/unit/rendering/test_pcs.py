@@ -31,7 +31,7 @@ def root(tmp_path):
 
 
 @pytest.fixture
-def run(tmp_path, root):
+def run_machine_script(tmp_path, root):
     script = tmp_path / "machine.sh"
     script.write_text(machine_script())
 
@@ -45,8 +45,8 @@ def run(tmp_path, root):
     return run
 
 
-def test_a_machine_mounts_and_shares_the_home_and_finds_slurm(run, root):
-    done = run(*LUSTRE)
+def test_a_machine_mounts_and_shares_the_home_and_finds_slurm(run_machine_script, root):
+    done = run_machine_script(*LUSTRE)
     assert done.returncode == 0, done.stderr
     assert (
         r"+ mount -t lustre -o noatime\,flock\,lazystatfs fs-0.fsx.us-east-2.amazonaws.com@tcp:/abc /fsx" in done.stdout
@@ -55,14 +55,14 @@ def test_a_machine_mounts_and_shares_the_home_and_finds_slurm(run, root):
     assert (root / "usr/local/bin/sbatch").readlink().as_posix() == "/opt/aws/pcs/scheduler/slurm-25.11/bin/sbatch"
 
 
-def test_what_is_mounted_already_is_not_mounted_again(run, root):
+def test_what_is_mounted_already_is_not_mounted_again(run_machine_script, root):
     (root / "proc/mounts").write_text(MOUNTED)
-    assert "+ mount" not in run(*LUSTRE).stdout
+    assert "+ mount" not in run_machine_script(*LUSTRE).stdout
 
 
-def test_a_node_shows_what_its_type_has(run, root):
+def test_a_node_shows_what_its_type_has(run_machine_script, root):
     (root / "proc/mounts").write_text(MOUNTED)
-    done = run(*LUSTRE, "--chips=nvidia:8", "--efa=2", "--nvme", "--type=p5.48xlarge")
+    done = run_machine_script(*LUSTRE, "--chips=nvidia:8", "--efa=2", "--nvme", "--type=p5.48xlarge")
     assert done.returncode == 0, done.stderr
     assert (root / "scratch").is_symlink()
 
@@ -75,19 +75,19 @@ def test_a_node_shows_what_its_type_has(run, root):
         (("--bogus",), "unknown option --bogus"),
     ],
 )
-def test_a_node_that_lacks_something_is_not_made(run, words, message):
-    done = run(*LUSTRE, *words)
+def test_a_node_that_lacks_something_is_not_made(run_machine_script, words, message):
+    done = run_machine_script(*LUSTRE, *words)
     assert done.returncode != 0
     assert message in done.stderr
 
 
-def test_an_image_without_slurm_is_refused(run, root):
+def test_an_image_without_slurm_is_refused(run_machine_script, root):
     shutil.rmtree(root / "opt/aws")
-    assert "the image is not for it" in run(*LUSTRE).stderr
+    assert "the image is not for it" in run_machine_script(*LUSTRE).stderr
 
 
-def test_without_the_file_system_nothing_is_done(run):
-    assert "--lustre and --mount-name are needed" in run().stderr
+def test_without_the_file_system_nothing_is_done(run_machine_script):
+    assert "--lustre and --mount-name are needed" in run_machine_script().stderr
 
 
 def test_shellcheck_reports_no_problems(tmp_path, shellcheck):

@@ -54,13 +54,13 @@ def test_the_examples_that_are_asked_for_are_among_them():
 
 
 @pytest.fixture(params=EVERY, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def plan(request, catalog):
+def pod_plan(request, catalog):
     return pinned_plan(plan_file.load(request.param), catalog)
 
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
-def test_every_document_is_taken(plan, catalog, version):
-    bundle = render(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB)
+def test_every_document_is_taken(pod_plan, catalog, version):
+    bundle = render(pod_plan, instances=catalog.instance_types, names=symbolic_names(pod_plan), job=JOB)
     files = [file for file in bundle.files if file.path.startswith("kubernetes/") and file.path.endswith(".yaml")]
     judged = {
         f"{file.path}: {document['kind']}": refusals(document, version=version)
@@ -74,20 +74,26 @@ def test_every_document_is_taken(plan, catalog, version):
 
 @pytest.mark.parametrize("operator", list(Operator))
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
-def test_so_is_its_job_under_every_operator(plan, catalog, operator, version):
-    made = job_manifests(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB, operator=operator)
+def test_so_is_its_job_under_every_operator(pod_plan, catalog, operator, version):
+    made = job_manifests(
+        pod_plan, instances=catalog.instance_types, names=symbolic_names(pod_plan), job=JOB, operator=operator
+    )
     for text in (made.namespace, made.job):
         for document in some(yaml.safe_load_all(text)):
             assert refusals(document, version=version) == []
 
 
 @pytest.mark.skipif("SLIPWAY_VENDOR_DATA" not in os.environ, reason="SLIPWAY_VENDOR_DATA names no folder")
-def test_the_operators_own_definition_takes_it(plan, catalog):
+def test_the_operators_own_definition_takes_it(pod_plan, catalog):
     """With its rules in CEL."""
     pytest.importorskip("cel")
     path = Path(os.environ["SLIPWAY_VENDOR_DATA"], "crds", "kubeflow.org_pytorchjobs.yaml")
     made = job_manifests(
-        plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB, operator=Operator.PYTORCHJOB
+        pod_plan,
+        instances=catalog.instance_types,
+        names=symbolic_names(pod_plan),
+        job=JOB,
+        operator=Operator.PYTORCHJOB,
     )
     (document,) = yaml.safe_load_all(made.job)
     kinds = tuple(defined(yaml.safe_load(path.read_text(encoding="utf-8"))))
@@ -96,18 +102,18 @@ def test_the_operators_own_definition_takes_it(plan, catalog):
 
 
 @pytest.mark.long
-def test_what_hyperpods_client_knows_of_its_operators_job(plan, catalog):
+def test_what_hyperpods_client_knows_of_its_operators_job(pod_plan, catalog):
     made = job_manifests(
-        plan,
+        pod_plan,
         instances=catalog.instance_types,
-        names=symbolic_names(plan),
+        names=symbolic_names(pod_plan),
         job=JOB,
         operator=Operator.HYPERPOD_PYTORCHJOB,
     )
     (document,) = yaml.safe_load_all(made.job)
     (replicas,) = document["spec"]["replicaSpecs"]
     affinity = replicas["template"]["spec"].get("affinity", {})
-    if plan.place.nodes > 1 and plan.request.target.queue is None:
+    if pod_plan.place.nodes > 1 and pod_plan.request.target.queue is None:
         # The package gives the terms of node affinity to it, though it describes the others: Kubernetes' own judge it.
         (term,) = affinity["podAffinity"].pop("preferredDuringSchedulingIgnoredDuringExecution")
         assert set(term) == {"weight", "podAffinityTerm"}

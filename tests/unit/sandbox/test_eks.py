@@ -36,7 +36,7 @@ ROLE = f"arn:aws:iam::{ACCOUNT}:role/slipway-x"
 
 
 @pytest.fixture
-def ec2():
+def ec2_backend():
     with mock_aws():
         yield ec2_backends[ACCOUNT][REGION]
 
@@ -54,10 +54,10 @@ def wanted(kind, **properties):
 
 
 @pytest.fixture
-def subnets(ec2):
-    vpc = ec2.create_vpc("10.0.0.0/16")
+def subnets(ec2_backend):
+    vpc = ec2_backend.create_vpc("10.0.0.0/16")
     cut = [("10.0.0.0/28", "us-east-2a"), ("10.0.0.16/28", "us-east-2b"), ("10.0.0.32/28", "us-east-2a")]
-    return [ec2.create_subnet(vpc.id, cidr, availability_zone=zone).id for cidr, zone in cut]
+    return [ec2_backend.create_subnet(vpc.id, cidr, availability_zone=zone).id for cidr, zone in cut]
 
 
 def cluster(subnet_ids, **network):
@@ -116,18 +116,18 @@ class TestKubernetes:
         eks_cluster = eks_backends[ACCOUNT][REGION].describe_cluster("slipway-x")
         assert eks_cluster.endpoint == made.attributes["Endpoint"] == f"http://127.0.0.1:1/slipway-x/{REGION}"
 
-    def test_the_machines_of_a_group_carry_what_the_template_attaches(self, ec2, subnets):
+    def test_the_machines_of_a_group_carry_what_the_template_attaches(self, ec2_backend, subnets):
         cluster(subnets[:2])
-        group(ec2, NetworkInterfaces=[{"InterfaceType": "interface"}, {"InterfaceType": "efa-only"}])
+        group(ec2_backend, NetworkInterfaces=[{"InterfaceType": "interface"}, {"InterfaceType": "efa-only"}])
         joined = HOSTS.joined["slipway-x", "workers"]
         assert joined.devices == {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "1"}
         assert (joined.count, joined.room["hugepages-2Mi"], joined.zone) == (2, "5120Mi", "us-east-2a")
 
 
 class TestNodeGroup:
-    def test_it_can_be_described(self, ec2, subnets):
+    def test_it_can_be_described(self, ec2_backend, subnets):
         cluster(subnets[:2])
-        group(ec2, capacity="CAPACITY_BLOCK", **BLOCK)
+        group(ec2_backend, capacity="CAPACITY_BLOCK", **BLOCK)
         node_group = eks_backends[ACCOUNT][REGION].describe_nodegroup("slipway-x", "workers")
         assert node_group.scaling_config["desiredSize"] == 2
 
@@ -142,15 +142,15 @@ class TestNodeGroup:
             ("SPOT", {"NetworkInterfaces": [{}], "SecurityGroupIds": ["sg-1"]}, "may not be specified"),
         ],
     )
-    def test_launch_templates_that_eks_refuses(self, ec2, subnets, capacity, data, message):
+    def test_launch_templates_that_eks_refuses(self, ec2_backend, subnets, capacity, data, message):
         cluster(subnets[:2])
         with pytest.raises(ResourceRefusedError, match=message):
-            group(ec2, capacity=capacity, **data)
+            group(ec2_backend, capacity=capacity, **data)
 
-    def test_more_nodes_than_the_most(self, ec2, subnets):
+    def test_more_nodes_than_the_most(self, ec2_backend, subnets):
         cluster(subnets[:2])
         with pytest.raises(ResourceRefusedError, match="desired capacity 3"):
-            group(ec2, desired=3)
+            group(ec2_backend, desired=3)
 
 
 class TestRest:
@@ -171,6 +171,6 @@ class TestRest:
         with pytest.raises(ResourceRefusedError, match=message):
             MAKE[kind](wanted(kind, ClusterName="slipway-x", **properties))
 
-    def test_nothing_is_made_without_its_cluster(self, ec2):
+    def test_nothing_is_made_without_its_cluster(self, ec2_backend):
         with pytest.raises(ResourceRefusedError, match="No cluster found"):
             MAKE["Addon"](wanted("Addon", ClusterName="slipway-y", AddonName="coredns"))

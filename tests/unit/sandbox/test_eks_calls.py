@@ -32,7 +32,7 @@ HOSTS = Hosts()
 
 
 @pytest.fixture(scope="module")
-def session():
+def eks_session():
     eks_calls.install(HOSTS)
     with moto_server() as endpoint:
         keys = {"AWS_ACCESS_KEY_ID": ACCOUNT, "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": endpoint}
@@ -66,8 +66,8 @@ def session():
         yield made, client
 
 
-def test_what_was_made_is_described(session):
-    own, client = session
+def test_what_was_made_is_described(eks_session):
+    own, client = eks_session
     assert addon_version(own, NAME, "coredns") == ("ACTIVE", "v1.14.2-eksbuild.4")
     assert access_policies(own, NAME, ROLE) == ("AmazonEKSClusterAdminPolicy",)
     assert client.describe_access_entry(clusterName=NAME, principalArn=ROLE)["accessEntry"]["principalArn"] == ROLE
@@ -84,14 +84,14 @@ def test_what_was_made_is_described(session):
         ("delete_pod_identity_association", {"associationId": "a-0123456789abcdef0"}),
     ],
 )
-def test_what_is_not_there_is_said(session, call, arguments):
-    _, client = session
+def test_what_is_not_there_is_said(eks_session, call, arguments):
+    _, client = eks_session
     with pytest.raises(ClientError, match="ResourceNotFoundException"):
         getattr(client, call)(clusterName=NAME, **arguments)
 
 
-def test_a_role_is_lent_to_one_account_once_and_taken_back_from_it_alone(session):
-    own, client = session
+def test_a_role_is_lent_to_one_account_once_and_taken_back_from_it_alone(eks_session):
+    own, client = eks_session
     pod_identity = PodIdentity(cluster=NAME, pods_role=ROLE, access_role=ROLE)
     messages, waited = [], []
     for account in ("first", "second", "first"):
@@ -109,8 +109,8 @@ def test_a_role_is_lent_to_one_account_once_and_taken_back_from_it_alone(session
     assert revoke(pod_identity, "slipway", "second", own) is True
 
 
-def test_a_group_that_is_set_to_none_loses_its_machines_and_gets_them_again(session):
-    _, client = session
+def test_a_group_that_is_set_to_none_loses_its_machines_and_gets_them_again(eks_session):
+    _, client = eks_session
     group = {"clusterName": NAME, "nodegroupName": "workers"}
     client.update_nodegroup_config(**group, scalingConfig={"minSize": 0, "desiredSize": 0})
     assert HOSTS.sizes[NAME, "workers"] == 0

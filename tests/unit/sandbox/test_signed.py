@@ -73,13 +73,13 @@ def why(request, keys):
 
 
 @pytest.fixture
-def keys():
+def known_keys():
     return KeyRing()
 
 
 @pytest.fixture(params=["the owner's", "for a time"])
-def key(request, keys):
-    return keys.owner if request.param == "the owner's" else keys.grant(timedelta(hours=1))
+def key(request, known_keys):
+    return known_keys.owner if request.param == "the owner's" else known_keys.grant(timedelta(hours=1))
 
 
 @pytest.mark.parametrize(
@@ -93,30 +93,33 @@ def key(request, keys):
         *(("s3", "list_objects_v2", {"Bucket": "b", "Prefix": name}) for name in NAMES),
     ],
 )
-def test_what_the_sdk_signs_is_taken(service, call, given, keys, key):
+def test_what_the_sdk_signs_is_taken(service, call, given, known_keys, key):
     request = sent(service, call, key, **given)
-    assert signed.check(request, keys) == key
+    assert signed.check(request, known_keys) == key
     assert why(request, KeyRing()) is Refusal.KEY
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("region", ["us-east-1", "us-west-2"])
-def test_presigned_addresses_are_taken_until_they_end(name, region, keys, key):
+def test_presigned_addresses_are_taken_until_they_end(name, region, known_keys, key):
     """In us-east-1 the SDK makes them in version 2."""
     request = presigned(key, region=region, name=name)
-    assert why(request, keys) is None
-    assert why(replace(request, method="PUT"), keys) is Refusal.SIGNATURE
+    assert why(request, known_keys) is None
+    assert why(replace(request, method="PUT"), known_keys) is Refusal.SIGNATURE
     other = replace(request, target=request.target.replace("/bucket/", "/bucked/"))
-    assert why(other, keys) is Refusal.SIGNATURE
-    assert why(presigned(key, region=region, name=name, ExpiresIn=-5), keys) in (Refusal.EXPIRED, Refusal.UNSIGNED)
+    assert why(other, known_keys) is Refusal.SIGNATURE
+    assert why(presigned(key, region=region, name=name, ExpiresIn=-5), known_keys) in (
+        Refusal.EXPIRED,
+        Refusal.UNSIGNED,
+    )
 
 
-def test_a_key_for_a_time_needs_its_token_and_ends(keys):
-    held = keys.grant(timedelta(hours=1))
+def test_a_key_for_a_time_needs_its_token_and_ends(known_keys):
+    held = known_keys.grant(timedelta(hours=1))
     bare = AccessKey(id=held.id, secret=held.secret)
-    assert why(sent("sts", "get_caller_identity", bare), keys) is Refusal.SESSION
-    ended = keys.grant(timedelta(seconds=-1))
-    assert why(sent("sts", "get_caller_identity", ended), keys) is Refusal.EXPIRED
+    assert why(sent("sts", "get_caller_identity", bare), known_keys) is Refusal.SESSION
+    ended = known_keys.grant(timedelta(seconds=-1))
+    assert why(sent("sts", "get_caller_identity", ended), known_keys) is Refusal.EXPIRED
 
 
 def test_keys_are_random_and_those_that_ended_are_forgotten():
@@ -127,15 +130,15 @@ def test_keys_are_random_and_those_that_ended_are_forgotten():
     assert first.find(ended.id) is None
 
 
-def test_another_body_is_refused(keys):
-    request = sent("s3", "put_object", keys.owner, Bucket="b", Key="k", Body=b"mine")
-    assert why(replace(request, body=lambda: b"thine"), keys) is Refusal.BODY
+def test_another_body_is_refused(known_keys):
+    request = sent("s3", "put_object", known_keys.owner, Bucket="b", Key="k", Body=b"mine")
+    assert why(replace(request, body=lambda: b"thine"), known_keys) is Refusal.BODY
 
 
-def test_a_request_of_another_hour_is_refused(keys):
+def test_a_request_of_another_hour_is_refused(known_keys):
     for minutes, refused in ((-16, Refusal.TIME), (-14, None), (14, None), (16, Refusal.TIME)):
         moment = (datetime.now(UTC) + timedelta(minutes=minutes)).strftime("%Y%m%dT%H%M%SZ")
-        assert why(_signed_at(keys.owner, moment), keys) is refused
+        assert why(_signed_at(known_keys.owner, moment), known_keys) is refused
 
 
 def _signed_at(key, moment):
@@ -176,51 +179,51 @@ class TestTokensOfEks:
         own |= {"AWS_SESSION_TOKEN": key.token} if key.token else {}
         return eks_token(Session(environment=own, region="us-east-2"), cluster)
 
-    def test_one_that_a_key_has_signed_is_taken(self, keys, key):
-        assert tokens.Tokens("train", keys).allows(self.token(key))
+    def test_one_that_a_key_has_signed_is_taken(self, known_keys, key):
+        assert tokens.Tokens("train", known_keys).allows(self.token(key))
 
-    def test_one_of_another_key_or_of_another_cluster_is_not(self, keys):
-        taken = tokens.Tokens("train", keys)
-        forged = AccessKey(id=keys.owner.id, secret="guessed")
-        refused = (self.token(KeyRing().owner), self.token(keys.owner, cluster="other"), self.token(forged))
+    def test_one_of_another_key_or_of_another_cluster_is_not(self, known_keys):
+        taken = tokens.Tokens("train", known_keys)
+        forged = AccessKey(id=known_keys.owner.id, secret="guessed")
+        refused = (self.token(KeyRing().owner), self.token(known_keys.owner, cluster="other"), self.token(forged))
         assert [taken.allows(each) for each in refused] == [False, False, False]
-        assert tokens.refusal(refused[0], "train", keys, datetime.now(UTC)).startswith("access key SANDBOX")
+        assert tokens.refusal(refused[0], "train", known_keys, datetime.now(UTC)).startswith("access key SANDBOX")
 
     @pytest.mark.parametrize("minutes, taken", [(14, True), (16, False)])
-    def test_it_holds_for_fifteen_minutes_whatever_its_address_says(self, keys, monkeypatch, minutes, taken):
+    def test_it_holds_for_fifteen_minutes_whatever_its_address_says(self, known_keys, monkeypatch, minutes, taken):
         before = datetime.now(UTC) - timedelta(minutes=minutes)
         monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: before)
-        assert tokens.Tokens("train", keys).allows(self.token(keys.owner)) is taken
+        assert tokens.Tokens("train", known_keys).allows(self.token(known_keys.owner)) is taken
 
-    def test_one_that_is_changed_is_not(self, keys):
-        body = self.token(keys.owner).removeprefix(tokens.PREFIX)
+    def test_one_that_is_changed_is_not(self, known_keys):
+        body = self.token(known_keys.owner).removeprefix(tokens.PREFIX)
         url = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode()
         longer = url.replace("X-Amz-Expires=60", "X-Amz-Expires=900")
         assert longer != url
         changed = tokens.PREFIX + base64.urlsafe_b64encode(longer.encode()).decode().rstrip("=")
-        assert not tokens.Tokens("train", keys).allows(changed)
+        assert not tokens.Tokens("train", known_keys).allows(changed)
 
 
 ROUNDS = [pytest.param(150, id="few"), pytest.param(20_000, id="all", marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
-def test_nothing_that_was_changed_on_its_way_is_taken(rounds, keys, capsys):
+def test_nothing_that_was_changed_on_its_way_is_taken(rounds, known_keys, capsys):
     seed = int(os.environ.get("SLIPWAY_ATTACK_SEED") or random.randrange(1 << 32))
     with capsys.disabled():
         print(f"\nchanged on its way: SLIPWAY_ATTACK_SEED={seed}")  # noqa: T201
     chance = random.Random(seed)
-    held = keys.grant(timedelta(hours=1))
+    held = known_keys.grant(timedelta(hours=1))
     taken = [
-        sent("s3", "put_object", keys.owner, Bucket="b", Key="k", Body=b"x", Metadata={"m": "v"}),
+        sent("s3", "put_object", known_keys.owner, Bucket="b", Key="k", Body=b"x", Metadata={"m": "v"}),
         sent("dynamodb", "list_tables", held),
-        presigned(keys.owner, region="us-east-1", name="k"),
+        presigned(known_keys.owner, region="us-east-1", name="k"),
         presigned(held, region="us-west-2", name="k"),
     ]
-    assert [why(each, keys) for each in taken] == [None] * len(taken)
+    assert [why(each, known_keys) for each in taken] == [None] * len(taken)
     for number in range(rounds):
         after = _changed(chance.choice(taken), chance)
-        assert why(after, keys) is not None, (seed, number, after)
+        assert why(after, known_keys) is not None, (seed, number, after)
 
 
 def _changed(request, chance):

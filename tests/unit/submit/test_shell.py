@@ -20,25 +20,25 @@ def archive(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> LocalShell:
+def local_shell(tmp_path: Path) -> LocalShell:
     (tmp_path / "home").mkdir()
     return LocalShell({"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")})
 
 
-def test_it_is_unpacked_where_it_belongs(shell: LocalShell, archive: Path, tmp_path: Path) -> None:
-    assert shell.put(archive, "slipway/a b") == str(tmp_path / "home/slipway/a b")
+def test_it_is_unpacked_where_it_belongs(local_shell: LocalShell, archive: Path, tmp_path: Path) -> None:
+    assert local_shell.put(archive, "slipway/a b") == str(tmp_path / "home/slipway/a b")
     assert [path.name for path in (tmp_path / "home/slipway/a b").iterdir()] == ["job.sbatch"]
     assert [path.name for path in (tmp_path / "home/slipway").iterdir()] == ["a b"]
 
 
 @pytest.mark.parametrize("source", ["cat {other}", "head -c 40 {archive}", "cat {archive} {other}", "true", "false"])
 def test_nothing_is_unpacked_that_is_not_what_was_sent(
-    shell: LocalShell, archive: Path, tmp_path: Path, source: str
+    local_shell: LocalShell, archive: Path, tmp_path: Path, source: str
 ) -> None:
     other = tmp_path / "other.tar.gz"
     with tarfile.open(other, "w:gz") as packed:
         packed.add(tmp_path / "job.sbatch", "evil.sbatch")
     script = unpacking("slipway/a", source.format(other=other, archive=archive), archive)
     with pytest.raises(SchedulerError, match="cannot create the job folder"):
-        placed(shell.run(script), "slipway/a", shell.name)
+        placed(local_shell.run(script), "slipway/a", local_shell.name)
     assert list((tmp_path / "home/slipway").iterdir()) == []

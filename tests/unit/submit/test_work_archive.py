@@ -49,7 +49,7 @@ def work(tmp_path):
 
 
 @pytest.fixture
-def repository(work):
+def work_repository(work):
     git(work, "init", "-q")
     write(work, _dot_gitignore="data/\n*.ckpt\n", data__big="x" * 1000, old_dot_ckpt="x")
     git(work, "add", ".")
@@ -67,48 +67,48 @@ def members(archive):
 
 
 class TestGit:
-    def test_what_git_ignores_stays_and_the_revision_is_said(self, repository, tmp_path):
-        made = packed(repository, tmp_path)
+    def test_what_git_ignores_stays_and_the_revision_is_said(self, work_repository, tmp_path):
+        made = packed(work_repository, tmp_path)
         assert sorted(members(made)) == [".gitignore", "conf/a.yaml", "train.py"]
-        assert (made.git.revision, made.git.dirty, made.files) == (git(repository, "rev-parse", "HEAD"), False, 3)
+        assert (made.git.revision, made.git.dirty, made.files) == (git(work_repository, "rev-parse", "HEAD"), False, 3)
 
-    def test_a_dirty_tree_goes_as_it_stands_and_says_so(self, repository, tmp_path):
-        write(repository, train_dot_py="print(2)\n", new_dot_py="new\n")
-        (repository / "conf" / "a.yaml").unlink()
-        made = packed(repository, tmp_path)
+    def test_a_dirty_tree_goes_as_it_stands_and_says_so(self, work_repository, tmp_path):
+        write(work_repository, train_dot_py="print(2)\n", new_dot_py="new\n")
+        (work_repository / "conf" / "a.yaml").unlink()
+        made = packed(work_repository, tmp_path)
         assert sorted(members(made)) == [".gitignore", "new.py", "train.py"]
         assert made.git.dirty
         with tarfile.open(made.path) as opened:
             assert opened.extractfile("train.py").read() == b"print(2)\n"
 
-    def test_a_folder_of_a_repository_is_packed_alone(self, repository, tmp_path):
-        assert sorted(members(packed(repository / "conf", tmp_path))) == ["a.yaml"]
-        write(repository, train_dot_py="print(3)\n")
-        assert not packed(repository / "conf", tmp_path).git.dirty
+    def test_a_folder_of_a_repository_is_packed_alone(self, work_repository, tmp_path):
+        assert sorted(members(packed(work_repository / "conf", tmp_path))) == ["a.yaml"]
+        write(work_repository, train_dot_py="print(3)\n")
+        assert not packed(work_repository / "conf", tmp_path).git.dirty
 
     def test_a_repository_without_a_commit(self, work, tmp_path):
         git(work, "init", "-q")
         made = packed(work, tmp_path)
         assert (made.git.revision, made.git.dirty, made.files) == (None, True, 2)
 
-    def test_a_folder_that_git_ignores_is_packed_as_outside_git(self, repository, tmp_path):
-        made = packed(repository / "data", tmp_path)
+    def test_a_folder_that_git_ignores_is_packed_as_outside_git(self, work_repository, tmp_path):
+        made = packed(work_repository / "data", tmp_path)
         assert (sorted(members(made)), made.git) == (["big"], None)
 
-    def test_a_submodule_goes_with_its_files(self, repository, tmp_path):
+    def test_a_submodule_goes_with_its_files(self, work_repository, tmp_path):
         inner = tmp_path / "inner"
         write(inner, lib_dot_py="lib\n")
         git(inner, "init", "-q")
         git(inner, "add", ".")
         git(inner, "commit", "-q", "-m", "one")
-        git(repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "vendor")
-        assert "vendor/lib.py" in members(packed(repository, tmp_path))
+        git(work_repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "vendor")
+        assert "vendor/lib.py" in members(packed(work_repository, tmp_path))
 
-    def test_what_is_private_or_made_is_left_out_unless_tracked(self, repository, tmp_path):
-        write(repository, _dot_env="KEY=1\n", _dot_slipway__runs__x="x", node_modules__a="a")
-        assert ".env" not in members(packed(repository, tmp_path))
-        git(repository, "add", "-f", "node_modules/a")
-        assert [name for name in members(packed(repository, tmp_path)) if "node" in name] == ["node_modules/a"]
+    def test_what_is_private_or_made_is_left_out_unless_tracked(self, work_repository, tmp_path):
+        write(work_repository, _dot_env="KEY=1\n", _dot_slipway__runs__x="x", node_modules__a="a")
+        assert ".env" not in members(packed(work_repository, tmp_path))
+        git(work_repository, "add", "-f", "node_modules/a")
+        assert [name for name in members(packed(work_repository, tmp_path)) if "node" in name] == ["node_modules/a"]
 
 
 class TestElsewhere:
@@ -148,14 +148,14 @@ class TestPrivate:
     )
 
     @pytest.mark.parametrize("tracked", [True, False])
-    def test_it_stays_by_its_name(self, repository, tmp_path, tracked):
+    def test_it_stays_by_its_name(self, work_repository, tmp_path, tracked):
         for name in self.NAMES:
-            (repository / name).parent.mkdir(parents=True, exist_ok=True)
-            (repository / name).write_text("KEY=1\n")
+            (work_repository / name).parent.mkdir(parents=True, exist_ok=True)
+            (work_repository / name).write_text("KEY=1\n")
         if tracked:
-            git(repository, "add", "-f", ".")
-            git(repository, "commit", "-q", "-m", "two")
-        made = packed(repository, tmp_path)
+            git(work_repository, "add", "-f", ".")
+            git(work_repository, "commit", "-q", "-m", "two")
+        made = packed(work_repository, tmp_path)
         assert set(members(made)) - {"data/big", "old.ckpt"} == {".gitignore", "conf/a.yaml", "train.py"}
         shortest = {name.split("/")[0] if name.startswith(".") else name for name in self.NAMES}
         assert set(made.left_out) == shortest
@@ -175,12 +175,17 @@ class TestPrivate:
         assert made.left_out == ("account.json", "deploy.txt", "windows.pem")
         assert {"public.pem", "scan.py"} <= set(members(made))
 
-    def test_the_users_own_rules_add_and_readmit(self, repository, tmp_path):
+    def test_the_users_own_rules_add_and_readmit(self, work_repository, tmp_path):
         write(
-            repository, _dot_env="KEY=1\n", keys__id_rsa="x", keys__mine_dot_txt=PRIVATE_KEY, notes__a="a", notes__b="b"
+            work_repository,
+            _dot_env="KEY=1\n",
+            keys__id_rsa="x",
+            keys__mine_dot_txt=PRIVATE_KEY,
+            notes__a="a",
+            notes__b="b",
         )
-        write(repository, _dot_slipwayignore="notes/*\n!notes/b\n!.env\n!keys/\n!data/big\n")
-        made = packed(repository, tmp_path)
+        write(work_repository, _dot_slipwayignore="notes/*\n!notes/b\n!.env\n!keys/\n!data/big\n")
+        made = packed(work_repository, tmp_path)
         there = {".env", ".gitignore", ".slipwayignore", "conf/a.yaml", "data/big", "keys/id_rsa", "keys/mine.txt"}
         assert set(members(made)) == there | {"notes/b", "train.py"}
         assert made.left_out == ()
@@ -250,7 +255,7 @@ class TestRefusals:
 
 
 @pytest.fixture(scope="module")
-def node():
+def fetch_module():
     spec = importlib.util.spec_from_file_location("fetch_work", asset("templates/slurm/fetch_work.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -258,11 +263,11 @@ def node():
 
 
 class TestUnpacking:
-    def test_what_was_packed_is_what_is_there(self, node, work, tmp_path):
+    def test_what_was_packed_is_what_is_there(self, fetch_module, work, tmp_path):
         (work / "link").symlink_to("conf/a.yaml")
         target = tmp_path / "there"
         target.mkdir()
-        node.unpack(packed(work, tmp_path).path, target)
+        fetch_module.unpack(packed(work, tmp_path).path, target)
         assert (target / "link").read_text() == "a: 1\n"
         assert (target / "link").is_symlink()
         modes = [(target / name).stat().st_mode & 0o111 for name in ("train.py", "conf/a.yaml")]
@@ -282,7 +287,7 @@ class TestUnpacking:
             [("pipe", "fifo")],
         ],
     )
-    def test_nothing_is_written_outside(self, node, tmp_path, hostile):
+    def test_nothing_is_written_outside(self, fetch_module, tmp_path, hostile):
         path = tmp_path / "hostile.tar.gz"
         with tarfile.open(path, "w:gz") as archive:
             for name, link in hostile:
@@ -294,7 +299,7 @@ class TestUnpacking:
                 archive.addfile(member, io.BytesIO())
         target = tmp_path / "deep" / "there"
         target.mkdir(parents=True)
-        with pytest.raises(node.Refusal):
-            node.unpack(path, target)
+        with pytest.raises(fetch_module.Refusal):
+            fetch_module.unpack(path, target)
         assert list(target.iterdir()) == []
         assert sorted(each.name for each in tmp_path.iterdir()) == ["deep", "hostile.tar.gz"]

@@ -32,7 +32,7 @@ def request(serve: dict[str, Any] | None = None, **sections: Any):
 
 
 @pytest.fixture(scope="session")
-def priced() -> Callable[..., ServingPriced]:
+def serving_priced() -> Callable[..., ServingPriced]:
     """The candidates of a serving plan."""
 
     def price(serve: dict[str, Any] | None = None, *, options: PriceOptions | None = None, **sections: Any):

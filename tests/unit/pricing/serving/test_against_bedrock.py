@@ -23,8 +23,8 @@ def crossing(comparison, option, *, kind="sagemaker-endpoint", years=None):
     raise AssertionError(option)
 
 
-def test_bedrock_costs_1_54_per_million_output_tokens(priced):
-    hosted = next(quote for quote in priced().quotes if quote.plan.place.option == "bedrock")
+def test_bedrock_costs_1_54_per_million_output_tokens(serving_priced):
+    hosted = next(quote for quote in serving_priced().quotes if quote.plan.place.option == "bedrock")
     assert hosted.serving.usd_per_million_output_tokens == Decimal("1.5400")
     assert hosted.serving.usd_per_million_tokens == Decimal("0.2200")
 
@@ -46,9 +46,9 @@ def test_the_3_year_rate_of_ec2_crosses_at_about_82_percent(compared):
     assert each.utilisation == pytest.approx(0.82, abs=0.01)
 
 
-def test_a_full_instance_costs_what_the_notes_say(priced):
+def test_a_full_instance_costs_what_the_notes_say(serving_priced):
     for kind, usd in (("sagemaker-endpoint", 3.53), ("eks", 2.94)):
-        priced_plan = priced(target={**PINNED, "kind": kind}, purchase={"option": "on-demand"})
+        priced_plan = serving_priced(target={**PINNED, "kind": kind}, purchase={"option": "on-demand"})
         rate, estimate = priced_plan.candidates[0].offer.price.usd, priced_plan.candidates[0].estimate
         assert float(rate) / (estimate.tokens_per_s.mid * 3600) * 1e6 == pytest.approx(usd, abs=0.01)
 
@@ -165,8 +165,8 @@ def test_a_closed_model_has_bedrock_alone(compared):
     assert comparison.priced.quote(1).serving.bedrock.same_weights == ""
 
 
-def test_the_rates_of_the_notes_are_in_the_catalog(priced):
-    catalog = priced().catalog
+def test_the_rates_of_the_notes_are_in_the_catalog(serving_priced):
+    catalog = serving_priced().catalog
     ri = catalog.reserved("inf2.48xlarge", "us-east-1", "standard", 3, Payment.NO_UPFRONT)
     plan = catalog.savings_plan("inf2.48xlarge", "us-east-1", SavingsPlanKind.EC2_INSTANCE, 3, Payment.NO_UPFRONT)
     assert ri.usd == plan.usd == Decimal("5.60791")
@@ -180,6 +180,6 @@ def test_bedrock_without_a_price_is_not_bedrock_without_the_weights(compared):
 @pytest.mark.parametrize(
     "region, message", [("me-south-1", "no price in the catalog names"), ("us-east-1", "not checked")]
 )
-def test_a_region_that_no_price_names_is_reported(priced, region, message):
-    quote = priced({}, target={"region": region}, purchase={"option": "bedrock"}).quote(1)
+def test_a_region_that_no_price_names_is_reported(serving_priced, region, message):
+    quote = serving_priced({}, target={"region": region}, purchase={"option": "bedrock"}).quote(1)
     assert message in next(finding.message for finding in quote.findings if finding.code == "bedrock-region")

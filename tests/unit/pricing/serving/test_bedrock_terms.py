@@ -42,38 +42,38 @@ def line(quoted, name):
         ("auto", "us-gov-west-1", "anthropic.claude-haiku-4-5-20251001-v1:0", "1.2"),
     ],
 )
-def test_the_price_is_that_of_the_region_and_the_profile(priced, profile, region, id_, usd):
+def test_the_price_is_that_of_the_region_and_the_profile(serving_priced, profile, region, id_, usd):
     serve = {**HAIKU, "bedrock": {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "profile": profile}}
-    quoted = hosted(priced, serve, region)
+    quoted = hosted(serving_priced, serve, region)
     assert quoted.serving.bedrock.inference_id == id_
     assert quoted.serving.bedrock.input_usd_per_million == Decimal(usd)
     assert id_ in line(quoted, "input").name
     assert id_ in quoted.note
 
 
-def test_what_aws_has_withdrawn_from_a_profile_is_not_taken(priced):
+def test_what_aws_has_withdrawn_from_a_profile_is_not_taken(serving_priced):
     """The auto case of eu-west-1 above: the eu profile's price ended on 2026-10-15."""
     serve = {**HAIKU, "bedrock": {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "profile": "eu"}}
-    assert "withdrawn" in hosted(priced, serve, "eu-west-1").unpriced
+    assert "withdrawn" in hosted(serving_priced, serve, "eu-west-1").unpriced
 
 
-def test_a_cheaper_profile_is_named(priced):
+def test_a_cheaper_profile_is_named(serving_priced):
     serve = {**HAIKU, "bedrock": {"model": "anthropic.claude-haiku-4-5-20251001-v1:0"}}
-    findings = {finding.code: finding for finding in hosted(priced, serve).findings}
+    findings = {finding.code: finding for finding in hosted(serving_priced, serve).findings}
     assert "global at $1.0 in and $5.0 out" in findings["cheaper-profile"].message
     assert "any region of the profile us" in findings["bedrock-profile"].message
 
 
-def test_a_profile_of_elsewhere_is_refused(priced):
+def test_a_profile_of_elsewhere_is_refused(serving_priced):
     with pytest.raises(ImpossibleError) as refused:
-        priced({"bedrock": {"profile": "eu"}})
+        serving_priced({"bedrock": {"profile": "eu"}})
     (finding,) = [finding for finding in refused.value.findings if finding.code == "bedrock-profile"]
     assert finding.path == "workload.serve.bedrock.profile"
     assert "allowed: us, global, none, auto" in finding.message
 
 
-def test_a_profile_without_a_price_is_unpriced(priced):
-    quoted = hosted(priced, {"bedrock": {"profile": "global"}})
+def test_a_profile_without_a_price_is_unpriced(serving_priced):
+    quoted = hosted(serving_priced, {"bedrock": {"profile": "global"}})
     assert "with profile global; of profiles there: us" in quoted.unpriced
 
 
@@ -86,19 +86,19 @@ def test_of_several_regions_the_cheapest_is_taken():
             assert own.region in ("", region)
 
 
-def test_the_price_of_a_region_is_used_where_it_is_its_own(priced):
+def test_the_price_of_a_region_is_used_where_it_is_its_own(serving_priced):
     serve = {"model": "llama-3-8b"}
-    home, away = hosted(priced, serve), hosted(priced, serve, "ap-south-1")
+    home, away = hosted(serving_priced, serve), hosted(serving_priced, serve, "ap-south-1")
     assert away.serving.bedrock.input_usd_per_million == Decimal("0.36")
     assert away.usd.mid > home.usd.mid
-    both = priced(serve, target={"region": ["ap-south-1", "us-east-1"]}, purchase={"option": "bedrock"})
+    both = serving_priced(serve, target={"region": ["ap-south-1", "us-east-1"]}, purchase={"option": "bedrock"})
     assert [candidate.place.region for candidate in both.candidates] == ["us-east-1"]
 
 
-def test_a_prompt_cache_takes_off_what_it_costs_less(priced):
+def test_a_prompt_cache_takes_off_what_it_costs_less(serving_priced):
     id_ = {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "profile": "us"}
-    plain = hosted(priced, {**HAIKU, "bedrock": id_})
-    cached = hosted(priced, {**HAIKU, "bedrock": id_, "cached_input_fraction": 0.75})
+    plain = hosted(serving_priced, {**HAIKU, "bedrock": id_})
+    cached = hosted(serving_priced, {**HAIKU, "bedrock": id_, "cached_input_fraction": 0.75})
     assert line(cached, "from the cache").unit_price_usd == Decimal("0.11")
     saved = Decimal("0.75") * 2000 * MONTH_S * (Decimal("1.1") - Decimal("0.11")) / 1_000_000
     assert plain.usd.mid - cached.usd.mid == pytest.approx(saved, rel=Decimal("1e-6"))
@@ -107,47 +107,49 @@ def test_a_prompt_cache_takes_off_what_it_costs_less(priced):
     )
 
 
-def test_a_cache_that_is_seldom_asked_is_written_anew(priced):
+def test_a_cache_that_is_seldom_asked_is_written_anew(serving_priced):
     id_ = {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "profile": "us"}
     serve = {**HAIKU, "bedrock": id_, "cached_input_fraction": 0.75, "requests_per_s": 1 / 3000}
-    quoted = hosted(priced, serve)
+    quoted = hosted(serving_priced, serve)
     written, read = line(quoted, "to the cache"), line(quoted, "from the cache")
     assert written.unit_price_usd == Decimal("1.375")
     assert written.quantity / (written.quantity + read.quantity) == pytest.approx(0.9048, abs=1e-3)
-    assert quoted.usd.mid > hosted(priced, {**serve, "cached_input_fraction": 0}).usd.mid
+    assert quoted.usd.mid > hosted(serving_priced, {**serve, "cached_input_fraction": 0}).usd.mid
 
 
-def test_a_model_without_a_cache_price_pays_in_full_and_says_so(priced):
-    quoted = hosted(priced, {"cached_input_fraction": 0.5})
-    assert quoted.usd.mid == hosted(priced, {}).usd.mid
+def test_a_model_without_a_cache_price_pays_in_full_and_says_so(serving_priced):
+    quoted = hosted(serving_priced, {"cached_input_fraction": 0.5})
+    assert quoted.usd.mid == hosted(serving_priced, {}).usd.mid
     assert "no-cache-price" in {finding.code for finding in quoted.findings}
 
 
-def test_machines_say_that_the_cache_is_not_counted(priced):
-    priced_plan = priced({"cached_input_fraction": 0.5}, purchase={"option": "on-demand"})
+def test_machines_say_that_the_cache_is_not_counted(serving_priced):
+    priced_plan = serving_priced({"cached_input_fraction": 0.5}, purchase={"option": "on-demand"})
     assert [
         assumption.value for assumption in priced_plan.quote(1).assumptions if assumption.name == "prompt cache"
     ] == ["not counted"]
 
 
-def test_a_batch_is_half_the_price_where_requests_may_wait(priced):
+def test_a_batch_is_half_the_price_where_requests_may_wait(serving_priced):
     waiting = {"asynchronous": True}
-    plain, batch = (hosted(priced, waiting, mode=mode) for mode in (BedrockMode.ON_DEMAND, BedrockMode.BATCH))
+    plain, batch = (hosted(serving_priced, waiting, mode=mode) for mode in (BedrockMode.ON_DEMAND, BedrockMode.BATCH))
     assert batch.usd.mid == plain.usd.mid / 2
     assert "bedrock-batch" in {finding.code for finding in batch.findings}
-    assert BedrockMode.BATCH not in {quote.serving.bedrock.mode for quote in priced({}).quotes if quote.serving.bedrock}
+    assert BedrockMode.BATCH not in {
+        quote.serving.bedrock.mode for quote in serving_priced({}).quotes if quote.serving.bedrock
+    }
 
 
-def test_long_requests_cost_what_long_requests_cost(priced):
+def test_long_requests_cost_what_long_requests_cost(serving_priced):
     serve = {"model": "openai.gpt-5.4", "bedrock": {"profile": "us"}, "output_tokens": 400}
     row = BedrockCatalog().price("openai.gpt-5.4", "us-east-1", BedrockProfile.US)
-    short, long = (hosted(priced, {**serve, "input_tokens": each}) for each in (272_000, 272_001))
+    short, long = (hosted(serving_priced, {**serve, "input_tokens": each}) for each in (272_000, 272_001))
     assert short.serving.bedrock.input_usd_per_million == row.input_usd
     assert long.serving.bedrock.input_usd_per_million == row.parts["over_272k_input"] > row.input_usd
 
 
-def test_imported_weights_are_billed_by_the_unit_and_the_minute(priced):
-    quoted = hosted(priced, OWN, mode=BedrockMode.CUSTOM_IMPORT)
+def test_imported_weights_are_billed_by_the_unit_and_the_minute(serving_priced):
+    quoted = hosted(serving_priced, OWN, mode=BedrockMode.CUSTOM_IMPORT)
     run, kept = line(quoted, "imported, 1 × 2 units"), line(quoted, "kept")
     assert run.unit_price_usd == Decimal("0.05718")
     assert run.quantity == pytest.approx(2 * 730 * 60, rel=1e-3)
@@ -155,14 +157,14 @@ def test_imported_weights_are_billed_by_the_unit_and_the_minute(priced):
     assert "other-weights" not in {finding.code for finding in quoted.findings}
 
 
-def test_an_import_sleeps_between_rare_requests(priced):
-    quoted = hosted(priced, {**OWN, "requests_per_s": 1 / 300}, mode=BedrockMode.CUSTOM_IMPORT)
+def test_an_import_sleeps_between_rare_requests(serving_priced):
+    quoted = hosted(serving_priced, {**OWN, "requests_per_s": 1 / 300}, mode=BedrockMode.CUSTOM_IMPORT)
     assert line(quoted, "2 units").quantity == pytest.approx(730 * 60)
 
 
-def test_weights_that_bedrock_lacks_can_be_imported(priced):
+def test_weights_that_bedrock_lacks_can_be_imported(serving_priced):
     serve = {"model": {"params_b": 13}, "bedrock": {"import_copies": 2, "import_units": 3}}
-    priced_plan = priced(serve, purchase={"option": "bedrock"})
+    priced_plan = serving_priced(serve, purchase={"option": "bedrock"})
     (only,) = priced_plan.quotes
     assert only.serving.bedrock.mode is BedrockMode.CUSTOM_IMPORT
     assert only.plan.place.option is PurchaseOption.BEDROCK
@@ -176,18 +178,18 @@ def test_weights_that_bedrock_lacks_can_be_imported(priced):
         ({"import_copies": 1}, "eu-west-1", "bedrock.import_usd_per_unit_minute"),
     ],
 )
-def test_an_import_without_its_figures_is_unpriced(priced, bedrock, region, message):
-    assert message in hosted(priced, {"bedrock": bedrock}, region, BedrockMode.CUSTOM_IMPORT).unpriced
+def test_an_import_without_its_figures_is_unpriced(serving_priced, bedrock, region, message):
+    assert message in hosted(serving_priced, {"bedrock": bedrock}, region, BedrockMode.CUSTOM_IMPORT).unpriced
 
 
-def test_units_that_nobody_knows_are_asked_for(priced):
+def test_units_that_nobody_knows_are_asked_for(serving_priced):
     serve = {"model": "mistral-7b", "bedrock": {"import_copies": 1}}
-    assert "bedrock.import_units" in hosted(priced, serve, mode=BedrockMode.CUSTOM_IMPORT).unpriced
+    assert "bedrock.import_units" in hosted(serving_priced, serve, mode=BedrockMode.CUSTOM_IMPORT).unpriced
 
 
-def test_a_price_of_ones_own_replaces_the_known_one(priced):
+def test_a_price_of_ones_own_replaces_the_known_one(serving_priced):
     serve = {"bedrock": {"import_copies": 1, "import_usd_per_unit_minute": "0.1"}}
-    assert line(hosted(priced, serve, mode=BedrockMode.CUSTOM_IMPORT), "units").unit_price_usd == Decimal("0.1")
+    assert line(hosted(serving_priced, serve, mode=BedrockMode.CUSTOM_IMPORT), "units").unit_price_usd == Decimal("0.1")
 
 
 def test_a_verdict_against_an_import_names_no_volume(compared):

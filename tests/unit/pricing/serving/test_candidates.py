@@ -23,11 +23,13 @@ def of(priced, serve=None, **sections):
     return candidate
 
 
-def test_the_layout_is_the_cheapest_and_not_the_fastest(priced):
+def test_the_layout_is_the_cheapest_and_not_the_fastest(serving_priced):
     """Two layouts that need one instance: several copies are replaced in steps, one copy is doubled."""
-    open_ = of(priced, {"input_tokens": 1400, "min_instances": 4, "requests_per_s": 1}, target=INF2)
+    open_ = of(serving_priced, {"input_tokens": 1400, "min_instances": 4, "requests_per_s": 1}, target=INF2)
     whole = of(
-        priced, {"input_tokens": 1400, "min_instances": 4, "requests_per_s": 1, "tensor_parallel": 24}, target=INF2
+        serving_priced,
+        {"input_tokens": 1400, "min_instances": 4, "requests_per_s": 1, "tensor_parallel": 24},
+        target=INF2,
     )
     assert open_.estimate.layout.copies > 1
     assert open_.usd <= whole.usd
@@ -39,56 +41,56 @@ def deployment_hours(quote):
 
 
 @pytest.mark.parametrize("wanted", [1, 8, 40])
-def test_no_layout_that_can_be_pinned_is_cheaper(priced, wanted):
+def test_no_layout_that_can_be_pinned_is_cheaper(serving_priced, wanted):
     serve = {"requests_per_s": wanted, "input_tokens": 1400}
-    open_ = of(priced, serve, target=INF2)
+    open_ = of(serving_priced, serve, target=INF2)
     for degree in (4, 8, 24):
         for batch in (1, 8, 32):
-            pinned = of(priced, {**serve, "tensor_parallel": degree, "batch_size": batch}, target=INF2)
+            pinned = of(serving_priced, {**serve, "tensor_parallel": degree, "batch_size": batch}, target=INF2)
             assert pinned.refusals or pinned.usd >= open_.usd - CENT
 
 
-def test_a_queue_is_given_a_layout_that_it_can_feed(priced):
+def test_a_queue_is_given_a_layout_that_it_can_feed(serving_priced):
     queue = {"asynchronous": True, "min_instances": 0, "requests_per_s": 1}
-    neuron = of(priced, queue, target=INF2)
+    neuron = of(serving_priced, queue, target=INF2)
     assert (neuron.estimate.layout.copies, neuron.refusals) == (1, ())
-    gpu = of(priced, queue, target={"instance_type": "p5.48xlarge"}).estimate.layout
+    gpu = of(serving_priced, queue, target={"instance_type": "p5.48xlarge"}).estimate.layout
     assert gpu.batch * gpu.copies <= 1000
 
 
-def test_a_canary_is_given_a_layout_without_components(priced):
-    candidate = of(priced, {"deployment": "canary", "min_instances": 2}, target=INF2)
+def test_a_canary_is_given_a_layout_without_components(serving_priced):
+    candidate = of(serving_priced, {"deployment": "canary", "min_instances": 2}, target=INF2)
     assert (candidate.estimate.layout.copies, candidate.refusals) == (1, ())
 
 
-def test_what_no_layout_mends_is_refused_with_the_cheapest(priced):
+def test_what_no_layout_mends_is_refused_with_the_cheapest(serving_priced):
     sections = {"network": {"vpc_id": "vpc-0123456789abcdef0", "subnet_ids": ["subnet-0123456789abcdef0"]}}
-    candidate = of(priced, target=INF2, **sections)
+    candidate = of(serving_priced, target=INF2, **sections)
     assert "network-unused" in [refusal.code for refusal in candidate.refusals]
     assert candidate.estimate.measured
 
 
-def test_the_place_is_the_cheapest_of_all(priced):
-    best = of(priced, target={**INF2, "region": ["us-east-1", "us-west-2", "eu-central-1"]})
+def test_the_place_is_the_cheapest_of_all(serving_priced):
+    best = of(serving_priced, target={**INF2, "region": ["us-east-1", "us-west-2", "eu-central-1"]})
     sections = {
         "target": {**INF2, "region": ["us-east-1", "us-west-2", "eu-central-1"]},
         "purchase": {"option": "on-demand"},
     }
-    every = priced(None, options=PriceOptions(everything=True), **sections).candidates
+    every = serving_priced(None, options=PriceOptions(everything=True), **sections).candidates
     possible = [each.usd for each in every if each.usd is not None and not each.refusals]
     assert best.usd == min(possible)
 
 
-def test_a_layout_nobody_measured_does_not_displace_the_measured_one(priced):
+def test_a_layout_nobody_measured_does_not_displace_the_measured_one(serving_priced):
     """Six copies of four cores would be replaced in finer steps than the three that were measured."""
     for wanted in (4, 12, 40, 75):
-        assert of(priced, {"requests_per_s": wanted}, target=INF2).estimate.measured
+        assert of(serving_priced, {"requests_per_s": wanted}, target=INF2).estimate.measured
 
 
 @pytest.mark.parametrize("serve", [{}, {"input_tokens": 1400}, {"requests_per_s": 40}, {"asynchronous": True}])
-def test_a_synthesis_by_hand_has_the_layout_of_the_quote(priced, serve):
+def test_a_synthesis_by_hand_has_the_layout_of_the_quote(serving_priced, serve):
     sections = {"target": {**INF2, "region": "us-east-1"}, "purchase": {"option": "on-demand"}}
-    quoted = of(priced, serve, **sections).plan.request.workload.serve
+    quoted = of(serving_priced, serve, **sections).plan.request.workload.serve
     catalog = load()
     made = pinned_serving(requested(serve, **sections), catalog, BedrockCatalog(prices_as_of=None), load_serving())
     by_hand = made.request.workload.serve

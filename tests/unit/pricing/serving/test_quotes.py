@@ -25,16 +25,16 @@ ASYNC = {"asynchronous": True, "min_instances": 0}
 DAY = [1.0] * 12 + [8.0] * 12
 
 
-def test_the_lines_add_up_to_the_month(priced):
-    for quoted in some(priced().quotes):
+def test_the_lines_add_up_to_the_month(serving_priced):
+    for quoted in some(serving_priced().quotes):
         if quoted.usd is not None:
             assert sum(component.usd for component in quoted.components if component.usd is not None) == quoted.usd.mid
             assert quoted.usd.low <= quoted.usd.mid <= quoted.usd.high
             assert quoted.serving.usd_per_month == quoted.usd
 
 
-def test_idle_instances_are_shown_and_paid_for(priced):
-    quoted = priced({"hourly_requests_per_s": DAY, "requests_per_s": None}, **INF2).quote(1)
+def test_idle_instances_are_shown_and_paid_for(serving_priced):
+    quoted = serving_priced({"hourly_requests_per_s": DAY, "requests_per_s": None}, **INF2).quote(1)
     lines = {component.name: component for component in quoted.components}
     busy, idle = lines["ml.inf2.48xlarge on-demand, busy"], lines["ml.inf2.48xlarge on-demand, idle"]
     assert idle.usd == quoted.serving.idle_usd_per_month
@@ -42,33 +42,35 @@ def test_idle_instances_are_shown_and_paid_for(priced):
     assert (busy.quantity + idle.quantity) / 730 == pytest.approx(quoted.serving.instances.mean)
 
 
-def test_autoscaling_costs_less_than_the_peak_all_day(priced):
-    scaled = priced({"hourly_requests_per_s": DAY, "requests_per_s": None}, **INF2).quote(1)
-    flat = priced({"requests_per_s": 8.0}, **INF2).quote(1)
+def test_autoscaling_costs_less_than_the_peak_all_day(serving_priced):
+    scaled = serving_priced({"hourly_requests_per_s": DAY, "requests_per_s": None}, **INF2).quote(1)
+    flat = serving_priced({"requests_per_s": 8.0}, **INF2).quote(1)
     assert scaled.usd.mid < flat.usd.mid
     assert scaled.serving.instances.most == flat.serving.instances.most
 
 
-def test_zones_and_deployments_cost_more(priced):
-    one = priced({"requests_per_s": 0.5}, **INF2).quote(1)
-    two = priced({"requests_per_s": 0.5, "zones": 2}, **INF2).quote(1)
+def test_zones_and_deployments_cost_more(serving_priced):
+    one = serving_priced({"requests_per_s": 0.5}, **INF2).quote(1)
+    two = serving_priced({"requests_per_s": 0.5, "zones": 2}, **INF2).quote(1)
     assert two.serving.instances.least == 2
     assert two.usd.mid > Decimal("1.9") * one.usd.mid
     lines = {component.name: component for component in one.components}
     assert lines["old and new version together"].quantity == pytest.approx(1.5)
 
 
-def test_a_commitment_is_paid_for_whether_it_is_used_or_not(priced):
+def test_a_commitment_is_paid_for_whether_it_is_used_or_not(serving_priced):
     eks, purchase = {"instance_type": "inf2.48xlarge", "kind": "eks"}, {"option": "reserved", "term_years": 3}
-    quoted = priced({"hourly_requests_per_s": DAY, "requests_per_s": None}, target=eks, purchase=purchase).quote(1)
+    quoted = serving_priced(
+        {"hourly_requests_per_s": DAY, "requests_per_s": None}, target=eks, purchase=purchase
+    ).quote(1)
     most = quoted.serving.instances.most
     assert quoted.billed_hours == 730
     assert quoted.commitment_usd == Decimal("5.60791") * most * 8760 * 3
     assert any(component.name == "EKS control plane" for component in quoted.components)
 
 
-def test_eks_takes_spot_plans_and_reserved_instances(priced):
-    priced_plan = priced(target={"kind": "eks", "instance_type": "inf2.48xlarge"})
+def test_eks_takes_spot_plans_and_reserved_instances(serving_priced):
+    priced_plan = serving_priced(target={"kind": "eks", "instance_type": "inf2.48xlarge"})
     options = {candidate.place.option.value for candidate in priced_plan.candidates}
     assert options == {"on-demand", "spot", "savings-plan", "reserved", "bedrock"}
     spot = next(quote for quote in priced_plan.quotes if quote.plan.place.option == "spot")
@@ -76,77 +78,82 @@ def test_eks_takes_spot_plans_and_reserved_instances(priced):
     assert "spot-serving" in {finding.code for finding in spot.findings}
 
 
-def test_an_endpoint_takes_its_own_rate_and_plan(priced):
-    priced_plan = priced(target={"instance_type": "inf2.48xlarge"})
+def test_an_endpoint_takes_its_own_rate_and_plan(serving_priced):
+    priced_plan = serving_priced(target={"instance_type": "inf2.48xlarge"})
     ways = {candidate.place.option.value: candidate for candidate in priced_plan.candidates}
     assert set(ways) == {"on-demand", "savings-plan", "bedrock"}
     assert ways["on-demand"].offer.price.usd == Decimal("15.58")
     assert "no sagemaker Savings Plan rate of ml.inf2.48xlarge" in ways["savings-plan"].offer.price.reason
 
 
-def test_an_asynchronous_endpoint_sleeps_and_bedrock_has_a_batch_price(priced):
+def test_an_asynchronous_endpoint_sleeps_and_bedrock_has_a_batch_price(serving_priced):
     night = {"hourly_requests_per_s": [2.0] * 4 + [0.0] * 20, "requests_per_s": None}
-    awake, asleep = priced({**night, "min_instances": 1}, **INF2).quote(1), priced({**night, **ASYNC}, **INF2).quote(1)
+    awake, asleep = (
+        serving_priced({**night, "min_instances": 1}, **INF2).quote(1),
+        serving_priced({**night, **ASYNC}, **INF2).quote(1),
+    )
     assert asleep.usd.mid < awake.usd.mid / 4
     modes = {
         candidate.bedrock.mode.value: candidate.usd
-        for candidate in priced({**night, **ASYNC}).candidates
+        for candidate in serving_priced({**night, **ASYNC}).candidates
         if candidate.bedrock
     }
     assert modes["batch"] * 2 == modes["on-demand"]
-    assert {candidate.bedrock.mode.value for candidate in priced(night).candidates if candidate.bedrock} == {
+    assert {candidate.bedrock.mode.value for candidate in serving_priced(night).candidates if candidate.bedrock} == {
         "on-demand"
     }
 
 
-def test_provisioned_throughput_is_the_users_price(priced):
+def test_provisioned_throughput_is_the_users_price(serving_priced):
     own = {"bedrock": {"provisioned_usd_per_hour": "20", "provisioned_units": 2}}
     candidate = next(
         candidate
-        for candidate in priced(own).candidates
+        for candidate in serving_priced(own).candidates
         if candidate.bedrock and candidate.bedrock.mode == "provisioned"
     )
     assert candidate.usd == Decimal(20) * 2 * 730
-    bare = next(candidate for candidate in priced({"bedrock": {"mode": "provisioned"}}).candidates if candidate.bedrock)
+    bare = next(
+        candidate for candidate in serving_priced({"bedrock": {"mode": "provisioned"}}).candidates if candidate.bedrock
+    )
     assert bare.usd is None
     assert "AWS publishes no price" in bare.offer.price.reason
 
 
-def test_a_withdrawn_model_is_no_offer(priced):
-    hosted = next(candidate for candidate in priced({"model": "llama-3.2-3b"}).candidates if candidate.bedrock)
+def test_a_withdrawn_model_is_no_offer(serving_priced):
+    hosted = next(candidate for candidate in serving_priced({"model": "llama-3.2-3b"}).candidates if candidate.bedrock)
     assert hosted.offer.price.reason == "AWS has withdrawn meta.llama3-2-3b-instruct-v1:0 on 2026-07-07"
     assert hosted.offer.price.seen.usd == Decimal("0.15")
 
 
-def test_prices_of_another_day(priced):
+def test_prices_of_another_day(serving_priced):
     catalog = load(prices_as_of=date(2026, 11, 1))
-    priced_plan = price_serving(Path("plan.yaml"), priced().request, catalog, NOW, PriceOptions())
+    priced_plan = price_serving(Path("plan.yaml"), serving_priced().request, catalog, NOW, PriceOptions())
     hosted = next(candidate for candidate in priced_plan.candidates if candidate.bedrock)
     assert hosted.usd is None
     assert hosted.offer.price.reason.endswith("is known on or before 2026-11-01")
     assert priced_plan.candidates[0].usd is not None
 
 
-def test_the_budget_is_held_against_the_high_estimate(priced):
+def test_the_budget_is_held_against_the_high_estimate(serving_priced):
     some = {"target": {"instance_type": "g6e.12xlarge"}, "purchase": {"option": "on-demand"}}
-    quoted = priced(**some).quote(1)
+    quoted = serving_priced(**some).quote(1)
     assert quoted.usd.high > quoted.usd.mid + 1
-    over = priced(budget={"max_usd": int(quoted.usd.mid) + 1}, **some).quote(1)
+    over = serving_priced(budget={"max_usd": int(quoted.usd.mid) + 1}, **some).quote(1)
     assert (over.gate.allowed, over.gate.exit_code) == (False, 3)
-    assert priced(budget={"max_usd": int(quoted.usd.high) + 2}, **some).quote(1).gate.allowed
+    assert serving_priced(budget={"max_usd": int(quoted.usd.high) + 2}, **some).quote(1).gate.allowed
 
 
-def test_too_few_instances_refuse_a_candidate(priced):
-    priced_plan = priced({"requests_per_s": 50.0, "max_instances": 1}, **INF2)
+def test_too_few_instances_refuse_a_candidate(serving_priced):
+    priced_plan = serving_priced({"requests_per_s": 50.0, "max_instances": 1}, **INF2)
     assert priced_plan.impossible
     assert priced_plan.quote(1).gate.exit_code == 5
     assert "max_instances is 1" in priced_plan.quote(1).gate.reason
 
 
-def test_an_answer_longer_than_an_endpoint_may_take(priced):
+def test_an_answer_longer_than_an_endpoint_may_take(serving_priced):
     slow = {"streaming": False, "output_tokens": 2000, "batch_size": 32, "tensor_parallel": 8}
-    assert priced(slow, **INF2).candidates[0].refusals[0].code == "answer-too-slow"
-    waiting = priced({**slow, "asynchronous": True}, **INF2).candidates[0]
+    assert serving_priced(slow, **INF2).candidates[0].refusals[0].code == "answer-too-slow"
+    waiting = serving_priced({**slow, "asynchronous": True}, **INF2).candidates[0]
     assert [refusal.code for refusal in waiting.refusals] == ["copies-behind-a-queue"]
 
 
@@ -160,9 +167,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("serve, name, code", REFUSED, ids=[each[2] for each in REFUSED])
-def test_what_cannot_be_deployed_is_reported_for_the_candidate_and_refused(priced, serve, name, code):
+def test_what_cannot_be_deployed_is_reported_for_the_candidate_and_refused(serving_priced, serve, name, code):
     only = {"target": {"instance_type": name}, "purchase": {"option": "on-demand"}}
-    priced_plan = priced({"requests_per_s": 1, **serve}, **only)
+    priced_plan = serving_priced({"requests_per_s": 1, **serve}, **only)
     quoted = priced_plan.quote(1)
     assert [refusal.code for refusal in priced_plan.candidates[0].refusals] == [code]
     assert code in {finding.code for finding in quoted.findings if finding.level is Level.ERROR}
@@ -170,30 +177,34 @@ def test_what_cannot_be_deployed_is_reported_for_the_candidate_and_refused(price
     assert priced_plan.impossible
 
 
-def test_a_place_for_the_weights_may_follow(priced):
-    quoted = priced(**INF2).quote(1)
+def test_a_place_for_the_weights_may_follow(serving_priced):
+    quoted = serving_priced(**INF2).quote(1)
     assert {finding.code: finding.level for finding in quoted.findings}["model-without-uri"] is Level.WARNING
     assert quoted.gate.allowed
-    own = priced({"artifacts_uri": "s3://models/llama", "batch_size": 32, "tensor_parallel": 8}, **INF2).quote(1)
+    own = serving_priced({"artifacts_uri": "s3://models/llama", "batch_size": 32, "tensor_parallel": 8}, **INF2).quote(
+        1
+    )
     assert {"model-without-uri", "shape-not-compiled"}.isdisjoint(finding.code for finding in own.findings)
 
 
-def test_an_open_layout_gives_whole_chips_to_a_container(priced):
+def test_an_open_layout_gives_whole_chips_to_a_container(serving_priced):
     one = {"model": "qwen3-0.6b", "requests_per_s": 1}
-    candidate = priced(one, target={"instance_type": "inf2.xlarge"}, purchase={"option": "on-demand"}).candidates[0]
+    candidate = serving_priced(
+        one, target={"instance_type": "inf2.xlarge"}, purchase={"option": "on-demand"}
+    ).candidates[0]
     assert candidate.estimate.layout.tensor_parallel == 2
     assert not candidate.refusals
 
 
-def test_the_place_that_is_shown_has_the_image(priced):
+def test_the_place_that_is_shown_has_the_image(serving_priced):
     only = {"target": {"instance_type": "inf2.8xlarge", "region": "any"}, "purchase": {"option": "on-demand"}}
-    everything = priced(options=PriceOptions(everything=True), **only).candidates
+    everything = serving_priced(options=PriceOptions(everything=True), **only).candidates
     assert {"image-not-in-region"} <= {refusal.code for candidate in everything for refusal in candidate.refusals}
-    assert not priced(**only).candidates[0].refusals
+    assert not serving_priced(**only).candidates[0].refusals
 
 
-def test_what_is_quoted_is_pinned_and_quotes_the_same(priced):
-    priced_plan = priced(target={"instance_type": ["inf2.48xlarge", "g6e.12xlarge"]})
+def test_what_is_quoted_is_pinned_and_quotes_the_same(serving_priced):
+    priced_plan = serving_priced(target={"instance_type": ["inf2.48xlarge", "g6e.12xlarge"]})
     for rank, first in some(enumerate(priced_plan.quotes, start=1)):
         again = plan_file.loads(json.dumps(document(first.plan.request)))
         assert again.workload.serve == first.plan.request.workload.serve
@@ -202,26 +213,26 @@ def test_what_is_quoted_is_pinned_and_quotes_the_same(priced):
         assert pick(priced_plan, first.digest)[0] == rank
 
 
-def test_every_candidate_has_its_own_digest(priced):
-    digests = [quote.digest for quote in priced({**ASYNC}).quotes]
+def test_every_candidate_has_its_own_digest(serving_priced):
+    digests = [quote.digest for quote in serving_priced({**ASYNC}).quotes]
     assert len(set(digests)) == len(digests)
 
 
-def test_all_shows_every_place(priced):
-    few, many = priced(), priced(options=PriceOptions(everything=True))
+def test_all_shows_every_place(serving_priced):
+    few, many = serving_priced(), serving_priced(options=PriceOptions(everything=True))
     assert many.considered == len(many.candidates) > len(few.candidates)
 
 
-def test_lines_without_a_price_are_one_warning(priced):
-    quoted = priced(target={"region": "sa-east-1", "kind": ["eks"]}).quote(1)
+def test_lines_without_a_price_are_one_warning(serving_priced):
+    quoted = serving_priced(target={"region": "sa-east-1", "kind": ["eks"]}).quote(1)
     unpriced = [component.name for component in quoted.components if component.unpriced]
     (finding,) = [finding for finding in quoted.findings if finding.code == "unpriced-line"]
     assert len(unpriced) > 1
     assert finding.message == f"{len(unpriced)} lines have no price, the total is incomplete: {', '.join(unpriced)}"
 
 
-def test_json_of_a_plan(priced):
-    priced_plan = priced()
+def test_json_of_a_plan(serving_priced):
+    priced_plan = serving_priced()
     json_document = answer.document(priced_plan)
     keys = {"tokens_per_s", "utilisation", "usd_per_month", "usd_per_million_output_tokens", "ttft_ms", "tpot_ms"}
     for candidate in json_document["candidates"]:
@@ -234,15 +245,15 @@ def test_json_of_a_plan(priced):
 
 
 @pytest.mark.parametrize("load", [0.0, 5e-324, 1e-12])
-def test_what_is_all_but_never_called_has_no_price_a_token(priced, load):
+def test_what_is_all_but_never_called_has_no_price_a_token(serving_priced, load):
     """The fuzz's find: dollars over 1e-314 tokens are more digits than a decimal number holds."""
-    serving = priced({"requests_per_s": load}, **INF2).quote(1).serving
+    serving = serving_priced({"requests_per_s": load}, **INF2).quote(1).serving
     assert serving.usd_per_month.mid > 0
     assert (serving.usd_per_million_output_tokens, serving.usd_per_million_tokens) == (None, None)
 
 
-def test_own_prices_are_those_of_the_bill(priced):
-    priced_plan = priced(
+def test_own_prices_are_those_of_the_bill(serving_priced):
+    priced_plan = serving_priced(
         target={"instance_type": "inf2.48xlarge"},
         purchase={"option": "on-demand", "price_overrides": {"ml.inf2.48xlarge/on-demand": "10"}},
     )
@@ -250,9 +261,9 @@ def test_own_prices_are_those_of_the_bill(priced):
     assert replace(priced_plan.candidates[0].place, nodes=1).nodes == 1
 
 
-def test_credits_pay_first(priced):
+def test_credits_pay_first(serving_priced):
     pools = [{"pool": "poc", "usd": 500}, {"pool": "old", "usd": 90, "expires": "2025-01-31"}]
-    quoted = priced(**INF2 | {"purchase": {"option": "on-demand", "credits": pools}}).quote(1)
+    quoted = serving_priced(**INF2 | {"purchase": {"option": "on-demand", "credits": pools}}).quote(1)
     assert quoted.cash_after_credits_usd == quoted.usd.mid - 500
     credit_lines = {
         assumption.name: (assumption.value, assumption.source)
@@ -262,11 +273,13 @@ def test_credits_pay_first(priced):
     assert credit_lines == {"credit poc": ("500.00", "of $500"), "credit old": ("0", "expired 2025-01-31")}
 
 
-def test_pods_have_none_of_an_endpoints_alarms_and_are_replaced_in_place(priced):
+def test_pods_have_none_of_an_endpoints_alarms_and_are_replaced_in_place(serving_priced):
     eks = {"target": {"kind": "eks", "instance_type": "inf2.48xlarge"}, "purchase": {"option": "on-demand"}}
-    names = {component.name for component in priced(**eks).quote(1).components if component.quantity}
+    names = {component.name for component in serving_priced(**eks).quote(1).components if component.quantity}
     assert not {name for name in names if "alarm" in name or name in ("dashboard", "guard and its messages")}
     assert "old and new version together" not in names
-    assert {"7 alarms", "dashboard", "guard and its messages"} <= {e.name for e in priced(**INF2).quote(1).components}
-    watched = priced(budget={"max_usd": 90_000}, **INF2).quote(1)
+    assert {"7 alarms", "dashboard", "guard and its messages"} <= {
+        e.name for e in serving_priced(**INF2).quote(1).components
+    }
+    watched = serving_priced(budget={"max_usd": 90_000}, **INF2).quote(1)
     assert {"8 alarms", "AWS Budget"} <= {component.name for component in watched.components}

@@ -21,8 +21,8 @@ def month(priced, **changes):
     return priced({"max_instances": 9, "requests_per_s": 1, **changes}, **PINNED).candidates[0]
 
 
-def test_five_instances_all_day_are_five_instances(priced):
-    plain, five = month(priced), month(priced, schedule=["cron(0 0 * * ? *) 5-9"])
+def test_five_instances_all_day_are_five_instances(serving_priced):
+    plain, five = month(serving_priced), month(serving_priced, schedule=["cron(0 0 * * ? *) 5-9"])
     assert five.fleet.hours == 5 * HOURS_PER_MONTH
     assert five.usd > 4 * plain.usd
 
@@ -33,8 +33,8 @@ def test_a_range_by_day_and_one_by_night():
     assert (load.instances.least, load.instances.most, load.short) == (1, 2, None)
 
 
-def test_closed_hours_are_neither_paid_nor_served(priced):
-    every, office = month(priced), month(priced, schedule=list(OFFICE), min_instances=0)
+def test_closed_hours_are_neither_paid_nor_served(serving_priced):
+    every, office = month(serving_priced), month(serving_priced, schedule=list(OFFICE), min_instances=0)
     assert office.fleet.hours == pytest.approx(50 / 168 * HOURS_PER_MONTH)
     assert requests_per_month(office.serve) == pytest.approx(50 / 168 * requests_per_month(every.serve))
     assert office.usd < every.usd
@@ -53,29 +53,29 @@ def test_a_queue_serves_afterwards_what_came_while_nothing_ran():
     assert fleet(waiting, 1.0, Hosting()).short is not None
 
 
-def test_a_range_that_is_too_tight_is_refused(priced):
-    candidate = month(priced, requests_per_s=60, schedule=["cron(0 8 * * ? *) 1-9", "cron(0 9 * * ? *) 1-1"])
+def test_a_range_that_is_too_tight_is_refused(serving_priced):
+    candidate = month(serving_priced, requests_per_s=60, schedule=["cron(0 8 * * ? *) 1-9", "cron(0 9 * * ? *) 1-1"])
     (refusal,) = [refusal for refusal in candidate.refusals if refusal.code == "schedule-short"]
     assert refusal.level is Level.ERROR
     assert "the schedule allows 1" in refusal.message
     assert "raise the range" in refusal.hint
 
 
-def test_pods_have_no_schedule(priced):
+def test_pods_have_no_schedule(serving_priced):
     pods = {"target": {**PINNED["target"], "kind": "eks"}, "purchase": PINNED["purchase"]}
-    plain, timed = priced({}, **pods), priced({"schedule": list(DAY)}, **pods)
+    plain, timed = serving_priced({}, **pods), serving_priced({"schedule": list(DAY)}, **pods)
     assert timed.candidates[0].usd == plain.candidates[0].usd
     assert "schedule-unused" in {finding.code for finding in timed.findings}
 
 
-def test_two_time_zones_are_reported(priced):
+def test_two_time_zones_are_reported(serving_priced):
     lines = [DAY[0], f"{DAY[1]} Europe/Berlin"]
-    findings = {finding.code: finding for finding in priced({"schedule": lines, "max_instances": 9}).findings}
+    findings = {finding.code: finding for finding in serving_priced({"schedule": lines, "max_instances": 9}).findings}
     assert "priced as if all were in UTC" in findings["schedule-zones"].message
 
 
-def test_the_quote_says_what_the_clock_does(priced):
-    quote = priced({"schedule": list(OFFICE), "min_instances": 0, "max_instances": 9}, **PINNED).quote(1)
+def test_the_quote_says_what_the_clock_does(serving_priced):
+    quote = serving_priced({"schedule": list(OFFICE), "min_instances": 0, "max_instances": 9}, **PINNED).quote(1)
     (assumption,) = [assumption for assumption in quote.assumptions if assumption.name == "schedule"]
     assert assumption.value == "0 to 0, 1 to 2 instances by the clock"
     assert "closed for 70% of the time" in assumption.unit

@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from launcher.aws.endpoints import bearer_token
-from launcher.aws.session import Session
 from launcher.cli.app import application
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.workflow.cluster.endpoint import asker, probe, served, settled, state_of
@@ -19,22 +18,11 @@ pytestmark = pytest.mark.xdist_group("endpoint")
 
 
 @pytest.fixture
-def runtime():
-    with endpoint_runtime.served(Runtime()) as state:
-        yield state
-
-
-@pytest.fixture
-def session(runtime):
-    return Session(environment=runtime.environment(), region="us-east-1")
-
-
-@pytest.fixture
-def ask(session):
+def ask(endpoint_session):
     """One request of the endpoint, whatever its kind."""
 
     def once(**more):
-        return asker(served("small", session), session, **more)()
+        return asker(served("small", endpoint_session), endpoint_session, **more)()
 
     return once
 
@@ -76,16 +64,16 @@ class TestChat:
         with pytest.raises(DeploymentFailedError, match=message):
             ask(timeout_s=0.5)
 
-    def test_nobody_there_is_reported(self, runtime, session):
-        send = asker(served("small", session), session)
+    def test_nobody_there_is_reported(self, runtime, endpoint_session):
+        send = asker(served("small", endpoint_session), endpoint_session)
         runtime.url = "gone"
         with endpoint_runtime.served(Runtime()) as other:
             gone = other.url
-        endpoint = served("small", session)
+        endpoint = served("small", endpoint_session)
         lost = type(endpoint)(**{**values(endpoint), "base_url": f"{gone}/endpoints/x/openai/v1"})
         assert send().output_tokens == 8
         with pytest.raises(AwsError, match="chat with 127"):
-            asker(lost, session)()
+            asker(lost, endpoint_session)()
 
 
 def values(endpoint):
@@ -93,24 +81,24 @@ def values(endpoint):
 
 
 class TestOtherKinds:
-    def test_an_embedding_is_numbers(self, runtime, session):
-        endpoint = served("small", session)
-        reply = asker(type(endpoint)(**{**values(endpoint), "base_url": None}), session)()
+    def test_an_embedding_is_numbers(self, runtime, endpoint_session):
+        endpoint = served("small", endpoint_session)
+        reply = asker(type(endpoint)(**{**values(endpoint), "base_url": None}), endpoint_session)()
         assert (reply.kind, reply.input_tokens, reply.shown) == ("embedding", 11, "a vector of 3 dimensions")
         assert runtime.requests[0][1]["input"]
 
-    def test_a_component_is_named(self, runtime, session):
+    def test_a_component_is_named(self, runtime, endpoint_session):
         runtime.mode = "components"
-        endpoint = served("small", session)
-        asker(type(endpoint)(**{**values(endpoint), "base_url": None}), session)()
+        endpoint = served("small", endpoint_session)
+        asker(type(endpoint)(**{**values(endpoint), "base_url": None}), endpoint_session)()
         headers = {key.lower(): value for key, value in runtime.requests[0][2].items()}
         assert headers["x-amzn-sagemaker-inference-component"] == NAME
 
-    def test_an_empty_embedding_is_a_failure(self, runtime, session):
+    def test_an_empty_embedding_is_a_failure(self, runtime, endpoint_session):
         runtime.empty = True
-        endpoint = served("small", session)
+        endpoint = served("small", endpoint_session)
         with pytest.raises(DeploymentFailedError, match="without an embedding"):
-            asker(type(endpoint)(**{**values(endpoint), "base_url": None}), session)()
+            asker(type(endpoint)(**{**values(endpoint), "base_url": None}), endpoint_session)()
 
     def test_a_queue_is_asked_until_it_answers(self, runtime, ask, monkeypatch):
         monkeypatch.setattr("launcher.aws.endpoints.POLL_S", 0.05)
@@ -137,73 +125,85 @@ class TestOtherKinds:
 
 
 class TestState:
-    def test_what_runs_is_what_was_deployed(self, session):
-        state, reply = probe(endpoint := served("small", session), session, asker(endpoint, session))
+    def test_what_runs_is_what_was_deployed(self, endpoint_session):
+        state, reply = probe(
+            endpoint := served("small", endpoint_session), endpoint_session, asker(endpoint, endpoint_session)
+        )
         assert (state.status, state.instances, reply.output_tokens) == ("InService", 2, 8)
 
     @pytest.mark.long
-    def test_a_silent_rollback_is_exit_6_with_its_alarm(self, runtime, session):
+    def test_a_silent_rollback_is_exit_6_with_its_alarm(self, runtime, endpoint_session):
         runtime.config, runtime.alarming = "config-old", ("a tenth of the requests end with an error",)
         with pytest.raises(DeploymentFailedError) as failure:
-            state_of(served("small", session), session)
+            state_of(served("small", endpoint_session), endpoint_session)
         assert failure.value.exit_code == 6
         assert "runs config-old, deployed was config-new: the update was rolled back" in failure.value.message
         assert "a tenth of the requests" in failure.value.message
 
-    def test_the_last_trouble_of_its_log_is_reported(self, runtime, session):
+    def test_the_last_trouble_of_its_log_is_reported(self, runtime, endpoint_session):
         runtime.status, runtime.log = "Failed", ("loading", "ERROR out of memory", "bye")
         with pytest.raises(DeploymentFailedError, match="is Failed; log: ERROR out of memory"):
-            state_of(served("small", session), session)
+            state_of(served("small", endpoint_session), endpoint_session)
 
-    def test_a_component_that_runs_the_old_model_was_rolled_back(self, runtime, session):
+    def test_a_component_that_runs_the_old_model_was_rolled_back(self, runtime, endpoint_session):
         runtime.mode, runtime.component = "components", ("InService", "model-old")
         with pytest.raises(DeploymentFailedError, match="runs model-old, deployed was model-new: the update"):
-            state_of(served("small", session), session)
+            state_of(served("small", endpoint_session), endpoint_session)
 
-    def test_a_component_that_is_not_in_service_is_reported(self, runtime, session):
+    def test_a_component_that_is_not_in_service_is_reported(self, runtime, endpoint_session):
         runtime.mode, runtime.component = "components", ("Failed", "model-new")
         with pytest.raises(DeploymentFailedError, match=f"component {NAME} of endpoint {NAME} is Failed"):
-            settled(served("small", session), session, print, wait=lambda _: None)
+            settled(served("small", endpoint_session), endpoint_session, print, wait=lambda _: None)
 
     @pytest.mark.long
     @pytest.mark.parametrize("status", ["Updating", "Failed", "RollingBack"])
-    def test_an_endpoint_that_is_not_in_service_is_not_asked(self, runtime, session, status):
+    def test_an_endpoint_that_is_not_in_service_is_not_asked(self, runtime, endpoint_session, status):
         runtime.status = status
-        endpoint = served("small", session)
+        endpoint = served("small", endpoint_session)
         with pytest.raises(DeploymentFailedError, match=f"is {status}"):
-            probe(endpoint, session, asker(endpoint, session))
+            probe(endpoint, endpoint_session, asker(endpoint, endpoint_session))
         assert runtime.requests == []
 
-    def test_one_that_its_guard_has_deleted_is_reported(self, runtime, session):
+    def test_one_that_its_guard_has_deleted_is_reported(self, runtime, endpoint_session):
         runtime.gone = True
         with pytest.raises(DeploymentFailedError, match=f"endpoint {NAME} does not exist, but its stack"):
-            settled(served("small", session), session, print)
+            settled(served("small", endpoint_session), endpoint_session, print)
 
-    def test_it_is_waited_for_and_reported_at_every_change(self, runtime, session):
+    def test_it_is_waited_for_and_reported_at_every_change(self, runtime, endpoint_session):
         runtime.before, messages, waited = ["Creating", "Creating", "Updating"], [], []
-        assert settled(served("small", session), session, messages.append, wait=waited.append).status == "InService"
+        assert (
+            settled(served("small", endpoint_session), endpoint_session, messages.append, wait=waited.append).status
+            == "InService"
+        )
         assert messages == [f"endpoint {NAME}: {each}, 2 instances" for each in ("Creating", "Updating")]
         assert len(waited) == 3
 
-    def test_it_is_not_waited_for_without_end(self, runtime, session):
+    def test_it_is_not_waited_for_without_end(self, runtime, endpoint_session):
         runtime.status = "Updating"
         clock = iter(range(0, 10_000, 600)).__next__
         with pytest.raises(DeploymentFailedError, match="still, after 60 min"):
-            settled(served("small", session), session, print, limit_s=3600, clock=clock, wait=lambda _: None)
+            settled(
+                served("small", endpoint_session),
+                endpoint_session,
+                print,
+                limit_s=3600,
+                clock=clock,
+                wait=lambda _: None,
+            )
 
-    def test_a_rollback_that_ends_in_service_is_still_caught(self, runtime, session):
+    def test_a_rollback_that_ends_in_service_is_still_caught(self, runtime, endpoint_session):
         runtime.before, runtime.config = ["Updating", "RollingBack"], "config-old"
         with pytest.raises(DeploymentFailedError, match="the update was rolled back"):
-            settled(served("small", session), session, print, wait=lambda _: None)
+            settled(served("small", endpoint_session), endpoint_session, print, wait=lambda _: None)
 
-    def test_one_that_is_not_deployed_is_reported(self, runtime, session):
+    def test_one_that_is_not_deployed_is_reported(self, runtime, endpoint_session):
         runtime.deployed = False
         with pytest.raises(ImpossibleError, match="stack slipway-small-serving does not exist"):
-            served("small", session)
+            served("small", endpoint_session)
 
 
-def test_a_token_is_a_signed_call_of_its_own_action(session):
-    token = bearer_token(session, 900)
+def test_a_token_is_a_signed_call_of_its_own_action(endpoint_session):
+    token = bearer_token(endpoint_session, 900)
     host, _, query = base64.b64decode(token.removeprefix("sagemaker-api-key-")).decode().partition("/?")
     query_params = parse_qs(query)
     assert host == "sagemaker.amazonaws.com"

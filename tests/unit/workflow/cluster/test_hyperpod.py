@@ -31,13 +31,13 @@ OUTPUTS = {
 
 
 @pytest.fixture(scope="module")
-def plan():
+def training_plan():
     path = ROOT / "examples" / "hyperpod" / "p5-training-plan.yaml"
     return pinned_plan(plan_file.load(path), load())
 
 
 @pytest.fixture
-def aws():
+def stubbed_sagemaker():
     """A session whose SageMaker and FSx give the test's answers."""
     keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
     made = {
@@ -89,8 +89,8 @@ class TestTrainingPlan:
         return []
 
     @pytest.mark.parametrize("status", ["Scheduled", "Active"])
-    def test_one_that_fits_is_taken(self, plan, aws, status):
-        assert self.refused(plan, aws, bought(Status=status)) == []
+    def test_one_that_fits_is_taken(self, training_plan, stubbed_sagemaker, status):
+        assert self.refused(training_plan, stubbed_sagemaker, bought(Status=status)) == []
 
     @pytest.mark.parametrize(
         "changes, code",
@@ -104,53 +104,53 @@ class TestTrainingPlan:
             ({"StartTime": datetime(2026, 12, 2, 11, 30, tzinfo=UTC)}, "training-plan-window"),
         ],
     )
-    def test_what_only_aws_can_tell_is_a_finding(self, plan, aws, changes, code):
+    def test_what_only_aws_can_tell_is_a_finding(self, training_plan, stubbed_sagemaker, changes, code):
         with pytest.raises(ImpossibleError) as refusal:
-            self.look(plan, aws, bought(**changes))
+            self.look(training_plan, stubbed_sagemaker, bought(**changes))
         (finding,) = refusal.value.findings
         assert (finding.code, bool(finding.path), bool(finding.hint)) == (code, True, True)
 
-    def test_one_that_is_over_is_refused_whatever_the_file_says(self, plan, aws):
+    def test_one_that_is_over_is_refused_whatever_the_file_says(self, training_plan, stubbed_sagemaker):
         with pytest.raises(ImpossibleError) as refusal:
-            self.look(plan, aws, bought(EndTime=datetime(2026, 11, 19, 11, 30, tzinfo=UTC)))
+            self.look(training_plan, stubbed_sagemaker, bought(EndTime=datetime(2026, 11, 19, 11, 30, tzinfo=UTC)))
         over, window = refusal.value.findings
         assert (over.code, window.code) == ("training-plan-over", "training-plan-window")
         assert window.hint == "set it to 2026-11-19T11:30:00Z"
 
-    def test_a_window_that_the_file_leaves_out_is_not_held_against_it(self, plan, aws):
-        purchase = plan.request.purchase
+    def test_a_window_that_the_file_leaves_out_is_not_held_against_it(self, training_plan, stubbed_sagemaker):
+        purchase = training_plan.request.purchase
         unsaid = replace(purchase.training_plan, starts_at=None, ends_at=None)
-        request = replace(plan.request, purchase=replace(purchase, training_plan=unsaid))
+        request = replace(training_plan.request, purchase=replace(purchase, training_plan=unsaid))
         other = bought(StartTime=datetime(2026, 12, 2, 11, 30, tzinfo=UTC))
-        assert self.refused(plan, aws, other) == ["training-plan-window"]
-        assert self.refused(replace(plan, request=request), aws, other) == []
+        assert self.refused(training_plan, stubbed_sagemaker, other) == ["training-plan-window"]
+        assert self.refused(replace(training_plan, request=request), stubbed_sagemaker, other) == []
 
-    def test_one_that_is_not_there_is_said(self, plan, aws):
-        session, sagemaker, _ = aws
+    def test_one_that_is_not_there_is_said(self, training_plan, stubbed_sagemaker):
+        session, sagemaker, _ = stubbed_sagemaker
         sagemaker.add_client_error("describe_training_plan", "ResourceNotFound")
         with pytest.raises(AwsError, match="describe training plan arn:aws:sagemaker"):
-            refuse_unless_training_plan_fits(plan, session, NOW)
+            refuse_unless_training_plan_fits(training_plan, session, NOW)
 
 
 class TestJobs:
-    def test_without_the_plug_in_the_command_is_reported_before_anything_is_deployed(self, plan, tmp_path):
+    def test_without_the_plug_in_the_command_is_reported_before_anything_is_deployed(self, training_plan, tmp_path):
         with pytest.raises(ImpossibleError) as refusal:
-            refuse_job(plan, {"PATH": str(tmp_path)})
+            refuse_job(training_plan, {"PATH": str(tmp_path)})
         assert (
             "aws ssm start-session --region us-east-2 --target sagemaker-cluster:ID_controller-" in refusal.value.hint
         )
         assert "sbatch job.sbatch" in refusal.value.hint
 
-    def test_with_it_the_job_may_go(self, plan, tmp_path):
+    def test_with_it_the_job_may_go(self, training_plan, tmp_path):
         for name in ("aws", "session-manager-plugin"):
             (tmp_path / name).write_text("#!/bin/sh\n")
             (tmp_path / name).chmod(0o755)
-        refuse_job(plan, {"PATH": str(tmp_path)})
-        elsewhere = replace(plan.request, target=replace(plan.request.target, cluster="shared"))
+        refuse_job(training_plan, {"PATH": str(tmp_path)})
+        elsewhere = replace(training_plan.request, target=replace(training_plan.request.target, cluster="shared"))
         with pytest.raises(ImpossibleError, match="only to the plan's own HyperPod cluster"):
-            refuse_job(replace(plan, request=elsewhere), {"PATH": str(tmp_path)})
+            refuse_job(replace(training_plan, request=elsewhere), {"PATH": str(tmp_path)})
 
-    def test_the_controller_that_runs_is_asked_for(self, plan, aws):
+    def test_the_controller_that_runs_is_asked_for(self, training_plan, stubbed_sagemaker):
         def listed(number, group, status):
             return {
                 "InstanceGroupName": group,
@@ -160,7 +160,7 @@ class TestJobs:
                 "InstanceStatus": {"Status": status},
             }
 
-        session, sagemaker, _ = aws
+        session, sagemaker, _ = stubbed_sagemaker
         expected_params = {"ClusterName": "slipway-p5-plan", "InstanceGroupNameContains": "controller"}
         nodes = [
             listed(1, "controller", "Failure"),
@@ -169,17 +169,17 @@ class TestJobs:
         ]
         sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": nodes}, expected_params)
         outputs = {"ClusterName": "slipway-p5-plan", "ClusterId": "abcdefghijkl", "Region": "us-east-2"}
-        node = controller(plan, outputs, session)
+        node = controller(training_plan, outputs, session)
         assert node.instance == "sagemaker-cluster:abcdefghijkl_controller-i-00000000000000002"
         assert (node.via, node.user) == ("session", "ubuntu")
         sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": nodes[:1]}, expected_params)
         with pytest.raises(DeploymentFailedError, match="the controller of"):
-            controller(plan, outputs, session)
+            controller(training_plan, outputs, session)
 
 
 class TestReadBack:
     @pytest.fixture
-    def reading(self, plan, aws):
+    def reading(self, training_plan, stubbed_sagemaker):
         name = "slipway-p5-plan-training"
         stack = StackState(id="x", name=name, status="CREATE_COMPLETE", protected=False, outputs=OUTPUTS, tags={})
         kind = "AWS::FSx::FileSystem"
@@ -187,8 +187,8 @@ class TestReadBack:
             stack=name, logical_id="Lustre", physical_id="fs-0123456789abcdef0", type=kind, status="x"
         )
         return Reading(
-            plan=plan,
-            session=aws[0],
+            plan=training_plan,
+            session=stubbed_sagemaker[0],
             zone="use2-az1",
             usd_per_hour=None,
             deployed_now=True,
@@ -228,8 +228,8 @@ class TestReadBack:
             **changes,
         }
 
-    def test_a_cluster_as_planned_agrees(self, aws, reading):
-        aws[1].add_response("describe_cluster", self.described(), {"ClusterName": "slipway-p5-plan"})
+    def test_a_cluster_as_planned_agrees(self, stubbed_sagemaker, reading):
+        stubbed_sagemaker[1].add_response("describe_cluster", self.described(), {"ClusterName": "slipway-p5-plan"})
         readback.cluster(reading)
         assert reading.checks.wrong == []
         assert any("group workers: ml.p5.48xlarge 2 Compute" in each for each in reading.checks.agreed)
@@ -243,22 +243,22 @@ class TestReadBack:
             ({"workers": {"TargetCount": 1}}, "group workers"),
         ],
     )
-    def test_what_differs_is_said(self, aws, reading, changes, message):
+    def test_what_differs_is_said(self, stubbed_sagemaker, reading, changes, message):
         answer = self.described(**{key: value for key, value in changes.items() if key != "workers"})
         answer["InstanceGroups"][1].update(changes.get("workers", {}))
-        aws[1].add_response("describe_cluster", answer, {"ClusterName": "slipway-p5-plan"})
+        stubbed_sagemaker[1].add_response("describe_cluster", answer, {"ClusterName": "slipway-p5-plan"})
         readback.cluster(reading)
         (wrong,) = reading.checks.wrong
         assert message in wrong
 
-    def test_the_file_system_is_held_against_what_is_priced(self, aws, reading):
+    def test_the_file_system_is_held_against_what_is_priced(self, stubbed_sagemaker, reading):
         answer = {
             "Lifecycle": "AVAILABLE",
             "StorageCapacity": 2400,
             "SubnetIds": ["subnet-0123456789abcdef0"],
             "LustreConfiguration": {"PerUnitStorageThroughput": 250},
         }
-        aws[2].add_response(
+        stubbed_sagemaker[2].add_response(
             "describe_file_systems", {"FileSystems": [answer]}, {"FileSystemIds": ["fs-0123456789abcdef0"]}
         )
         readback.file_systems(reading)

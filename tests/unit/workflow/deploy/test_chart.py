@@ -31,7 +31,7 @@ def publisher(tmp_path, content):
 
 
 @pytest.fixture
-def own(publisher, pins, monkeypatch):
+def own_pins(publisher, pins, monkeypatch):
     """Pins whose files that server has."""
     files = tuple(replace(file, url=f"{publisher[0]}/{file.name}") for file in pins.files)
     made = replace(pins, files=files)
@@ -44,19 +44,19 @@ def environment(tmp_path):
     return {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
 
 
-def test_it_is_fetched_once_and_kept(own, environment, publisher):
+def test_it_is_fetched_once_and_kept(own_pins, environment, publisher):
     messages = []
     made = chart_and_layer(environment, messages.append)
-    assert set(made) == {own.chart_name, own.layer_name}
-    assert len(messages) == len(own.files)
+    assert set(made) == {own_pins.chart_name, own_pins.layer_name}
+    assert len(messages) == len(own_pins.files)
     for path in publisher[1].iterdir():
         path.unlink()
     assert chart_and_layer(environment, messages.append) == made
-    assert len(messages) == len(own.files)
+    assert len(messages) == len(own_pins.files)
     assert cached_files(environment) == made
 
 
-def test_nothing_is_kept_that_is_not_what_is_pinned(own, environment, publisher):
+def test_nothing_is_kept_that_is_not_what_is_pinned(own_pins, environment, publisher):
     (publisher[1] / "elsewhere-2.tgz").write_bytes(b"changed by its publisher")
     with pytest.raises(ImpossibleError, match="is not what this version installs"):
         chart_and_layer(environment, lambda _: None)
@@ -64,19 +64,19 @@ def test_nothing_is_kept_that_is_not_what_is_pinned(own, environment, publisher)
     assert not list(chart_cache(environment).glob("*.tgz"))
 
 
-def test_a_network_that_does_not_reach_them_gets_the_command(own, environment, publisher):
+def test_a_network_that_does_not_reach_them_gets_the_command(own_pins, environment, publisher):
     (publisher[1] / "helm.whl").unlink()
     with pytest.raises(ImpossibleError, match="nothing was deployed") as refused:
         chart_and_layer(environment, lambda _: None)
     assert "curl -fL" in refused.value.hint
-    assert all(file.url in refused.value.hint for file in own.files)
+    assert all(file.url in refused.value.hint for file in own_pins.files)
     assert NAMED in refused.value.hint
 
 
-def test_a_folder_that_is_named_is_taken_and_nothing_is_fetched(own, environment, publisher, tmp_path):
+def test_a_folder_that_is_named_is_taken_and_nothing_is_fetched(own_pins, environment, publisher, tmp_path):
     named = {**environment, NAMED: str(publisher[1])}
     messages = []
-    assert set(chart_and_layer(named, messages.append)) == {own.chart_name, own.layer_name}
+    assert set(chart_and_layer(named, messages.append)) == {own_pins.chart_name, own_pins.layer_name}
     assert messages == []
     assert not chart_cache(environment).exists()
     with pytest.raises(ImpossibleError, match=r"lacks chart\.tar\.gz, elsewhere-2\.tgz, helm\.whl"):

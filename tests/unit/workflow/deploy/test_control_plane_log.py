@@ -27,7 +27,7 @@ purchase: {option: on-demand}
 
 
 @pytest.fixture
-def account(account):
+def account_with_logs(account):
     for name in (NAME, f"{NAME}-of-another"):
         client(account, "logs").create_log_group(logGroupName=name)
     return account
@@ -55,33 +55,35 @@ def removed(account, tmp_path, *, kind="eks"):
 
 
 @pytest.mark.parametrize("kind", ["eks", "hyperpod-eks"])
-def test_it_is_removed_with_a_word_before_anything_is_deployed(account, tmp_path, kind):
-    (message,) = removed(account, tmp_path, kind=kind)
+def test_it_is_removed_with_a_word_before_anything_is_deployed(account_with_logs, tmp_path, kind):
+    (message,) = removed(account_with_logs, tmp_path, kind=kind)
     assert message.startswith(f"removed log group {NAME}, which EKS wrote")
-    assert names(account) == {f"{NAME}-of-another"}
-    assert removed(account, tmp_path, kind=kind) == []
+    assert names(account_with_logs) == {f"{NAME}-of-another"}
+    assert removed(account_with_logs, tmp_path, kind=kind) == []
 
 
-def test_that_of_a_stack_or_of_a_cluster_that_stands_stays(account, tmp_path):
-    eks = client(account, "eks")
+def test_that_of_a_stack_or_of_a_cluster_that_stands_stays(account_with_logs, tmp_path):
+    eks = client(account_with_logs, "eks")
     eks.create_cluster(name="slipway-probe", roleArn="arn:aws:iam::123456789012:role/x", resourcesVpcConfig={})
-    assert removed(account, tmp_path) == []
+    assert removed(account_with_logs, tmp_path) == []
     eks.delete_cluster(name="slipway-probe")
-    client(account, "cloudformation").create_stack(StackName="slipway-probe-training", TemplateBody=json.dumps(NOTHING))
-    assert removed(account, tmp_path) == []
-    assert removed(account, tmp_path, kind="parallelcluster") == []
-    assert NAME in names(account)
+    client(account_with_logs, "cloudformation").create_stack(
+        StackName="slipway-probe-training", TemplateBody=json.dumps(NOTHING)
+    )
+    assert removed(account_with_logs, tmp_path) == []
+    assert removed(account_with_logs, tmp_path, kind="parallelcluster") == []
+    assert NAME in names(account_with_logs)
 
 
-def test_who_may_not_remove_it_gets_the_command_before_anything_is_deployed(account, tmp_path):
-    account.canned["logs.DeleteLogGroup"] = Refused("AccessDeniedException", "not authorized")
+def test_who_may_not_remove_it_gets_the_command_before_anything_is_deployed(account_with_logs, tmp_path):
+    account_with_logs.canned["logs.DeleteLogGroup"] = Refused("AccessDeniedException", "not authorized")
     with pytest.raises(ImpossibleError, match="blocks the deployment") as refused:
-        removed(account, tmp_path)
+        removed(account_with_logs, tmp_path)
     assert refused.value.hint == f"aws logs delete-log-group --region {REGION} --log-group-name {NAME}"
 
 
-def test_down_lists_it_with_its_command(account):
-    session = Session(environment=account.environment, region=REGION)
+def test_down_lists_it_with_its_command(account_with_logs):
+    session = Session(environment=account_with_logs.environment, region=REGION)
     (kept,) = leftovers.control_plane_log(session, load(), REGION, "slipway-probe")
     assert kept.name == NAME
     assert f"delete-log-group --region {REGION} --log-group-name {NAME}" in kept.reason

@@ -42,12 +42,12 @@ purchase: {option: on-demand, price_overrides: {p5.48xlarge/on-demand: "50"}}
 
 
 @pytest.fixture
-def session(account):
+def account_session(account):
     return Session(environment=account.environment, region=REGION)
 
 
 @pytest.fixture
-def quoted(tmp_path):
+def first_quote(tmp_path):
     (tmp_path / "plan.yaml").write_text(PLAN)
     return pick(price(tmp_path / "plan.yaml", datetime(2026, 11, 20, tzinfo=UTC), PriceOptions()), None)[1]
 
@@ -96,24 +96,24 @@ def topics(**properties):
     return {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "told", **properties}}}}
 
 
-def test_an_update_lists_what_is_replaced_first_and_counts(account, session, tmp_path):
+def test_an_update_lists_what_is_replaced_first_and_counts(account, account_session, tmp_path):
     there(account, "slipway-team-training", topics())
     wanted = topics(TopicName="other")
     wanted["Resources"]["More"] = {"Type": "AWS::SNS::Topic"}
-    difference = difference_of(assembly(tmp_path / "cdk.out", training=wanted), session)
+    difference = difference_of(assembly(tmp_path / "cdk.out", training=wanted), account_session)
     lines = [line.strip() for line in difference_lines(difference, context(account, []), REGION, ["in words"])]
     assert lines[:2] == ["changes: in words", "slipway-team-training: 1 new, 1 replaced"]
     assert lines[2].split() == ["replaced", "AWS::SNS::Topic", "Topic:", "TopicName"]
     assert lines[3].split() == ["new", "AWS::SNS::Topic", "More"]
 
 
-def test_what_is_there_already_is_nocompared(account, session, tmp_path):
+def test_what_is_there_already_is_nocompared(account, account_session, tmp_path):
     there(account, "slipway-team-training", topics())
-    assert difference_of(assembly(tmp_path / "cdk.out", training=topics()), session).none
-    assert not difference_of(assembly(tmp_path / "more", training=topics(), network=topics()), session).none
+    assert difference_of(assembly(tmp_path / "cdk.out", training=topics()), account_session).none
+    assert not difference_of(assembly(tmp_path / "more", training=topics(), network=topics()), account_session).none
 
 
-def test_the_price_of_an_hour_before_and_after_is_said(account, session, tmp_path):
+def test_the_price_of_an_hour_before_and_after_is_said(account, account_session, tmp_path):
     def stack(count):
         nodes = {"Name": "n", "InstanceType": "p5.48xlarge", "MaxCount": count}
         configuration = {
@@ -151,7 +151,7 @@ def test_a_kubernetes_cluster_is_its_node_groups_and_its_control_plane():
     assert (rate.usd, rate.unknown) == (expected, ("2 x p5.48xlarge",))
 
 
-def test_a_stack_that_somebody_is_at_refuses_and_names_whose(account, session, tmp_path):
+def test_a_stack_that_somebody_is_at_refuses_and_names_whose(account, account_session, tmp_path):
     state = {
         "StackName": "slipway-team-training",
         "StackId": "arn:aws:cloudformation:us-east-2:123456789012:stack/x/1",
@@ -161,25 +161,29 @@ def test_a_stack_that_somebody_is_at_refuses_and_names_whose(account, session, t
     }
     account.canned["cloudformation.DescribeStacks"] = {"Stacks": [state]}
     with pytest.raises(ImpossibleError) as caught:
-        difference_of(assembly(tmp_path / "cdk.out", training=topics()), session)
+        difference_of(assembly(tmp_path / "cdk.out", training=topics()), account_session)
     assert "is UPDATE_IN_PROGRESS, since 2026-11-20 09:30 UTC, plan big, of ada" in caught.value.message
     state["StackStatus"] = "REVIEW_IN_PROGRESS"
-    assert difference_of(assembly(tmp_path / "again", training=topics()), session).stacks[0].new
+    assert difference_of(assembly(tmp_path / "again", training=topics()), account_session).stacks[0].new
 
 
-def test_nothing_is_deployed_when_a_stack_moved_while_somebody_was_asked(account, session, tmp_path, quoted):
+def test_nothing_is_deployed_when_a_stack_moved_while_somebody_was_asked(
+    account, account_session, tmp_path, first_quote
+):
     client = there(account, "slipway-team-training", topics())
-    difference = difference_of(assembly(tmp_path / "cdk.out", training=topics(TopicName="other")), session)
+    difference = difference_of(assembly(tmp_path / "cdk.out", training=topics(TopicName="other")), account_session)
 
     def another():
         client.update_stack(StackName="slipway-team-training", TemplateBody=json.dumps(topics(DisplayName="x")))
 
     with pytest.raises(ImpossibleError, match="changed since the difference was shown"):  # noqa: SIM117 - what is entered last raises
-        with agreed(difference, quoted, context(account, [], approve=another), ["in words"]):
+        with agreed(difference, first_quote, context(account, [], approve=another), ["in words"]):
             pytest.fail("it was deployed")
 
 
-def test_an_export_in_use_that_would_change_is_refused_with_the_way_out(account, session, tmp_path, quoted):
+def test_an_export_in_use_that_would_change_is_refused_with_the_way_out(
+    account, account_session, tmp_path, first_quote
+):
     export = {"Id": {"Value": {"Ref": "Topic"}, "Export": {"Name": "told"}}}
     there(account, "slipway-team-network", topics() | {"Outputs": export})
     user = {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"Tags": [{"Fn::ImportValue": "told"}]}}}}
@@ -188,9 +192,9 @@ def test_an_export_in_use_that_would_change_is_refused_with_the_way_out(account,
     }
     there(account, "slipway-team-training", topics(TopicName="unused"))
     made = assembly(tmp_path / "cdk.out", network=topics(TopicName="new") | {"Outputs": export}, training=user)
-    difference, messages = difference_of(made, session), []
+    difference, messages = difference_of(made, account_session), []
     with pytest.raises(ImpossibleError, match="Topic is replaced: CloudFormation refuses this"):  # noqa: SIM117
-        with agreed(difference, quoted, context(account, messages), ["in words"]):
+        with agreed(difference, first_quote, context(account, messages), ["in words"]):
             pytest.fail("it was deployed")
     assert any("1 replaced" in line for line in messages)
 
@@ -198,16 +202,16 @@ def test_an_export_in_use_that_would_change_is_refused_with_the_way_out(account,
 @pytest.mark.parametrize(
     "ended", [DeclinedError("nothing was done"), InterruptedAtQuestionError()], ids=["no", "ctrl-c"]
 )
-def test_a_no_leaves_nothing_behind(account, session, tmp_path, quoted, ended):
+def test_a_no_leaves_nothing_behind(account, account_session, tmp_path, first_quote, ended):
     def no():
         raise ended
 
-    difference = difference_of(assembly(tmp_path / "cdk.out", training=topics()), session)
+    difference = difference_of(assembly(tmp_path / "cdk.out", training=topics()), account_session)
     earlier = run_folder.create("team", datetime(2026, 11, 1, tzinfo=UTC), tmp_path)
     for name, before in (("team", earlier.path), ("lonely", None)):
         folder = run_folder.create(name, datetime(2026, 11, 20, tzinfo=UTC), tmp_path)
         with pytest.raises(type(ended)), undone_if_declined(folder):  # noqa: SIM117
-            with agreed(difference, quoted, context(account, [], tmp_path, no), ["in words"]):
+            with agreed(difference, first_quote, context(account, [], tmp_path, no), ["in words"]):
                 pytest.fail("it was deployed")
         assert not folder.path.exists()
         assert (
@@ -220,7 +224,7 @@ def test_a_no_leaves_nothing_behind(account, session, tmp_path, quoted, ended):
         pass
 
 
-def test_a_dry_run_without_credentials_says_that_nobody_was_asked(account, tmp_path, quoted):
+def test_a_dry_run_without_credentials_says_that_nobody_was_asked(account, tmp_path, first_quote):
     account.canned["cloudformation.DescribeStacks"] = aws_account.DENIED
     messages = []
     made = assembly(tmp_path / "cdk.out", training=topics())
@@ -229,7 +233,7 @@ def test_a_dry_run_without_credentials_says_that_nobody_was_asked(account, tmp_p
         Session(environment=account.environment, region=REGION),
         context(account, messages),
         ["in words"],
-        quoted.plan,
+        first_quote.plan,
     )
     assert any("Slipway cannot read what exists in AWS" in line for line in messages)
     assert "  1 resources in 1 new stack; nothing in these stacks is billed by the hour" in messages
@@ -237,19 +241,21 @@ def test_a_dry_run_without_credentials_says_that_nobody_was_asked(account, tmp_p
         difference_of(made, Session(environment=account.environment, region=REGION))
 
 
-def test_a_dry_run_looks_into_a_sandbox_that_is_there_and_says_of_a_new_one_that_it_is_empty(account, tmp_path, quoted):
+def test_a_dry_run_looks_into_a_sandbox_that_is_there_and_says_of_a_new_one_that_it_is_empty(
+    account, tmp_path, first_quote
+):
     there(account, "slipway-team-training", topics())
     made = assembly(tmp_path / "cdk.out", training=topics(TopicName="new"))
     folder = run_folder.create("team", datetime(2026, 11, 20, tzinfo=UTC), tmp_path)
     box = SimpleNamespace(process_environment=lambda base: base | account.environment)
-    empty, bundle = {"XDG_CACHE_HOME": str(tmp_path)}, Bundle(digest=quoted.digest, files=())
+    empty, bundle = {"XDG_CACHE_HOME": str(tmp_path)}, Bundle(digest=first_quote.digest, files=())
     for sandbox, line in ((box, "  slipway-team-training: 1 replaced"), (None, "a new sandbox is empty")):
         messages = []
         options = DeployOptions(
             root=tmp_path, sandbox=True, dry_run=True, notify=messages.append, emulator=sandbox, environment=empty
         )
         show_deployment(
-            folder, quoted, bundle, made, context=context(account, messages), description=["it"], options=options
+            folder, first_quote, bundle, made, context=context(account, messages), description=["it"], options=options
         )
         assert any(line in each for each in messages), messages
 

@@ -31,7 +31,7 @@ def quoted_endpoint():
 
 
 @pytest.fixture
-def look(quoted_endpoint):
+def endpoint_left(quoted_endpoint):
     """What is left when AWS is like this."""
 
     def once(**how):
@@ -50,37 +50,37 @@ def rate(quoted_endpoint):
     return f"at up to ${3 * quoted.usd_per_hour:.2f} an hour"
 
 
-def test_an_endpoint_costs_what_it_may_scale_to(look, rate):
-    left = look()
+def test_an_endpoint_costs_what_it_may_scale_to(endpoint_left, rate):
+    left = endpoint_left()
     assert left.words == (
         f"endpoint slipway-{NAME} runs, InService, {rate}: slipway endpoint test {NAME} sends a request, {REMOVES}"
     )
     assert left.stack == (STACK, "CREATE_COMPLETE")
 
 
-def test_one_that_an_update_failed_on_stands_as_before(look):
-    assert "runs, InService" in look(stack="UPDATE_ROLLBACK_COMPLETE").words
+def test_one_that_an_update_failed_on_stands_as_before(endpoint_left):
+    assert "runs, InService" in endpoint_left(stack="UPDATE_ROLLBACK_COMPLETE").words
 
 
-def test_cloudformation_that_goes_on(look, rate):
-    going = look(stack="UPDATE_IN_PROGRESS", status="Updating")
+def test_cloudformation_that_goes_on(endpoint_left, rate):
+    going = endpoint_left(stack="UPDATE_IN_PROGRESS", status="Updating")
     assert going.words.startswith(
         f"CloudFormation continues (UPDATE_IN_PROGRESS), and endpoint slipway-{NAME} runs, Updating"
     )
-    coming = look(stack="CREATE_IN_PROGRESS", gone=True)
+    coming = endpoint_left(stack="CREATE_IN_PROGRESS", gone=True)
     assert coming.words == (
         f"CloudFormation continues (CREATE_IN_PROGRESS), and the endpoint may still start, {rate}: {REMOVES}"
     )
 
 
 @pytest.mark.parametrize("status", ["ROLLBACK_COMPLETE", "REVIEW_IN_PROGRESS", "CREATE_COMPLETE"])
-def test_a_stack_without_its_endpoint(look, status):
-    left = look(stack=status, gone=True)
+def test_a_stack_without_its_endpoint(endpoint_left, status):
+    left = endpoint_left(stack=status, gone=True)
     assert left.words == f"stack {STACK} remains ({status}), without its endpoint: {REMOVES}"
 
 
-def test_nothing_is_nothing(look):
-    left = look(deployed=False, gone=True)
+def test_nothing_is_nothing(endpoint_left):
+    left = endpoint_left(deployed=False, gone=True)
     assert (left.words, left.stack) == (None, None)
 
 

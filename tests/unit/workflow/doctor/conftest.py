@@ -27,7 +27,7 @@ METRIC: dict[str, Any] = {
 
 
 @pytest.fixture
-def account(account):
+def ready_account(account):
     """An account that is ready: bootstrapped, with quotas of 10,000 and rights."""
     account.canned.update(
         {
@@ -101,7 +101,7 @@ def decision(action, word, **more):
 
 
 @pytest.fixture
-def plan(tmp_path):
+def probe_plan(tmp_path):
     """A plan from words of YAML over a pinned one, and a way to change what was resolved."""
 
     def make(text="", **replaced):
@@ -121,12 +121,12 @@ def plan(tmp_path):
 
 
 @pytest.fixture
-def examined(account, request):
+def examined(ready_account, request):
     """The checks of a plan: all of them, those of a module's own EXAMINED, or of one examination by its name."""
     chosen = getattr(request.module, "EXAMINED", PLAN_EXAMINATIONS)
 
     def look(plan, *, billing=False, environment=None, only=None):
-        own, rate = environment or account.environment, Decimal("0.25")
+        own, rate = environment or ready_account.environment, Decimal("0.25")
         subject = subject_of(plan, REGION, catalog=load(), environment=own, now=NOW, up_usd_per_hour=rate)
         if billing:
             return diagnose(subject, billing=True)
@@ -188,9 +188,9 @@ def blocks(sent):
 
 
 @pytest.fixture
-def offering(account):
+def offering(ready_account):
     """An account in which everything is on offer."""
-    account.canned.update(
+    ready_account.canned.update(
         {
             "ec2.DescribeCapacityBlockOfferings": blocks,
             "ec2.DescribeCapacityReservations": {"CapacityReservations": []},
@@ -200,4 +200,4 @@ def offering(account):
             },
         }
     )
-    return account
+    return ready_account

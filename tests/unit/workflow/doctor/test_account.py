@@ -25,17 +25,17 @@ def named(diagnosis, name):
     return [check for check in diagnosis.checks if check.name == name]
 
 
-def test_a_ready_account_is_ready(examined, plan):
-    diagnosis = examined(plan())
+def test_a_ready_account_is_ready(examined, probe_plan):
+    diagnosis = examined(probe_plan())
     assert diagnosis.verdict == "ready"
     assert {check.result for check in diagnosis.checks} <= {Outcome.OK, Outcome.ADVICE}
     assert "account 123456789012" in named(diagnosis, "credentials")[0].got
 
 
-def test_a_plan_without_tags_is_advised_some(examined, plan):
-    (none,) = named(examined(plan()), "tags")
+def test_a_plan_without_tags_is_advised_some(examined, probe_plan):
+    (none,) = named(examined(probe_plan()), "tags")
     assert (none.result, none.fix) == (Outcome.ADVICE, "tags: {owner: ..., cost-center: ...}")
-    (some,) = named(examined(plan(tagged())), "tags")
+    (some,) = named(examined(probe_plan(tagged())), "tags")
     assert (some.result, some.got) == (Outcome.OK, "owner=vision")
 
 
@@ -47,16 +47,16 @@ def tagged():
     )
 
 
-def test_without_credentials_one_check_fails_and_the_others_are_not_known(examined, plan):
-    diagnosis = examined(plan(), environment={"PATH": "/usr/bin:/bin"})
+def test_without_credentials_one_check_fails_and_the_others_are_not_known(examined, probe_plan):
+    diagnosis = examined(probe_plan(), environment={"PATH": "/usr/bin:/bin"})
     assert [each.name for each in diagnosis.failed] == ["credentials"]
     assert named(diagnosis, "quota")[0].result is Outcome.UNKNOWN
     assert "aws configure sso" in diagnosis.failed[0].fix
 
 
-def test_a_region_that_was_never_bootstrapped_gets_the_command(account, examined, plan):
-    client(account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
-    (check,) = named(examined(plan(), only="bootstrap"), "bootstrap")
+def test_a_region_that_was_never_bootstrapped_gets_the_command(ready_account, examined, probe_plan):
+    client(ready_account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
+    (check,) = named(examined(probe_plan(), only="bootstrap"), "bootstrap")
     assert check.result is Outcome.FAILED
     assert check.fix.startswith(
         "cdk bootstrap aws://123456789012/us-east-2 --cloudformation-execution-policies arn:aws"
@@ -64,65 +64,67 @@ def test_a_region_that_was_never_bootstrapped_gets_the_command(account, examined
     assert "policy/SlipwayParallelCluster" in check.fix
 
 
-def test_a_bootstrap_stack_that_is_too_old_or_has_lost_its_bucket_fails(account, examined, plan):
-    client(account, "ssm").put_parameter(
+def test_a_bootstrap_stack_that_is_too_old_or_has_lost_its_bucket_fails(ready_account, examined, probe_plan):
+    client(ready_account, "ssm").put_parameter(
         Name="/cdk-bootstrap/hnb659fds/version", Value="5", Type="String", Overwrite=True
     )
-    assert named(examined(plan(), only="bootstrap"), "bootstrap")[0].got == "version 5"
-    client(account, "ssm").put_parameter(
+    assert named(examined(probe_plan(), only="bootstrap"), "bootstrap")[0].got == "version 5"
+    client(ready_account, "ssm").put_parameter(
         Name="/cdk-bootstrap/hnb659fds/version", Value="33", Type="String", Overwrite=True
     )
-    client(account, "s3").delete_bucket(Bucket=f"cdk-hnb659fds-assets-123456789012-{REGION}")
-    assert "is gone" in named(examined(plan(), only="bootstrap"), "bootstrap")[0].got
+    client(ready_account, "s3").delete_bucket(Bucket=f"cdk-hnb659fds-assets-123456789012-{REGION}")
+    assert "is gone" in named(examined(probe_plan(), only="bootstrap"), "bootstrap")[0].got
 
 
-def test_what_may_not_be_asked_is_not_known_and_stops_nothing(account, examined, plan):
-    account.canned["ssm.GetParameter"] = DENIED
-    account.canned["service-quotas.ListServiceQuotas"] = THROTTLED
-    diagnosis = examined(plan())
+def test_what_may_not_be_asked_is_not_known_and_stops_nothing(ready_account, examined, probe_plan):
+    ready_account.canned["ssm.GetParameter"] = DENIED
+    ready_account.canned["service-quotas.ListServiceQuotas"] = THROTTLED
+    diagnosis = examined(probe_plan())
     assert diagnosis.verdict == "ready"
     assert "not allowed with these credentials" in named(diagnosis, "bootstrap")[0].got
     assert {each.result for each in named(diagnosis, "quota")} == {Outcome.UNKNOWN}
 
 
-def test_the_first_spot_request_of_an_account_needs_a_role(account, examined, plan):
-    client(account, "iam").delete_role(RoleName="AWSServiceRoleForEC2Spot")
-    (check,) = named(examined(plan(), only="service role"), "service role")
+def test_the_first_spot_request_of_an_account_needs_a_role(ready_account, examined, probe_plan):
+    client(ready_account, "iam").delete_role(RoleName="AWSServiceRoleForEC2Spot")
+    (check,) = named(examined(probe_plan(), only="service role"), "service role")
     assert check.result is Outcome.FAILED
     assert check.fix == "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
-    on_eks = plan()
+    on_eks = probe_plan()
     on_eks = replace(on_eks, place=replace(on_eks.place, target=TargetKind.EKS))
     (check,) = named(examined(on_eks), "service role")
     assert (check.result, check.got) == (Outcome.ADVICE, "not yet: EC2 Auto Scaling creates it")
 
 
-def test_a_region_that_the_account_has_not_opted_in_to(account, examined, plan):
-    account.canned["ec2.DescribeRegions"] = {
+def test_a_region_that_the_account_has_not_opted_in_to(ready_account, examined, probe_plan):
+    ready_account.canned["ec2.DescribeRegions"] = {
         "Regions": [{"RegionName": REGION, "OptInStatus": "not-opted-in", "Endpoint": "ec2.us-east-2.amazonaws.com"}]
     }
-    (check,) = named(examined(plan(), only="region"), "region")
+    (check,) = named(examined(probe_plan(), only="region"), "region")
     assert check.fix == "aws account enable-region --region-name us-east-2"
 
 
-def test_a_denied_right_fails_and_one_that_depends_on_context_is_not_known(account, examined, plan):
+def test_a_denied_right_fails_and_one_that_depends_on_context_is_not_known(ready_account, examined, probe_plan):
     def some(word, **more):
         return lambda sent: {
             "EvaluationResults": [decision(each, word, **more) for each in actions_of(sent)],
             "IsTruncated": False,
         }
 
-    account.canned["iam.SimulatePrincipalPolicy"] = some("implicitDeny")
-    checks = named(examined(plan(), only="rights"), "rights")
+    ready_account.canned["iam.SimulatePrincipalPolicy"] = some("implicitDeny")
+    checks = named(examined(probe_plan(), only="rights"), "rights")
     assert {each.result for each in checks} == {Outcome.FAILED}
     assert "sts:AssumeRole" in checks[0].got
     assert "no policy allows it" in checks[0].got
-    account.canned["iam.SimulatePrincipalPolicy"] = some("implicitDeny", MissingContextValues=["aws:RequestedRegion"])
-    checks = named(examined(plan(), only="rights"), "rights")
+    ready_account.canned["iam.SimulatePrincipalPolicy"] = some(
+        "implicitDeny", MissingContextValues=["aws:RequestedRegion"]
+    )
+    checks = named(examined(probe_plan(), only="rights"), "rights")
     assert {each.result for each in checks} == {Outcome.UNKNOWN}
-    account.canned["iam.SimulatePrincipalPolicy"] = some(
+    ready_account.canned["iam.SimulatePrincipalPolicy"] = some(
         "explicitDeny", OrganizationsDecisionDetail={"AllowedByOrganizations": False}
     )
-    assert "an organization's policy" in named(examined(plan(), only="rights"), "rights")[0].got
+    assert "an organization's policy" in named(examined(probe_plan(), only="rights"), "rights")[0].got
 
 
 KEY = "arn:aws:kms:us-east-2:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
@@ -136,7 +138,7 @@ SHIPPING = {
 
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("words", SHIPPING)
-def test_shipping_is_simulated_on_the_places_that_the_plan_names(account, examined, plan, words, own):
+def test_shipping_is_simulated_on_the_places_that_the_plan_names(ready_account, examined, probe_plan, words, own):
     """Before a cluster is up and billed; a bucket's or a key's own policy may let the caller in, too."""
     action, arn, name = SHIPPING[words]
 
@@ -147,31 +149,31 @@ def test_shipping_is_simulated_on_the_places_that_the_plan_names(account, examin
         ]
         return {"EvaluationResults": decisions, "IsTruncated": False}
 
-    account.canned["sts.GetCallerIdentity"] = {"Account": "123456789012", "Arn": LETS_IN["Principal"]["AWS"]}
-    account.canned["iam.SimulatePrincipalPolicy"] = but_there
+    ready_account.canned["sts.GetCallerIdentity"] = {"Account": "123456789012", "Arn": LETS_IN["Principal"]["AWS"]}
+    ready_account.canned["iam.SimulatePrincipalPolicy"] = but_there
     policy = json.dumps({"Statement": [LETS_IN] if own else []})
-    account.canned["kms.GetKeyPolicy"] = {"Policy": policy}
-    s3 = client(account, "s3")
+    ready_account.canned["kms.GetKeyPolicy"] = {"Policy": policy}
+    s3 = client(ready_account, "s3")
     s3.create_bucket(Bucket="weights", CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_bucket_policy(Bucket="weights", Policy=policy)
-    (check,) = named(examined(plan(f"{tagged()}{words}\n")), name)
+    (check,) = named(examined(probe_plan(f"{tagged()}{words}\n")), name)
     # A bucket that the stacks make is let in by IAM alone.
     lets_in = own and bool(words)
     assert check.result is (Outcome.OK if lets_in else Outcome.FAILED), check
     assert lets_in or f"denied: {action} (no policy allows it)" in check.got
 
 
-def test_an_execution_role_that_is_an_administrator_gets_advice(account, examined, plan):
-    account.canned["iam.SimulatePrincipalPolicy"] = lambda sent: {
+def test_an_execution_role_that_is_an_administrator_gets_advice(ready_account, examined, probe_plan):
+    ready_account.canned["iam.SimulatePrincipalPolicy"] = lambda sent: {
         "EvaluationResults": [decision(each, "allowed") for each in actions_of(sent)],
         "IsTruncated": False,
     }
-    (check,) = named(examined(plan(), only="execution role"), "execution role")
+    (check,) = named(examined(probe_plan(), only="execution role"), "execution role")
     assert check.result is Outcome.ADVICE
     assert "administrator" in check.got
 
 
-def test_an_execution_role_that_lacks_an_action_fails_and_names_it(account, examined, plan):
+def test_an_execution_role_that_lacks_an_action_fails_and_names_it(ready_account, examined, probe_plan):
     def but_networks(sent):
         words = [
             (each, "implicitDeny" if each in ("ec2:CreateVpc", "iam:CreateUser") else "allowed")
@@ -179,18 +181,18 @@ def test_an_execution_role_that_lacks_an_action_fails_and_names_it(account, exam
         ]
         return {"EvaluationResults": [decision(each, word) for each, word in words], "IsTruncated": False}
 
-    account.canned["iam.SimulatePrincipalPolicy"] = but_networks
-    (check,) = named(examined(plan(), only="execution role"), "execution role")
+    ready_account.canned["iam.SimulatePrincipalPolicy"] = but_networks
+    (check,) = named(examined(probe_plan(), only="execution role"), "execution role")
     assert check.result is Outcome.FAILED
     assert "denied: ec2:CreateVpc" in check.got
 
 
-def test_billing_is_asked_only_when_it_is_wanted(account, examined, plan):
-    account.canned["ce.ListCostAllocationTags"] = {
+def test_billing_is_asked_only_when_it_is_wanted(ready_account, examined, probe_plan):
+    ready_account.canned["ce.ListCostAllocationTags"] = {
         "CostAllocationTags": [{"TagKey": "slipway:cluster", "Type": "UserDefined", "Status": "Inactive"}]
     }
-    assert not named(examined(plan()), "cost tag")
-    inactive, unseen = named(examined(plan(), billing=True), "cost tag")
+    assert not named(examined(probe_plan()), "cost tag")
+    inactive, unseen = named(examined(probe_plan(), billing=True), "cost tag")
     assert (inactive.result, unseen.result) == (Outcome.FAILED, Outcome.UNKNOWN)
     assert "update-cost-allocation-tags-status" in unseen.fix
 
@@ -224,14 +226,14 @@ def exported(account, *pairs):
     account.canned["bcm-data-exports.GetExport"] = lambda sent: {"Export": known[sent["ExportArn"]]}
 
 
-def test_exports_of_the_bill_are_reported_and_stop_nothing(account, examined, plan, monkeypatch):
+def test_exports_of_the_bill_are_reported_and_stop_nothing(ready_account, examined, probe_plan, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    exported(account, an_export("no-bill", table="CARBON_EMISSIONS"))
-    (none,) = named(examined(plan(), billing=True), "bill export")
+    exported(ready_account, an_export("no-bill", table="CARBON_EMISSIONS"))
+    (none,) = named(examined(probe_plan(), billing=True), "bill export")
     assert (none.result, "Cost Explorer" in none.got) == (Outcome.ADVICE, True)
     ill, other = an_export("ill", status="UNHEALTHY"), an_export("other", form="PARQUET")
-    exported(account, an_export("cur"), ill, other, an_export("focus", table="FOCUS_1_2_AWS"))
-    good, broken, parquet, focus = named(examined(plan(), billing=True), "bill export")
+    exported(ready_account, an_export("cur"), ill, other, an_export("focus", table="FOCUS_1_2_AWS"))
+    good, broken, parquet, focus = named(examined(probe_plan(), billing=True), "bill export")
     assert [each.result for each in (good, focus)] == [Outcome.OK, Outcome.OK]
     assert "--export s3://bills/out/cur" in good.got
     assert [each.result for each in (broken, parquet)] == [Outcome.ADVICE, Outcome.ADVICE]
@@ -241,10 +243,10 @@ def test_exports_of_the_bill_are_reported_and_stop_nothing(account, examined, pl
 
 
 @pytest.mark.parametrize("name", ["ce.ListCostAllocationTags", "bcm-data-exports.ListExports"])
-def test_what_only_the_payer_may_ask_is_not_known_by_others(account, examined, plan, name):
-    exported(account, an_export("cur"))
-    account.canned[name] = DENIED
-    check = named(examined(plan(), billing=True), "cost tag" if name.startswith("ce") else "bill export")
+def test_what_only_the_payer_may_ask_is_not_known_by_others(ready_account, examined, probe_plan, name):
+    exported(ready_account, an_export("cur"))
+    ready_account.canned[name] = DENIED
+    check = named(examined(probe_plan(), billing=True), "cost tag" if name.startswith("ce") else "bill export")
     assert [each.result for each in check] == [Outcome.UNKNOWN]
     assert "not allowed with these credentials" in check[0].got
 
@@ -261,15 +263,15 @@ def test_an_account_is_examined_without_a_plan(examined):
     }
 
 
-def test_a_deployment_asks_before_it_makes_anything(account, plan, tmp_path, monkeypatch):
+def test_a_deployment_asks_before_it_makes_anything(ready_account, probe_plan, tmp_path, monkeypatch):
     """On the way of deploy and of an endpoint: no CDK is run, nothing is made."""
-    plan()
+    probe_plan()
     for name in ("AWS_REGION", "PATH"):
         monkeypatch.delenv(name, raising=False)
-    for name, value in account.environment.items():
+    for name, value in ready_account.environment.items():
         monkeypatch.setenv(name, value)
-    client(account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
-    client(account, "iam").delete_role(RoleName="AWSServiceRoleForEC2Spot")
+    client(ready_account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
+    client(ready_account, "iam").delete_role(RoleName="AWSServiceRoleForEC2Spot")
     priced = price(tmp_path / "plan.yaml", NOW, PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)
     options = DeployOptions(root=tmp_path, sandbox=False, dry_run=False, notify=lambda text: None)
@@ -281,13 +283,13 @@ def test_a_deployment_asks_before_it_makes_anything(account, plan, tmp_path, mon
     assert not list(tmp_path.rglob("cdk.out"))
 
 
-def test_so_does_a_launch(account, plan, tmp_path):
-    plan()
-    client(account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
+def test_so_does_a_launch(ready_account, probe_plan, tmp_path):
+    probe_plan()
+    client(ready_account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
     priced = price(tmp_path / "plan.yaml", NOW, PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)
     setting = LaunchOptions(
-        root=tmp_path, environment=account.environment, notify=lambda text: None, progress=lambda now: None
+        root=tmp_path, environment=ready_account.environment, notify=lambda text: None, progress=lambda now: None
     )
     with pytest.raises(ImpossibleError, match="not ready"):
         launch_quote(priced, rank, quoted, setting)
@@ -298,10 +300,10 @@ class TestGuard:
     """The guard of a cluster that is deployed."""
 
     @pytest.fixture
-    def deployed(self, account, plan):
+    def deployed(self, ready_account, probe_plan):
         """A stack whose guard's role may stop its fleet."""
         trust = json.dumps({"Version": "2012-10-17", "Statement": []})
-        iam = client(account, "iam")
+        iam = client(ready_account, "iam")
         role = iam.create_role(RoleName="guard", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
         table = "arn:aws:dynamodb:us-east-2:123456789012:table/parallelcluster-slipway-probe"
         statement = {
@@ -322,15 +324,15 @@ class TestGuard:
             },
         }
         body = json.dumps({"Resources": {"GuardrailsGuardFunction": function}})
-        client(account, "cloudformation").create_stack(StackName="slipway-probe-training", TemplateBody=body)
-        return plan()
+        client(ready_account, "cloudformation").create_stack(StackName="slipway-probe-training", TemplateBody=body)
+        return probe_plan()
 
     def test_it_may_do_what_its_policies_say(self, examined, deployed):
         (check,) = named(examined(deployed), "guard")
         description = "the guard of probe may make the 2 calls that stop nodes and send notifications"
         assert (check.result, check.asked) == (Outcome.OK, description)
 
-    def test_a_boundary_that_keeps_it_from_stopping_is_a_failure(self, account, examined, deployed):
+    def test_a_boundary_that_keeps_it_from_stopping_is_a_failure(self, ready_account, examined, deployed):
         def bounded(sent):
             if not any(name.startswith("dynamodb:") for name in actions_of(sent)):
                 return allowed(sent)
@@ -338,14 +340,14 @@ class TestGuard:
             decisions = [decision(each, "implicitDeny", **detail) for each in actions_of(sent)]
             return {"EvaluationResults": decisions, "IsTruncated": False}
 
-        account.canned["iam.SimulatePrincipalPolicy"] = bounded
+        ready_account.canned["iam.SimulatePrincipalPolicy"] = bounded
         (check,) = named(examined(deployed), "guard")
         assert check.result is Outcome.FAILED
         assert check.got == "denied: dynamodb:GetItem, dynamodb:UpdateItem (the permissions boundary)"
         assert "slipway deploy FILE" in check.fix
 
-    def test_a_cluster_that_is_not_deployed_has_none(self, examined, plan):
-        assert not named(examined(plan(), only="guard"), "guard")
+    def test_a_cluster_that_is_not_deployed_has_none(self, examined, probe_plan):
+        assert not named(examined(probe_plan(), only="guard"), "guard")
 
 
 @pytest.mark.parametrize(
@@ -357,20 +359,22 @@ class TestGuard:
         ({"days_old": 31, "retentionInDays": 14}, Outcome.OK),
     ],
 )
-def test_how_long_the_account_keeps_the_log_of_training_jobs(account, examined, plan, group, result):
+def test_how_long_the_account_keeps_the_log_of_training_jobs(ready_account, examined, probe_plan, group, result):
     name = "/aws/sagemaker/TrainingJobs"
     groups = [{"logGroupName": f"{name}-of-others", "creationTime": 0}]
     if group is not None:
         created = int((time.time() - group.pop("days_old") * 86400) * 1000)
         groups.append({"logGroupName": name, "creationTime": created, **group})
-    account.canned["logs.DescribeLogGroups"] = {"logGroups": groups}
+    ready_account.canned["logs.DescribeLogGroups"] = {"logGroups": groups}
     text = (
         "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
         "target: {kind: sagemaker-training, instance_type: p5.48xlarge, nodes: 2, region: us-east-2}\n"
         "purchase: {option: spot}\n"
     )
-    (check,) = [check for check in examined(plan(text), only="log retention").checks if check.name == "log retention"]
+    (check,) = [
+        check for check in examined(probe_plan(text), only="log retention").checks if check.name == "log retention"
+    ]
     assert check.result is result
     if result is Outcome.ADVICE:
         assert check.fix.endswith(f"--log-group-name {name} --retention-in-days 30")
-    assert not [check for check in examined(plan()).checks if check.name == "log retention"]
+    assert not [check for check in examined(probe_plan()).checks if check.name == "log retention"]

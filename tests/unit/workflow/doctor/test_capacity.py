@@ -20,29 +20,29 @@ def named(diagnosis, name):
     return [check for check in diagnosis.checks if check.name == name]
 
 
-def test_a_type_that_the_zone_does_not_offer_fails_with_the_zones_that_do(account, examined, plan):
-    account.canned["ec2.DescribeInstanceTypeOfferings"] = {
+def test_a_type_that_the_zone_does_not_offer_fails_with_the_zones_that_do(ready_account, examined, probe_plan):
+    ready_account.canned["ec2.DescribeInstanceTypeOfferings"] = {
         "InstanceTypeOfferings": [
             {"InstanceType": "p5.48xlarge", "LocationType": "availability-zone-id", "Location": "use2-az3"}
         ]
     }
-    (check,) = named(examined(plan()), "type offered")
+    (check,) = named(examined(probe_plan()), "type offered")
     assert (check.result, check.fix) == (Outcome.FAILED, "target.az_id: one of use2-az3")
-    account.canned["ec2.DescribeInstanceTypeOfferings"] = {"InstanceTypeOfferings": []}
-    assert "does not offer this type" in named(examined(plan()), "type offered")[0].got
+    ready_account.canned["ec2.DescribeInstanceTypeOfferings"] = {"InstanceTypeOfferings": []}
+    assert "does not offer this type" in named(examined(probe_plan()), "type offered")[0].got
 
 
-def test_a_reservation_that_fits(account, examined, plan):
-    account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [HELD]}
-    (check,) = named(examined(plan(BLOCK)), "reservation")
+def test_a_reservation_that_fits(ready_account, examined, probe_plan):
+    ready_account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [HELD]}
+    (check,) = named(examined(probe_plan(BLOCK)), "reservation")
     assert check.result is Outcome.OK
     assert check.got.startswith("active, 2 of 2 x p5.48xlarge in use2-az1")
 
 
-def test_a_block_that_begins_later_has_its_cost_until_then(account, examined, plan):
+def test_a_block_that_begins_later_has_its_cost_until_then(ready_account, examined, probe_plan):
     later = {"State": "scheduled", "AvailableInstanceCount": 0, "StartDate": NOW + timedelta(days=2)}
-    account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [{**HELD, **later}]}
-    (check,) = named(examined(plan(BLOCK)), "begin")
+    ready_account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [{**HELD, **later}]}
+    (check,) = named(examined(probe_plan(BLOCK)), "begin")
     assert check.result is Outcome.ADVICE
     assert "in 2.0 days: a cluster deployed now costs $6.00 a day until then, $12.00 in all" in check.got
 
@@ -58,30 +58,32 @@ def test_a_block_that_begins_later_has_its_cost_until_then(account, examined, pl
         ({"EndDate": NOW}, "it is over"),
     ],
 )
-def test_a_reservation_that_does_not_fit_fails_and_says_why(account, examined, plan, changed, words):
-    account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [{**HELD, **changed}]}
-    (check,) = named(examined(plan(BLOCK)), "reservation")
+def test_a_reservation_that_does_not_fit_fails_and_says_why(ready_account, examined, probe_plan, changed, words):
+    ready_account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [{**HELD, **changed}]}
+    (check,) = named(examined(probe_plan(BLOCK)), "reservation")
     assert check.result is Outcome.FAILED
     assert words in check.got
 
 
-def test_a_reservation_that_is_not_there_is_not_known_with_aws_s_words(account, examined, plan):
-    account.canned["ec2.DescribeCapacityReservations"] = Refused(
+def test_a_reservation_that_is_not_there_is_not_known_with_aws_s_words(ready_account, examined, probe_plan):
+    ready_account.canned["ec2.DescribeCapacityReservations"] = Refused(
         "InvalidCapacityReservationId.NotFound", "The capacity reservation does not exist"
     )
-    (check,) = named(examined(plan(BLOCK)), "reservation")
+    (check,) = named(examined(probe_plan(BLOCK)), "reservation")
     assert check.result is Outcome.FAILED
     assert "no such reservation" in check.got
 
 
-def test_an_image_must_be_there_and_available(account, examined, plan):
+def test_an_image_must_be_there_and_available(ready_account, examined, probe_plan):
     text = BLOCK.replace("az_id: use2-az1", "az_id: use2-az1, ami: ami-0123456789abcdef0")
-    account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [HELD]}
-    account.canned["ec2.DescribeImages"] = Refused("InvalidAMIID.NotFound", "The image id does not exist")
-    (check,) = named(examined(plan(text)), "machine image")
+    ready_account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [HELD]}
+    ready_account.canned["ec2.DescribeImages"] = Refused("InvalidAMIID.NotFound", "The image id does not exist")
+    (check,) = named(examined(probe_plan(text)), "machine image")
     assert (check.result, check.got) == (Outcome.FAILED, "no AMI that this account can read")
-    account.canned["ec2.DescribeImages"] = {"Images": [{"ImageId": "ami-0123456789abcdef0", "State": "available"}]}
-    assert named(examined(plan(text)), "machine image")[0].result is Outcome.OK
+    ready_account.canned["ec2.DescribeImages"] = {
+        "Images": [{"ImageId": "ami-0123456789abcdef0", "State": "available"}]
+    }
+    assert named(examined(probe_plan(text)), "machine image")[0].result is Outcome.OK
 
 
 @pytest.mark.parametrize(
@@ -91,39 +93,39 @@ def test_an_image_must_be_there_and_available(account, examined, plan):
         ("public.ecr.aws/team/train:1", Outcome.UNKNOWN),
     ],
 )
-def test_a_container_image_is_looked_up_in_ecr_alone(examined, plan, image, result):
+def test_a_container_image_is_looked_up_in_ecr_alone(examined, probe_plan, image, result):
     text = (
         "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
         "target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 2, region: us-east-2}\n"
         f"purchase: {{option: spot}}\nrun: {{image: '{image}'}}\n"
     )
-    assert named(examined(plan(text)), "container image")[0].result is result
+    assert named(examined(probe_plan(text)), "container image")[0].result is result
 
 
-def test_data_is_there_or_not(account, examined, plan):
+def test_data_is_there_or_not(ready_account, examined, probe_plan):
     text = (
         "slipway: 1\nname: probe\n"
         "workload: {train: {model: llama-3.1-8b, tokens_b: 2.0, data: {uri: s3://corpus-of-team/a, gib: 1}}}\n"
         "target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 2, region: us-east-2}\n"
         "purchase: {option: spot}\n"
     )
-    assert named(examined(plan(text)), "data")[0].got == "no such bucket"
-    s3 = client(account, "s3")
+    assert named(examined(probe_plan(text)), "data")[0].got == "no such bucket"
+    s3 = client(ready_account, "s3")
     s3.create_bucket(Bucket="corpus-of-team", CreateBucketConfiguration={"LocationConstraint": REGION})
-    assert named(examined(plan(text)), "data")[0].got == "no objects there"
+    assert named(examined(probe_plan(text)), "data")[0].got == "no objects there"
     s3.put_object(Bucket="corpus-of-team", Key="a/part-1", Body=b"x")
-    assert named(examined(plan(text)), "data")[0].result is Outcome.OK
+    assert named(examined(probe_plan(text)), "data")[0].result is Outcome.OK
 
 
-def test_a_stack_of_somebody_else_has_the_name(account, examined, plan):
-    stacks = client(account, "cloudformation")
+def test_a_stack_of_somebody_else_has_the_name(ready_account, examined, probe_plan):
+    stacks = client(ready_account, "cloudformation")
     body = '{"Resources": {"T": {"Type": "AWS::SNS::Topic"}}}'
     stacks.create_stack(StackName="slipway-probe-training", TemplateBody=body)
-    results = {each.asked: each.result for each in named(examined(plan()), "stack name")}
+    results = {each.asked: each.result for each in named(examined(probe_plan()), "stack name")}
     assert results["stack slipway-probe-training is free or Slipway's"] is Outcome.FAILED
     assert results["stack slipway-probe-network is free or Slipway's"] is Outcome.OK
     stacks.delete_stack(StackName="slipway-probe-training")
     stacks.create_stack(
         StackName="slipway-probe-training", TemplateBody=body, Tags=[{"Key": "slipway:cluster", "Value": "probe"}]
     )
-    assert {each.result for each in named(examined(plan()), "stack name")} == {Outcome.OK}
+    assert {each.result for each in named(examined(probe_plan()), "stack name")} == {Outcome.OK}

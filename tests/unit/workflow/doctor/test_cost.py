@@ -37,7 +37,7 @@ def guard_function(account, **variables):
 
 
 @pytest.fixture
-def standing(account):
+def standing(ready_account):
     """A cluster with its network and store, deployed ten hours ago by ada; its guard has reported nothing yet."""
     guard = {
         "PARALLELCLUSTER": "slipway-probe",
@@ -46,16 +46,16 @@ def standing(account):
         "USD_PER_NODE_HOUR": "20.5",
         "STACK": "slipway-probe-training",
     }
-    function = guard_function(account, **guard)
-    stack(account, "training", {"GuardrailsGuardFunction236B99F4": function, "Address": ADDRESS})
-    stack(account, "network", {"Address": ADDRESS})
+    function = guard_function(ready_account, **guard)
+    stack(ready_account, "training", {"GuardrailsGuardFunction236B99F4": function, "Address": ADDRESS})
+    stack(ready_account, "network", {"Address": ADDRESS})
     bucket = {"Type": "AWS::S3::Bucket"}
-    stack(account, "checkpoints", {"Bucket": bucket}, {"BucketName": {"Value": "probe-checkpoints"}})
-    return account
+    stack(ready_account, "checkpoints", {"Bucket": bucket}, {"BucketName": {"Value": "probe-checkpoints"}})
+    return ready_account
 
 
 @pytest.fixture
-def running(standing):
+def running_cluster(standing):
     """The same cluster; its guard has reported two nodes."""
     put(standing, "Slipway", "RunningNodes", {"Cluster": "probe"}, value=2.0, when=NOW - timedelta(minutes=4))
     put(standing, "Slipway", "NodeHours", {"Cluster": "probe"}, value=11.0, when=NOW - timedelta(minutes=4))
@@ -83,9 +83,9 @@ def put(account, namespace, name, dimensions, *, value, when):
 
 
 @pytest.fixture
-def surveyed(account):
+def surveyed(ready_account):
     def look(only=REGION, cluster=None):
-        return survey(Sessions(account.environment), load(), NOW, only=only, cluster=cluster)
+        return survey(Sessions(ready_account.environment), load(), NOW, only=only, cluster=cluster)
 
     return look
 
@@ -94,7 +94,7 @@ def of(cost_survey, kind):
     return next(each for each in cost_survey.stacks if each.kind == kind)
 
 
-def test_nodes_cost_what_the_quote_said_and_the_ttl_ends_them(running, surveyed):
+def test_nodes_cost_what_the_quote_said_and_the_ttl_ends_them(running_cluster, surveyed):
     stack_cost = of(surveyed(), "training")
     assert (stack_cost.owner, stack_cost.usd_per_hour) == ("ada", Decimal(41) + ADDRESS_USD)
     assert stack_cost.usd_so_far >= Decimal("225.5")
@@ -113,11 +113,11 @@ def test_nodes_are_counted_in_ec2_until_the_guard_reports_them(standing, surveye
     assert stack_cost.note.startswith("3 nodes at the quoted $20.5, counted now: its guard has reported no number")
 
 
-def test_instances_of_an_endpoint_are_counted_in_sagemaker_until_the_guard_reports_them(account, surveyed):
-    guard = guard_function(account, ENDPOINT="slipway-probe", USD_PER_NODE_HOUR="0.9")
-    stack(account, "serving", {"GuardrailsGuardFunction236B99F4": guard})
+def test_instances_of_an_endpoint_are_counted_in_sagemaker_until_the_guard_reports_them(ready_account, surveyed):
+    guard = guard_function(ready_account, ENDPOINT="slipway-probe", USD_PER_NODE_HOUR="0.9")
+    stack(ready_account, "serving", {"GuardrailsGuardFunction236B99F4": guard})
     assert of(surveyed(), "serving").usd_per_hour is None
-    sagemaker = client(account, "sagemaker")
+    sagemaker = client(ready_account, "sagemaker")
     sagemaker.create_model(ModelName="probe", ExecutionRoleArn=ROLE)
     variant = {
         "VariantName": "all",
@@ -133,9 +133,9 @@ def test_instances_of_an_endpoint_are_counted_in_sagemaker_until_the_guard_repor
     assert stack_cost.note.startswith("2 nodes at the quoted $0.9, counted now")
 
 
-def test_a_network_costs_by_the_hour_and_a_store_by_what_it_holds(running, surveyed):
+def test_a_network_costs_by_the_hour_and_a_store_by_what_it_holds(running_cluster, surveyed):
     put(
-        running,
+        running_cluster,
         "AWS/S3",
         "BucketSizeBytes",
         {"BucketName": "probe-checkpoints", "StorageType": "StandardStorage"},
@@ -149,42 +149,42 @@ def test_a_network_costs_by_the_hour_and_a_store_by_what_it_holds(running, surve
     assert of(cost_survey, "checkpoints").down_command.endswith("--checkpoints")
 
 
-def test_what_is_not_known_is_said_and_never_nothing(account, surveyed):
-    stack(account, "training", {"Topic": {"Type": "AWS::SNS::Topic"}})
+def test_what_is_not_known_is_said_and_never_nothing(ready_account, surveyed):
+    stack(ready_account, "training", {"Topic": {"Type": "AWS::SNS::Topic"}})
     stack_cost = of(surveyed(), "training")
     assert (stack_cost.usd_per_hour, stack_cost.usd_so_far) == (None, None)
     assert "it has no guard" in stack_cost.note
     assert "of unknown cost" in page(surveyed(), 100)[1]
 
 
-def test_stacks_of_others_are_left_out(account, surveyed):
-    client(account, "cloudformation").create_stack(
+def test_stacks_of_others_are_left_out(ready_account, surveyed):
+    client(ready_account, "cloudformation").create_stack(
         StackName="slipway-imitation-training", TemplateBody='{"Resources": {"T": {"Type": "AWS::SNS::Topic"}}}'
     )
     assert surveyed().stacks == ()
     assert "Nothing of Slipway's" in page(surveyed(), 80)[1]
 
 
-def test_the_stacks_of_one_cluster_alone(running, surveyed):
+def test_the_stacks_of_one_cluster_alone(running_cluster, surveyed):
     assert {cost.kind for cost in surveyed(cluster="probe").stacks} == {"training", "network", "checkpoints"}
     other = surveyed(cluster="other")
     assert other.stacks == ()
     assert "No stack of other exists" in page(other, 80)[1]
 
 
-def test_a_region_that_does_not_answer_is_named_and_the_others_are_shown(running, surveyed):
-    running.canned["ec2.DescribeRegions"] = {
+def test_a_region_that_does_not_answer_is_named_and_the_others_are_shown(running_cluster, surveyed):
+    running_cluster.canned["ec2.DescribeRegions"] = {
         "Regions": [{"RegionName": name, "OptInStatus": "opted-in"} for name in (REGION, "eu-west-1")]
     }
     cost_survey = surveyed(only=None)
     assert {each.region for each in cost_survey.stacks} == {REGION}
-    running.canned["cloudformation.DescribeStacks"] = Refused("AccessDenied", "not authorized", 403)
+    running_cluster.canned["cloudformation.DescribeStacks"] = Refused("AccessDenied", "not authorized", 403)
     cost_survey = surveyed(only=None)
     assert cost_survey.stacks == ()
     assert [region for region, _ in cost_survey.unanswered] == ["eu-west-1", REGION]
 
 
-def test_the_page_and_the_document(running, surveyed):
+def test_the_page_and_the_document(running_cluster, surveyed):
     cost_survey = surveyed()
     text = "\n".join(page(cost_survey, 80))
     assert "slipway-probe-training" in text

@@ -15,31 +15,33 @@ pytestmark = pytest.mark.server
 
 
 @pytest.fixture
-def ec2(account):
-    return client(account, "ec2")
+def ec2_client(ready_account):
+    return client(ready_account, "ec2")
 
 
 @pytest.fixture
-def vpc(ec2):
-    return ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+def vpc(ec2_client):
+    return ec2_client.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
 
 
 @pytest.fixture
-def group(ec2, vpc):
+def group(ec2_client, vpc):
     """A group of that VPC, with rules to itself for some ways."""
 
     def make(*ways, where=None):
-        made = ec2.create_security_group(GroupName=f"g{len(ways)}", Description="d", VpcId=where or vpc)["GroupId"]
+        made = ec2_client.create_security_group(GroupName=f"g{len(ways)}", Description="d", VpcId=where or vpc)[
+            "GroupId"
+        ]
         rule = {"GroupId": made, "IpPermissions": [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": made}]}]}
         for direction in ways:
-            getattr(ec2, f"authorize_security_group_{direction}")(**rule)
+            getattr(ec2_client, f"authorize_security_group_{direction}")(**rule)
         return made
 
     return make
 
 
 @pytest.fixture
-def looked(examined, plan, vpc):
+def looked(examined, probe_plan, vpc):
     """The check of a plan's one group."""
 
     def look(name, kind="hyperpod-slurm", instance_type="p5.48xlarge"):
@@ -49,7 +51,7 @@ def looked(examined, plan, vpc):
             f"purchase: {{option: on-demand}}\nnetwork: {{vpc_id: {vpc}, subnet_ids: [subnet-0a1b2c3d4e5f60718],\n"
             f"  security_group_ids: [{name}]}}\n"
         )
-        (check,) = (check for check in examined(plan(text)).checks if check.name == "security group")
+        (check,) = (check for check in examined(probe_plan(text)).checks if check.name == "security group")
         return check
 
     return look
@@ -70,13 +72,13 @@ def test_hyperpod_needs_both_rules_and_gets_the_command(group, looked, there, la
     )
 
 
-def test_the_command_makes_the_rule_that_was_missing(ec2, group, looked):
+def test_the_command_makes_the_rule_that_was_missing(ec2_client, group, looked):
     """Its words, as the AWS CLI reads them, are the call that `group` makes."""
     name = group()
     assert looked(name).fix.count("authorize-security-group-") == 2
     rule = {"GroupId": name, "IpPermissions": [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": name}]}]}
-    ec2.authorize_security_group_ingress(**rule)
-    ec2.authorize_security_group_egress(**rule)
+    ec2_client.authorize_security_group_ingress(**rule)
+    ec2_client.authorize_security_group_egress(**rule)
     assert looked(name).result is Outcome.OK
 
 
@@ -84,16 +86,16 @@ def test_other_targets_have_their_own_group_for_efa(group, looked):
     assert looked(group(), kind="parallelcluster").result is Outcome.OK
 
 
-def test_a_group_of_another_vpc_and_one_that_is_not_there_are_refused(ec2, group, looked):
-    other = ec2.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
+def test_a_group_of_another_vpc_and_one_that_is_not_there_are_refused(ec2_client, group, looked):
+    other = ec2_client.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
     check = looked(group("ingress", "egress", where=other))
     assert (check.result, check.got) == (Outcome.FAILED, f"it belongs to {other}")
     gone = looked("sg-0fedcba9876543210")
     assert (gone.result, gone.got) == (Outcome.FAILED, "no such group in the region")
 
 
-def test_a_group_that_may_not_be_asked_for_is_not_known(account, looked):
-    account.canned["ec2.DescribeSecurityGroups"] = EC2_DENIED
+def test_a_group_that_may_not_be_asked_for_is_not_known(ready_account, looked):
+    ready_account.canned["ec2.DescribeSecurityGroups"] = EC2_DENIED
     assert looked("sg-0fedcba9876543210").result is Outcome.UNKNOWN
 
 
@@ -108,15 +110,15 @@ def trusting(*services):
 
 
 @pytest.fixture
-def machines(account):
+def machines(ready_account):
     """A role of the account, trusted by some services."""
-    return lambda *services: client(account, "iam").create_role(
+    return lambda *services: client(ready_account, "iam").create_role(
         RoleName="machines", Path="/team/", AssumeRolePolicyDocument=trusting(*services)
     )["Role"]["Arn"]
 
 
 @pytest.fixture
-def roled(examined, plan):
+def roled(examined, probe_plan):
     """The checks of a plan's one role."""
 
     def look(arn, kind="hyperpod-slurm", key="nodes"):
@@ -125,7 +127,7 @@ def roled(examined, plan):
             f"target: {{kind: {kind}, instance_type: p5.48xlarge, nodes: 2, region: {REGION}, az_id: use2-az1}}\n"
             f'purchase: {{option: on-demand}}\nsecurity: {{roles: {{{key}: "{arn}"}}}}\n'
         )
-        return [check for check in examined(plan(text)).checks if check.name == "role"]
+        return [check for check in examined(probe_plan(text)).checks if check.name == "role"]
 
     return look
 
@@ -149,14 +151,14 @@ def test_a_role_for_pods_tags_its_sessions_too(machines, roled):
     assert json.loads(there.fix.partition(": ")[2])["Action"] == ["sts:AssumeRole", "sts:TagSession"]
 
 
-def test_a_role_for_pods_is_asked_about_the_folder_of_the_plan_as_its_pods_would(account, machines, roled):
+def test_a_role_for_pods_is_asked_about_the_folder_of_the_plan_as_its_pods_would(ready_account, machines, roled):
     requests = []
 
     def allowed(sent):
         requests.append(sent)
         return {"EvaluationResults": [decision(each, "allowed") for each in actions_of(sent)], "IsTruncated": False}
 
-    account.canned["iam.SimulatePrincipalPolicy"] = allowed
+    ready_account.canned["iam.SimulatePrincipalPolicy"] = allowed
     _, able = roled(machines("pods.eks.amazonaws.com"), kind="eks", key="pods")
     assert able.result is Outcome.OK
     text = json.dumps(requests)
@@ -173,7 +175,7 @@ def test_a_role_that_is_not_there_or_of_another_account_is_refused(roled):
     assert other.got == "it is of account 210987654321, not of 123456789012"
 
 
-def test_what_a_role_lacks_is_named(account, machines, roled):
+def test_what_a_role_lacks_is_named(ready_account, machines, roled):
     def lacks(sent):
         words = actions_of(sent)
         decided = [
@@ -182,7 +184,7 @@ def test_what_a_role_lacks_is_named(account, machines, roled):
         ]
         return {"EvaluationResults": decided, "IsTruncated": False}
 
-    account.canned["iam.SimulatePrincipalPolicy"] = lacks
+    ready_account.canned["iam.SimulatePrincipalPolicy"] = lacks
     _, able = roled(machines("sagemaker.amazonaws.com"))
     assert able.result is Outcome.FAILED
     assert able.got == "denied: s3:PutObject (no policy allows it)"
@@ -190,12 +192,12 @@ def test_what_a_role_lacks_is_named(account, machines, roled):
 
 
 @pytest.mark.parametrize("refused", ["iam.SimulatePrincipalPolicy", "iam.GetRole"])
-def test_a_role_that_may_not_be_asked_about_is_not_known(account, machines, roled, refused):
-    account.canned[refused] = DENIED
+def test_a_role_that_may_not_be_asked_about_is_not_known(ready_account, machines, roled, refused):
+    ready_account.canned[refused] = DENIED
     assert [each.result for each in roled(machines("sagemaker.amazonaws.com"))][-1] is Outcome.UNKNOWN
 
 
-def test_a_denial_that_lacks_context_is_not_known(account, machines, roled):
+def test_a_denial_that_lacks_context_is_not_known(ready_account, machines, roled):
     def depends(sent):
         return {
             "EvaluationResults": [
@@ -205,7 +207,7 @@ def test_a_denial_that_lacks_context_is_not_known(account, machines, roled):
         }
 
     arn = machines("sagemaker.amazonaws.com")
-    account.canned["iam.SimulatePrincipalPolicy"] = depends
+    ready_account.canned["iam.SimulatePrincipalPolicy"] = depends
     _, able = roled(arn)
     assert able.result is Outcome.UNKNOWN
     assert "ec2:Subnet" in able.got

@@ -67,15 +67,17 @@ def used(account, service, in_use, **changed):
     ],
     ids=["parallelcluster", "eks", "pcs"],
 )
-def test_a_block_whose_nodes_are_this_cluster_s_own_is_free_for_it(account, examined, plan, text, tags):
-    account.canned["ec2.DescribeCapacityReservations"] = {
+def test_a_block_whose_nodes_are_this_cluster_s_own_is_free_for_it(ready_account, examined, probe_plan, text, tags):
+    ready_account.canned["ec2.DescribeCapacityReservations"] = {
         "CapacityReservations": [{**HELD, "AvailableInstanceCount": 0}]
     }
     lives = {"InstanceLifecycle": "capacity-block", "CapacityReservationId": HELD["CapacityReservationId"]}
-    running(account, tags, 2, **lives)
-    assert named(examined(plan(text)), "reservation").result is Outcome.FAILED  # no stack of the plan: not its own
-    standing(account, "slipway-block-training")
-    check = named(examined(plan(text)), "reservation")
+    running(ready_account, tags, 2, **lives)
+    assert (
+        named(examined(probe_plan(text)), "reservation").result is Outcome.FAILED
+    )  # no stack of the plan: not its own
+    standing(ready_account, "slipway-block-training")
+    check = named(examined(probe_plan(text)), "reservation")
     assert check.result is Outcome.OK, check.got
     assert "0 of 2 x p5.48xlarge in use2-az1 and 2 of this plan's own cluster" in check.got
 
@@ -89,39 +91,41 @@ def test_a_block_whose_nodes_are_this_cluster_s_own_is_free_for_it(account, exam
     ],
     ids=["another cluster's", "of another reservation", "of none"],
 )
-def test_instances_that_are_not_its_own_or_not_of_the_block_leave_it_full(account, examined, plan, tags, more):
-    account.canned["ec2.DescribeCapacityReservations"] = {
+def test_instances_that_are_not_its_own_or_not_of_the_block_leave_it_full(
+    ready_account, examined, probe_plan, tags, more
+):
+    ready_account.canned["ec2.DescribeCapacityReservations"] = {
         "CapacityReservations": [{**HELD, "AvailableInstanceCount": 0}]
     }
-    standing(account, "slipway-block-training")
-    running(account, tags, 2, **more)
-    check = named(examined(plan(BLOCK)), "reservation")
+    standing(ready_account, "slipway-block-training")
+    running(ready_account, tags, 2, **more)
+    check = named(examined(probe_plan(BLOCK)), "reservation")
     assert (check.result, "0 of its instances are free" in check.got) == (Outcome.FAILED, True)
 
 
-def test_who_has_exactly_the_quota_that_they_asked_for_launches_again(account, examined, plan):
-    used(account, "ec2", 384.0, L_C4BD4855=384.0)
-    running(account, {"parallelcluster:cluster-name": "slipway-probe"}, 2, InstanceLifecycle="spot")
-    assert named(examined(plan()), "P5 Spot").result is Outcome.FAILED
-    standing(account, "slipway-probe-network", "slipway-probe-training")
-    check = named(examined(plan()), "P5 Spot")
+def test_who_has_exactly_the_quota_that_they_asked_for_launches_again(ready_account, examined, probe_plan):
+    used(ready_account, "ec2", 384.0, L_C4BD4855=384.0)
+    running(ready_account, {"parallelcluster:cluster-name": "slipway-probe"}, 2, InstanceLifecycle="spot")
+    assert named(examined(probe_plan()), "P5 Spot").result is Outcome.FAILED
+    standing(ready_account, "slipway-probe-network", "slipway-probe-training")
+    check = named(examined(probe_plan()), "P5 Spot")
     assert (check.result, check.got) == (Outcome.OK, "384, 384 of it used, 384 by this plan's own stacks")
 
 
-def test_what_others_use_still_counts_and_so_does_the_wrong_way_of_buying(account, examined, plan):
-    used(account, "ec2", 384.0, L_C4BD4855=384.0)
-    standing(account, "slipway-probe-training")
-    running(account, {"parallelcluster:cluster-name": "slipway-probe"}, 1, InstanceLifecycle="spot")
-    check = named(examined(plan()), "P5 Spot")
+def test_what_others_use_still_counts_and_so_does_the_wrong_way_of_buying(ready_account, examined, probe_plan):
+    used(ready_account, "ec2", 384.0, L_C4BD4855=384.0)
+    standing(ready_account, "slipway-probe-training")
+    running(ready_account, {"parallelcluster:cluster-name": "slipway-probe"}, 1, InstanceLifecycle="spot")
+    check = named(examined(probe_plan()), "P5 Spot")
     assert (check.result, check.got) == (Outcome.FAILED, "384, 384 of it used, 192 by this plan's own stacks")
     assert check.fix.endswith("--desired-value 576")
-    running(account, {"parallelcluster:cluster-name": "slipway-probe"}, 2)  # on demand: another quota's
-    assert named(examined(plan()), "P5 Spot").got == "384, 384 of it used"
+    running(ready_account, {"parallelcluster:cluster-name": "slipway-probe"}, 2)  # on demand: another quota's
+    assert named(examined(probe_plan()), "P5 Spot").got == "384, 384 of it used"
 
 
-def test_hyperpod_s_own_instances_and_the_network_of_the_plan_count_too(account, examined, plan):
-    used(account, "sagemaker", 5.0, value=5.0)
-    standing(account, "slipway-pod-network", "slipway-pod-training")
+def test_hyperpod_s_own_instances_and_the_network_of_the_plan_count_too(ready_account, examined, probe_plan):
+    used(ready_account, "sagemaker", 5.0, value=5.0)
+    standing(ready_account, "slipway-pod-network", "slipway-pod-training")
     names = ["ml.p5.48xlarge"] * 4 + ["ml.m6i.xlarge"]
     nodes = [
         {
@@ -133,15 +137,15 @@ def test_hyperpod_s_own_instances_and_the_network_of_the_plan_count_too(account,
         }
         for number, name in enumerate(names)
     ]
-    account.canned["sagemaker.ListClusterNodes"] = {"NextToken": "", "ClusterNodeSummaries": nodes}
-    diagnosis = examined(plan(HYPERPOD))
+    ready_account.canned["sagemaker.ListClusterNodes"] = {"NextToken": "", "ClusterNodeSummaries": nodes}
+    diagnosis = examined(probe_plan(HYPERPOD))
     for name, own in (("ml.p5.48xlarge for cluster usage", 4), ("Total number of instances", 5)):
         check = named(diagnosis, name)
         assert (check.result, check.got) == (Outcome.OK, f"5, 5 of it used, {own} by this plan's own stacks")
 
 
-def test_a_vpc_that_the_plan_has_is_not_needed_twice(account, examined, plan):
-    used(account, "vpc", 5.0, value=5.0)
-    assert named(examined(plan()), "VPCs per Region").result is Outcome.FAILED
-    standing(account, "slipway-probe-network")
-    assert named(examined(plan()), "VPCs per Region").result is Outcome.OK
+def test_a_vpc_that_the_plan_has_is_not_needed_twice(ready_account, examined, probe_plan):
+    used(ready_account, "vpc", 5.0, value=5.0)
+    assert named(examined(probe_plan()), "VPCs per Region").result is Outcome.FAILED
+    standing(ready_account, "slipway-probe-network")
+    assert named(examined(probe_plan()), "VPCs per Region").result is Outcome.OK

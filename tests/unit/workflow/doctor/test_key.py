@@ -44,17 +44,17 @@ class Keyed(NamedTuple):
 
 
 @pytest.fixture
-def keyed(account, examined, plan):
+def keyed(ready_account, examined, probe_plan):
     """The checks of a plan with a key, by their name."""
 
     def look(statements=(), kind="parallelcluster", **about):
-        made = client(account, "kms").create_key(**{"KeyUsage": "ENCRYPT_DECRYPT", **about})["KeyMetadata"]["Arn"]
+        made = client(ready_account, "kms").create_key(**{"KeyUsage": "ENCRYPT_DECRYPT", **about})["KeyMetadata"]["Arn"]
         document = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
-        client(account, "kms").put_key_policy(KeyId=made, PolicyName="default", Policy=document)
+        client(ready_account, "kms").put_key_policy(KeyId=made, PolicyName="default", Policy=document)
         return checked(made, kind)
 
     def checked(arn, kind="parallelcluster"):
-        diagnosis = examined(plan(text(kind, f"storage: {{kms_key_arn: {json.dumps(arn)}}}\n")))
+        diagnosis = examined(probe_plan(text(kind, f"storage: {{kms_key_arn: {json.dumps(arn)}}}\n")))
         return arn, {name: [check for check in diagnosis.checks if check.name == name] for name in NAMES}
 
     return Keyed(new=look, of=checked)
@@ -91,12 +91,12 @@ def test_a_statement_that_denies_counts(keyed):
     assert all("kms:Decrypt" in each.got for each in some(checks["key policy"]))
 
 
-def test_a_key_that_is_disabled_or_deleted_or_signs_fails(account, keyed):
+def test_a_key_that_is_disabled_or_deleted_or_signs_fails(ready_account, keyed):
     arn, _ = keyed.new(EVERYTHING)
-    client(account, "kms").disable_key(KeyId=arn.rpartition("/")[2])
+    client(ready_account, "kms").disable_key(KeyId=arn.rpartition("/")[2])
     (check,) = keyed.of(arn)[1]["key"]
     assert check.fix == f"aws kms enable-key --region {REGION} --key-id {arn}"
-    client(account, "kms").schedule_key_deletion(KeyId=arn.rpartition("/")[2])
+    client(ready_account, "kms").schedule_key_deletion(KeyId=arn.rpartition("/")[2])
     assert "cancel-key-deletion" in keyed.of(arn)[1]["key"][0].fix
     _, checks = keyed.new(EVERYTHING, KeyUsage="SIGN_VERIFY", KeySpec="RSA_2048")
     assert (checks["key"][0].result, "RSA_2048" in checks["key"][0].got) == (Outcome.FAILED, True)
@@ -104,10 +104,10 @@ def test_a_key_that_is_disabled_or_deleted_or_signs_fails(account, keyed):
     assert "no such key" in keyed.of(absent)[1]["key"][0].got
 
 
-def test_a_policy_that_may_not_be_read_is_not_known(account, keyed):
+def test_a_policy_that_may_not_be_read_is_not_known(ready_account, keyed):
     arn, _ = keyed.new(EVERYTHING)
-    account.canned["ec2.GetEbsDefaultKmsKeyId"] = EC2_DENIED
-    account.canned["kms.GetKeyPolicy"] = EC2_DENIED
+    ready_account.canned["ec2.GetEbsDefaultKmsKeyId"] = EC2_DENIED
+    ready_account.canned["kms.GetKeyPolicy"] = EC2_DENIED
     checks = keyed.of(arn)[1]
     assert [checks[name][0].result for name in NAMES] == [Outcome.OK, Outcome.UNKNOWN, Outcome.UNKNOWN]
 
@@ -124,27 +124,27 @@ def test_node_groups_start_only_where_the_service_may_use_the_key(keyed, kind, r
     assert not checks["volume key"]
 
 
-def test_a_cluster_that_names_no_key_for_its_volumes_takes_the_accounts_default(account, keyed):
+def test_a_cluster_that_names_no_key_for_its_volumes_takes_the_accounts_default(ready_account, keyed):
     arn, checks = keyed.new(EVERYTHING)
     (check,) = checks["volume key"]
     assert check.result is Outcome.ADVICE
     assert f"modify-ebs-default-kms-key-id --region {REGION} --kms-key-id {arn}" in check.fix
-    account.canned["ec2.GetEbsDefaultKmsKeyId"] = {"KmsKeyId": arn}
+    ready_account.canned["ec2.GetEbsDefaultKmsKeyId"] = {"KmsKeyId": arn}
     (check,) = keyed.of(arn)[1]["volume key"]
     assert check.result is Outcome.OK
     other = arn[:-1] + ("0" if arn[-1] != "0" else "1")
-    account.canned["ec2.GetEbsDefaultKmsKeyId"] = {"KmsKeyId": other}
+    ready_account.canned["ec2.GetEbsDefaultKmsKeyId"] = {"KmsKeyId": other}
     (check,) = keyed.of(arn)[1]["volume key"]
     assert (check.result, "nodes would not start" in check.got) == (Outcome.FAILED, True)
 
 
-def test_a_default_key_of_the_accounts_own_must_let_auto_scaling_in(account, examined, plan, keyed):
+def test_a_default_key_of_the_accounts_own_must_let_auto_scaling_in(ready_account, examined, probe_plan, keyed):
     arn, _ = keyed.new(EVERYTHING)
-    account.canned["ec2.GetEbsDefaultKmsKeyId"] = {"KmsKeyId": arn}
-    (check,) = [check for check in examined(plan(text("eks"))).checks if check.name == "volume key"]
+    ready_account.canned["ec2.GetEbsDefaultKmsKeyId"] = {"KmsKeyId": arn}
+    (check,) = [check for check in examined(probe_plan(text("eks"))).checks if check.name == "volume key"]
     assert (check.result, "AWSServiceRoleForAutoScaling" in check.got) == (Outcome.FAILED, True)
 
 
-def test_without_a_key_nothing_is_said_of_one(examined, plan):
-    checks = examined(plan()).checks
+def test_without_a_key_nothing_is_said_of_one(examined, probe_plan):
+    checks = examined(probe_plan()).checks
     assert [(check.name, check.result) for check in checks if check.name in NAMES] == [("volume key", Outcome.OK)]

@@ -15,25 +15,27 @@ pytestmark = pytest.mark.server
 
 
 @pytest.fixture
-def left(account, plan):
-    return lambda: left_running(plan(), Session(environment=account.environment, region=REGION), load(), NOW)
+def look_left(ready_account, probe_plan):
+    return lambda: left_running(
+        probe_plan(), Session(environment=ready_account.environment, region=REGION), load(), NOW
+    )
 
 
-def test_nothing_is_said_to_be_nothing(left):
-    assert left().lines == ("nothing exists in AWS for this plan",)
-    assert left().nothing
+def test_nothing_is_said_to_be_nothing(look_left):
+    assert look_left().lines == ("nothing exists in AWS for this plan",)
+    assert look_left().nothing
 
 
-def test_of_a_sandbox_it_is_not_said_of_aws(account, plan):
-    session = Session(environment=account.environment, region=REGION)
-    left_resources = left_running(plan(), session, load(), NOW, sandbox=True)
+def test_of_a_sandbox_it_is_not_said_of_aws(ready_account, probe_plan):
+    session = Session(environment=ready_account.environment, region=REGION)
+    left_resources = left_running(probe_plan(), session, load(), NOW, sandbox=True)
     assert left_resources.lines == ("nothing exists in the sandbox for this plan",)
 
 
-def test_what_was_made_before_the_end_is_named_with_its_cost_and_its_end(account, left):
-    stack(account, "network", {"Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}})
-    stack(account, "training", {"Topic": {"Type": "AWS::SNS::Topic"}})
-    left_resources = left()
+def test_what_was_made_before_the_end_is_named_with_its_cost_and_its_end(ready_account, look_left):
+    stack(ready_account, "network", {"Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}})
+    stack(ready_account, "training", {"Topic": {"Type": "AWS::SNS::Topic"}})
+    left_resources = look_left()
     assert left_resources.lines[0] == "2 stacks exist and cost $0.005 an hour and what is not known"
     assert left_resources.lines[-1] == "to remove them: slipway down probe --region us-east-2"
     assert not left_resources.nothing
@@ -44,9 +46,9 @@ def test_what_was_made_before_the_end_is_named_with_its_cost_and_its_end(account
     }
 
 
-def test_machines_that_run_before_their_guard_is_there_are_counted(account, left):
-    stack(account, "training", {"Topic": {"Type": "AWS::SNS::Topic"}})
-    ec2 = client(account, "ec2")
+def test_machines_that_run_before_their_guard_is_there_are_counted(ready_account, look_left):
+    stack(ready_account, "training", {"Topic": {"Type": "AWS::SNS::Topic"}})
+    ec2 = client(ready_account, "ec2")
     tags = [{"Key": "parallelcluster:cluster-name", "Value": "slipway-probe"}]
     ec2.run_instances(
         ImageId="ami-0123456789abcdef0",
@@ -55,39 +57,39 @@ def test_machines_that_run_before_their_guard_is_there_are_counted(account, left
         MaxCount=1,
         TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
     )
-    assert "$0.19 an hour (CREATE_COMPLETE: 1 x m6i.xlarge at the listed price)" in left().lines[1]
+    assert "$0.19 an hour (CREATE_COMPLETE: 1 x m6i.xlarge at the listed price)" in look_left().lines[1]
 
 
-def test_a_look_that_fails_is_said_with_the_command(account, left):
-    account.canned["cloudformation.DescribeStacks"] = Refused("AccessDenied", "not authorized", 403)
-    (line,) = left().lines
+def test_a_look_that_fails_is_said_with_the_command(ready_account, look_left):
+    ready_account.canned["cloudformation.DescribeStacks"] = Refused("AccessDenied", "not authorized", 403)
+    (line,) = look_left().lines
     assert "cannot read what exists" in line
     assert "slipway down probe --region us-east-2" in line
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, DeploymentFailedError("the stack failed")])
-def test_a_story_that_ends_early_tells_what_stands_and_keeps_it(account, plan, end):
-    stack(account, "network", {"Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}})
+def test_a_story_that_ends_early_tells_what_stands_and_keeps_it(ready_account, probe_plan, end):
+    stack(ready_account, "network", {"Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}})
     messages, kept = [], []
     with (
         pytest.raises((KeyboardInterrupt, DeploymentFailedError)),
-        report_running_costs(plan(), account.environment, load(), messages.append, kept.append),
+        report_running_costs(probe_plan(), ready_account.environment, load(), messages.append, kept.append),
     ):
         raise end
     assert messages[-1] == "to remove it: slipway down probe --region us-east-2"
     assert kept == [(("slipway-probe-network", "CREATE_COMPLETE"),)]
 
 
-def test_a_second_interruption_leaves_the_command_at_least(account, plan):
+def test_a_second_interruption_leaves_the_command_at_least(ready_account, probe_plan):
     def pressed_again(_):
         signal.raise_signal(signal.SIGINT)  # it comes to the main thread, which waits for this answer
         return Refused("Throttling", "slow down", 400)
 
-    account.canned["cloudformation.DescribeStacks"] = pressed_again
+    ready_account.canned["cloudformation.DescribeStacks"] = pressed_again
     messages = []
     with (
         pytest.raises(KeyboardInterrupt),
-        report_running_costs(plan(), account.environment, load(), messages.append, sandbox=True),
+        report_running_costs(probe_plan(), ready_account.environment, load(), messages.append, sandbox=True),
     ):
         raise KeyboardInterrupt
     (message,) = messages
@@ -95,9 +97,9 @@ def test_a_second_interruption_leaves_the_command_at_least(account, plan):
     assert message.endswith(": slipway down probe --region us-east-2 --sandbox checks")
 
 
-def test_a_story_that_ends_well_tells_nothing(account, plan):
+def test_a_story_that_ends_well_tells_nothing(ready_account, probe_plan):
     messages = []
-    with report_running_costs(plan(), account.environment, load(), messages.append):
+    with report_running_costs(probe_plan(), ready_account.environment, load(), messages.append):
         pass
     assert messages == []
 
@@ -106,12 +108,12 @@ ADDRESS = {"Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}
 
 
 class TestEarlierAttempts:
-    def test_a_no_at_the_next_question_does_not_say_that_nothing_was_done(self, account, plan):
-        stack(account, "network", ADDRESS)
+    def test_a_no_at_the_next_question_does_not_say_that_nothing_was_done(self, ready_account, probe_plan):
+        stack(ready_account, "network", ADDRESS)
         messages = []
         with (
             pytest.raises(DeclinedError, match=r"^nothing more was done$"),
-            report_earlier_runs([plan(), plan()], account.environment, load(), messages.append),
+            report_earlier_runs([probe_plan(), probe_plan()], ready_account.environment, load(), messages.append),
         ):
             raise DeclinedError("nothing was done")
         (head, *_, last) = messages
@@ -121,28 +123,28 @@ class TestEarlierAttempts:
         assert last == "to remove it: slipway down probe --region us-east-2"
 
     @pytest.mark.parametrize("end", [InterruptedAtQuestionError, DeploymentFailedError("the next one failed")])
-    def test_any_other_end_tells_the_same(self, account, plan, end):
-        stack(account, "network", ADDRESS)
+    def test_any_other_end_tells_the_same(self, ready_account, probe_plan, end):
+        stack(ready_account, "network", ADDRESS)
         messages = []
         with (
             pytest.raises((KeyboardInterrupt, DeploymentFailedError)),
-            report_earlier_runs([plan()], account.environment, load(), messages.append),
+            report_earlier_runs([probe_plan()], ready_account.environment, load(), messages.append),
         ):
             raise end
         assert "slipway down probe --region us-east-2" in messages[-1]
 
-    def test_so_does_a_good_one_elsewhere(self, account, plan):
-        stack(account, "network", ADDRESS)
+    def test_so_does_a_good_one_elsewhere(self, ready_account, probe_plan):
+        stack(ready_account, "network", ADDRESS)
         messages = []
-        with report_earlier_runs([plan()], account.environment, load(), messages.append):
+        with report_earlier_runs([probe_plan()], ready_account.environment, load(), messages.append):
             pass
         assert "slipway down probe --region us-east-2" in messages[-1]
 
-    def test_without_one_a_no_stays_a_no(self, account):
+    def test_without_one_a_no_stays_a_no(self, ready_account):
         messages = []
         with (
             pytest.raises(DeclinedError, match=r"^nothing was done$"),
-            report_earlier_runs([], account.environment, load(), messages.append),
+            report_earlier_runs([], ready_account.environment, load(), messages.append),
         ):
             raise DeclinedError("nothing was done")
         assert messages == []

@@ -33,36 +33,36 @@ def needs(plan):
     return quota_needs(plan, load().instance_types, load_quotas())
 
 
-def test_spot_nodes_count_in_vcpus_of_their_family_and_the_head_node_in_standard(plan):
-    needed = {each.name: (each.amount, each.unit) for each in needs(plan())}
+def test_spot_nodes_count_in_vcpus_of_their_family_and_the_head_node_in_standard(probe_plan):
+    needed = {each.name: (each.amount, each.unit) for each in needs(probe_plan())}
     assert needed["All P5 Spot Instance Requests"] == (384, "vCPUs")
     assert needed["Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"] == (4, "vCPUs")
     assert needed["EC2-VPC Elastic IPs"] == (1, "addresses")
 
 
-def test_hyperpod_counts_instances_by_type_by_cluster_and_all_together(plan):
-    needed = {each.name: each.amount for each in needs(plan(HYPERPOD))}
+def test_hyperpod_counts_instances_by_type_by_cluster_and_all_together(probe_plan):
+    needed = {each.name: each.amount for each in needs(probe_plan(HYPERPOD))}
     assert needed["ml.p5.48xlarge for cluster usage"] == 4
     assert needed["ml.m6i.xlarge for cluster usage"] == 1
     assert needed["Maximum number instances allowed per SageMaker HyperPod cluster"] == 5
 
 
-def test_pcs_counts_its_clusters_and_ec2_the_nodes(plan):
-    needed = {each.name: (each.amount, each.unit) for each in needs(plan(PCS))}
+def test_pcs_counts_its_clusters_and_ec2_the_nodes(probe_plan):
+    needed = {each.name: (each.amount, each.unit) for each in needs(probe_plan(PCS))}
     assert needed["Clusters"] == (1, "clusters")
     assert needed["All P5 Spot Instance Requests"] == (384, "vCPUs")
 
 
-def test_a_family_whose_quota_no_source_names_is_said(plan):
+def test_a_family_whose_quota_no_source_names_is_said(probe_plan):
     text = CLUSTER.replace("TYPE", "p6-b200.48xlarge").replace("OPTION", "spot")
-    assert [each for each in needs(plan(text)) if isinstance(each, UnnamedQuota)]
+    assert [each for each in needs(probe_plan(text)) if isinstance(each, UnnamedQuota)]
 
 
-def test_a_quota_that_is_too_small_fails_with_the_request_for_what_is_missing(account, examined, plan):
-    account.canned["service-quotas.ListServiceQuotas"] = lambda sent: {
+def test_a_quota_that_is_too_small_fails_with_the_request_for_what_is_missing(ready_account, examined, probe_plan):
+    ready_account.canned["service-quotas.ListServiceQuotas"] = lambda sent: {
         "Quotas": quotas(sent["ServiceCode"], L_C4BD4855=192.0)
     }
-    (check,) = of(examined(plan()), "P5 Spot")
+    (check,) = of(examined(probe_plan()), "P5 Spot")
     assert check.result is Outcome.FAILED
     assert check.got == "192, its use is unknown"
     assert check.fix == (
@@ -71,26 +71,28 @@ def test_a_quota_that_is_too_small_fails_with_the_request_for_what_is_missing(ac
     )
 
 
-def test_what_is_in_use_already_leaves_less(account, examined, plan):
+def test_what_is_in_use_already_leaves_less(ready_account, examined, probe_plan):
     spot = [{**each, "UsageMetric": METRIC} for each in quotas("ec2", L_C4BD4855=500.0)]
-    account.canned["service-quotas.ListServiceQuotas"] = lambda sent: {
+    ready_account.canned["service-quotas.ListServiceQuotas"] = lambda sent: {
         "Quotas": spot if sent["ServiceCode"] == "ec2" else quotas(sent["ServiceCode"])
     }
     dimensions = [{"Name": name, "Value": value} for name, value in METRIC["MetricDimensions"].items()]
     for minutes, value in ((30, 0.0), (6, 192.0)):
         point = {"MetricName": METRIC["MetricName"], "Dimensions": dimensions, "Value": value}
         point["Timestamp"] = NOW - timedelta(minutes=minutes)
-        client(account, "cloudwatch").put_metric_data(Namespace=METRIC["MetricNamespace"], MetricData=[point])
-    (check,) = of(examined(plan()), "P5 Spot")
+        client(ready_account, "cloudwatch").put_metric_data(Namespace=METRIC["MetricNamespace"], MetricData=[point])
+    (check,) = of(examined(probe_plan()), "P5 Spot")
     assert (check.result, check.got) == (Outcome.FAILED, "500, 192 of it used")
     assert check.fix.endswith("--desired-value 576")
 
 
-def test_a_default_counts_where_none_was_applied_and_no_name_is_not_known(account, examined, plan):
-    account.canned["service-quotas.ListServiceQuotas"] = {"Quotas": []}
-    assert {each.result for each in of(examined(plan()), "")} == {Outcome.UNKNOWN}
-    account.canned["service-quotas.ListAWSDefaultServiceQuotas"] = lambda sent: {"Quotas": quotas(sent["ServiceCode"])}
-    assert {each.result for each in of(examined(plan()), "")} == {Outcome.OK}
+def test_a_default_counts_where_none_was_applied_and_no_name_is_not_known(ready_account, examined, probe_plan):
+    ready_account.canned["service-quotas.ListServiceQuotas"] = {"Quotas": []}
+    assert {each.result for each in of(examined(probe_plan()), "")} == {Outcome.UNKNOWN}
+    ready_account.canned["service-quotas.ListAWSDefaultServiceQuotas"] = lambda sent: {
+        "Quotas": quotas(sent["ServiceCode"])
+    }
+    assert {each.result for each in of(examined(probe_plan()), "")} == {Outcome.OK}
 
 
 def need(**changed):

@@ -71,7 +71,7 @@ def billed_run(tmp_path, monkeypatch, quotes):
 
 
 @pytest.fixture
-def account(account, monkeypatch):
+def exported_account(account, monkeypatch):
     """An account whose credentials the command has."""
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)

@@ -81,7 +81,7 @@ METRICS = [{"step": 1, "tokens": 4_000_000, "epoch": 0.5}, {"step": 2, "tokens":
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def ledger_run(tmp_path, monkeypatch):
     """Makes the folder of a run."""
     monkeypatch.chdir(tmp_path)
 
@@ -99,13 +99,13 @@ def run(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def slipway(slipway):
+def ledger_command(slipway):
     return lambda *words: slipway("ledger", *words)
 
 
 class TestEntries:
-    def test_what_a_run_folder_says(self, run, tmp_path):
-        run()
+    def test_what_a_run_folder_says(self, ledger_run, tmp_path):
+        ledger_run()
         (entry,) = folder_ledger(tmp_path).entries
         assert (entry.name, entry.status, entry.hours, entry.interruptions, entry.lost_h) == (
             *("tiny", "succeeded", 4.0, 1),
@@ -115,22 +115,22 @@ class TestEntries:
         assert (entry.usd, entry.tokens, entry.epochs, entry.tags) == (240, 8_000_000, 1.0, {"team": "speech"})
         assert (entry.usd_per_million_tokens, entry.usd_per_epoch, entry.usd_lost) == (30, 240, 20)
 
-    def test_a_bill_counts_once_it_is_there(self, run, tmp_path):
-        folder = run()
+    def test_a_bill_counts_once_it_is_there(self, ledger_run, tmp_path):
+        folder = ledger_run()
         assert folder_ledger(tmp_path).entries[0].billed_usd is None
         folder.write_json("billed.json", {"billed_usd": "171.25"})
         assert folder_ledger(tmp_path).entries[0].usd == Decimal("171.25")
 
-    def test_what_went_to_a_sandbox_and_left_no_report_is_no_real_run(self, run, tmp_path):
-        folder = run()
+    def test_what_went_to_a_sandbox_and_left_no_report_is_no_real_run(self, ledger_run, tmp_path):
+        folder = ledger_run()
         (folder.path / "report.json").unlink()
         assert not folder_ledger(tmp_path).entries[0].simulated
         with recorded_command(folder, "deploy", sandbox=True, done="deployed in the sandbox, which has ended"):
             pass
         assert folder_ledger(tmp_path).entries[0].simulated
 
-    def test_a_folder_without_a_quote_is_said_to_have_none(self, run, tmp_path):
-        (run().path / "quote.json").unlink()
+    def test_a_folder_without_a_quote_is_said_to_have_none(self, ledger_run, tmp_path):
+        (ledger_run().path / "quote.json").unlink()
         assert folder_ledger(tmp_path).unread[0][1].endswith("holds no quote.json")
 
     def test_an_attempt_that_left_no_word_lost_what_came_after_its_last_checkpoint(self):
@@ -139,13 +139,13 @@ class TestEntries:
         assert lost_hours([*EVENTS[:2], {"event": "cancelled", "time": at(15)}]) == 0
         assert lost_hours(EVENTS[:2]) == 0
 
-    def test_damage_in_one_run_is_named_and_hides_no_other(self, run, tmp_path, slipway):
-        run()
-        (run(hour=13).path / "quote.json").write_text('{"nodes": "two"}')
+    def test_damage_in_one_run_is_named_and_hides_no_other(self, ledger_run, tmp_path, ledger_command):
+        ledger_run()
+        (ledger_run(hour=13).path / "quote.json").write_text('{"nodes": "two"}')
         ledger = folder_ledger(tmp_path)
         assert len(ledger.entries) == 1
         assert ledger.unread[0][0] == "tiny/20261120T130000Z"
-        code, out, _ = slipway()
+        code, out, _ = ledger_command()
         assert (code, "? tiny/20261120T130000Z" in out) == (0, True)
 
 
@@ -212,7 +212,7 @@ class TestUsed:
         forecast = agent["usd_per_hour"] * quoted.hours.mid + agent["usd_beside"]
         assert forecast == pytest.approx(float(quoted.usd.mid), abs=0.01)
 
-    def test_two_runs_of_a_block_pay_its_fee_once(self, bought, tmp_path, slipway):
+    def test_two_runs_of_a_block_pay_its_fee_once(self, bought, tmp_path, ledger_command):
         purchase = {"option": "capacity-block", "reservation": BLOCK | {"fee_usd": 1800}}
         (_, quoted), _ = bought(purchase), bought(purchase, after_h=11)
         whole = total(folder_ledger(tmp_path).once.entries)
@@ -221,9 +221,9 @@ class TestUsed:
         assert whole.quoted_usd == 1800 + 2 * beside
         left = 1800 - 2 * 75 * Decimal(repr(quoted.hours.mid))
         assert round(whole.usd_unused, 2) == round(left, 2)
-        _, out, _ = slipway()
+        _, out, _ = ledger_command()
         assert f"cr-0a1b2c3d4e5f67890: ${left:,.0f} of its fee of $1,800 was used by no run" in out
-        _, out, _ = slipway("--focus")
+        _, out, _ = ledger_command("--focus")
         *_, unused = sorted(csv.DictReader(io.StringIO(out)), key=lambda row: row["x_Status"])
         assert (unused["x_Status"], Decimal(unused["BilledCost"])) == ("unused", whole.usd_unused)
 
@@ -237,9 +237,9 @@ class TestUsed:
         assert first.usd_used == apart
         assert float(second.usd_used) == pytest.approx(float(apart - shared), abs=0.01)
 
-    def test_the_list_price_of_spot_is_that_on_demand(self, bought, slipway):
+    def test_the_list_price_of_spot_is_that_on_demand(self, bought, ledger_command):
         _, quoted = bought({"option": "spot"})
-        _, out, _ = slipway("--focus")
+        _, out, _ = ledger_command("--focus")
         (row,) = csv.DictReader(io.StringIO(out))
         hours = Decimal(repr(quoted.hours.mid + quoted.rates.start_h + quoted.rates.tail_h))
         more = (Decimal("55.04") - quoted.usd_per_hour) * hours
@@ -261,9 +261,9 @@ class TestUsed:
 
 
 class TestIndex:
-    def test_only_what_changed_is_read_again(self, run, tmp_path, monkeypatch):
-        changed = run()
-        run(name="other")
+    def test_only_what_changed_is_read_again(self, ledger_run, tmp_path, monkeypatch):
+        changed = ledger_run()
+        ledger_run(name="other")
         first = folder_ledger(tmp_path)
         opened = []
         real = ledger_entries.entry_of
@@ -277,15 +277,15 @@ class TestIndex:
         }
         assert opened == ["tiny"]
 
-    def test_a_run_that_was_removed_is_gone(self, run, tmp_path):
-        folder = run()
+    def test_a_run_that_was_removed_is_gone(self, ledger_run, tmp_path):
+        folder = ledger_run()
         folder_ledger(tmp_path)
         folder.path.rename(tmp_path / "elsewhere")
         assert folder_ledger(tmp_path).entries == ()
 
     @pytest.mark.parametrize("keep", [0, 1, 40, 120])
-    def test_a_writer_killed_in_the_middle_loses_nothing(self, run, tmp_path, keep):
-        run()
+    def test_a_writer_killed_in_the_middle_loses_nothing(self, ledger_run, tmp_path, keep):
+        ledger_run()
         whole = folder_ledger(tmp_path)
         path = tmp_path / INDEX
         path.write_bytes(path.read_bytes()[:keep])
@@ -294,10 +294,10 @@ class TestIndex:
 
 
 class TestCommand:
-    def test_the_forms(self, run, slipway):
-        run()
-        run(name="toy", hour=13, simulated=True)
-        code, out, _ = slipway("--json", "--by", "type")
+    def test_the_forms(self, ledger_run, ledger_command):
+        ledger_run()
+        ledger_run(name="toy", hour=13, simulated=True)
+        code, out, _ = ledger_command("--json", "--by", "type")
         document = json.loads(out)
         assert (code, document["schema"], [each["name"] for each in document["runs"]]) == (
             0,
@@ -305,30 +305,30 @@ class TestCommand:
             ["toy", "tiny"],
         )
         assert (document["total"]["usd_used"], document["groups"][0]["key"]) == ("240", "p5.48xlarge")
-        _, out, _ = slipway("--csv")
+        _, out, _ = ledger_command("--csv")
         assert [row["usd"] for row in csv.DictReader(io.StringIO(out))] == ["0", "240"]
-        _, out, _ = slipway("--focus")
+        _, out, _ = ledger_command("--focus")
         assert sum(Decimal(row["BilledCost"]) for row in csv.DictReader(io.StringIO(out))) == 240
-        _, out, _ = slipway()
+        _, out, _ = ledger_command()
         assert "1 run: $240 used, quoted $400." in out
         assert "1 interruption; 0.5 h of work was lost ($20.00)." in out
 
-    def test_since(self, run, slipway):
-        run()
-        _, out, _ = slipway("--since", "2026-11-20", "--json")
+    def test_since(self, ledger_run, ledger_command):
+        ledger_run()
+        _, out, _ = ledger_command("--since", "2026-11-20", "--json")
         assert len(json.loads(out)["runs"]) == 1
-        _, out, _ = slipway("--since", "2026-11-21", "--json")
+        _, out, _ = ledger_command("--since", "2026-11-21", "--json")
         assert json.loads(out)["runs"] == []
 
-    def test_refusals(self, run, slipway, monkeypatch):
-        assert slipway("--csv", "--json")[0] == 2
-        assert slipway("--csv", "--by", "name")[0] == 2
+    def test_refusals(self, ledger_run, ledger_command, monkeypatch):
+        assert ledger_command("--csv", "--json")[0] == 2
+        assert ledger_command("--csv", "--by", "name")[0] == 2
         monkeypatch.setenv("SLIPWAY_LEDGER", "/shared/ledger")
-        code, _, err = slipway()
+        code, _, err = ledger_command()
         assert (code, "expected s3://BUCKET" in err) == (2, True)
 
-    def test_nothing_here(self, slipway, tmp_path, monkeypatch):
+    def test_nothing_here(self, ledger_command, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        code, out, _ = slipway()
+        code, out, _ = ledger_command()
         assert (code, "No runs here." in out) == (0, True)
         assert list(tmp_path.iterdir()) == []

@@ -17,7 +17,7 @@ from tests.measured_runs import CATALOG, EVENTS, PLAN, QUOTE, lines, measurement
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def measured_run_of(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return functools.partial(written_run, tmp_path)
 
@@ -27,8 +27,8 @@ def measured(**changes) -> Measurement:
 
 
 class TestFromRun:
-    def test_the_rate_is_that_of_the_warm_stretches_of_all_attempts(self, run):
-        job_measurement = measurement_of("tiny", run(lines(100_000)), CATALOG)
+    def test_the_rate_is_that_of_the_warm_stretches_of_all_attempts(self, measured_run_of):
+        job_measurement = measurement_of("tiny", measured_run_of(lines(100_000)), CATALOG)
         assert job_measurement.tokens_per_s.mid == pytest.approx(100_000, rel=0.03)
         assert 85_000 < job_measurement.tokens_per_s.low < 95_000
         assert 105_000 < job_measurement.tokens_per_s.high < 115_000
@@ -39,8 +39,8 @@ class TestFromRun:
             12.0,
         )
 
-    def test_of_a_run_that_never_resumed_a_restore_took_what_reading_back_did(self, run):
-        folder = run(lines(100_000))
+    def test_of_a_run_that_never_resumed_a_restore_took_what_reading_back_did(self, measured_run_of):
+        folder = measured_run_of(lines(100_000))
         read_back_events = [dict(event) for event in EVENTS]
         read_back_events[2] |= {"event": "read-back", "seconds": 33.0}
         folder.events.write_text("".join(json.dumps(each) + "\n" for each in read_back_events))
@@ -48,20 +48,20 @@ class TestFromRun:
         assert (job_measurement.restore_s, job_measurement.restart_s) == (33.0, None)
         assert (job_measurement.model, job_measurement.nodes, job_measurement.simulated) == ("llama-3.1-8b", 2, False)
 
-    def test_tokens_may_be_counted_by_the_plan(self, run):
+    def test_tokens_may_be_counted_by_the_plan(self, measured_run_of):
         train = PLAN["workload"]["train"] | {"global_batch_tokens": 2_000_000}
         job_measurement = measurement_of(
-            "tiny", run(lines(100_000, tokens=False), plan=PLAN | {"workload": {"train": train}}), CATALOG
+            "tiny", measured_run_of(lines(100_000, tokens=False), plan=PLAN | {"workload": {"train": train}}), CATALOG
         )
         assert job_measurement.tokens_per_s.mid == pytest.approx(200_000, rel=0.03)
 
     @pytest.mark.parametrize("metrics", [[], lines(100_000)[:4], lines(100_000, tokens=False)])
-    def test_too_little_is_said(self, run, metrics):
+    def test_too_little_is_said(self, measured_run_of, metrics):
         with pytest.raises(UnmeasuredError, match="stretches after the warm-up, 3 are needed"):
-            measurement_of("tiny", run(metrics), CATALOG)
+            measurement_of("tiny", measured_run_of(metrics), CATALOG)
 
-    def test_what_a_run_met_on_its_way_is_kept(self, run):
-        folder = run(lines(100_000))
+    def test_what_a_run_met_on_its_way_is_kept(self, measured_run_of):
+        folder = measured_run_of(lines(100_000))
         gone = {"ended_by": "spot-interruption", "exit_code": 75}
         events = [
             *EVENTS[:2],
@@ -79,8 +79,8 @@ class TestFromRun:
         assert job_measurement.running_h == pytest.approx(6 + 2 + 2.5)
         assert (job_measurement.region, job_measurement.purchase_option) == ("us-east-2", "on-demand")
 
-    def test_an_attempt_that_left_no_word_counts_its_hours_and_says_nothing_of_a_restart(self, run):
-        folder = run(lines(100_000))
+    def test_an_attempt_that_left_no_word_counts_its_hours_and_says_nothing_of_a_restart(self, measured_run_of):
+        folder = measured_run_of(lines(100_000))
         begun = {"time": "2026-11-20T18:05:00Z", "event": "attempt-started", "attempt": 2}
         events = [*EVENTS[:2], begun, {**EVENTS[-1], "attempt": 2}]
         folder.events.write_text("".join(json.dumps(event) + "\n" for event in events))
@@ -90,12 +90,12 @@ class TestFromRun:
 
 
 class TestFigures:
-    def test_a_steps_spread_the_memory_and_the_seconds_before_the_first_steps(self, run):
+    def test_a_steps_spread_the_memory_and_the_seconds_before_the_first_steps(self, measured_run_of):
         metrics = [
             {**line, "memory_gib": 60.0 + number % 3} if "step" in line else line
             for number, line in enumerate(lines(100_000))
         ]
-        job_measurement = measurement_of("tiny", run(metrics), CATALOG)
+        job_measurement = measurement_of("tiny", measured_run_of(metrics), CATALOG)
         assert (
             job_measurement.step_range_s.low
             < job_measurement.step_range_s.mid
@@ -107,18 +107,21 @@ class TestFigures:
         assert job_measurement.memory_gib == 62.0
         assert parse_measurement(measurement_document(job_measurement)) == job_measurement
 
-    def test_what_the_trainer_says_of_compilation_counts(self, run):
-        assert measurement_of("tiny", run([{"compile_seconds": 42.5}, *lines(100_000)]), CATALOG).compile_s == 42.5
-        assert measurement_of("tiny", run(lines(100_000)), CATALOG).memory_gib is None
+    def test_what_the_trainer_says_of_compilation_counts(self, measured_run_of):
+        assert (
+            measurement_of("tiny", measured_run_of([{"compile_seconds": 42.5}, *lines(100_000)]), CATALOG).compile_s
+            == 42.5
+        )
+        assert measurement_of("tiny", measured_run_of(lines(100_000)), CATALOG).memory_gib is None
 
 
 class TestSetup:
     SAID = ({"parallel": {"data": 4, "tensor": 4}}, {"software": {"torch": "2.9.0", "python": "3.12.3"}})
 
-    def test_the_share_of_the_peak_is_that_of_the_quotes_arithmetic(self, run, tmp_path, slipway):
+    def test_the_share_of_the_peak_is_that_of_the_quotes_arithmetic(self, measured_run_of, tmp_path, slipway):
         (tmp_path / "plan.json").write_text(json.dumps(PLAN))
         quoted = json.loads(slipway("quote", "plan.json", "--json")[1])["training"]
-        job_measurement = measurement_of("tiny", run(lines(100_000)), CATALOG)
+        job_measurement = measurement_of("tiny", measured_run_of(lines(100_000)), CATALOG)
         for name in ("low", "mid", "high"):
             rate, mfu = getattr(job_measurement.tokens_per_s, name), getattr(job_measurement.mfu, name)
             assert mfu / rate == pytest.approx(quoted["mfu"]["mid"] / quoted["tokens_per_s"]["mid"])
@@ -127,8 +130,8 @@ class TestSetup:
             job_measurement.tokens_per_s.mid * 6.107e10 / (16 * 989e12), rel=0.01
         )
 
-    def test_degrees_and_versions_are_the_trainers_word_and_the_drivers_the_agents(self, run):
-        folder = run([*self.SAID, *lines(100_000)])
+    def test_degrees_and_versions_are_the_trainers_word_and_the_drivers_the_agents(self, measured_run_of):
+        folder = measured_run_of([*self.SAID, *lines(100_000)])
         begun = EVENTS[1] | {"software": {"nvidia-driver": "580.95.05", "torch": "0.1", "odd one": "1"}}
         folder.events.write_text("".join(json.dumps(each) + "\n" for each in (EVENTS[0], begun, *EVENTS[2:])))
         job_measurement = measurement_of("tiny", folder, CATALOG)
@@ -139,8 +142,8 @@ class TestSetup:
         assert document["software"]["torch"] == "2.9.0"
         assert parse_measurement(json.loads(json.dumps(document))) == job_measurement
 
-    def test_where_nobody_says_them_there_are_none(self, run):
-        document = measurement_document(measurement_of("tiny", run(lines(100_000)), CATALOG))
+    def test_where_nobody_says_them_there_are_none(self, measured_run_of):
+        document = measurement_document(measurement_of("tiny", measured_run_of(lines(100_000)), CATALOG))
         assert (document["parallelism"], document["software"]) == (None, {})
 
     @pytest.mark.parametrize(
@@ -154,14 +157,18 @@ class TestSetup:
             ({"data": 16, "expert": 3}, None),
         ],
     )
-    def test_degrees_that_the_workers_cannot_be_divided_by_are_of_another_job(self, run, parallel_degrees, kept):
+    def test_degrees_that_the_workers_cannot_be_divided_by_are_of_another_job(
+        self, measured_run_of, parallel_degrees, kept
+    ):
         job_measurement = measurement_of(
-            "tiny", run([{"parallel": {"data": 1}}, {"parallel": parallel_degrees}, *lines(100_000)]), CATALOG
+            "tiny",
+            measured_run_of([{"parallel": {"data": 1}}, {"parallel": parallel_degrees}, *lines(100_000)]),
+            CATALOG,
         )
         assert measurement_document(job_measurement)["parallelism"] == kept
 
-    def test_a_spike_carries_them(self, run):
-        job_measurement = measurement_of("tiny", run([*self.SAID, *lines(100_000)]), CATALOG)
+    def test_a_spike_carries_them(self, measured_run_of):
+        job_measurement = measurement_of("tiny", measured_run_of([*self.SAID, *lines(100_000)]), CATALOG)
         spiked = Spiked(measurement=job_measurement, estimated=job_measurement.tokens_per_s)
         result = SpikeResult(name="tiny", measured=(spiked,), unmeasured=())
         (only,) = answer.document(result)["measurements"]
@@ -171,10 +178,10 @@ class TestSetup:
 
 
 class TestKept:
-    def test_a_run_is_kept_once_and_the_next_quote_knows_of_it(self, run, tmp_path, slipway):
+    def test_a_run_is_kept_once_and_the_next_quote_knows_of_it(self, measured_run_of, tmp_path, slipway):
         (tmp_path / "plan.json").write_text(json.dumps(PLAN))
         before = json.loads(slipway("quote", "plan.json", "--json")[1])["training"]["tokens_per_s"]
-        folder, messages = run(lines(60_000)), []
+        folder, messages = measured_run_of(lines(60_000)), []
         for _ in range(2):
             keep_measurement("tiny", folder, tmp_path, CATALOG, messages.append)
         assert len((tmp_path / FILE).read_text().splitlines()) == len(messages) == 1
@@ -185,8 +192,8 @@ class TestKept:
         assert "own measurements: 0." in explanation
         assert "llama-3.1-8b full bf16 on 2 x p5.48xlarge (tiny/20261120T120000Z): measured 0." in explanation
 
-    def test_one_of_the_sandbox_stays_in_its_folder(self, run, tmp_path):
-        folder = run(lines(60_000), simulated=True)
+    def test_one_of_the_sandbox_stays_in_its_folder(self, measured_run_of, tmp_path):
+        folder = measured_run_of(lines(60_000), simulated=True)
         assert keep_measurement("tiny", folder, tmp_path, CATALOG, lambda _: None).simulated
         assert (folder.path / "measurement.json").is_file()
         assert not (tmp_path / FILE).exists()
@@ -253,8 +260,8 @@ class TestKept:
 
 
 class TestAccuracy:
-    def test_quoted_against_measured(self, run, tmp_path, slipway):
-        keep_measurement("tiny", run(lines(100_000)), tmp_path, CATALOG, lambda _: None)
+    def test_quoted_against_measured(self, measured_run_of, tmp_path, slipway):
+        keep_measurement("tiny", measured_run_of(lines(100_000)), tmp_path, CATALOG, lambda _: None)
         code, out, _ = slipway("accuracy", "--json")
         document = read_document(out)
         assert (code, document["schema"], document["tokens_per_s"]) == (
@@ -267,7 +274,7 @@ class TestAccuracy:
         _, out, _ = slipway("accuracy")
         assert "tokens a second: of 1 run 100% within 0.8 to 1.25 of the quote, 100% in its range." in out
 
-    def test_the_sandbox_stands_in_no_share(self, run, tmp_path, slipway):
-        keep_measurement("tiny", run(lines(100_000), simulated=True), tmp_path, CATALOG, lambda _: None)
+    def test_the_sandbox_stands_in_no_share(self, measured_run_of, tmp_path, slipway):
+        keep_measurement("tiny", measured_run_of(lines(100_000), simulated=True), tmp_path, CATALOG, lambda _: None)
         assert json.loads(slipway("accuracy", "--json")[1])["hours"] == {"n": 0, "within_25": None, "covered": None}
         assert "1 run in the sandbox, on emulated nodes." in slipway("accuracy")[1]

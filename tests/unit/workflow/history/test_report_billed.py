@@ -34,14 +34,16 @@ def billed(slipway, *words, code=0):
     return json.loads(ended.out)
 
 
-def test_cost_explorer_is_asked_by_the_clusters_tag_for_the_days_of_the_run(account, billed_run, slipway, quotes):
+def test_cost_explorer_is_asked_by_the_clusters_tag_for_the_days_of_the_run(
+    exported_account, billed_run, slipway, quotes
+):
     folder = billed_run()
-    account.canned["ce.GetCostAndUsage"] = explorer(
+    exported_account.canned["ce.GetCostAndUsage"] = explorer(
         [day("2026-11-10", (EC2, P5, cost("1100", quantity="20", unit="Hrs")), (OTHER, "USE2-Odd", cost("2")))],
         [day("2026-11-10", ("Credit", "NoUsageType", cost("-100")), ("Tax", "NoUsageType", cost("90")))],
     )
     bill = billed(slipway)["billed"]
-    (_, first), (_, second) = account.requests
+    (_, first), (_, second) = exported_account.requests
     assert first["TimePeriod"] == {"Start": "2026-11-10", "End": "2026-11-25"}
     tagged = {"Tags": {"Key": "slipway:cluster", "Values": ["billed"], "MatchOptions": ["EQUALS"]}}
     assert first["Filter"]["And"][0] == second["Filter"]["And"][0] == tagged
@@ -58,18 +60,18 @@ def test_cost_explorer_is_asked_by_the_clusters_tag_for_the_days_of_the_run(acco
     assert json.loads((folder.path / "billed.json").read_text())["billed_usd"] == "1102"
 
 
-def test_the_ledger_has_what_was_billed(account, billed_run, slipway):
+def test_the_ledger_has_what_was_billed(exported_account, billed_run, slipway):
     billed_run()
     assert json.loads(slipway("ledger", "--json").out)["runs"][0]["billed_usd"] is None
-    account.canned["ce.GetCostAndUsage"] = explorer([day("2026-11-10", (EC2, P5, cost("1100")))])
+    exported_account.canned["ce.GetCostAndUsage"] = explorer([day("2026-11-10", (EC2, P5, cost("1100")))])
     billed(slipway)
     (run,) = json.loads(slipway("ledger", "--json").out)["runs"]
     assert (run["billed_usd"], run["usd"]) == ("1100", "1100")
 
 
-def test_what_has_not_arrived_yet_is_said(account, billed_run, slipway, monkeypatch):
+def test_what_has_not_arrived_yet_is_said(exported_account, billed_run, slipway, monkeypatch):
     billed_run()
-    account.canned["ce.GetCostAndUsage"] = explorer([day("2026-11-10")])
+    exported_account.canned["ce.GetCostAndUsage"] = explorer([day("2026-11-10")])
     bill = billed(slipway)["billed"]
     assert bill["billed_usd"] is None
     assert "13 days after the run" in bill["missing"]
@@ -100,17 +102,19 @@ def test_two_runs_of_one_cluster_share_no_row(billed_run, slipway, tmp_path):
     assert billed(slipway, "--export", "e.csv")["billed"]["billed_usd"] == "13"
 
 
-def test_fees_are_spread_when_that_is_asked_for(account, billed_run, slipway):
+def test_fees_are_spread_when_that_is_asked_for(exported_account, billed_run, slipway):
     billed_run()
-    account.canned["ce.GetCostAndUsage"] = explorer([day("2026-11-10", (EC2, P5, cost("0", "640", quantity="20")))])
+    exported_account.canned["ce.GetCostAndUsage"] = explorer(
+        [day("2026-11-10", (EC2, P5, cost("0", "640", quantity="20")))]
+    )
     assert billed(slipway)["billed"]["billed_usd"] == "0"
     assert billed(slipway, "--upfront", "spread")["billed"]["billed_usd"] == "640"
 
 
 @pytest.mark.parametrize("columns", [80, 120], indirect=True)
-def test_the_page_says_it_in_a_sentence_and_a_table(account, billed_run, slipway, columns, golden):
+def test_the_page_says_it_in_a_sentence_and_a_table(exported_account, billed_run, slipway, columns, golden):
     billed_run()
-    account.canned["ce.GetCostAndUsage"] = explorer(
+    exported_account.canned["ce.GetCostAndUsage"] = explorer(
         [
             day("2026-11-10", (EC2, P5, cost("1100", quantity="20", unit="Hrs"))),
             day(
@@ -130,19 +134,19 @@ def test_the_page_says_it_in_a_sentence_and_a_table(account, billed_run, slipway
 
 
 @pytest.mark.parametrize("answer, message", [(DENIED, "AccessDeniedException"), (THROTTLED, "ThrottlingException")])
-def test_a_refusal_of_aws_is_said_and_nothing_is_kept(account, billed_run, slipway, answer, message):
+def test_a_refusal_of_aws_is_said_and_nothing_is_kept(exported_account, billed_run, slipway, answer, message):
     folder = billed_run()
-    account.canned["ce.GetCostAndUsage"] = answer
+    exported_account.canned["ce.GetCostAndUsage"] = answer
     ended = slipway("report", "billed", "--billed")
     assert ended.code == 1
     assert message in ended.err
     assert not (folder.path / "billed.json").exists()
 
 
-def test_another_currency_is_refused(account, billed_run, slipway):
+def test_another_currency_is_refused(exported_account, billed_run, slipway):
     billed_run()
     euro = {**cost("5"), "UnblendedCost": {"Amount": "5", "Unit": "EUR"}}
-    account.canned["ce.GetCostAndUsage"] = explorer([day("2026-11-10", (EC2, P5, euro))])
+    exported_account.canned["ce.GetCostAndUsage"] = explorer([day("2026-11-10", (EC2, P5, euro))])
     ended = slipway("report", "billed", "--billed")
     assert (ended.code, "is in EUR, expected USD" in ended.err) == (1, True)
 
@@ -196,9 +200,9 @@ def export(path, rows, *, tags=True, fee=None):
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def test_the_pages_section_holds_the_numbers_of_the_json(account, billed_run, slipway, tmp_path):
+def test_the_pages_section_holds_the_numbers_of_the_json(exported_account, billed_run, slipway, tmp_path):
     billed_run()
-    account.canned["ce.GetCostAndUsage"] = explorer(
+    exported_account.canned["ce.GetCostAndUsage"] = explorer(
         [day("2026-11-10", (EC2, P5, cost("1100", quantity="20", unit="Hrs")), (OTHER, "USE2-<Odd>", cost("2")))]
     )
     assert slipway("report", "billed", "--billed", "--html", "page.html").code == 0

@@ -20,7 +20,7 @@ NAT = "USE2-NatGateway-Hours"
 
 
 @pytest.fixture
-def plan(tmp_path, monkeypatch):
+def plan_file_of(tmp_path, monkeypatch):
     """A pinned plan, in the current folder of the test."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -92,11 +92,11 @@ def rates_of(slipway, path):
     return {usage: float(rows[name]["unit_price_usd"]) for usage, name in names.items()}
 
 
-def test_a_quote_that_aws_prices_alike_holds(account, plan, slipway, monkeypatch):
+def test_a_quote_that_aws_prices_alike_holds(exported_account, plan_file_of, slipway, monkeypatch):
     waits = []
     replace_sleep(monkeypatch, "launcher.cli.quote", waits.append)
-    path = plan()
-    calculator = Calculator(account, rates_of(slipway, path), looks=3)
+    path = plan_file_of()
+    calculator = Calculator(exported_account, rates_of(slipway, path), looks=3)
     ended = slipway("quote", path, "--verify-with-aws", "--json")
     assert ended.code == 0, ended.err
     verified = json.loads(ended.out)["verified"]
@@ -111,10 +111,10 @@ def test_a_quote_that_aws_prices_alike_holds(account, plan, slipway, monkeypatch
     assert reasons["guard and its messages"] == "its usage type is unknown"
 
 
-def test_a_usage_type_of_several_operations_is_named_and_not_asked_about(account, plan, slipway):
+def test_a_usage_type_of_several_operations_is_named_and_not_asked_about(exported_account, plan_file_of, slipway):
     """As the load balancers share LoadBalancerUsage, and zonal and regional gateways their hours."""
-    path = plan()
-    Calculator(account, rates_of(slipway, path))
+    path = plan_file_of()
+    Calculator(exported_account, rates_of(slipway, path))
 
     def two(sent):
         answer = products(sent)
@@ -125,7 +125,7 @@ def test_a_usage_type_of_several_operations_is_named_and_not_asked_about(account
             both.append(other)
         return answer | {"PriceList": [json.dumps(each) for each in both]}
 
-    account.canned["pricing.GetProducts"] = two
+    exported_account.canned["pricing.GetProducts"] = two
     verified = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
     gateway = next(line for line in verified["lines"] if line["names"][0] == "NAT gateway")
     assert gateway["aws_usd"] is None
@@ -133,40 +133,40 @@ def test_a_usage_type_of_several_operations_is_named_and_not_asked_about(account
 
 
 @pytest.mark.parametrize("apart, code", [(1.009, 0), (1.02, 5), (0.98, 5)])
-def test_more_than_one_percent_apart_ends_with_5(account, plan, slipway, apart, code):
-    path = plan()
+def test_more_than_one_percent_apart_ends_with_5(exported_account, plan_file_of, slipway, apart, code):
+    path = plan_file_of()
     rates = rates_of(slipway, path)
-    Calculator(account, rates | {P5: rates[P5] * apart})
+    Calculator(exported_account, rates | {P5: rates[P5] * apart})
     ended = slipway("quote", path, "--verify-with-aws")
     assert ended.code == code
     assert "not compared, its usage type is unknown: guard and its messages" in " ".join(ended.out.split())
     assert ("does not hold" in " ".join(ended.out.split())) is bool(code)
 
 
-def test_one_line_does_not_make_up_for_another(account, plan, slipway, quotes):
-    path = plan()
+def test_one_line_does_not_make_up_for_another(exported_account, plan_file_of, slipway, quotes):
+    path = plan_file_of()
     rates = rates_of(slipway, path)
     hours = {component["name"]: component["quantity"] for component in quotes()["components"]}
     change = rates[P5] * 0.02
     shift = change * sum(hours[each] for each in ("2 x p5.48xlarge on-demand", "start-up of the nodes", "idle tail"))
-    Calculator(account, rates | {P5: rates[P5] + change, NAT: rates[NAT] - shift / hours["NAT gateway"]})
+    Calculator(exported_account, rates | {P5: rates[P5] + change, NAT: rates[NAT] - shift / hours["NAT gateway"]})
     verified = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
     assert abs(Decimal(verified["aws_usd"]) - Decimal(verified["quoted_usd"])) < Decimal("0.5")
     assert verified["holds"] is False
 
 
-def test_spot_is_not_asked_about_and_the_rest_is(account, plan, slipway):
-    path = plan("spot")
-    Calculator(account, {HEAD: 0.192})
+def test_spot_is_not_asked_about_and_the_rest_is(exported_account, plan_file_of, slipway):
+    path = plan_file_of("spot")
+    Calculator(exported_account, {HEAD: 0.192})
     verified = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
     assert "AWS's calculator uses list prices" in verified["lines"][0]["reason"]
     (head,) = [line for line in verified["lines"] if line["aws_usd"] is not None]
     assert head["names"] == ["head node m6i.xlarge"]
 
 
-def test_an_estimate_that_prices_nothing_does_not_hold(account, plan, slipway):
-    path = plan()
-    calculator = Calculator(account, {})
+def test_an_estimate_that_prices_nothing_does_not_hold(exported_account, plan_file_of, slipway):
+    path = plan_file_of()
+    calculator = Calculator(exported_account, {})
     ended = slipway("quote", path, "--verify-with-aws")
     assert ended.code == 5
     assert "priced no line" in ended.out
@@ -174,12 +174,12 @@ def test_an_estimate_that_prices_nothing_does_not_hold(account, plan, slipway):
     assert calculator.deleted == [ESTIMATE] * 2
 
 
-def test_invalid_and_silent_items_are_no_price(account, plan, slipway):
-    path = plan()
-    calculator = Calculator(account, rates_of(slipway, path), status="INVALID")
+def test_invalid_and_silent_items_are_no_price(exported_account, plan_file_of, slipway):
+    path = plan_file_of()
+    calculator = Calculator(exported_account, rates_of(slipway, path), status="INVALID")
     ended = slipway("quote", path, "--verify-with-aws", "--json")
     assert (ended.code, "AWS calls it invalid" in ended.out) == (5, True)
-    account.canned["bcm-pricing-calculator.BatchCreateWorkloadEstimateUsage"] = {}
+    exported_account.canned["bcm-pricing-calculator.BatchCreateWorkloadEstimateUsage"] = {}
     assert "AWS gave no answer for it" in slipway("quote", path, "--verify-with-aws", "--json").out
     assert len(calculator.deleted) == 2
 
@@ -188,10 +188,10 @@ def test_invalid_and_silent_items_are_no_price(account, plan, slipway):
     "operation", ["CreateWorkloadEstimate", "BatchCreateWorkloadEstimateUsage", "GetWorkloadEstimate"]
 )
 @pytest.mark.parametrize("refused", [DENIED, THROTTLED, Refused("DataUnavailableException", "not yet")])
-def test_a_refusal_is_said_and_leaves_no_estimate(account, plan, slipway, operation, refused):
-    path = plan()
-    calculator = Calculator(account, {P5: 1.0})
-    account.canned[f"bcm-pricing-calculator.{operation}"] = refused
+def test_a_refusal_is_said_and_leaves_no_estimate(exported_account, plan_file_of, slipway, operation, refused):
+    path = plan_file_of()
+    calculator = Calculator(exported_account, {P5: 1.0})
+    exported_account.canned[f"bcm-pricing-calculator.{operation}"] = refused
     ended = slipway("quote", path, "--verify-with-aws")
     assert (ended.code, ended.out) == (1, "")
     assert refused.code in ended.err
@@ -214,10 +214,10 @@ def credit(number, usd, **more):
     return made | more
 
 
-def test_credits_of_the_account_pay_before_cash(account, plan, slipway):
-    path = plan()
+def test_credits_of_the_account_pay_before_cash(exported_account, plan_file_of, slipway):
+    path = plan_file_of()
     open_bills = {"currencyCode": "USD", "currencyAmount": "60"}
-    account.canned["billing.GetCredits"] = {
+    exported_account.canned["billing.GetCredits"] = {
         "credits": [
             credit(1, 100, estimatedAmount=open_bills),
             credit(2, 40),
@@ -238,12 +238,12 @@ def test_credits_of_the_account_pay_before_cash(account, plan, slipway):
         assumption["source"] for assumption in after["assumptions"] if assumption["name"] == "credit not counted"
     ]
     assert [each.split(": ")[0] for each in left_out] == [f"Promotion {number}" for number in (3, 4, 5, 6)]
-    (_, sent) = account.requests[-1]
+    (_, sent) = exported_account.requests[-1]
     assert (sent["accountId"], sent["payerAccountFlag"]) == ("123456789012", True)
 
 
 @pytest.mark.parametrize("refused", [DENIED, THROTTLED])
-def test_credits_that_may_not_be_asked_for_are_said_so(account, plan, slipway, refused):
-    account.canned["billing.GetCredits"] = refused
-    ended = slipway("quote", plan(), "--credits")
+def test_credits_that_may_not_be_asked_for_are_said_so(exported_account, plan_file_of, slipway, refused):
+    exported_account.canned["billing.GetCredits"] = refused
+    ended = slipway("quote", plan_file_of(), "--credits")
     assert (ended.code, refused.code in ended.err) == (1, True)

@@ -23,7 +23,7 @@ PLAN = {
 
 
 @pytest.fixture
-def ec2():
+def stubbed_ec2():
     client = boto3.client("ec2", region_name="us-east-2", aws_access_key_id="a", aws_secret_access_key="b")
     with Stubber(client) as stub:
         yield stub
@@ -52,9 +52,9 @@ def answer(**fields):
     }
 
 
-def test_what_ec2_says_is_written_into_the_plan_and_held_against_it(ec2):
-    ec2.add_response("describe_subnets", answer(), {"SubnetIds": [SUBNET]})
-    request = described(request_of(PLAN), session(ec2))
+def test_what_ec2_says_is_written_into_the_plan_and_held_against_it(stubbed_ec2):
+    stubbed_ec2.add_response("describe_subnets", answer(), {"SubnetIds": [SUBNET]})
+    request = described(request_of(PLAN), session(stubbed_ec2))
     (facts,) = request.network.subnets
     assert (facts.id, facts.az_id, facts.free_addresses, facts.public_addresses) == (SUBNET, "use2-az1", 2, True)
     catalog = load()
@@ -65,36 +65,38 @@ def test_what_ec2_says_is_written_into_the_plan_and_held_against_it(ec2):
     assert codes == {"public-subnet", "too-few-addresses"}
 
 
-def test_a_subnet_of_another_vpc_is_refused(ec2):
-    ec2.add_response("describe_subnets", answer(VpcId="vpc-0fedcba9876543210"), {"SubnetIds": [SUBNET]})
+def test_a_subnet_of_another_vpc_is_refused(stubbed_ec2):
+    stubbed_ec2.add_response("describe_subnets", answer(VpcId="vpc-0fedcba9876543210"), {"SubnetIds": [SUBNET]})
     with pytest.raises(ImpossibleError) as caught:
-        described(request_of(PLAN), session(ec2))
+        described(request_of(PLAN), session(stubbed_ec2))
     (finding,) = caught.value.findings
     assert finding.path == "network.subnet_ids"
     assert "vpc-0fedcba9876543210" in finding.message
 
 
-def test_security_groups_are_of_that_vpc_too(ec2):
+def test_security_groups_are_of_that_vpc_too(stubbed_ec2):
     groups = ["sg-0a1b2c3d4e5f60718", "sg-0fedcba9876543210"]
     plan = {**PLAN, "network": {**PLAN["network"], "security_group_ids": groups}}
     security_groups = [
         {"GroupId": name, "VpcId": vpc} for name, vpc in zip(groups, (VPC, "vpc-0fedcba9876543210"), strict=True)
     ]
-    ec2.add_response("describe_subnets", answer(), {"SubnetIds": [SUBNET]})
-    ec2.add_response("describe_security_groups", {"SecurityGroups": security_groups}, {"GroupIds": groups})
+    stubbed_ec2.add_response("describe_subnets", answer(), {"SubnetIds": [SUBNET]})
+    stubbed_ec2.add_response("describe_security_groups", {"SecurityGroups": security_groups}, {"GroupIds": groups})
     with pytest.raises(ImpossibleError) as caught:
-        described(request_of(plan), session(ec2))
+        described(request_of(plan), session(stubbed_ec2))
     (finding,) = caught.value.findings
     assert (finding.path, finding.code) == ("network.security_group_ids", "group-outside-vpc")
     assert "sg-0fedcba9876543210 belongs to vpc-0fedcba9876543210" in finding.message
 
 
-def test_a_subnet_that_does_not_exist_is_named(ec2):
-    ec2.add_client_error("describe_subnets", "InvalidSubnetID.NotFound", f"The subnet ID '{SUBNET}' does not exist")
+def test_a_subnet_that_does_not_exist_is_named(stubbed_ec2):
+    stubbed_ec2.add_client_error(
+        "describe_subnets", "InvalidSubnetID.NotFound", f"The subnet ID '{SUBNET}' does not exist"
+    )
     with pytest.raises(AwsError, match="InvalidSubnetID"):
-        described(request_of(PLAN), session(ec2))
+        described(request_of(PLAN), session(stubbed_ec2))
 
 
-def test_a_new_network_is_not_asked_for(ec2):
+def test_a_new_network_is_not_asked_for(stubbed_ec2):
     request = request_of({**PLAN, "network": {"cidr": "10.1.0.0/16"}})
-    assert described(request, session(ec2)) is request
+    assert described(request, session(stubbed_ec2)) is request

@@ -26,7 +26,7 @@ purchase: {option: OPTION}
 
 
 @pytest.fixture
-def aws(monkeypatch):
+def p5_prices(monkeypatch):
     replace_sleep(monkeypatch, "botocore.endpoint")
     with served(AwsPrices()) as state:
         state.products = [ec2_product(TYPE, REGION, term("60.00")), ec2_product("m6i.xlarge", REGION, term("0.192"))]
@@ -37,13 +37,13 @@ def aws(monkeypatch):
 
 
 @pytest.fixture
-def quoted(aws, tmp_path):
+def ask_fresh(p5_prices, tmp_path):
     """A fresh quote of a plan with one purchase option, and its messages."""
 
     def ask(option, *, credentials=True, budget=""):
         path = tmp_path / "plan.yaml"
         path.write_text(PLAN.replace("OPTION", option) + budget)
-        environment = aws.environment(tmp_path)
+        environment = p5_prices.environment(tmp_path)
         if not credentials:
             environment = {
                 name: value for name, value in environment.items() if "KEY" not in name and "TOKEN" not in name
@@ -58,35 +58,35 @@ def quoted(aws, tmp_path):
 
 
 @pytest.mark.parametrize("option,usd", [("on-demand", "60.00"), ("spot", "19.5")])
-def test_a_price_too_old_to_deploy_on_is_read_anew_and_allowed(option, usd, quoted):
-    quote, _ = quoted(option)
+def test_a_price_too_old_to_deploy_on_is_read_anew_and_allowed(option, usd, ask_fresh):
+    quote, _ = ask_fresh(option)
     assert quote.price.usd == Decimal(usd)
     assert quote.price.as_of == NOW.date()
     assert quote.gate.allowed
 
 
-def test_without_credentials_an_old_price_is_refused_and_it_is_said(quoted):
+def test_without_credentials_an_old_price_is_refused_and_it_is_said(ask_fresh):
     with pytest.raises(UnpricedError, match="days old"):
-        quoted("spot", credentials=False)
+        ask_fresh("spot", credentials=False)
 
 
-def test_a_plan_over_its_budget_is_refused_before_aws_is_asked(aws, quoted):
+def test_a_plan_over_its_budget_is_refused_before_aws_is_asked(p5_prices, ask_fresh):
     with pytest.raises(OverBudgetError):
-        quoted("spot", budget="budget: {max_usd: 1}\n")
-    assert aws.operations() == []
+        ask_fresh("spot", budget="budget: {max_usd: 1}\n")
+    assert p5_prices.operations() == []
 
 
-def test_a_price_that_rose_past_the_budget_is_refused_at_the_second_gate(aws, quoted):
-    aws.products[0] = ec2_product(TYPE, REGION, term("90.00"))
+def test_a_price_that_rose_past_the_budget_is_refused_at_the_second_gate(p5_prices, ask_fresh):
+    p5_prices.products[0] = ec2_product(TYPE, REGION, term("90.00"))
     with pytest.raises(OverBudgetError):
-        quoted("on-demand", budget="budget: {max_usd: 75}\n")
-    assert aws.operations()
+        ask_fresh("on-demand", budget="budget: {max_usd: 75}\n")
+    assert p5_prices.operations()
 
 
-def test_a_price_that_aws_no_longer_gives_is_refused(aws, quoted):
-    aws.spot = []
+def test_a_price_that_aws_no_longer_gives_is_refused(p5_prices, ask_fresh):
+    p5_prices.spot = []
     with pytest.raises(UnpricedError, match="no longer publishes"):
-        quoted("spot")
+        ask_fresh("spot")
 
 
 SERVING = """
@@ -115,30 +115,30 @@ def is_requested_spot(text, aws, folder):
     return fresh_quote(path, NOW, options, selection=None, environment=environment, say=lambda _: None)[2]
 
 
-def test_an_endpoint_is_priced_anew_before_it_is_deployed(aws, tmp_path):
-    aws.products = [ml_product("ml.inf2.xlarge", "us-east-2", "Hosting", "0.95", "USE2-Host:ml.inf2.xlarge")]
-    quote = is_requested_spot(SERVING, aws, tmp_path)
+def test_an_endpoint_is_priced_anew_before_it_is_deployed(p5_prices, tmp_path):
+    p5_prices.products = [ml_product("ml.inf2.xlarge", "us-east-2", "Hosting", "0.95", "USE2-Host:ml.inf2.xlarge")]
+    quote = is_requested_spot(SERVING, p5_prices, tmp_path)
     assert quote.gate.allowed
     assert (quote.price.usd, quote.price.as_of) == (Decimal("0.95"), NOW.date())
-    assert aws.operations()
+    assert p5_prices.operations()
 
 
-def test_a_verdict_against_an_endpoint_is_given_before_aws_is_asked(aws, tmp_path):
+def test_a_verdict_against_an_endpoint_is_given_before_aws_is_asked(p5_prices, tmp_path):
     chat = SERVING.replace("qwen3-embedding-0.6b", "llama-3.1-8b").replace("    task: embedding\n", "")
     chat = chat.replace("input_tokens: 400", "input_tokens: 400\n    output_tokens: 100").replace("_s: 5", "_s: 0.01")
     with pytest.raises(ImpossibleError, match="the verdict is against it"):
-        is_requested_spot(chat.replace("inf2.xlarge", "inf2.8xlarge"), aws, tmp_path)
-    assert aws.operations() == []
+        is_requested_spot(chat.replace("inf2.xlarge", "inf2.8xlarge"), p5_prices, tmp_path)
+    assert p5_prices.operations() == []
 
 
 @pytest.mark.parametrize("there, head", [(None, "m6i.2xlarge"), ("m6i.xlarge", "m6i.xlarge")])
 @pytest.mark.parametrize("fresh", [False, True])
-def test_the_head_node_of_a_cluster_that_is_there_keeps_its_type(aws, tmp_path, there, head, fresh):
+def test_the_head_node_of_a_cluster_that_is_there_keeps_its_type(p5_prices, tmp_path, there, head, fresh):
     """17 nodes want a larger one, which ParallelCluster would not change."""
     path, messages = tmp_path / "plan.yaml", []
     path.write_text(PLAN.replace("OPTION", "on-demand").replace("nodes: 1", "nodes: 17, kind: parallelcluster"))
     options, how = PriceOptions(any_age=True), {"selection": None, "say": messages.append, "head": lambda plan: there}
-    environment = aws.environment(tmp_path)
+    environment = p5_prices.environment(tmp_path)
     if fresh:
         _, _, quote = fresh_quote(path, NOW, options, environment=environment, **how)
     else:

@@ -86,7 +86,7 @@ def keep(tmp_path):
 
 
 @pytest.fixture
-def priced(tmp_path):
+def price_serve(tmp_path):
     """The only candidate of a plan of inf2.48xlarge on demand, and the findings on the plan."""
 
     def price(**serve):
@@ -112,10 +112,10 @@ def unused(priced_plan):
 
 
 class TestUsed:
-    def test_it_stands_in_place_of_the_model(self, keep, priced):
-        before = priced().candidates[0].estimate
+    def test_it_stands_in_place_of_the_model(self, keep, price_serve):
+        before = price_serve().candidates[0].estimate
         keep(measured())
-        priced_plan = priced()
+        priced_plan = price_serve()
         estimate = priced_plan.candidates[0].estimate
         assert not before.measured
         assert (estimate.measured, estimate.source, unused(priced_plan)) == (True, "load test of 2026-11-20", [])
@@ -126,36 +126,36 @@ class TestUsed:
         assert estimate.ttft_ms == 1000.0
         assert estimate.tpot_ms == pytest.approx(50.0, rel=0.01)
 
-    def test_the_pinned_plan_it_was_deployed_from_uses_it_too(self, keep, priced):
+    def test_the_pinned_plan_it_was_deployed_from_uses_it_too(self, keep, price_serve):
         keep(measured())
-        assert priced(**PINNED).candidates[0].estimate.source == "load test of 2026-11-20"
+        assert price_serve(**PINNED).candidates[0].estimate.source == "load test of 2026-11-20"
 
-    def test_the_quote_says_measured_with_its_source(self, keep, priced):
+    def test_the_quote_says_measured_with_its_source(self, keep, price_serve):
         keep(measured())
-        lines = {assumption.name: assumption for assumption in priced().quote(1).assumptions}
+        lines = {assumption.name: assumption for assumption in price_serve().quote(1).assumptions}
         assert lines["measured throughput"].source == "load test of 2026-11-20"
 
-    def test_it_goes_before_a_published_row(self, keep, priced):
-        published = priced(input_tokens=1500).candidates[0].estimate
+    def test_it_goes_before_a_published_row(self, keep, price_serve):
+        published = price_serve(input_tokens=1500).candidates[0].estimate
         keep(measured(lengths=(1500, 250), got=(1500, 250)))
-        own = priced(input_tokens=1500).candidates[0].estimate
+        own = price_serve(input_tokens=1500).candidates[0].estimate
         assert published.measured
         assert "load test" not in published.source
         assert own.source == "load test of 2026-11-20"
 
-    def test_the_newest_of_several_counts(self, keep, priced):
+    def test_the_newest_of_several_counts(self, keep, price_serve):
         keep(measured(per_s=500, at=datetime(2026, 11, 1, tzinfo=UTC)), "20261101T000000Z")
         keep(measured(per_s=700), "20261120T120000Z")
-        assert priced().candidates[0].estimate.tokens_per_s.mid == pytest.approx(700, rel=1e-3)
+        assert price_serve().candidates[0].estimate.tokens_per_s.mid == pytest.approx(700, rel=1e-3)
 
-    def test_a_slower_endpoint_than_estimated_costs_more(self, keep, priced):
-        before = priced(requests_per_s=40).candidates[0].usd
+    def test_a_slower_endpoint_than_estimated_costs_more(self, keep, price_serve):
+        before = price_serve(requests_per_s=40).candidates[0].usd
         keep(measured(per_s=400))
-        assert priced(requests_per_s=40).candidates[0].usd > before
+        assert price_serve(requests_per_s=40).candidates[0].usd > before
 
-    def test_it_says_nothing_of_other_types(self, keep, priced):
+    def test_it_says_nothing_of_other_types(self, keep, price_serve):
         keep(measured())
-        priced_plan = priced(instance_type="inf2.24xlarge")
+        priced_plan = price_serve(instance_type="inf2.24xlarge")
         assert not priced_plan.candidates[0].estimate.measured
         assert unused(priced_plan) == []
 
@@ -177,20 +177,20 @@ class TestUnused:
             ({"simulated": True}, {}, "its endpoint was simulated"),
         ],
     )
-    def test_what_nearly_matches_is_reported(self, keep, priced, test, serve, message):
+    def test_what_nearly_matches_is_reported(self, keep, price_serve, test, serve, message):
         keep(measured(**test))
-        priced_plan = priced(**serve)
+        priced_plan = price_serve(**serve)
         assert not priced_plan.candidates[0].estimate.measured
         assert unused(priced_plan) == [f"the load test of 2026-11-20 on inf2.48xlarge is not used: {message}"]
 
-    def test_another_model_is_not_spoken_of(self, keep, priced):
+    def test_another_model_is_not_spoken_of(self, keep, price_serve):
         keep(measured(model="llama-3.2-1b"))
-        assert unused(priced()) == []
+        assert unused(price_serve()) == []
 
-    def test_a_change_of_instances_in_the_middle_is_reported(self, keep, priced):
+    def test_a_change_of_instances_in_the_middle_is_reported(self, keep, price_serve):
         text = load_document(measured())
         keep(json.dumps({**text, "instances_after": 4}))
-        assert "2 instances ran when it began and 4 when it ended" in unused(priced())[0]
+        assert "2 instances ran when it began and 4 when it ended" in unused(price_serve())[0]
 
 
 class TestBroken:
@@ -205,9 +205,9 @@ class TestBroken:
             ('{"schema": "slipway.load/1", "instance_type": "inf2.48xlarge"}', "batch_size must be a whole number"),
         ],
     )
-    def test_a_broken_file_is_a_warning(self, keep, priced, text, message):
+    def test_a_broken_file_is_a_warning(self, keep, price_serve, text, message):
         keep(text)
-        (warning,) = unused(priced())
+        (warning,) = unused(price_serve())
         assert message in warning
 
     @pytest.mark.parametrize(
@@ -226,20 +226,20 @@ class TestBroken:
             ("steps", [3]),
         ],
     )
-    def test_a_value_that_cannot_be_is_a_warning_with_its_name(self, keep, priced, key, value):
+    def test_a_value_that_cannot_be_is_a_warning_with_its_name(self, keep, price_serve, key, value):
         keep(json.dumps({**load_document(measured()), key: value}))
-        priced_plan = priced()
+        priced_plan = price_serve()
         assert not priced_plan.candidates[0].estimate.measured
         (warning,) = unused(priced_plan)
         assert key in warning or "tokens_per_s" in warning
 
-    def test_one_without_a_setting_is_passed_over(self, keep, priced):
+    def test_one_without_a_setting_is_passed_over(self, keep, price_serve):
         keep('{"schema": "slipway.load/1", "name": "chat", "steps": [], "instances": 1}')
-        assert unused(priced()) == []
+        assert unused(price_serve()) == []
 
-    def test_an_instance_type_that_nobody_knows_is_passed_over(self, keep, priced):
+    def test_an_instance_type_that_nobody_knows_is_passed_over(self, keep, price_serve):
         keep(measured(instance_type="inf9.huge"))
-        priced_plan = priced()
+        priced_plan = price_serve()
         assert (priced_plan.candidates[0].estimate.measured, unused(priced_plan)) == (False, [])
 
 

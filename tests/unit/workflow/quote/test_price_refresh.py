@@ -51,7 +51,7 @@ def spot(zone, price):
 
 
 @pytest.fixture
-def aws(monkeypatch):
+def usual_prices(monkeypatch):
     replace_sleep(monkeypatch, "botocore.endpoint")
     with served(AwsPrices()) as state:
         usual(state)
@@ -59,11 +59,11 @@ def aws(monkeypatch):
 
 
 @pytest.fixture
-def run(aws, tmp_path):
+def refresh_prices(usual_prices, tmp_path):
     """A refresh of some questions, and its messages."""
 
     def refreshed(*questions, now=NOW):
-        environment = aws.environment(tmp_path)
+        environment = usual_prices.environment(tmp_path)
         messages = []
         catalog = known_catalog(environment, NOW)
         return refresh(questions, catalog=catalog, environment=environment, now=now, say=messages.append), messages
@@ -72,18 +72,18 @@ def run(aws, tmp_path):
 
 
 @pytest.fixture
-def catalog(aws, tmp_path):
+def refreshed_catalog(usual_prices, tmp_path):
     """The catalog as the next command sees it."""
-    return lambda: known_catalog(aws.environment(tmp_path), NOW)
+    return lambda: known_catalog(usual_prices.environment(tmp_path), NOW)
 
 
 class TestKept:
-    def test_every_service_answers_and_the_catalog_has_the_prices(self, run, catalog):
-        report, messages = run(*ALL)
+    def test_every_service_answers_and_the_catalog_has_the_prices(self, refresh_prices, refreshed_catalog):
+        report, messages = refresh_prices(*ALL)
         assert report.whole
         assert (report.asked, report.answered, report.resumed, report.prices) == (5, 5, 0, 7)
         assert (report.jumped, report.refused, report.failures, report.skipped_regions) == ((), (), (), ())
-        prices = catalog()
+        prices = refreshed_catalog()
         assert prices.on_demand(P5, "us-east-2").as_of == date(2026, 11, 20)
         assert prices.on_demand(P5, "us-east-2").source == "AWS Price List API, GetProducts AmazonEC2"
         assert prices.spot(P5, "us-east-2")["use2-az1"].usd == Decimal(14)
@@ -95,22 +95,22 @@ class TestKept:
         assert all(re.match(r"  [1-5]/5  ", line) for line in messages[1:])
         assert any("spot of p5.48xlarge in us-east-2: 3 prices" in line for line in messages)
 
-    def test_the_next_refresh_asks_everything_again(self, aws, run):
-        run(ON_DEMAND, SPOT)
-        before = len(aws.requests)
-        report, _ = run(ON_DEMAND, SPOT, now=NOW + timedelta(minutes=1))
+    def test_the_next_refresh_asks_everything_again(self, usual_prices, refresh_prices):
+        refresh_prices(ON_DEMAND, SPOT)
+        before = len(usual_prices.requests)
+        report, _ = refresh_prices(ON_DEMAND, SPOT, now=NOW + timedelta(minutes=1))
         assert report.resumed == 0
-        assert len(aws.requests) == 2 * before
+        assert len(usual_prices.requests) == 2 * before
 
-    def test_what_a_day_brought_shows_as_a_difference(self, aws, run, catalog):
-        run(SPOT, now=NOW - timedelta(days=1))
-        aws.spot = [spot("use2-az1", "14"), spot("use2-az2", "20"), spot("use2-az3", "16")]
-        run(SPOT)
-        history = rows(catalog(), instance_type=P5, region="us-east-2", option="spot")
+    def test_what_a_day_brought_shows_as_a_difference(self, usual_prices, refresh_prices, refreshed_catalog):
+        refresh_prices(SPOT, now=NOW - timedelta(days=1))
+        usual_prices.spot = [spot("use2-az1", "14"), spot("use2-az2", "20"), spot("use2-az3", "16")]
+        refresh_prices(SPOT)
+        history = rows(refreshed_catalog(), instance_type=P5, region="us-east-2", option="spot")
         assert [str(row.usd) for row in history if row.zone == "use2-az2"][-2:] == ["15", "20"]
 
-    def test_a_question_that_is_asked_twice_counts_once(self, run):
-        report, _ = run(SPOT, SPOT)
+    def test_a_question_that_is_asked_twice_counts_once(self, refresh_prices):
+        report, _ = refresh_prices(SPOT, SPOT)
         assert report.asked == 1
 
 
@@ -128,16 +128,18 @@ class TestFailures:
             (Fault(code="UnauthorizedOperation", message="not you"), "not you"),
         ],
     )
-    def test_one_failed_service_leaves_the_others_fresh_and_says_so(self, aws, run, catalog, fault, message):
-        aws.always["DescribeSpotPriceHistory"] = fault
-        report, lines = run(*ALL)
+    def test_one_failed_service_leaves_the_others_fresh_and_says_so(
+        self, usual_prices, refresh_prices, refreshed_catalog, fault, message
+    ):
+        usual_prices.always["DescribeSpotPriceHistory"] = fault
+        report, lines = refresh_prices(*ALL)
         assert not report.whole
         assert (report.asked, report.answered) == (5, 4)
         ((what, problem),) = report.failures
         assert what == "spot of p5.48xlarge in us-east-2"
         assert message in problem.message
         assert any(f"{what}: failed: " in line for line in lines)
-        prices = catalog()
+        prices = refreshed_catalog()
         assert prices.on_demand(P5, "us-east-2").as_of == NOW.date()
         assert prices.spot(P5, "us-east-2")["use2-az1"].as_of < NOW.date()
         assert report.vanished == ()
@@ -156,35 +158,39 @@ class TestFailures:
             lambda product: product.update(odd=json.loads("[" * 500 + "]" * 500)),
         ],
     )
-    def test_a_product_of_an_odd_shape_costs_its_question_alone(self, aws, run, catalog, spoil):
-        spoil(aws.products[0])
-        report, _ = run(*ALL)
+    def test_a_product_of_an_odd_shape_costs_its_question_alone(
+        self, usual_prices, refresh_prices, refreshed_catalog, spoil
+    ):
+        spoil(usual_prices.products[0])
+        report, _ = refresh_prices(*ALL)
         assert report.answered >= 4
         assert [what for what, _ in report.failures] in ([], ["on demand of p5.48xlarge in us-east-2"])
         assert report.failures or report.refused
-        assert catalog().on_demand(P5, "us-east-2").as_of < NOW.date()
-        assert catalog().on_demand(P4, "us-east-2").as_of == NOW.date()
+        assert refreshed_catalog().on_demand(P5, "us-east-2").as_of < NOW.date()
+        assert refreshed_catalog().on_demand(P4, "us-east-2").as_of == NOW.date()
 
-    def test_the_next_refresh_asks_only_what_failed(self, aws, run, catalog):
-        aws.always["DescribeSavingsPlansOfferingRates"] = THROTTLED
-        run(*ALL)
-        aws.always.clear()
-        aws.requests.clear()
-        report, messages = run(*ALL, now=NOW + timedelta(minutes=5))
-        assert aws.operations() == ["DescribeSavingsPlansOfferingRates"]
+    def test_the_next_refresh_asks_only_what_failed(self, usual_prices, refresh_prices, refreshed_catalog):
+        usual_prices.always["DescribeSavingsPlansOfferingRates"] = THROTTLED
+        refresh_prices(*ALL)
+        usual_prices.always.clear()
+        usual_prices.requests.clear()
+        report, messages = refresh_prices(*ALL, now=NOW + timedelta(minutes=5))
+        assert usual_prices.operations() == ["DescribeSavingsPlansOfferingRates"]
         assert (report.whole, report.asked, report.answered, report.resumed) == (True, 5, 5, 4)
         assert messages[0] == "  4 of 5 answers are reused from the unfinished refresh"
 
-    def test_expired_credentials_stop_everything_and_what_came_is_kept(self, aws, run, catalog):
-        aws.always["DescribeSpotPriceHistory"] = EXPIRED
-        run(ON_DEMAND)
+    def test_expired_credentials_stop_everything_and_what_came_is_kept(
+        self, usual_prices, refresh_prices, refreshed_catalog
+    ):
+        usual_prices.always["DescribeSpotPriceHistory"] = EXPIRED
+        refresh_prices(ON_DEMAND)
         with pytest.raises(CredentialsError, match="ExpiredTokenException") as caught:
-            run(SPOT, now=NOW + timedelta(minutes=1))
+            refresh_prices(SPOT, now=NOW + timedelta(minutes=1))
         assert "data already read is kept" in caught.value.hint
-        assert catalog().on_demand(P5, "us-east-2").as_of == NOW.date()
+        assert refreshed_catalog().on_demand(P5, "us-east-2").as_of == NOW.date()
 
-    def test_an_interrupt_keeps_what_came_and_the_next_refresh_goes_on(self, aws, tmp_path, run):
-        environment, messages = aws.environment(tmp_path), []
+    def test_an_interrupt_keeps_what_came_and_the_next_refresh_goes_on(self, usual_prices, tmp_path, refresh_prices):
+        environment, messages = usual_prices.environment(tmp_path), []
 
         def append_then_interrupt(line):
             messages.append(line)
@@ -200,42 +206,46 @@ class TestFailures:
                 say=append_then_interrupt,
             )
         assert messages[-1].startswith("  interrupted: received prices are stored")
-        report, _ = run(*ALL, now=NOW + timedelta(minutes=1))
+        report, _ = refresh_prices(*ALL, now=NOW + timedelta(minutes=1))
         assert report.whole
         assert report.resumed >= 2
 
-    def test_a_zero_and_another_currency_are_refused_and_asked_for_again(self, aws, run, catalog):
-        aws.products[0] = ec2_product(P5, "us-east-2", term("0.0000000000"))
-        aws.products[1] = ec2_product(P4, "us-east-2", term("150", currency="CNY"))
-        report, messages = run(ON_DEMAND, OTHER, SPOT)
+    def test_a_zero_and_another_currency_are_refused_and_asked_for_again(
+        self, usual_prices, refresh_prices, refreshed_catalog
+    ):
+        usual_prices.products[0] = ec2_product(P5, "us-east-2", term("0.0000000000"))
+        usual_prices.products[1] = ec2_product(P4, "us-east-2", term("150", currency="CNY"))
+        report, messages = refresh_prices(ON_DEMAND, OTHER, SPOT)
         assert not report.whole
         assert [(each.key.name, each.reason) for each in report.refused] == [
             (P4, "the currency is CNY, expected USD"),
             (P5, "the price is $0.0000000000, expected more than 0"),
         ]
         assert (report.failures, report.vanished) == ((), ())
-        assert catalog().on_demand(P5, "us-east-2").as_of < NOW.date()
+        assert refreshed_catalog().on_demand(P5, "us-east-2").as_of < NOW.date()
         assert any("no price, 1 refused" in line for line in messages)
-        usual(aws)
-        report, _ = run(ON_DEMAND, OTHER, SPOT, now=NOW + timedelta(minutes=1))
+        usual(usual_prices)
+        report, _ = refresh_prices(ON_DEMAND, OTHER, SPOT, now=NOW + timedelta(minutes=1))
         assert (report.whole, report.resumed) == (True, 1)
 
 
 class TestMoves:
-    def test_a_price_that_moved_by_more_than_half_is_reported_and_holds(self, aws, run, catalog):
-        run(SPOT, now=NOW - timedelta(days=1))
-        aws.spot = [spot("use2-az1", "21.0001"), spot("use2-az2", "7.4999"), spot("use2-az3", "24")]
-        report, _ = run(SPOT)
+    def test_a_price_that_moved_by_more_than_half_is_reported_and_holds(
+        self, usual_prices, refresh_prices, refreshed_catalog
+    ):
+        refresh_prices(SPOT, now=NOW - timedelta(days=1))
+        usual_prices.spot = [spot("use2-az1", "21.0001"), spot("use2-az2", "7.4999"), spot("use2-az3", "24")]
+        report, _ = refresh_prices(SPOT)
         moves = {each.key.zone: (str(each.before), str(each.after), each.percent) for each in report.jumped}
         assert moves == {"use2-az1": ("14", "21.0001", 50.0), "use2-az2": ("15", "7.4999", -50.0)}
         assert report.whole
-        assert catalog().spot(P5, "us-east-2")["use2-az1"].usd == Decimal("21.0001")
+        assert refreshed_catalog().spot(P5, "us-east-2")["use2-az1"].usd == Decimal("21.0001")
 
-    def test_a_price_that_is_gone_is_reported_and_ages(self, aws, run, catalog):
-        run(SPOT, ON_DEMAND, now=NOW - timedelta(days=1))
-        aws.spot = [spot("use2-az1", "14")]
-        aws.products = []
-        report, _ = run(SPOT, ON_DEMAND)
+    def test_a_price_that_is_gone_is_reported_and_ages(self, usual_prices, refresh_prices, refreshed_catalog):
+        refresh_prices(SPOT, ON_DEMAND, now=NOW - timedelta(days=1))
+        usual_prices.spot = [spot("use2-az1", "14")]
+        usual_prices.products = []
+        report, _ = refresh_prices(SPOT, ON_DEMAND)
         assert [(each.key.kind, each.key.zone, str(each.before)) for each in report.vanished] == [
             ("on-demand", "", "55.04"),
             ("spot", "use2-az2", "15"),
@@ -244,10 +254,10 @@ class TestMoves:
         assert report.gone(P5, "spot", "us-east-2", "use2-az3")
         assert report.gone(P5, "on-demand", "us-east-2", "use2-az3")
         assert not report.gone(P5, "spot", "us-east-2", "use2-az1")
-        assert catalog().spot(P5, "us-east-2")["use2-az3"].as_of == date(2026, 11, 19)
+        assert refreshed_catalog().spot(P5, "us-east-2")["use2-az3"].as_of == date(2026, 11, 19)
 
-    def test_reserved_rates_come_with_the_on_demand_ones(self, run):
-        report, _ = run(Question(kind="on-demand", names=(P5,), regions=REGION, reserved=True))
+    def test_reserved_rates_come_with_the_on_demand_ones(self, refresh_prices):
+        report, _ = refresh_prices(Question(kind="on-demand", names=(P5,), regions=REGION, reserved=True))
         assert {each.key.kind for each in report.vanished} == {"reserved"}
 
 
@@ -257,24 +267,24 @@ class TestRegions:
     def questions(self):
         return [Question(kind="spot", names=(P5,), regions=(region,)) for region in self.REGIONS]
 
-    def test_regions_that_the_account_may_not_use_are_left_out_and_reported(self, aws, run):
-        report, _ = run(*self.questions())
+    def test_regions_that_the_account_may_not_use_are_left_out_and_reported(self, usual_prices, refresh_prices):
+        report, _ = refresh_prices(*self.questions())
         assert report.skipped_regions == ("af-south-1",)
-        assert {each.region for each in aws.requests if each.operation == "DescribeSpotPriceHistory"} == {
+        assert {each.region for each in usual_prices.requests if each.operation == "DescribeSpotPriceHistory"} == {
             "us-east-2",
             "us-west-2",
         }
         assert report.whole
 
-    def test_where_they_cannot_be_listed_all_are_asked(self, aws, run):
-        aws.always["DescribeRegions"] = Fault(code="UnauthorizedOperation", message="not you")
-        report, messages = run(*self.questions())
+    def test_where_they_cannot_be_listed_all_are_asked(self, usual_prices, refresh_prices):
+        usual_prices.always["DescribeRegions"] = Fault(code="UnauthorizedOperation", message="not you")
+        report, messages = refresh_prices(*self.questions())
         assert messages[0] == "  describe the regions: UnauthorizedOperation: not you: requesting all regions"
         assert report.asked == 3
 
-    def test_one_region_is_asked_without_looking(self, aws, run):
-        run(SPOT)
-        assert aws.operations() == ["DescribeSpotPriceHistory"]
+    def test_one_region_is_asked_without_looking(self, usual_prices, refresh_prices):
+        refresh_prices(SPOT)
+        assert usual_prices.operations() == ["DescribeSpotPriceHistory"]
 
 
 class TestForPlans:
@@ -285,26 +295,31 @@ class TestForPlans:
         path.write_text(f"slipway: 1\nname: x\ntarget: {target}\npurchase: {{option: spot}}\n")
         return path
 
-    def test_a_plan_file_asks_only_for_what_it_needs(self, aws, path, tmp_path, catalog):
-        report = refresh_file(path, (), environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
+    def test_a_plan_file_asks_only_for_what_it_needs(self, usual_prices, path, tmp_path, refreshed_catalog):
+        report = refresh_file(path, (), environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None)
         assert (report.whole, report.asked, report.prices) == (True, 20, 6)
-        assert set(aws.operations()) == {"DescribeSpotPriceHistory", "GetProducts"}
-        services = {each.body["ServiceCode"] for each in aws.requests if each.operation == "GetProducts"}
+        assert set(usual_prices.operations()) == {"DescribeSpotPriceHistory", "GetProducts"}
+        services = {each.body["ServiceCode"] for each in usual_prices.requests if each.operation == "GetProducts"}
         assert services >= {"AmazonEC2", "AmazonS3", "AmazonVPC", "AmazonCloudWatch", "AmazonEKS"}
-        assert isinstance(catalog().on_demand("m6i.xlarge", "us-east-2"), Price)
+        assert isinstance(refreshed_catalog().on_demand("m6i.xlarge", "us-east-2"), Price)
 
-    def test_bill_items_and_bands_come_with_it(self, aws, path, tmp_path, catalog):
+    def test_bill_items_and_bands_come_with_it(self, usual_prices, path, tmp_path, refreshed_catalog):
         gp3 = item_product("USE2-EBS:VolumeUsage.gp3", "us-east-2", "GB-Mo", ("0", "Inf", "0.0850"), family="Storage")
-        aws.products.append({"serviceCode": "AmazonEC2", **gp3})
-        report = refresh_file(path, (), environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
+        usual_prices.products.append({"serviceCode": "AmazonEC2", **gp3})
+        report = refresh_file(path, (), environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None)
         assert (report.whole, report.prices) == (True, 7)
-        price, band = catalog().bill_item("ebs.gp3-storage", "us-east-2"), catalog().interruption_band(P5, "us-east-2")
+        price, band = (
+            refreshed_catalog().bill_item("ebs.gp3-storage", "us-east-2"),
+            refreshed_catalog().interruption_band(P5, "us-east-2"),
+        )
         assert isinstance(price, Price)
         assert (price.usd, price.as_of) == (Decimal("0.085"), NOW.date())
         assert (band.low_percent, band.savings_percent, band.as_of) == (5, 50, NOW.date())
 
-    def test_what_names_no_region_or_another_attribute_for_it_is_found(self, aws, path, tmp_path, catalog):
-        aws.filtering = True
+    def test_what_names_no_region_or_another_attribute_for_it_is_found(
+        self, usual_prices, path, tmp_path, refreshed_catalog
+    ):
+        usual_prices.filtering = True
         between = {"transferType": "IntraRegion", "family": "Data Transfer"}
         usage, price = "DataTransfer-Regional-Bytes", ("0", "Inf", "0.012")
         zone = item_product("HostedZone", "", "HostedZone", ("0", "25", "0.55"), family="DNS Zone")
@@ -317,16 +332,16 @@ class TestForPlans:
             ("AWSDataTransfer", here),
             ("AWSDataTransfer", there),
         ):
-            aws.products.append({"serviceCode": service, **each})
-        refresh_file(path, (), environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
-        known = catalog()
+            usual_prices.products.append({"serviceCode": service, **each})
+        refresh_file(path, (), environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None)
+        known = refreshed_catalog()
         names = ("route53.hosted-zone", "elb.network-load-balancer", "transfer.inter-az")
         assert [str(known.bill_item(name, "us-east-2").usd) for name in names] == ["0.55", "0.012", "0.012"]
 
     def test_of_what_is_sent_to_other_regions_the_dearest_counts_and_a_pair_has_its_own(
-        self, aws, path, tmp_path, catalog
+        self, usual_prices, path, tmp_path, refreshed_catalog
     ):
-        aws.filtering = True
+        usual_prices.filtering = True
         for origin, end, code, usd in (
             ("us-east-2", "us-east-1", "USE2-USE1", "0.0100000000"),
             ("us-east-2", "eu-west-1", "USE2-EU", "0.0300000000"),
@@ -335,67 +350,73 @@ class TestForPlans:
             between = {"fromRegionCode": origin, "toRegionCode": end, "family": "Data Transfer"}
             usage, price = f"{code}-AWS-Out-Bytes", ("0", "Inf", usd)
             product = item_product(usage, "", "GB", price, transferType="InterRegion Outbound", **between)
-            aws.products.append({"serviceCode": "AWSDataTransfer", **product})
-        report = refresh_file(path, (), environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
-        known = catalog()
+            usual_prices.products.append({"serviceCode": "AWSDataTransfer", **product})
+        report = refresh_file(path, (), environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None)
+        known = refreshed_catalog()
         ends = ("us-east-1", "eu-west-1")
         assert [str(known.transfer("us-east-2", end).usd) for end in ends] == ["0.01", "0.03"]
         assert "transfer.to-us-east-2" not in {unmatched.item for unmatched in report.unmatched}
 
-    def test_a_named_region_replaces_the_plans(self, aws, path, tmp_path):
-        environment = aws.environment(tmp_path)
+    def test_a_named_region_replaces_the_plans(self, usual_prices, path, tmp_path):
+        environment = usual_prices.environment(tmp_path)
         refresh_file(path, ["us-west-2"], environment=environment, now=NOW, say=lambda line: None)
-        assert {each.region for each in aws.requests if each.operation == "DescribeSpotPriceHistory"} == {"us-west-2"}
+        assert {each.region for each in usual_prices.requests if each.operation == "DescribeSpotPriceHistory"} == {
+            "us-west-2"
+        }
 
-    def test_a_region_that_nobody_knows_is_unreadable(self, aws, path, tmp_path):
+    def test_a_region_that_nobody_knows_is_unreadable(self, usual_prices, path, tmp_path):
         with pytest.raises(UnreadableInputError, match="no region us-eest-1"):
-            refresh_file(path, ["us-eest-1"], environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
-        assert aws.requests == []
+            refresh_file(
+                path, ["us-eest-1"], environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None
+            )
+        assert usual_prices.requests == []
 
-    def test_nothing_left_to_ask_for_is_reported(self, aws, path, tmp_path):
+    def test_nothing_left_to_ask_for_is_reported(self, usual_prices, path, tmp_path):
         path.write_text(path.read_text().replace("nodes: 1", "nodes: 1, az_id: use2-az1"))
         with pytest.raises(ImpossibleError, match="there are no prices to request"):
-            refresh_file(path, ["us-west-2"], environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
+            refresh_file(
+                path, ["us-west-2"], environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None
+            )
 
-    def test_a_launch_refreshes_by_the_request(self, aws, path, tmp_path, catalog):
+    def test_a_launch_refreshes_by_the_request(self, usual_prices, path, tmp_path, refreshed_catalog):
         report = refresh_for(
             plan_file.load(path),
-            catalog=catalog(),
-            environment=aws.environment(tmp_path),
+            catalog=refreshed_catalog(),
+            environment=usual_prices.environment(tmp_path),
             now=NOW,
             say=lambda line: None,
         )
         assert (report.whole, report.asked) == (True, 3)
 
-    def test_without_a_file_everything_is_asked(self, aws, tmp_path):
+    def test_without_a_file_everything_is_asked(self, usual_prices, tmp_path):
         messages = []
-        environment = aws.environment(tmp_path)
+        environment = usual_prices.environment(tmp_path)
         report = refresh_file(None, ["us-east-2"], environment=environment, now=NOW, say=messages.append)
         assert report.asked == report.answered > 200
-        assert {each.region for each in aws.requests if each.operation.startswith("Describe")} <= {
+        assert {each.region for each in usual_prices.requests if each.operation.startswith("Describe")} <= {
             "us-east-1",
             "us-east-2",
         }
 
 
 class TestCache:
-    def test_no_credentials_are_reported_before_anything_is_asked(self, aws, tmp_path):
+    def test_no_credentials_are_reported_before_anything_is_asked(self, usual_prices, tmp_path):
         environment = {"XDG_CACHE_HOME": str(tmp_path)}
         with pytest.raises(CredentialsError, match="no AWS credentials") as caught:
             refresh((SPOT,), catalog=known_catalog(environment, NOW), environment=environment, now=NOW, say=print)
         assert caught.value.exit_code == 1
         assert caught.value.hint
 
-    def test_a_cache_that_cannot_be_written_is_reported_before_anything_is_asked(self, aws, tmp_path):
+    def test_a_cache_that_cannot_be_written_is_reported_before_anything_is_asked(self, usual_prices, tmp_path):
         (tmp_path / "slipway").write_text("in the way")
-        environment = aws.environment(tmp_path)
+        environment = usual_prices.environment(tmp_path)
         with pytest.raises(ImpossibleError, match="cannot write the price cache"):
             refresh((SPOT,), catalog=known_catalog(environment, NOW), environment=environment, now=NOW, say=print)
-        assert aws.requests == []
+        assert usual_prices.requests == []
 
-    def test_every_file_can_be_read_back(self, aws, run, tmp_path):
-        run(*ALL)
-        folder = cache_folder(aws.environment(tmp_path))
+    def test_every_file_can_be_read_back(self, usual_prices, refresh_prices, tmp_path):
+        refresh_prices(*ALL)
+        folder = cache_folder(usual_prices.environment(tmp_path))
         written = [table for table in (*tables.PRICE_TABLES, tables.SOURCES) if (folder / table.path).is_file()]
         assert len(written) == 5
         assert all(list(tables.read_checked(table, folder)) for table in written)

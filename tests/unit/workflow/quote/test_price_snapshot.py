@@ -25,7 +25,7 @@ def row(usd, day=DAY):
 
 
 @pytest.fixture
-def home(tmp_path):
+def home_variables(tmp_path):
     return {"HOME": str(tmp_path / "home")}
 
 
@@ -51,14 +51,14 @@ def price(home):
     return price_row
 
 
-def test_its_prices_are_in_use_and_those_that_moved_are_named(snapshot, home):
+def test_its_prices_are_in_use_and_those_that_moved_are_named(snapshot, home_variables):
     path, digest = snapshot(row("40"))
-    before = price(home)
-    report = take_snapshot(path, None, home, NOW)
+    before = price(home_variables)
+    report = take_snapshot(path, None, home_variables, NOW)
     assert (report.prices, report.snapshot) == (1, digest)
     assert [(move.key.name, move.after) for move in report.jumped] == [("p5.48xlarge", 40)]
-    assert report.jumped[0].before == before.usd != price(home).usd
-    assert take_snapshot(path, digest.upper(), home, NOW).jumped == ()
+    assert report.jumped[0].before == before.usd != price(home_variables).usd
+    assert take_snapshot(path, digest.upper(), home_variables, NOW).jumped == ()
 
 
 def test_equal_prices_make_equal_files_that_sha256sum_checks(snapshot):
@@ -79,45 +79,47 @@ def test_equal_prices_make_equal_files_that_sha256sum_checks(snapshot):
         ([], ",".join(tables.ON_DEMAND.columns) + "\n" + ",".join(row("-1")) + "\n", "price is -1, expected"),
     ],
 )
-def test_what_is_no_price_is_refused_whole(snapshot, home, rows, text, message):
+def test_what_is_no_price_is_refused_whole(snapshot, home_variables, rows, text, message):
     path, _ = snapshot(*rows, text=text)
     with pytest.raises(UnreadableInputError, match=message) as caught:
-        take_snapshot(path, None, home, NOW)
+        take_snapshot(path, None, home_variables, NOW)
     assert str(path) in caught.value.message
-    assert price(home).as_of.isoformat() < DAY
+    assert price(home_variables).as_of.isoformat() < DAY
 
 
-def test_another_digest_none_and_no_snapshot_are_refused(snapshot, home, tmp_path):
+def test_another_digest_none_and_no_snapshot_are_refused(snapshot, home_variables, tmp_path):
     path, digest = snapshot(row("55"))
     with pytest.raises(UnreadableInputError, match=f"its SHA-256 is {digest}, expected {'0' * 64}"):
-        take_snapshot(path, "0" * 64, home, NOW)
+        take_snapshot(path, "0" * 64, home_variables, NOW)
     beside = path.with_name("prices.zip.sha256")
     beside.write_text("not a digest\n")
     with pytest.raises(UnreadableInputError, match="does not begin with a SHA-256"):
-        take_snapshot(path, None, home, NOW)
+        take_snapshot(path, None, home_variables, NOW)
     beside.unlink()
     with pytest.raises(UnreadableInputError, match="no digest") as caught:
-        take_snapshot(path, None, home, NOW)
+        take_snapshot(path, None, home_variables, NOW)
     assert "--sha256" in caught.value.hint
     with pytest.raises(UnreadableInputError, match="No such file"):
-        take_snapshot(tmp_path / "none.zip", None, home, NOW)
+        take_snapshot(tmp_path / "none.zip", None, home_variables, NOW)
     digest = pack(tmp_path / "empty", path)
     with pytest.raises(UnreadableInputError, match="no price file in it"):
-        take_snapshot(path, digest, home, NOW)
+        take_snapshot(path, digest, home_variables, NOW)
 
 
-def test_a_member_beyond_the_limit_or_outside_of_the_folder_is_not_written(snapshot, home, tmp_path, monkeypatch):
+def test_a_member_beyond_the_limit_or_outside_of_the_folder_is_not_written(
+    snapshot, home_variables, tmp_path, monkeypatch
+):
     path, _ = snapshot(row("55"))
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("../outside.csv", "x")
     import hashlib
 
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    take_snapshot(path, digest, home, NOW)
+    take_snapshot(path, digest, home_variables, NOW)
     assert list(tmp_path.rglob("outside.csv")) == []
     monkeypatch.setattr("launcher.records.price_snapshot.MOST_BYTES", 50)
     with pytest.raises(UnreadableInputError, match="at most 50 are read"):
-        take_snapshot(path, digest, home, NOW)
+        take_snapshot(path, digest, home_variables, NOW)
 
 
 def test_the_command_takes_it_and_says_what_it_took(snapshot, tmp_path, monkeypatch, capsys):

@@ -155,7 +155,7 @@ def site():
 
 
 @pytest.fixture
-def run(site, tmp_path):
+def refresh_region(site, tmp_path):
     """A refresh of one region, and its messages."""
 
     def refreshed(*regions, now=NOW, **options):
@@ -170,16 +170,16 @@ def run(site, tmp_path):
 
 
 @pytest.fixture
-def catalog(site, tmp_path):
+def next_catalog(site, tmp_path):
     return lambda: known_catalog(site.environment(tmp_path), NOW)
 
 
-def test_every_kind_that_is_published_is_read_and_says_where_from(run, catalog):
-    report, messages = run()
+def test_every_kind_that_is_published_is_read_and_says_where_from(refresh_region, next_catalog):
+    report, messages = refresh_region()
     assert (report.whole, report.public) == (True, True)
     assert report.unasked == ("capacity-block", "training-plan", "savings-plan")
     assert any("no AWS credentials" in line for line in messages)
-    known = catalog()
+    known = next_catalog()
     machine = known.on_demand(P5, REGION)
     assert isinstance(machine, Price)
     assert (machine.usd, machine.as_of, machine.basis) == (Decimal("50.0400000000"), NOW.date(), Basis.LISTED)
@@ -196,15 +196,15 @@ def test_every_kind_that_is_published_is_read_and_says_where_from(run, catalog):
     assert (band.low_percent, band.savings_percent, band.as_of) == (20, 52, date(2026, 3, 20))
 
 
-def test_a_zones_older_spot_price_gives_way_to_the_page(run, catalog):
-    assert str(catalog().spot(P5, REGION)["use2-az1"].usd) == "20.3632"
-    run()
-    assert str(catalog().spot(P5, REGION)["use2-az1"].usd) == "21.5"
+def test_a_zones_older_spot_price_gives_way_to_the_page(refresh_region, next_catalog):
+    assert str(next_catalog().spot(P5, REGION)["use2-az1"].usd) == "20.3632"
+    refresh_region()
+    assert str(next_catalog().spot(P5, REGION)["use2-az1"].usd) == "21.5"
 
 
-def test_bill_items_come_in_the_catalogs_units_with_their_bands(run, catalog):
-    run()
-    known = catalog()
+def test_bill_items_come_in_the_catalogs_units_with_their_bands(refresh_region, next_catalog):
+    refresh_region()
+    known = next_catalog()
     items = {name: known.bill_item(name, REGION) for name in ("ebs.gp3-storage", "s3.put-requests", "vpc.nat-gateway")}
     assert {name: str(price.usd) for name, price in items.items()} == {
         "ebs.gp3-storage": "0.09",
@@ -238,74 +238,76 @@ def test_bill_items_come_in_the_catalogs_units_with_their_bands(run, catalog):
         ("transfer.inter-az", "0.011"),
     ],
 )
-def test_what_stands_around_the_machines_has_a_live_source(run, catalog, item, usd):
+def test_what_stands_around_the_machines_has_a_live_source(refresh_region, next_catalog, item, usd):
     """Of usage types that begin alike the one that is meant, whatever AWS has before it for the region."""
-    run()
-    price = catalog().bill_item(item, REGION)
+    refresh_region()
+    price = next_catalog().bill_item(item, REGION)
     assert (price.usd, price.as_of) == (Decimal(usd), NOW.date())
 
 
-def test_several_products_that_differ_or_none_are_said_and_not_believed(run, catalog):
-    before = {name: catalog().bill_item(name, REGION) for name in ("fsx.lustre-persistent-1000", "kms.requests")}
-    report, _ = run()
+def test_several_products_that_differ_or_none_are_said_and_not_believed(refresh_region, next_catalog):
+    before = {name: next_catalog().bill_item(name, REGION) for name in ("fsx.lustre-persistent-1000", "kms.requests")}
+    report, _ = refresh_region()
     unmatched = {each.item: (each.region, each.reason) for each in report.unmatched}
     assert unmatched["fsx.lustre-persistent-1000"] == (REGION, "2 products that differ, at $0.6, $0.7")
     assert unmatched["eks.cluster"] == unmatched["fsx.lustre-persistent-500"] == (REGION, "no such product")
     assert "kms.requests" not in unmatched
-    known = catalog()
+    known = next_catalog()
     assert known.bill_item("fsx.lustre-persistent-1000", REGION) == before["fsx.lustre-persistent-1000"]
     assert known.bill_item("kms.requests", REGION) != before["kms.requests"]
     page = " ".join(" ".join(refresh_page(report, 80)).split())
     assert "2 products that differ, at $0.6, $0.7 in us-east-2: fsx.lustre-persistent-1000" in page
 
 
-def test_what_no_public_reading_confirms_says_so_in_the_quote(run, catalog):
-    run()
-    assert "not confirmed" in catalog().bill_item("fsx.lustre-persistent-125", REGION).note
-    assert "not confirmed" not in catalog().bill_item("elb.network-load-balancer", REGION).note
+def test_what_no_public_reading_confirms_says_so_in_the_quote(refresh_region, next_catalog):
+    refresh_region()
+    assert "not confirmed" in next_catalog().bill_item("fsx.lustre-persistent-125", REGION).note
+    assert "not confirmed" not in next_catalog().bill_item("elb.network-load-balancer", REGION).note
 
 
-def test_an_item_by_another_unit_is_not_read(site, run, catalog):
-    before = catalog().bill_item("ebs.gp3-throughput", REGION)
+def test_an_item_by_another_unit_is_not_read(site, refresh_region, next_catalog):
+    before = next_catalog().bill_item("ebs.gp3-throughput", REGION)
     site.offer(
         "AmazonEC2", REGION, item_product("EBS:VolumeP-Throughput.gp3", REGION, "MiBps-Mo", ("0", "Inf", "0.04"))
     )
-    run()
-    assert catalog().bill_item("ebs.gp3-throughput", REGION) == before
+    refresh_region()
+    assert next_catalog().bill_item("ebs.gp3-throughput", REGION) == before
 
 
-def test_a_file_that_has_not_changed_is_neither_sent_nor_read_again_and_its_prices_are_of_today(site, run, catalog):
-    run()
+def test_a_file_that_has_not_changed_is_neither_sent_nor_read_again_and_its_prices_are_of_today(
+    site, refresh_region, next_catalog
+):
+    refresh_region()
     later = NOW + timedelta(days=1)
-    report, _ = run(now=later)
+    report, _ = refresh_region(now=later)
     assert report.whole
     assert site.statuses(EC2) == [200, 304]
     assert site.statuses("/spot.json") == [200, 304]
-    known = catalog().at(None)
+    known = next_catalog().at(None)
     assert max(row.as_of for row in rows(known, instance_type=P5, region=REGION, option="on-demand")) == later.date()
     assert known.spot(P5, REGION)[""].as_of == date(2026, 11, 20)
 
 
-def test_a_cut_file_is_gone_on_with_from_where_it_ended(site, run, catalog):
+def test_a_cut_file_is_gone_on_with_from_where_it_ended(site, refresh_region, next_catalog):
     size = len(site.files[EC2])
     site.cuts[EC2] = [1000, 700]
-    report, _ = run()
+    report, _ = refresh_region()
     assert report.whole
     ranges = [(stated, status) for path, stated, status in site.requests if path == EC2]
     assert ranges == [("", 200), ("bytes=1000-", 206), ("bytes=1700-", 206)]
     assert size > 1700
-    assert catalog().on_demand(P5, REGION).as_of == NOW.date()
+    assert next_catalog().on_demand(P5, REGION).as_of == NOW.date()
 
 
-def test_a_file_that_changed_between_two_parts_is_begun_anew(site, run, catalog):
+def test_a_file_that_changed_between_two_parts_is_begun_anew(site, refresh_region, next_catalog):
     site.cuts[EC2] = [1000] * 5
-    report, _ = run()
+    report, _ = refresh_region()
     assert [what for what, _ in report.failures] == [f"price file of AmazonEC2 in {REGION}"]
     assert "run it again" in report.failures[0][1].hint
     site.offer("AmazonEC2", REGION, ec2_product(P5, REGION, term("49.5")))
-    report, _ = run(now=NOW + timedelta(minutes=1))
+    report, _ = refresh_region(now=NOW + timedelta(minutes=1))
     assert report.whole
-    assert catalog().on_demand(P5, REGION).usd == Decimal("49.5")
+    assert next_catalog().on_demand(P5, REGION).usd == Decimal("49.5")
 
 
 @pytest.mark.parametrize(
@@ -321,21 +323,21 @@ def test_a_file_that_changed_between_two_parts_is_begun_anew(site, run, catalog)
         ("/advisor.json", b"{}"),
     ],
 )
-def test_another_shape_is_not_read_and_the_rest_is(site, run, catalog, path, body):
-    before = catalog().interruption_band(P5, REGION)
+def test_another_shape_is_not_read_and_the_rest_is(site, refresh_region, next_catalog, path, body):
+    before = next_catalog().interruption_band(P5, REGION)
     site.files[path] = body
-    report, _ = run()
+    report, _ = refresh_region()
     assert len(report.failures) == 1
     assert "format" in report.failures[0][1].message
     assert report.answered == report.asked - 1
-    known = catalog()
+    known = next_catalog()
     assert (known.on_demand(P5, REGION).as_of == NOW.date()) is (path != EC2)
     assert (known.interruption_band(P5, REGION) == before) is (path == "/advisor.json")
 
 
-def test_a_file_that_is_not_there_is_reported_with_its_address(site, run):
+def test_a_file_that_is_not_there_is_reported_with_its_address(site, refresh_region):
     del site.files[EC2]
-    report, _ = run()
+    report, _ = refresh_region()
     ((what, problem),) = report.failures
     assert what == f"price file of AmazonEC2 in {REGION}"
     assert (EC2 in problem.message, "403" in problem.message) == (True, True)
@@ -357,15 +359,15 @@ def test_keys_that_are_half_there_are_an_error_and_no_reason_to_go_without(site,
     assert site.requests == []
 
 
-def test_what_is_kept_of_a_large_file_is_small_and_the_file_goes(site, run, tmp_path):
-    run()
+def test_what_is_kept_of_a_large_file_is_small_and_the_file_goes(site, refresh_region, tmp_path):
+    refresh_region()
     folder = cache_folder(site.environment(tmp_path)).parent / "feeds"
     assert len(json.loads((folder / f"AmazonEC2-{REGION}.json").read_text())["products"]) == 4
     assert {path.name for path in folder.glob("*.part") if path.stat().st_size == len(site.files[EC2])} == set()
 
 
-def test_the_cache_reads_back(run, site, tmp_path):
-    run()
+def test_the_cache_reads_back(refresh_region, site, tmp_path):
+    refresh_region()
     folder = cache_folder(site.environment(tmp_path))
     for table in (tables.ON_DEMAND, tables.SPOT, tables.INTERRUPTIONS, tables.BILL_ITEMS):
         assert list(tables.read_checked(table, folder))

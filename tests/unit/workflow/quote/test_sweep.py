@@ -24,22 +24,22 @@ purchase: {option: [on-demand, spot]}
 
 
 @pytest.fixture
-def plan(tmp_path):
+def sweep_file(tmp_path):
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN, encoding="utf-8")
     return path
 
 
-def test_every_point_is_the_plan_with_its_values(plan):
-    grid = sweep(plan, ["nodes=1,2", "workload.train.sequence_length=4096,8192"], NOW, PriceOptions())
+def test_every_point_is_the_plan_with_its_values(sweep_file):
+    grid = sweep(sweep_file, ["nodes=1,2", "workload.train.sequence_length=4096,8192"], NOW, PriceOptions())
     assert [tuple(point.values.values()) for point in grid.points] == [(1, 4096), (1, 8192), (2, 4096), (2, 8192)]
-    plan.write_text(PLAN.replace("nodes: 1", "nodes: 2").replace("4096", "8192"), encoding="utf-8")
-    assert price(plan, NOW, PriceOptions()).quote(1).usd == grid.points[-1].best.usd
+    sweep_file.write_text(PLAN.replace("nodes: 1", "nodes: 2").replace("4096", "8192"), encoding="utf-8")
+    assert price(sweep_file, NOW, PriceOptions()).quote(1).usd == grid.points[-1].best.usd
     assert grid.cheapest.best.usd.mid == min(point.best.usd.mid for point in grid.points)
 
 
-def test_a_point_that_cannot_be_is_a_row_with_its_reason(plan):
-    grid = sweep(plan, ["model=llama-3.1-8b,llama-3.1-405b"], NOW, PriceOptions())
+def test_a_point_that_cannot_be_is_a_row_with_its_reason(sweep_file):
+    grid = sweep(sweep_file, ["model=llama-3.1-8b,llama-3.1-405b"], NOW, PriceOptions())
     assert [point.best is None for point in grid.points] == [False, True]
     for width in (80, 120):
         lines = page(grid, width)
@@ -61,15 +61,15 @@ def test_a_point_that_cannot_be_is_a_row_with_its_reason(plan):
         (["nodes=[1"], "plain values"),
     ],
 )
-def test_a_sweep_that_is_none_is_refused(plan, wanted, message):
+def test_a_sweep_that_is_none_is_refused(sweep_file, wanted, message):
     with pytest.raises(UnreadableInputError) as caught:
-        sweep(plan, wanted, NOW, PriceOptions())
+        sweep(sweep_file, wanted, NOW, PriceOptions())
     messages = [caught.value.message, *(finding.message for finding in caught.value.findings)]
     assert any(message in each for each in messages), messages
 
 
-def test_the_command_prints_one_table_or_json(plan, monkeypatch, capsys):
-    words = ["slipway", "plan", str(plan), "--sweep", "nodes=1,2", "--sweep", "sequence_length=4096,8192"]
+def test_the_command_prints_one_table_or_json(sweep_file, monkeypatch, capsys):
+    words = ["slipway", "plan", str(sweep_file), "--sweep", "nodes=1,2", "--sweep", "sequence_length=4096,8192"]
     monkeypatch.setenv("COLUMNS", "120")
     shown = []
     for more in ([], ["--json"]):
@@ -86,4 +86,4 @@ def test_the_command_prints_one_table_or_json(plan, monkeypatch, capsys):
         ["target.nodes", "workload.train.sequence_length"],
     )
     assert [point["candidate"]["nodes"] for point in document["points"]] == [1, 1, 2, 2]
-    assert Path(plan).read_text(encoding="utf-8") == PLAN
+    assert Path(sweep_file).read_text(encoding="utf-8") == PLAN

@@ -28,7 +28,7 @@ DAY = date(2026, 7, 31)
 
 
 @pytest.fixture(scope="module")
-def priced(tmp_path_factory):
+def priced_once(tmp_path_factory):
     path = tmp_path_factory.mktemp("plan") / "plan.yaml"
     path.write_text(PLAN)
     # In the sandbox an old price is a warning: what is chosen here does not depend on the day.
@@ -36,13 +36,13 @@ def priced(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def places(priced):
-    return [candidate.place for candidate in priced.candidates]
+def places(priced_once):
+    return [candidate.place for candidate in priced_once.candidates]
 
 
-def test_one_after_the_other_until_none_is_left(priced, places):
+def test_one_after_the_other_until_none_is_left(priced_once, places):
     tried, order = [], []
-    while (rank := next_rank(priced, tried)) is not None:
+    while (rank := next_rank(priced_once, tried)) is not None:
         order.append(rank)
         tried.append(places[rank - 1])
         assert len(order) <= len(places)
@@ -51,10 +51,12 @@ def test_one_after_the_other_until_none_is_left(priced, places):
     assert len({each.az_id for each in tried if each.instance_type == "p4d.24xlarge"}) > 2
 
 
-def test_what_the_gate_refuses_is_passed_over(priced):
-    dear = sorted(priced.quote(rank).usd.high for rank in range(1, len(priced.candidates) + 1))[-2]
+def test_what_the_gate_refuses_is_passed_over(priced_once):
+    dear = sorted(priced_once.quote(rank).usd.high for rank in range(1, len(priced_once.candidates) + 1))[-2]
     less = dear - Decimal("0.01")
-    poorer = price(Path(priced.path), NOW, PriceOptions(everything=True, any_age=True, prices_as_of=DAY, max_usd=less))
+    poorer = price(
+        Path(priced_once.path), NOW, PriceOptions(everything=True, any_age=True, prices_as_of=DAY, max_usd=less)
+    )
     allowed = [rank for rank in range(1, len(poorer.candidates) + 1) if poorer.quote(rank).gate.allowed]
     assert 0 < len(allowed) < len(poorer.candidates)
     assert next_rank(poorer, []) == allowed[0]
@@ -92,14 +94,14 @@ class TestObstacles:
         candidates, nothing = (lambda: priced), (lambda _: None)
         return Fallback(options=options, candidates=candidates, requote=nothing, options_for=nothing, obstacle=obstacle)
 
-    def test_a_candidate_that_the_cluster_cannot_become_is_left_out_once(self, priced, places):
+    def test_a_candidate_that_the_cluster_cannot_become_is_left_out_once(self, priced_once, places):
         messages, judged = [], []
 
         def obstacle(quoted):
             judged.append(quoted.plan.place)
             return None if quoted.plan.place.option is PurchaseOption.ON_DEMAND else "its network stays in use2-az1"
 
-        fallback = self.fallback(priced, messages, obstacle)
+        fallback = self.fallback(priced_once, messages, obstacle)
         assert fallback._another()
         assert fallback._another()
         best = next(place for place in places if place.option is PurchaseOption.ON_DEMAND)
@@ -108,12 +110,12 @@ class TestObstacles:
         assert sum("is left out: its network stays in use2-az1" in line for line in messages) == len(before)
         assert "the next candidate is" in messages[-1]
 
-    def test_the_job_keeps_waiting_where_none_is_left_or_nobody_can_tell(self, priced):
+    def test_the_job_keeps_waiting_where_none_is_left_or_nobody_can_tell(self, priced_once):
         def obstacle(_):
             raise AwsError("no answer")
 
         messages = []
-        assert not self.fallback(priced, messages, obstacle)._another()
+        assert not self.fallback(priced_once, messages, obstacle)._another()
         assert messages[-1].endswith("the job continues to wait")
 
 

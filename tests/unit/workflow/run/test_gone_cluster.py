@@ -30,7 +30,7 @@ NO_STACK = "cluster x is gone: this is the last known state"
 
 
 @pytest.fixture
-def account(account):
+def account_without_node(account):
     # The machine of the run is gone: Systems Manager refuses commands to it in these words.
     account.canned["ssm.SendCommand"] = GONE
     return account
@@ -42,7 +42,7 @@ def status(request):
 
 
 @pytest.fixture
-def folder(tmp_path, status):
+def left_run(tmp_path, status):
     """A run as the last look has left it."""
     made = run_folder.create("x", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
     made.write_json("report.json", {**REPORT, "name": "x", "status": status, "simulated": False})
@@ -51,31 +51,31 @@ def folder(tmp_path, status):
 
 
 @pytest.mark.parametrize("head_node", [API, NODE, replace(NODE, via="session", instance="sagemaker-cluster:x")])
-def test_status_and_logs_answer_from_the_run_folder(account, folder, status, head_node):
-    submission(head_node, job="j").write(folder)
+def test_status_and_logs_answer_from_the_run_folder(account_without_node, left_run, status, head_node):
+    submission(head_node, job="j").write(left_run)
     messages = []
-    state = run_state("x", folder, account.environment, messages.append)
+    state = run_state("x", left_run, account_without_node.environment, messages.append)
     assert (state.status, state.step) == ({"succeeded": "succeeded", "running": "unknown"}[status], 60)
     assert NO_STACK in messages
-    refresh_logs("x", folder, account.environment, messages.append)
+    refresh_logs("x", left_run, account_without_node.environment, messages.append)
     assert messages.count(NO_STACK) == 2
     with pytest.raises(GoneError, match="cluster x is gone"):
-        follow_logs("x", folder, account.environment, write=print, say=messages.append)
+        follow_logs("x", left_run, account_without_node.environment, write=print, say=messages.append)
 
 
 @pytest.mark.parametrize("status", ["succeeded"], indirect=True)
-def test_a_cluster_that_stands_or_that_cannot_be_asked_for_is_not_gone(account, folder):
-    submission(NODE, job="j").write(folder)
-    client = boto3.client("cloudformation", endpoint_url=account.moto, region_name="us-east-2", **keys())
+def test_a_cluster_that_stands_or_that_cannot_be_asked_for_is_not_gone(account_without_node, left_run):
+    submission(NODE, job="j").write(left_run)
+    client = boto3.client("cloudformation", endpoint_url=account_without_node.moto, region_name="us-east-2", **keys())
     client.create_stack(StackName="slipway-x-training", TemplateBody=json.dumps(NOTHING))
     for _ in ("it stands", "CloudFormation does not say"):
         with pytest.raises(SlipwayError) as refused:
-            run_state("x", folder, account.environment)
+            run_state("x", left_run, account_without_node.environment)
         assert not isinstance(refused.value, GoneError)
-        account.canned["cloudformation.DescribeStacks"] = THROTTLED
+        account_without_node.canned["cloudformation.DescribeStacks"] = THROTTLED
 
 
-def test_status_of_an_endpoint_names_what_stands_and_the_command_that_removes_it(account, tmp_path):
+def test_status_of_an_endpoint_names_what_stands_and_the_command_that_removes_it(account_without_node, tmp_path):
     made = run_folder.create("served", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
     plan = (EXAMPLES / "serve" / "pinned" / "llama31-8b-inf2.yaml").read_text().replace("llama31-8b-inf2\n", "served\n")
     (made.path / "plan.json").write_text(json.dumps(yaml.safe_load(plan)))
@@ -85,15 +85,15 @@ def test_status_of_an_endpoint_names_what_stands_and_the_command_that_removes_it
         "simulated": False,
     }
     made.write_json("report.json", {**report, "left_up_usd_per_hour": "77.90"})
-    client = boto3.client("cloudformation", endpoint_url=account.moto, region_name="us-east-1", **keys())
+    client = boto3.client("cloudformation", endpoint_url=account_without_node.moto, region_name="us-east-1", **keys())
     client.create_stack(StackName="slipway-served-serving", TemplateBody=json.dumps(NOTHING))
-    text = "\n".join(page(run_state("served", made, account.environment), 120))
+    text = "\n".join(page(run_state("served", made, account_without_node.environment), 120))
     assert "came into service" in text
     assert "slipway-served-serving CREATE_COMPLETE" in text
     assert "$77.90 an hour" in text
     assert "slipway down served removes them" in text
     client.delete_stack(StackName="slipway-served-serving")
-    assert "this run has ended" in "\n".join(page(run_state("served", made, account.environment), 120))
+    assert "this run has ended" in "\n".join(page(run_state("served", made, account_without_node.environment), 120))
 
 
 def keys():

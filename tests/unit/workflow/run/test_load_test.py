@@ -8,7 +8,6 @@ import pytest
 
 from launcher import plan_file
 from launcher.answers.endpoint import load_page
-from launcher.aws.session import Session
 from launcher.model.document import document
 from launcher.model.endpoint_call import LoadTest
 from launcher.model.errors import DeploymentFailedError
@@ -16,12 +15,11 @@ from launcher.records.load_documents import load_document
 from launcher.workflow.cluster.endpoint import asker, served
 from launcher.workflow.run.endpoint_load import LoadPlan, load, loader, planned, prompt, step
 from tests.documents import read_document
-from tests.emulators import endpoint_runtime
-from tests.emulators.endpoint_runtime import Runtime
 from tests.plans import NOW
 
 pytestmark = pytest.mark.xdist_group("endpoint")
 SHORT = LoadPlan(input_tokens=40, output_tokens=8, setting=None, full=None)
+RUNTIME = {"digest": "d1", "template": 30}
 PLAN = """
 slipway: 1
 name: small
@@ -34,18 +32,7 @@ purchase: {option: on-demand}
 
 
 @pytest.fixture
-def runtime():
-    with endpoint_runtime.served(Runtime(digest="d1", template=30)) as state:
-        yield state
-
-
-@pytest.fixture
-def session(runtime):
-    return Session(environment=runtime.environment(), region="us-east-1")
-
-
-@pytest.fixture
-def folder(tmp_path):
+def endpoint_run(tmp_path):
     """The run that deployed the endpoint."""
     run_folder = tmp_path / ".slipway/runs/small/20261120T120000Z"
     run_folder.mkdir(parents=True)
@@ -64,10 +51,10 @@ def loaded(session, root, *, most=2, seconds=0.3, wanted=SHORT, report=lambda ea
 
 class TestStep:
     @pytest.mark.long
-    def test_it_measures_what_the_endpoint_delivers(self, runtime, session):
+    def test_it_measures_what_the_endpoint_delivers(self, runtime, endpoint_session):
         """Within a tenth of the stand-in's own count over its own clock, however busy the machine is."""
         runtime.tokens, runtime.token_s = 20, 0.025
-        load_step = step(asker(served("small", session), session), 4, 2.0)
+        load_step = step(asker(served("small", endpoint_session), endpoint_session), 4, 2.0)
         assert load_step.failures == 0
         assert load_step.output_tokens == len(runtime.delivered)
         delivered = len(runtime.delivered) / (max(runtime.delivered) - min(runtime.delivered))
@@ -75,16 +62,16 @@ class TestStep:
         # Four at once and 40 tokens a second each are what it was told; a pause is never shorter than asked for.
         assert load_step.tokens_per_s < 4 * 40
 
-    def test_failures_are_counted_and_reported(self, runtime, session):
+    def test_failures_are_counted_and_reported(self, runtime, endpoint_session):
         runtime.refuse = 503
-        load_step = step(asker(served("small", session), session), 2, 0.3)
+        load_step = step(asker(served("small", endpoint_session), endpoint_session), 2, 0.3)
         assert load_step.failures == load_step.requests > 0
         assert "503" in load_step.failure
 
-    def test_an_embedding_counts_what_it_reads(self, session):
-        endpoint = replace(served("small", session), base_url=None)
+    def test_an_embedding_counts_what_it_reads(self, endpoint_session):
+        endpoint = replace(served("small", endpoint_session), base_url=None)
         wanted = LoadPlan(input_tokens=11, output_tokens=0, setting=None, full=None)
-        load_step = step(loader(endpoint, session, wanted), 2, 0.3)
+        load_step = step(loader(endpoint, endpoint_session, wanted), 2, 0.3)
         assert load_step.mean_tokens == (11, 0)
         assert load_step.tokens_per_s == pytest.approx(load_step.input_tokens / load_step.seconds)
         test = LoadTest(
@@ -105,10 +92,12 @@ class TestStep:
 
 
 class TestRequests:
-    def test_they_are_as_long_as_the_endpoint_counts_them(self, runtime, session):
+    def test_they_are_as_long_as_the_endpoint_counts_them(self, runtime, endpoint_session):
         """The stand-in counts 30 tokens of a template beside the words."""
         wanted = LoadPlan(input_tokens=300, output_tokens=20, setting=None, full=None)
-        assert loader(served("small", session), session, wanted)().input_tokens == pytest.approx(300, rel=0.02)
+        assert loader(served("small", endpoint_session), endpoint_session, wanted)().input_tokens == pytest.approx(
+            300, rel=0.02
+        )
         body = runtime.requests[-1][1]
         assert (body["max_tokens"], body["ignore_eos"]) == (20, True)
 
@@ -117,16 +106,16 @@ class TestRequests:
         assert len({text.split()[0] for text in texts}) == 200
         assert len({" ".join(text.split()[1:]) for text in texts}) > 50
 
-    def test_an_endpoint_that_does_not_count_is_asked_by_words(self, runtime, session):
+    def test_an_endpoint_that_does_not_count_is_asked_by_words(self, runtime, endpoint_session):
         runtime.usage = False
         wanted = LoadPlan(input_tokens=50, output_tokens=4, setting=None, full=None)
-        loader(served("small", session), session, wanted)()
+        loader(served("small", endpoint_session), endpoint_session, wanted)()
         assert len(runtime.requests[-1][1]["messages"][0]["content"].split()) == 51
 
 
 class TestPlan:
-    def test_lengths_and_layout_are_those_of_the_deployed_plan(self, session, tmp_path, folder):
-        load_plan = planned(served("small", session), session, tmp_path)
+    def test_lengths_and_layout_are_those_of_the_deployed_plan(self, endpoint_session, tmp_path, endpoint_run):
+        load_plan = planned(served("small", endpoint_session), endpoint_session, tmp_path)
         assert (load_plan.input_tokens, load_plan.output_tokens, load_plan.full) == (300, 20, 6)
         setting = load_plan.setting
         assert (setting.model, setting.precision, setting.instance_type) == ("llama-3.1-8b", "bf16", "inf2.48xlarge")
@@ -134,54 +123,62 @@ class TestPlan:
         assert not setting.simulated
         assert load_plan.at_once(instances=2) == 12
 
-    def test_a_run_that_was_not_deployed_tells_nothing(self, runtime, session, tmp_path, folder):
+    def test_a_run_that_was_not_deployed_tells_nothing(self, runtime, endpoint_session, tmp_path, endpoint_run):
         runtime.digest = "another"
-        load_plan = planned(served("small", session), session, tmp_path)
+        load_plan = planned(served("small", endpoint_session), endpoint_session, tmp_path)
         assert (load_plan.setting, load_plan.at_once(instances=2)) == (None, 16)
 
-    def test_without_a_run_usual_lengths_are_sent(self, session, tmp_path):
-        load_plan = planned(served("small", session), session, tmp_path)
+    def test_without_a_run_usual_lengths_are_sent(self, endpoint_session, tmp_path):
+        load_plan = planned(served("small", endpoint_session), endpoint_session, tmp_path)
         assert (load_plan.input_tokens, load_plan.output_tokens, load_plan.setting) == (256, 250, None)
 
-    def test_an_answer_may_be_shortened(self, session, tmp_path, folder):
-        assert planned(served("small", session), session, tmp_path, tokens=5).output_tokens == 5
+    def test_an_answer_may_be_shortened(self, endpoint_session, tmp_path, endpoint_run):
+        assert planned(served("small", endpoint_session), endpoint_session, tmp_path, tokens=5).output_tokens == 5
 
-    def test_a_sandbox_measures_this_machine(self, session, tmp_path, folder):
-        (folder / "report.json").write_text('{"simulated": true}')
-        assert planned(served("small", session), session, tmp_path).setting.simulated
+    def test_a_sandbox_measures_this_machine(self, endpoint_session, tmp_path, endpoint_run):
+        (endpoint_run / "report.json").write_text('{"simulated": true}')
+        assert planned(served("small", endpoint_session), endpoint_session, tmp_path).setting.simulated
 
-    def test_a_broken_plan_tells_nothing(self, session, tmp_path, folder):
-        (folder / "plan.json").write_text("{")
-        assert planned(served("small", session), session, tmp_path).setting is None
+    def test_a_broken_plan_tells_nothing(self, endpoint_session, tmp_path, endpoint_run):
+        (endpoint_run / "plan.json").write_text("{")
+        assert planned(served("small", endpoint_session), endpoint_session, tmp_path).setting is None
 
 
 class TestLoad:
-    def test_an_endpoint_that_is_down_ends_the_test(self, runtime, session, tmp_path):
-        endpoint = served("small", session)
-        ask = loader(endpoint, session, SHORT)
+    def test_an_endpoint_that_is_down_ends_the_test(self, runtime, endpoint_session, tmp_path):
+        endpoint = served("small", endpoint_session)
+        ask = loader(endpoint, endpoint_session, SHORT)
         runtime.refuse = 503
         with pytest.raises(DeploymentFailedError, match="no answer with 1 requests at once"):
             load(
-                endpoint, session, ask, SHORT, most=2, seconds=1, root=tmp_path, now=NOW, on_step=lambda load_step: None
+                endpoint,
+                endpoint_session,
+                ask,
+                SHORT,
+                most=2,
+                seconds=1,
+                root=tmp_path,
+                now=NOW,
+                on_step=lambda load_step: None,
             )
 
-    def test_it_stands_beside_the_quote_and_is_kept(self, session, tmp_path, folder):
+    def test_it_stands_beside_the_quote_and_is_kept(self, endpoint_session, tmp_path, endpoint_run):
         messages = []
-        wanted = planned(served("small", session), session, tmp_path)
-        load_test = loaded(session, tmp_path, most=3, wanted=wanted, report=messages.append)
+        wanted = planned(served("small", endpoint_session), endpoint_session, tmp_path)
+        load_test = loaded(endpoint_session, tmp_path, most=3, wanted=wanted, report=messages.append)
         assert [each.concurrency for each in messages] == [1, 2, 3]
         # Two instances serve, and both are paid for.
         dollars = 2 * 15.58 / (load_test.best.tokens_per_s * 3600) * 1e6
         assert float(load_test.usd_per_million_output_tokens) == pytest.approx(dollars, rel=1e-3, abs=1e-4)
-        kept = read_document((folder / "load.json").read_text())
+        kept = read_document((endpoint_run / "load.json").read_text())
         assert kept == load_document(load_test)
         assert (kept["schema"], kept["quoted_tokens_per_s"], len(kept["steps"])) == ("slipway.load/1", 1226.0, 3)
 
-    def test_what_is_kept_says_what_was_measured(self, runtime, session, tmp_path, folder):
+    def test_what_is_kept_says_what_was_measured(self, runtime, endpoint_session, tmp_path, endpoint_run):
         runtime.tokens = 100
-        wanted = planned(served("small", session), session, tmp_path)
-        loaded(session, tmp_path, most=None, wanted=wanted)
-        kept = read_document((folder / "load.json").read_text())
+        wanted = planned(served("small", endpoint_session), endpoint_session, tmp_path)
+        loaded(endpoint_session, tmp_path, most=None, wanted=wanted)
+        kept = read_document((endpoint_run / "load.json").read_text())
         expected = {
             "date": "2026-11-20T12:00:00+00:00",
             "model": "llama-3.1-8b",

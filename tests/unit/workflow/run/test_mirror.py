@@ -36,16 +36,16 @@ class Meeting:
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Submitted:
+def submitted(tmp_path: Path) -> Submitted:
     (tmp_path / "far").mkdir()
     return Submitted(job="7", key="tiny", folder=str(tmp_path / "far"))
 
 
 @pytest.fixture
-def mirror(job: Submitted, tmp_path: Path) -> Callable[..., Mirror]:
+def mirror(submitted: Submitted, tmp_path: Path) -> Callable[..., Mirror]:
     def made(then: Callable[[], object] = lambda: None) -> Mirror:
         shell = Meeting(LocalShell({"PATH": os.environ["PATH"]}), then)
-        return Mirror(source=Slurm(shell=shell), job=job, folder=tmp_path / "near")
+        return Mirror(source=Slurm(shell=shell), job=submitted, folder=tmp_path / "near")
 
     return made
 
@@ -60,8 +60,8 @@ def at_once(mirrors: list[Mirror]) -> None:
             ended.result()
 
 
-def test_two_that_look_at_once_bring_each_line_once(mirror, job, tmp_path):
-    metrics, copy = Path(job.folder, METRICS), tmp_path / "near" / METRICS
+def test_two_that_look_at_once_bring_each_line_once(mirror, submitted, tmp_path):
+    metrics, copy = Path(submitted.folder, METRICS), tmp_path / "near" / METRICS
     together = threading.Barrier(LOOKERS)
     lookers = [mirror(together.wait) for _ in range(LOOKERS)]
     for first in (0, 20, 40):
@@ -72,14 +72,14 @@ def test_two_that_look_at_once_bring_each_line_once(mirror, job, tmp_path):
         assert [point.step for point in last_points(copy)[0]] == list(range(first + 20))
 
 
-def test_a_file_that_grows_under_two_is_at_every_moment_a_beginning_of_it(mirror, job, tmp_path):
-    names = (METRICS, EVENTS, log_name(job))
+def test_a_file_that_grows_under_two_is_at_every_moment_a_beginning_of_it(mirror, submitted, tmp_path):
+    names = (METRICS, EVENTS, log_name(submitted))
     copies, done = [], threading.Event()
 
     def write() -> None:
         for number in range(60):
             for name in names:
-                with Path(job.folder, name).open("a") as file:
+                with Path(submitted.folder, name).open("a") as file:
                     file.write(steps(number, number + 1))
         done.set()
 
@@ -93,13 +93,13 @@ def test_a_file_that_grows_under_two_is_at_every_moment_a_beginning_of_it(mirror
     with ThreadPoolExecutor(LOOKERS + 1) as pool:
         for ended in [pool.submit(each) for each in (write, *[look] * LOOKERS)]:
             ended.result()
-    whole = {name: Path(job.folder, name).read_bytes() for name in names}
+    whole = {name: Path(submitted.folder, name).read_bytes() for name in names}
     assert all(whole[name].startswith(content) for name, content in copies)
     assert {name: (tmp_path / "near" / name).read_bytes() for name in names} == whole
 
 
-def test_a_copy_that_is_begun_anew_is_never_gone_and_nothing_is_left_of_a_look_that_fails(mirror, job, tmp_path):
-    metrics, copy = Path(job.folder, METRICS), tmp_path / "near" / METRICS
+def test_a_copy_that_is_begun_anew_is_never_gone_and_nothing_is_left_of_a_look_that_fails(mirror, submitted, tmp_path):
+    metrics, copy = Path(submitted.folder, METRICS), tmp_path / "near" / METRICS
     metrics.write_text(steps(0, 50))
     mirror().sync()
     metrics.write_text(steps(70, 90))

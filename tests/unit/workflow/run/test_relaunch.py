@@ -26,7 +26,7 @@ run: {command: [python, train.py]}
 
 
 @pytest.fixture
-def account(account):
+def account_with_store(account):
     boto3.client("s3", **_keys(account)).create_bucket(Bucket="team-store")
     return account
 
@@ -55,30 +55,30 @@ def launched(account, plan, messages):
     return lines
 
 
-def test_who_launches_over_anothers_job_is_told_before_the_question(account, catalog):
+def test_who_launches_over_anothers_job_is_told_before_the_question(account_with_store, catalog):
     messages = []
-    assert launched(account, plan_of(catalog, "ana"), messages) == []
-    assert launched(account, plan_of(catalog, "ana"), messages) == []
-    (line,) = launched(account, plan_of(catalog, "bo"), messages)
+    assert launched(account_with_store, plan_of(catalog, "ana"), messages) == []
+    assert launched(account_with_store, plan_of(catalog, "ana"), messages) == []
+    (line,) = launched(account_with_store, plan_of(catalog, "bo"), messages)
     assert line.startswith("warning: ana launched this plan last, not bo")
-    (line,) = launched(account, plan_of(catalog), messages)
+    (line,) = launched(account_with_store, plan_of(catalog), messages)
     assert line.startswith("warning: bo launched this plan last, not moto")  # the user of these credentials
     assert messages == []
 
 
-def test_a_role_that_several_share_owns_nothing(account, catalog):
+def test_a_role_that_several_share_owns_nothing(account_with_store, catalog):
     messages = []
-    launched(account, plan_of(catalog, "ana"), messages)
-    sts = boto3.client("sts", **_keys(account))
+    launched(account_with_store, plan_of(catalog, "ana"), messages)
+    sts = boto3.client("sts", **_keys(account_with_store))
     credentials = sts.assume_role(RoleArn="arn:aws:iam::123456789012:role/ci", RoleSessionName="build-7")["Credentials"]
     shared = {
-        **account.environment,
+        **account_with_store.environment,
         "AWS_ACCESS_KEY_ID": credentials["AccessKeyId"],
         "AWS_SECRET_ACCESS_KEY": credentials["SecretAccessKey"],
         "AWS_SESSION_TOKEN": credentials["SessionToken"],
     }
     assert launched(SimpleNamespace(environment=shared), plan_of(catalog), messages) == []
-    (line,) = launched(account, plan_of(catalog, "bo"), messages)
+    (line,) = launched(account_with_store, plan_of(catalog, "bo"), messages)
     assert "ana launched this plan last" in line
 
 
