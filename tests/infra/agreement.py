@@ -64,8 +64,10 @@ def differences(templates, shown, quote):
     quoted = of_quote(quote)
     differing = set()
     for configuration in (shown, cluster_of(templates)):
-        made = deployed(templates, configuration, quote)
-        differing |= {name for name in made.keys() | quoted.keys() if not same(made.get(name, 0), quoted.get(name, 0))}
+        quantities = deployed(templates, configuration, quote)
+        differing |= {
+            name for name in quantities.keys() | quoted.keys() if not same(quantities.get(name, 0), quoted.get(name, 0))
+        }
     return sorted(differing)
 
 
@@ -92,8 +94,8 @@ def deployed(templates, configuration, quote):
 
 def resources(templates, kind):
     """The properties of every resource of a type."""
-    made = [resource for template in templates.values() for resource in template["Resources"].values()]
-    return [each.get("Properties", {}) for each in made if each["Type"] == kind]
+    all_resources = [resource for template in templates.values() for resource in template["Resources"].values()]
+    return [resource.get("Properties", {}) for resource in all_resources if resource["Type"] == kind]
 
 
 def cluster_of(templates):
@@ -142,9 +144,9 @@ def of_machines(configuration, quote, stands_h, runs_h):
 def of_storage(templates, configuration, quote, stands_h):
     """File systems, and the retention times of the store."""
     systems = [
-        [each["FsxLustreSettings"]["StorageCapacity"], each["FsxLustreSettings"]["PerUnitStorageThroughput"]]
-        for each in configuration.get("SharedStorage", [])
-        if each["StorageType"] == "FsxLustre"
+        [system["FsxLustreSettings"]["StorageCapacity"], system["FsxLustreSettings"]["PerUnitStorageThroughput"]]
+        for system in configuration.get("SharedStorage", [])
+        if system["StorageType"] == "FsxLustre"
     ]
     storage = {
         "file systems": systems,
@@ -169,13 +171,13 @@ def of_storage(templates, configuration, quote, stands_h):
 
 def replaced_gb(quote):
     """GB of superseded checkpoints, from the quote's saves, their size and the number retained."""
-    kept = next(
+    retention = next(
         (assumption for assumption in quote["assumptions"] if assumption["name"].endswith("kept checkpoints stay for")),
         None,
     )
-    if kept is None:
+    if retention is None:
         return 0.0
-    keep = int(re.search(r"\d+", kept["name"])[0])
+    keep = int(re.search(r"\d+", retention["name"])[0])
     hours, every_s = quote["hours"]["mid"], interval_s(quote)
     size = quantity(quote, "S3 checkpoints") / keep / (1 + hours / MONTH_H)
     return size * max(0.0, hours * 3600 / every_s - keep) if every_s else 0.0
@@ -183,10 +185,10 @@ def replaced_gb(quote):
 
 def interval_s(quote):
     """Seconds between checkpoints: from the number of uploads, each of a checkpoint's parts of 64 MB."""
-    kept = next(
+    retention = next(
         assumption for assumption in quote["assumptions"] if assumption["name"].endswith("kept checkpoints stay for")
     )
-    keep = int(re.search(r"\d+", kept["name"])[0])
+    keep = int(re.search(r"\d+", retention["name"])[0])
     hours, uploads = quote["hours"]["mid"], quantity(quote, "S3 uploads")
     size = quantity(quote, "S3 checkpoints") / keep / (1 + hours / MONTH_H)
     return hours * 3600 * max(2.0, size * 2**30 / 64e6) / 1000 / uploads if uploads else None
@@ -220,9 +222,9 @@ def of_watch(templates, configuration, stands_h, runs_h):
     monitoring = configuration["Monitoring"]
     alarmed = monitoring["Alarms"]["Enabled"]
     metrics = GUARD_METRICS + ("USD_PER_NODE_HOUR" in function["Environment"]["Variables"]) + HEAD_METRICS * alarmed
-    words = queue.get("CustomActions", {}).get("OnNodeConfigured", {}).get("Args", [])
+    arguments = queue.get("CustomActions", {}).get("OnNodeConfigured", {}).get("Args", [])
     # In a template an argument may be a join of words and tokens.
-    reporting, jobs = (any(each in str(word) for word in words) for each in ("--chips=", "--metrics="))
+    reporting, jobs = (any(option in str(argument) for argument in arguments) for option in ("--chips=", "--metrics="))
     watched = function["Environment"]["Variables"]["IDLE_MINUTES"] != "0"
     node_calls = NODE_REPORTS_AN_HOUR * reporting + JOB_REPORTS_AN_HOUR * jobs + calls * IDLE_VALUES * watched
     node_h = resource["MaxCount"] * runs_h

@@ -61,7 +61,7 @@ class Assembly:
     def resources(self, part, kind):
         """Logical id and properties of a stack's resources of one type."""
         found = self.template(part).get("Resources", {})
-        return {key: each.get("Properties", {}) for key, each in found.items() if each["Type"] == kind}
+        return {key: resource.get("Properties", {}) for key, resource in found.items() if resource["Type"] == kind}
 
     def only(self, part, kind):
         """The properties of a stack's only resource of a type."""
@@ -77,7 +77,7 @@ class Assembly:
     def manifest(self):
         """The stacks as the CLI reads them."""
         artifacts = json.loads((self.folder / "manifest.json").read_text())["artifacts"]
-        return {key: each for key, each in artifacts.items() if each["type"] == "aws:cloudformation:stack"}
+        return {key: artifact for key, artifact in artifacts.items() if artifact["type"] == "aws:cloudformation:stack"}
 
     @property
     def violations(self):
@@ -151,10 +151,10 @@ def both_sides(synthesised, catalog):
         if path not in done:
             found = price(path, NOW, PriceOptions()).quote(1)
             rate = {} if found.usd_per_hour is None else {"usd_per_hour": f"{found.usd_per_hour:f}"}
-            told = json.loads(json.dumps(quote_document(found, 1, catalog.instance_types)))
-            done[path] = found, synthesised(found.plan, **rate).templates, told
-        found, templates, told = done[path]
-        return found, copy.deepcopy(templates), copy.deepcopy(told)
+            quote_json = json.loads(json.dumps(quote_document(found, 1, catalog.instance_types)))
+            done[path] = found, synthesised(found.plan, **rate).templates, quote_json
+        found, templates, quote_json = done[path]
+        return found, copy.deepcopy(templates), copy.deepcopy(quote_json)
 
     return sides
 

@@ -27,8 +27,8 @@ def hours_up(quote):
 
 def named(templates, kind):
     """The properties of every resource of a type, by its name in its template."""
-    made = [each for template in templates.values() for each in template["Resources"].items()]
-    return {key: each.get("Properties", {}) for key, each in made if each["Type"] == kind}
+    items = [item for template in templates.values() for item in template["Resources"].items()]
+    return {key: resource.get("Properties", {}) for key, resource in items if resource["Type"] == kind}
 
 
 def resources(templates, kind):
@@ -43,44 +43,44 @@ def groups_of(templates):
 
 def by_the_hour(templates, up_h):
     """Quantities that are billed while a cluster of any kind is up."""
-    made = {
+    quantities = {
         "NAT gateway": len(resources(templates, "AWS::EC2::NatGateway")) * up_h,
         "public IPv4 address of the NAT": len(resources(templates, "AWS::EC2::EIP")) * up_h,
     }
     months, alarms = up_h / MONTH_H, len(resources(templates, "AWS::CloudWatch::Alarm"))
-    made[f"{alarms} alarm{'s' * (alarms > 1)}"] = alarms * months
-    made["dashboard"] = len(resources(templates, "AWS::CloudWatch::Dashboard")) * months
+    quantities[f"{alarms} alarm{'s' * (alarms > 1)}"] = alarms * months
+    quantities["dashboard"] = len(resources(templates, "AWS::CloudWatch::Dashboard")) * months
     # What installs a chart runs once, for a minute.
     functions = named(templates, "AWS::Lambda::Function").items()
-    guards = [each for key, each in functions if key.startswith("Guardrails")]
-    made["guard and its messages"] = len(guards) * months
+    guards = [function for key, function in functions if key.startswith("Guardrails")]
+    quantities["guard and its messages"] = len(guards) * months
     listing = sum("FOLDER_URI" in guard["Environment"]["Variables"] for guard in guards)
-    made["S3 listings of the guard"] = listing * GUARD_CALLS_AN_HOUR * up_h / 1000
+    quantities["S3 listings of the guard"] = listing * GUARD_CALLS_AN_HOUR * up_h / 1000
     if budgets := len(resources(templates, "AWS::Budgets::Budget")):
-        made["AWS Budget"] = budgets * months
-    return made
+        quantities["AWS Budget"] = budgets * months
+    return quantities
 
 
 ALWAYS = r"\d+ x |NAT gateway|\d+ alarm|dashboard|guard|S3 listings|AWS Budget|FSx"
 """Lines that the templates of every target determine."""
 
 
-def differences(made, quote, decided):
+def differences(deployed, quote, decided):
     """Names of lines whose quantity differs from the deployment, and of lines of `decided` that only one side has.
 
     Args:
-        made: quantities by the quote's names of the lines; None: the quote must have the line, with any quantity.
+        deployed: quantities by the quote's names of the lines; None: the quote must have the line, with any quantity.
         quote: the quote's JSON.
         decided: a pattern of the lines that the target's templates determine in addition to those of every target.
     """
     quantities = {component["name"]: component["quantity"] for component in quote["components"]}
-    names = {name for name in made if name not in quantities}
+    names = {name for name in deployed if name not in quantities}
     names |= {
         name
-        for name, value in made.items()
+        for name, value in deployed.items()
         if value is not None and name in quantities and not math.isclose(value, quantities[name], rel_tol=1e-9)
     }
-    return names | {name for name in quantities if re.match(f"{ALWAYS}|{decided}", name) and name not in made}
+    return names | {name for name in quantities if re.match(f"{ALWAYS}|{decided}", name) and name not in deployed}
 
 
 def change_group(name, key, value):
@@ -97,7 +97,7 @@ def drop(kind):
 
     def change(templates):
         for template in templates.values():
-            made = template["Resources"].items()
-            template["Resources"] = {key: each for key, each in made if each["Type"] != kind}
+            items = template["Resources"].items()
+            template["Resources"] = {key: resource for key, resource in items if resource["Type"] != kind}
 
     return change

@@ -43,8 +43,14 @@ class Account:
 
     def settings(self, module, **variables):
         """The settings of a guard in this account."""
-        own = {"CLUSTER": "tiny", "STACK": self.stack, "TOPICS": self.topic, "AWS_REGION": REGION, "PREPAID": "false"}
-        return module.Settings.of({**own, **variables})
+        defaults = {
+            "CLUSTER": "tiny",
+            "STACK": self.stack,
+            "TOPICS": self.topic,
+            "AWS_REGION": REGION,
+            "PREPAID": "false",
+        }
+        return module.Settings.of({**defaults, **variables})
 
     def metric(self, name):
         answer = self.cloudwatch.get_metric_statistics(

@@ -21,5 +21,5 @@ def guard_module(name: str) -> Iterator[ModuleType]:
     try:
         yield module
     finally:
-        for each in ("asks", "guard", "budget", "failures", "hyperpod", "looks", "quiet", "trouble", name):
-            sys.modules.pop(each, None)
+        for module_name in ("asks", "guard", "budget", "failures", "hyperpod", "looks", "quiet", "trouble", name):
+            sys.modules.pop(module_name, None)

@@ -32,7 +32,7 @@ def unknown_actions(document):
             unknown.append(action)
         elif "*" in name:
             every = REFERENCE.actions.get_actions_for_service(service)
-            unknown += [] if any(fnmatchcase(each, name) for each in every) else [action]
+            unknown += [] if any(fnmatchcase(service_action, name) for service_action in every) else [action]
         elif not REFERENCE.actions.action_exists(service, name):
             unknown.append(action)
     return unknown
@@ -73,13 +73,13 @@ def _meet(one, other):
 def misplaced(document):
     """Actions in statements without a fitting resource, and actions without resources in statements that name some."""
     misplaced_actions = []
-    for each in document["Statement"]:
-        for action in listed(each["Action"]):
-            if "*" in action or listed(each["Resource"]) == ["*"]:
+    for statement in document["Statement"]:
+        for action in listed(statement["Action"]):
+            if "*" in action or listed(statement["Resource"]) == ["*"]:
                 continue
             forms = formats(action)
-            if not any(fits(arn, form) for arn in listed(each["Resource"]) for form in forms):
-                misplaced_actions.append((each["Sid"], action))
+            if not any(fits(arn, form) for arn in listed(statement["Resource"]) for form in forms):
+                misplaced_actions.append((statement["Sid"], action))
     return misplaced_actions
 
 
@@ -108,13 +108,13 @@ def allows(documents, action, arn, **context):
 def _holds(conditions, context):
     """Whether every condition of a statement holds; a missing context key fails, except for IfExists."""
     for operator, keys in conditions.items():
-        for key, wanted in keys.items():
+        for key, expected in keys.items():
             given = context.get(key.partition(":")[2].replace(":", "_"))
             if given is None:
                 if not operator.endswith("IfExists"):
                     return False
             elif not any(
-                fnmatchcase(given, value) if "Like" in operator else given == value for value in listed(wanted)
+                fnmatchcase(given, value) if "Like" in operator else given == value for value in listed(expected)
             ):
                 return False
     return True

@@ -95,20 +95,20 @@ def nested(*, with_role):
     """The requests of the provider's stack and its nested stack; `with_role`: the provider creates its own role."""
     stack, calls = "slipway-x-training-ParallelClusterProvider-x", []
     # The alternative to the nested stack is one of our own, from the same template.
-    for each in (*PROVIDER["provider"], *PROVIDER["policies"]):
-        if each.get("without_role") and not with_role:
+    for resource in (*PROVIDER["provider"], *PROVIDER["policies"]):
+        if resource.get("without_role") and not with_role:
             continue
-        name = each.get("name") or f"{stack}-{each['logical_id']}-x"
-        if each["type"] == "AWS::IAM::Role":
-            calls += _role_of(f"arn:aws:iam::{ACCOUNT}:role/{name}", each["trusted"], each["attached"])
-        elif each["type"] == "AWS::IAM::ManagedPolicy":
+        name = resource.get("name") or f"{stack}-{resource['logical_id']}-x"
+        if resource["type"] == "AWS::IAM::Role":
+            calls += _role_of(f"arn:aws:iam::{ACCOUNT}:role/{name}", resource["trusted"], resource["attached"])
+        elif resource["type"] == "AWS::IAM::ManagedPolicy":
             calls.append(("iam:CreatePolicy", f"arn:aws:iam::{ACCOUNT}:policy/{name}", {}))
-            if "attached_to" in each:
-                role = f"arn:aws:iam::{ACCOUNT}:role/{each['attached_to']}"
+            if "attached_to" in resource:
+                role = f"arn:aws:iam::{ACCOUNT}:role/{resource['attached_to']}"
                 policy = f"arn:aws:iam::{ACCOUNT}:policy/{name}"
                 calls.append(("iam:AttachRolePolicy", role, {"PolicyARN": policy}))
         else:
-            action, form, _ = PLAIN[each["type"]]
+            action, form, _ = PLAIN[resource["type"]]
             calls.append((action, _arn(form, name), {}))
     return calls
 
@@ -116,7 +116,7 @@ def nested(*, with_role):
 def _role(template, stack, logical_id, properties):
     """The requests for the creation of a role."""
     trust = properties["AssumeRolePolicyDocument"]["Statement"]
-    services = [each["Principal"]["Service"] for each in trust if "Service" in each["Principal"]]
+    services = [statement["Principal"]["Service"] for statement in trust if "Service" in statement["Principal"]]
     attached = [_attached(template, stack, arn) for arn in properties.get("ManagedPolicyArns", ())]
     path = properties.get("Path", "/")
     name = properties.get("RoleName") or f"{stack}-{logical_id}-x"
@@ -125,7 +125,7 @@ def _role(template, stack, logical_id, properties):
 
 def _role_of(arn, services, attached):
     calls = [(f"iam:{action}", arn, {}) for action in ("CreateRole", "DeleteRole", "PutRolePolicy", "TagRole")]
-    calls += [("iam:AttachRolePolicy", arn, {"PolicyARN": each}) for each in attached]
+    calls += [("iam:AttachRolePolicy", arn, {"PolicyARN": policy_arn}) for policy_arn in attached]
     return calls + [("iam:PassRole", arn, {"PassedToService": service}) for service in services]
 
 

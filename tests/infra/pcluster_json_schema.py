@@ -43,14 +43,14 @@ def of_field(field):
         }
     if kind == "Nested":
         inner = of_schema(field.schema)
-        made = {"type": "array", "items": inner} if field.many else inner
+        schema = {"type": "array", "items": inner} if field.many else inner
     elif kind == "List":
-        made = {"type": "array", "items": of_field(field.inner)}
+        schema = {"type": "array", "items": of_field(field.inner)}
     else:
-        made = {"type": TYPES[kind]} if kind in TYPES else {}
+        schema = {"type": TYPES[kind]} if kind in TYPES else {}
     for validator in field.validators:
-        made.update(of_validator(validator, made.get("type")))
-    return made
+        schema.update(of_validator(validator, schema.get("type")))
+    return schema
 
 
 def of_validator(validator, kind):
@@ -76,7 +76,7 @@ def lines(value, indent=""):
     if len(indent + short) <= WIDTH or not isinstance(value, dict):
         return short
     inner = indent + " "
-    parts = [f"{inner}{json.dumps(key)}: {lines(each, inner)}" for key, each in value.items()]
+    parts = [f"{inner}{json.dumps(key)}: {lines(item, inner)}" for key, item in value.items()]
     return "{\n" + ",\n".join(parts) + f"\n{indent}}}"
 
 

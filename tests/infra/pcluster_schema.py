@@ -221,11 +221,12 @@ def interfaces(configuration):
         layouts = []
         for queue in cluster.scheduling.queues:
             for resource in queue.compute_resources:
-                made = add_network_interfaces(queue, resource, ["sg-01234567"], efa_interface_type=kind)
+                network_interfaces = add_network_interfaces(queue, resource, ["sg-01234567"], efa_interface_type=kind)
                 kinds = [
-                    [each.interface_type or "interface", each.network_card_index, each.device_index] for each in made
+                    [interface.interface_type or "interface", interface.network_card_index, interface.device_index]
+                    for interface in network_interfaces
                 ]
-                public = [each.associate_public_ip_address for each in made]
+                public = [interface.associate_public_ip_address for interface in network_interfaces]
                 layouts.append({"type": resource.instance_types[0], "interfaces": kinds, "public": any(public)})
         return layouts
 
@@ -300,8 +301,8 @@ def update(state):
     )
     cluster.name = "slipway"
     patch = ConfigPatch(cluster, state["old"], state["new"])
-    judged = [(change, change.update_policy.check(change, patch)[0].value) for change in patch.changes]
-    return sorted([".".join([*each.path, each.key]), verdict == "SUCCEEDED"] for each, verdict in judged)
+    verdicts = [(change, change.update_policy.check(change, patch)[0].value) for change in patch.changes]
+    return sorted([".".join([*change.path, change.key]), verdict == "SUCCEEDED"] for change, verdict in verdicts)
 
 
 OPERATIONS = {

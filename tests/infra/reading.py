@@ -13,14 +13,14 @@ OWN = {"CostCenter": "ML-42", "owner": "team@example.com"}
 
 
 def variables(assembly):
-    made = assembly.resources("training", "AWS::Lambda::Function").items()
-    (guard,) = (each for key, each in made if key.startswith("GuardrailsGuard"))
+    functions = assembly.resources("training", "AWS::Lambda::Function").items()
+    (guard,) = (function for key, function in functions if key.startswith("GuardrailsGuard"))
     return guard["Environment"]["Variables"]
 
 
 def rules(assembly):
     resources = assembly.resources("training", "AWS::Events::Rule")
-    return {key.removeprefix("Guardrails")[:-8]: each for key, each in resources.items()}
+    return {key.removeprefix("Guardrails")[:-8]: rule for key, rule in resources.items()}
 
 
 def alarms(assembly):
@@ -32,16 +32,16 @@ def alarms(assembly):
 
 def behind(assembly, key):
     """All resources that a resource depends on, directly or indirectly: DependsOn, Ref and GetAtt."""
-    made = assembly.template("training")["Resources"]
-    reached, left = set(), [key]
-    while left:
-        each = made[left.pop()]
-        text = json.dumps(each)
-        named = set(each.get("DependsOn", ())) | set(re.findall(r'"Ref": "(\w+)"', text))
+    resources = assembly.template("training")["Resources"]
+    reached, pending = set(), [key]
+    while pending:
+        resource = resources[pending.pop()]
+        text = json.dumps(resource)
+        named = set(resource.get("DependsOn", ())) | set(re.findall(r'"Ref": "(\w+)"', text))
         named |= set(re.findall(r'"Fn::GetAtt": \["(\w+)"', text))
-        for other in (named & made.keys()) - reached:
+        for other in (named & resources.keys()) - reached:
             reached.add(other)
-            left.append(other)
+            pending.append(other)
     return reached
 
 
@@ -49,8 +49,8 @@ def key_of(assembly, kind, **properties):
     """The only logical id of a type with these properties."""
     (key,) = (
         key
-        for key, each in assembly.resources("training", kind).items()
-        if all(each.get(name) == value for name, value in properties.items())
+        for key, resource in assembly.resources("training", kind).items()
+        if all(resource.get(name) == value for name, value in properties.items())
     )
     return key
 
@@ -96,7 +96,7 @@ def garbage(assembly):
     return keys
 
 
-def lacking(assembly, wanted=OWN):
+def lacking(assembly, required_tags=OWN):
     """Resources that are taggable according to the registry and lack a tag."""
     missing = []
     for template in assembly.templates.values():
@@ -105,7 +105,7 @@ def lacking(assembly, wanted=OWN):
             if not tagging.get("taggable"):
                 continue
             key = tagging.get("tagProperty", "/properties/Tags").rpartition("/")[2]
-            if given(resource.get("Properties", {}).get(key, ())).items() >= wanted.items():
+            if given(resource.get("Properties", {}).get(key, ())).items() >= required_tags.items():
                 continue
             missing.append((resource["Type"], name))
     return missing

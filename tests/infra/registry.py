@@ -15,7 +15,7 @@ def schemas():
     """The schemas of us-east-1's resource types, by type."""
     folder = Path(cfnlint.__file__).parent / "data/schemas/resources"
     documents = (json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json"))
-    return {each["typeName"]: each for each in documents}
+    return {document["typeName"]: document for document in documents}
 
 
 def _providers():
@@ -66,12 +66,12 @@ def _documented(resource_type):
     types, definitions = _documentation()
 
     def walk(properties, before, visited):
-        for name, each in properties.items():
-            answer = each.get("causesReplacement", "no")
+        for name, property_schema in properties.items():
+            answer = property_schema.get("causesReplacement", "no")
             if answer != "no":
                 yield before + name, answer
                 continue
-            kind = each.get("type", {})
+            kind = property_schema.get("type", {})
             while kind.get("type") in ("array", "map"):
                 kind = kind["element"]
             inner = kind["reference"]["$ref"] if kind.get("type") == "ref" else None

@@ -48,9 +48,9 @@ def policy_complaints(template):
     complaints = []
     for key, document in policies(template):
         complaints += [(key, "no such action", action) for action in unknown_actions(document)]
-        for each in document["Statement"]:
-            arns = [text(value, template) for value in listed(each.get("Resource", []))]
-            for action in listed(each["Action"]):
+        for statement in document["Statement"]:
+            arns = [text(value, template) for value in listed(statement.get("Resource", []))]
+            for action in listed(statement["Action"]):
                 if arns and arns != ["*"] and not placed(action, arns):
                     complaints.append((key, f"not on {', '.join(arns)}", action))
     return complaints

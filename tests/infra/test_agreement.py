@@ -62,8 +62,10 @@ def drop(kind):
 
     def change(templates, shown, quote):
         for template in templates.values():
-            made = template["Resources"]
-            template["Resources"] = {key: each for key, each in made.items() if each["Type"] != kind}
+            definitions = template["Resources"]
+            template["Resources"] = {
+                key: definition for key, definition in definitions.items() if definition["Type"] != kind
+            }
 
     return change
 
@@ -100,14 +102,16 @@ def lustre(configuration):
 
 def endpoint(templates, shown, quote):
     match = next(
-        each for each in resources(templates, "AWS::EC2::VPCEndpoint") if each["VpcEndpointType"] == "Interface"
+        vpc_endpoint
+        for vpc_endpoint in resources(templates, "AWS::EC2::VPCEndpoint")
+        if vpc_endpoint["VpcEndpointType"] == "Interface"
     )
     match["SubnetIds"].append(match["SubnetIds"][0])
 
 
 def log_days(templates, shown, quote):
-    for each in resources(templates, "AWS::Logs::LogGroup"):
-        each["RetentionInDays"] = 90
+    for log_group in resources(templates, "AWS::Logs::LogGroup"):
+        log_group["RetentionInDays"] = 90
     for configuration in (shown, cluster_of(templates)):
         configuration["Monitoring"]["Logs"]["CloudWatch"]["RetentionInDays"] = 90
 
@@ -140,7 +144,9 @@ def setting(key, value):
 
 
 def schedule(templates, shown, quote):
-    rule = next(each for each in resources(templates, "AWS::Events::Rule") if "ScheduleExpression" in each)
+    rule = next(
+        event_rule for event_rule in resources(templates, "AWS::Events::Rule") if "ScheduleExpression" in event_rule
+    )
     rule["ScheduleExpression"] = "rate(1 minutes)"
 
 
@@ -161,11 +167,11 @@ CHANGES = {
     ("interface endpoints", 2, "shared-network"): drop("AWS::EC2::VPCEndpoint"),
     ("alarms", 1, "shared-network"): add("AWS::CloudWatch::Alarm"),
     ("alarms", 2, "shared-network"): drop("AWS::CloudWatch::Alarm"),
-    ("alarms", 3, "p5-spot"): built(lambda made: made["Monitoring"]["Alarms"].update(Enabled=False)),
+    ("alarms", 3, "p5-spot"): built(lambda configuration: configuration["Monitoring"]["Alarms"].update(Enabled=False)),
     ("composite alarms", 1, "p5-spot"): add("AWS::CloudWatch::CompositeAlarm"),
     ("dashboards", 1, "p5-spot"): add("AWS::CloudWatch::Dashboard"),
     ("dashboards", 2, "p5-spot"): built(
-        lambda made: made["Monitoring"]["Dashboards"]["CloudWatch"].update(Enabled=True)
+        lambda configuration: configuration["Monitoring"]["Dashboards"]["CloudWatch"].update(Enabled=True)
     ),
     ("function price", 1, "p5-spot"): lambda templates, shown, quote: stack(templates, "AWS::Lambda::Function").update(
         MemorySize=1024
@@ -182,26 +188,40 @@ CHANGES = {
     ("log GB-months", 1, "p5-spot"): log_days,
     ("replaced GB-months", 1, "p5-spot"): expiry(tagged=True),
     ("access log GB-months", 1, "p4d-lustre"): expiry(tagged=False),
-    ("node type", 1, "p5-spot"): built(lambda made: resource(made).update(InstanceType="p5en.48xlarge")),
-    ("node type", 2, "p5-spot"): in_shown(lambda made: resource(made).update(InstanceType="p5en.48xlarge")),
-    ("nodes", 1, "p4d-lustre"): built(lambda made: resource(made).update(MaxCount=5)),
-    ("nodes", 2, "p4d-lustre"): in_shown(lambda made: resource(made).update(MaxCount=3)),
-    ("node-hours", 1, "trn2-capacity-block"): built(lambda made: resource(made).update(MaxCount=3)),
-    ("bought as", 1, "p5-spot"): built(lambda made: queue(made).update(CapacityType="ONDEMAND")),
-    ("head node", 1, "p5-spot"): built(lambda made: made["HeadNode"].update(InstanceType="m6i.4xlarge")),
-    ("login node", 1, "p4d-lustre"): built(lambda made: pool(made).update(InstanceType="m6i.xlarge")),
-    ("login node-hours", 1, "p4d-lustre"): built(lambda made: pool(made).update(Count=2)),
-    ("login node-hours", 2, "p5-spot"): built(
-        lambda made: made.update(LoginNodes={"Pools": [{"Count": 1, "InstanceType": "m6i.large"}]})
+    ("node type", 1, "p5-spot"): built(
+        lambda configuration: resource(configuration).update(InstanceType="p5en.48xlarge")
     ),
-    ("load balancers", 1, "p4d-lustre"): built(lambda made: made.pop("LoginNodes")),
-    ("gp3 GB-months", 1, "p5-spot"): built(lambda made: root(made["HeadNode"]).update(Size=200)),
-    ("gp3 GB-months", 2, "p5-spot"): in_shown(lambda made: root(queue(made)["ComputeSettings"]).update(Size=101)),
-    ("io2 GB-months", 1, "p5-spot"): built(lambda made: root(made["HeadNode"]).update(VolumeType="io2")),
-    ("file systems", 1, "p4d-lustre"): built(lambda made: lustre(made).update(StorageCapacity=7200)),
-    ("file systems", 2, "p4d-lustre"): in_shown(lambda made: lustre(made).update(PerUnitStorageThroughput=125)),
-    ("file system price", 1, "p4d-lustre"): built(lambda made: lustre(made).update(PerUnitStorageThroughput=500)),
-    ("file system GB-months", 1, "p4d-lustre"): built(lambda made: made.pop("SharedStorage")),
+    ("node type", 2, "p5-spot"): in_shown(
+        lambda configuration: resource(configuration).update(InstanceType="p5en.48xlarge")
+    ),
+    ("nodes", 1, "p4d-lustre"): built(lambda configuration: resource(configuration).update(MaxCount=5)),
+    ("nodes", 2, "p4d-lustre"): in_shown(lambda configuration: resource(configuration).update(MaxCount=3)),
+    ("node-hours", 1, "trn2-capacity-block"): built(lambda configuration: resource(configuration).update(MaxCount=3)),
+    ("bought as", 1, "p5-spot"): built(lambda configuration: queue(configuration).update(CapacityType="ONDEMAND")),
+    ("head node", 1, "p5-spot"): built(
+        lambda configuration: configuration["HeadNode"].update(InstanceType="m6i.4xlarge")
+    ),
+    ("login node", 1, "p4d-lustre"): built(lambda configuration: pool(configuration).update(InstanceType="m6i.xlarge")),
+    ("login node-hours", 1, "p4d-lustre"): built(lambda configuration: pool(configuration).update(Count=2)),
+    ("login node-hours", 2, "p5-spot"): built(
+        lambda configuration: configuration.update(LoginNodes={"Pools": [{"Count": 1, "InstanceType": "m6i.large"}]})
+    ),
+    ("load balancers", 1, "p4d-lustre"): built(lambda configuration: configuration.pop("LoginNodes")),
+    ("gp3 GB-months", 1, "p5-spot"): built(lambda configuration: root(configuration["HeadNode"]).update(Size=200)),
+    ("gp3 GB-months", 2, "p5-spot"): in_shown(
+        lambda configuration: root(queue(configuration)["ComputeSettings"]).update(Size=101)
+    ),
+    ("io2 GB-months", 1, "p5-spot"): built(
+        lambda configuration: root(configuration["HeadNode"]).update(VolumeType="io2")
+    ),
+    ("file systems", 1, "p4d-lustre"): built(lambda configuration: lustre(configuration).update(StorageCapacity=7200)),
+    ("file systems", 2, "p4d-lustre"): in_shown(
+        lambda configuration: lustre(configuration).update(PerUnitStorageThroughput=125)
+    ),
+    ("file system price", 1, "p4d-lustre"): built(
+        lambda configuration: lustre(configuration).update(PerUnitStorageThroughput=500)
+    ),
+    ("file system GB-months", 1, "p4d-lustre"): built(lambda configuration: configuration.pop("SharedStorage")),
 }
 
 
@@ -222,7 +242,7 @@ def test_a_change_of_any_quoted_line_is_noticed(example_sides, name):
         more, none = copy.deepcopy(quote), copy.deepcopy(quote)
         more["components"][index]["quantity"] *= 1.01
         del none["components"][index]
-        noticed = [differences(templates, shown, each) for each in (more, none)]
+        noticed = [differences(templates, shown, changed_quote) for changed_quote in (more, none)]
         if line["name"] not in USAGE:
             assert all(noticed), line["name"]
             decided += 1

@@ -79,8 +79,8 @@ def test_it_watches_its_head_node_with_as_many_alarms_and_metrics_as_are_counted
     assert {alarm["AlarmName"].rpartition("-")[2] for alarm in alarms} == set(monitoring.HEAD_NODE_ALARMS)
     assert len(resources(templates, "AWS::CloudWatch::CompositeAlarm")) == 1
     # Disk comes in under one more set of dimensions than the alarm reads.
-    own = {(alarm["Namespace"], alarm["MetricName"]) for alarm in alarms if alarm["Namespace"] != "AWS/EC2"}
-    assert len(own) + 1 == monitoring.HEAD_NODE_METRICS
+    metrics = {(alarm["Namespace"], alarm["MetricName"]) for alarm in alarms if alarm["Namespace"] != "AWS/EC2"}
+    assert len(metrics) + 1 == monitoring.HEAD_NODE_METRICS
     assert len(resources(templates, "AWS::Logs::MetricFilter")) == 1
 
 
@@ -104,9 +104,9 @@ def test_machines_and_their_volumes_are_those_of_the_quote(templates, lines):
     assert set(disks_by_type) == {"p4d.24xlarge", "m6i.xlarge", "m6i.large"}
     (node,), (head,), (login,) = disks_by_type["p4d.24xlarge"], disks_by_type["m6i.xlarge"], disks_by_type["m6i.large"]
     assert {"4 x p4d.24xlarge on-demand", "head node m6i.xlarge", "1 login node m6i.large"} <= lines.keys()
-    for each in (node, head, login):
+    for disk in (node, head, login):
         # Beyond these, gp3 is paid by the operation and the megabyte.
-        assert (each["VolumeType"], each["Iops"], each["Throughput"]) == ("gp3", 3000, 125)
+        assert (disk["VolumeType"], disk["Iops"], disk["Throughput"]) == ("gp3", 3000, 125)
     assert (node["VolumeSize"], head["VolumeSize"]) == (sizing.COMPUTE_ROOT_GIB, sizing.HEAD_ROOT_GIB)
     # The image's own size, which the bill takes as this.
     assert "VolumeSize" not in login
@@ -115,8 +115,8 @@ def test_machines_and_their_volumes_are_those_of_the_quote(templates, lines):
 
 def test_the_file_system_and_the_logs_are_those_of_the_quote(templates, lines):
     (system,) = resources(templates, "AWS::FSx::FileSystem")
-    made = system["StorageCapacity"], system["LustreConfiguration"]["PerUnitStorageThroughput"]
-    assert made == (4800, 250)
+    file_system = system["StorageCapacity"], system["LustreConfiguration"]["PerUnitStorageThroughput"]
+    assert file_system == (4800, 250)
     assert "FSx Lustre 4800 GiB, 250 MB/s/TiB" in lines
-    kept = {resource["RetentionInDays"] for resource in resources(templates, "AWS::Logs::LogGroup")}
-    assert kept == {sizing.LOG_RETENTION_DAYS}
+    retention_days = {resource["RetentionInDays"] for resource in resources(templates, "AWS::Logs::LogGroup")}
+    assert retention_days == {sizing.LOG_RETENTION_DAYS}

@@ -21,9 +21,9 @@ def test_the_program_makes_an_assembly_without_credentials_wherever_it_is_starte
     given = json.dumps({**context, "plan": str(ROOT / "examples/p5-spot.yaml")})
     variables = {"CDK_CONTEXT_JSON": given, "CDK_OUTDIR": str(tmp_path / "cdk.out"), "PYTHONPATH": str(ROOT)}
     variables |= {"CDK_DEFAULT_ACCOUNT": "123456789012"}
-    words = [sys.executable, "-P", "-m", "infra.app"]
+    command = [sys.executable, "-P", "-m", "infra.app"]
     answer = subprocess.run(
-        words, env={**os.environ, **variables}, cwd=tmp_path, capture_output=True, text=True, check=False
+        command, env={**os.environ, **variables}, cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert answer.returncode == 0, answer.stderr
     artifacts = json.loads((tmp_path / "cdk.out/manifest.json").read_text())["artifacts"]
@@ -126,11 +126,11 @@ class TestGate:
     def gate_entry(answer):
         artifacts = json.loads((answer.out / "manifest.json").read_text())["artifacts"]
         gate_entries = {}
-        for name, each in artifacts.items():
-            if each["type"] == "aws:cloudformation:stack":
-                metadata = each.get("metadata", {})
-                if "additionalMetadataFile" in each:
-                    metadata = json.loads((answer.out / each["additionalMetadataFile"]).read_text())
+        for name, artifact in artifacts.items():
+            if artifact["type"] == "aws:cloudformation:stack":
+                metadata = artifact.get("metadata", {})
+                if "additionalMetadataFile" in artifact:
+                    metadata = json.loads((answer.out / artifact["additionalMetadataFile"]).read_text())
                 entries = [
                     (entry["type"].removeprefix("aws:cdk:"), entry["data"])
                     for path, entries in metadata.items()
@@ -145,16 +145,16 @@ class TestGate:
     def test_a_run_folders_plan_says_what_the_gate_said(self, run_app, folder):
         answer = run_app(folder(expires_at="2999-01-01T00:00:00+00:00"), gate="1")
         assert answer.code == 0, answer.err
-        level, words = self.gate_entry(answer)
+        level, message = self.gate_entry(answer)
         assert level == "info"
-        assert "the gate allowed this plan, on prices good until 2999-01-01" in words
+        assert "the gate allowed this plan, on prices good until 2999-01-01" in message
 
     def test_a_bare_plan_passed_no_gate(self, run_app):
         answer = run_app(ROOT / "examples/trn2-capacity-block.yaml")
         assert answer.code == 0, answer.err
-        level, words = self.gate_entry(answer)
+        level, message = self.gate_entry(answer)
         assert level == "warning"
-        assert "passed no gate" in words
+        assert "passed no gate" in message
 
     def test_where_the_gate_is_asked_for_only_what_passed_it_is_built(self, run_app, folder):
         answer = run_app(folder(gate={"verdict": "refuse", "exit_code": 3, "reason": "too dear"}), gate="1")

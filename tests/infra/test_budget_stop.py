@@ -21,9 +21,9 @@ def plan(kind="parallelcluster", option="on-demand"):
     return PLAN.format(kind=kind, more=more, option=option)
 
 
-def guard_of(made):
+def guard_of(assembly):
     """The guard's function; EKS has another beside it, which counts pods from within the network."""
-    functions = made.resources("training", "AWS::Lambda::Function").values()
+    functions = assembly.resources("training", "AWS::Lambda::Function").values()
     (guard,) = [
         function for function in functions if "FOLDER_URI" in function.get("Environment", {}).get("Variables", {})
     ]
@@ -32,17 +32,17 @@ def guard_of(made):
 
 @pytest.mark.parametrize("kind", ["parallelcluster", "hyperpod-slurm", "eks"])
 def test_the_guard_gets_the_limit_and_may_notify_the_job(synthesised, kind):
-    made = synthesised(plan(kind), **RATES)
-    variables = guard_of(made)["Environment"]["Variables"]
+    assembly = synthesised(plan(kind), **RATES)
+    variables = guard_of(assembly)["Environment"]["Variables"]
     assert (variables["STOP_AT_USD"], variables["NODES"], variables["USD_PER_HOUR_BESIDE"]) == ("500.5", "2", "1.25")
     # 200 s of grace and 180 s for the upload are two of its periods.
     assert (variables["STOP_SETTLE_MINUTES"], variables["STOP_RESERVE_MINUTES"]) == ("10", "20")
     assert "STOP_TO_ZERO" not in variables
-    assert made.template("training")["Outputs"]["StopUri"]["Value"] == variables["STOP_URI"]
+    assert assembly.template("training")["Outputs"]["StopUri"]["Value"] == variables["STOP_URI"]
     assert "/.budget/" in str(variables["STOP_URI"])
     assert "/500.5.json" in str(variables["STOP_URI"])
-    roles = made.resources("training", "AWS::IAM::Role").values()
-    statements = [each for role in roles for policy in role.get("Policies", []) for each in _of(policy)]
+    roles = assembly.resources("training", "AWS::IAM::Role").values()
+    statements = [statement for role in roles for policy in role.get("Policies", []) for statement in _of(policy)]
     (tells,) = [statement for statement in statements if statement.get("Sid") == "TellJob"]
     assert tells["Action"] == ["s3:GetObject", "s3:PutObject"]
     assert "/.budget/*" in str(tells["Resource"])
@@ -50,11 +50,16 @@ def test_the_guard_gets_the_limit_and_may_notify_the_job(synthesised, kind):
 
 @pytest.mark.parametrize("kind", ["parallelcluster", "hyperpod-slurm", "hyperpod-eks", "eks"])
 def test_every_guard_reads_what_its_jobs_say_in_a_folder_of_its_own(synthesised, kind):
-    made = synthesised(plan(kind).replace("budget: {stop_at_usd: 500.50}", ""), **RATES)
-    folder = guard_of(made)["Environment"]["Variables"]["FOLDER_URI"]["Fn::Join"][1]
-    assert made.template("training")["Outputs"]["WordUri"]["Value"]["Fn::Join"][1] == [*folder, "/trouble"]
-    roles = made.resources("training", "AWS::IAM::Role").values()
-    may = {each.get("Sid"): each for role in roles for policy in role.get("Policies", []) for each in _of(policy)}
+    assembly = synthesised(plan(kind).replace("budget: {stop_at_usd: 500.50}", ""), **RATES)
+    folder = guard_of(assembly)["Environment"]["Variables"]["FOLDER_URI"]["Fn::Join"][1]
+    assert assembly.template("training")["Outputs"]["WordUri"]["Value"]["Fn::Join"][1] == [*folder, "/trouble"]
+    roles = assembly.resources("training", "AWS::IAM::Role").values()
+    may = {
+        statement.get("Sid"): statement
+        for role in roles
+        for policy in role.get("Policies", [])
+        for statement in _of(policy)
+    }
     assert may["PassOnWords"]["Action"] == ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"]
     assert "/jobs/.guard/" in str(may["PassOnWords"]["Resource"])
     assert "jobs/.guard/" in str(may["FindWords"]["Condition"]["StringLike"]["s3:prefix"])
@@ -73,7 +78,7 @@ def test_by_hand_without_a_rate_nothing_could_count_up_to_it(synthesised):
 
 
 def test_without_a_sum_the_guard_may_write_nothing(synthesised):
-    made = synthesised(plan().replace("budget: {stop_at_usd: 500.50}", ""), **RATES)
-    function = guard_of(made)
+    assembly = synthesised(plan().replace("budget: {stop_at_usd: 500.50}", ""), **RATES)
+    function = guard_of(assembly)
     assert not [variable for variable in function["Environment"]["Variables"] if variable.startswith("STOP_")]
-    assert "StopUri" not in made.template("training")["Outputs"]
+    assert "StopUri" not in assembly.template("training")["Outputs"]

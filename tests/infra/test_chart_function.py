@@ -54,10 +54,10 @@ def function(tmp_path, monkeypatch):
 @pytest.fixture
 def chart_properties(function):
     """The properties of the resource, with a chart in S3."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("Chart.yaml", "name: hyperpod\n")
-    content = made.getvalue()
+    content = buffer.getvalue()
     s3 = boto3.client("s3")
     s3.create_bucket(Bucket="assets", CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_object(Bucket="assets", Key="c.zip", Body=content)
@@ -76,9 +76,9 @@ def chart_properties(function):
 
 def test_the_chart_is_installed_as_this_role_with_the_values_that_are_given(function, chart_properties, tmp_path):
     function.install(chart_properties, boto3.client, lambda _: None)
-    words = (tmp_path / "told").read_text().splitlines()
-    assert words[:3] == ["upgrade", "--install", "hyperpod-dependencies"]
-    assert words[4:7] == ["--namespace", "kube-system", "--values"]
+    arguments = (tmp_path / "told").read_text().splitlines()
+    assert arguments[:3] == ["upgrade", "--install", "hyperpod-dependencies"]
+    assert arguments[4:7] == ["--namespace", "kube-system", "--values"]
     endpoint, token = (tmp_path / "environment").read_text().splitlines()
     assert endpoint == "https://api.example"
     url = base64.urlsafe_b64decode(token.removeprefix("k8s-aws-v1.") + "==").decode()
@@ -87,7 +87,7 @@ def test_the_chart_is_installed_as_this_role_with_the_values_that_are_given(func
     assert (tmp_path / "ca").read_text() == "a certificate"
     assert (tmp_path / "values").read_text() == chart_properties["Values"]
     assert (tmp_path / "Chart.yaml").read_text() == "name: hyperpod\n"
-    assert token not in " ".join(words), "arguments are for everybody to see"
+    assert token not in " ".join(arguments), "arguments are for everybody to see"
 
 
 def test_another_chart_than_the_pinned_one_is_not_installed(function, chart_properties, tmp_path):
@@ -132,10 +132,10 @@ class Answers:
 
 @pytest.fixture
 def answers():
-    made = Answers()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
+    receiver = Answers()
+    yield receiver
+    receiver.server.shutdown()
+    receiver.server.server_close()
 
 
 def event(kind, properties, url):
@@ -147,15 +147,15 @@ def test_cloudformation_is_answered_whatever_happens(function, chart_properties,
     function.handler(event("Create", chart_properties, answers.url), None)
     with pytest.raises(function.ChartError):
         function.handler(event("Update", {**chart_properties, "Sha256": "0" * 64}, answers.url), None)
-    assert [each["Status"] for each in answers.got] == ["SUCCESS", "FAILED"]
+    assert [response["Status"] for response in answers.got] == ["SUCCESS", "FAILED"]
     assert "pinned is" in answers.got[1]["Reason"]
-    assert {each["PhysicalResourceId"] for each in answers.got} == {f"{CLUSTER}/hyperpod-dependencies"}
+    assert {response["PhysicalResourceId"] for response in answers.got} == {f"{CLUSTER}/hyperpod-dependencies"}
 
 
 def test_nothing_keeps_a_stack_from_being_deleted(function, answers, tmp_path):
     """The chart goes with its cluster: whatever was not made, there is nothing to undo."""
-    gone = {"Cluster": CLUSTER, "Release": "hyperpod-dependencies"}
-    function.handler(event("Delete", gone, answers.url), None)
+    properties = {"Cluster": CLUSTER, "Release": "hyperpod-dependencies"}
+    function.handler(event("Delete", properties, answers.url), None)
     assert answers.got[0]["Status"] == "SUCCESS"
     assert not (tmp_path / "told").exists()
 

@@ -19,7 +19,7 @@ def rules(bucket):
 
 class TestLifecycle:
     def test_only_what_the_agent_has_tagged_expires_and_what_was_on_its_way(self, bucket_properties):
-        expiring = {key: each for key, each in rules(bucket_properties).items() if "ExpirationInDays" in each}
+        expiring = {key: rule for key, rule in rules(bucket_properties).items() if "ExpirationInDays" in rule}
         assert set(expiring) == {"staged", "superseded"}
         assert expiring["superseded"]["TagFilters"] == [{"Key": "slipway", "Value": "superseded"}]
         assert (expiring["staged"]["Prefix"], expiring["staged"]["ExpirationInDays"]) == ("jobs/.work/", 30)
@@ -70,7 +70,7 @@ class TestAccess:
     def test_requests_are_logged_where_the_plan_asks_for_it(self, bucket_properties, synthesised):
         assert "LoggingConfiguration" not in bucket_properties
         buckets = synthesised("p4d-lustre").resources("checkpoints", "AWS::S3::Bucket")
-        (store,) = (each for each in buckets.values() if "LoggingConfiguration" in each)
+        (store,) = (bucket for bucket in buckets.values() if "LoggingConfiguration" in bucket)
         assert store["LoggingConfiguration"]["DestinationBucketName"]["Ref"] in buckets
 
 
@@ -81,7 +81,7 @@ LOGICAL_IDS = {"StoreBucket4FBDE984": "AWS::S3::Bucket", "StoreBucketPolicy97266
 class TestPermanence:
     def test_logical_ids_never_change(self, synthesised):
         resources = synthesised("p5-spot").template("checkpoints")["Resources"]
-        assert {key: each["Type"] for key, each in resources.items()} == LOGICAL_IDS
+        assert {key: resource["Type"] for key, resource in resources.items()} == LOGICAL_IDS
 
     def test_the_bucket_outlives_its_stack(self, synthesised):
         resource = synthesised("p5-spot").template("checkpoints")["Resources"]["StoreBucket4FBDE984"]
@@ -89,7 +89,7 @@ class TestPermanence:
 
     def test_the_stack_is_protected_and_the_others_are_not(self, synthesised):
         stacks = synthesised("p5-spot").manifest
-        protected = [key for key, each in stacks.items() if each["properties"].get("terminationProtection")]
+        protected = [key for key, stack in stacks.items() if stack["properties"].get("terminationProtection")]
         assert protected == ["slipway-p5-spot-checkpoints"]
 
     def test_a_store_of_the_users_own_is_left_alone(self, synthesised):

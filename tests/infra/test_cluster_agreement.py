@@ -36,22 +36,24 @@ def of_eks(templates, quote):
     up_h, runs = hours_up(quote)
     groups = {resource["NodegroupName"]: resource for resource in resources(templates, "AWS::EKS::Nodegroup")}
     machines = named(templates, "AWS::EC2::LaunchTemplate")
-    data = {name: machines[each["LaunchTemplate"]["Id"]["Ref"]]["LaunchTemplateData"] for name, each in groups.items()}
+    data = {
+        name: machines[group["LaunchTemplate"]["Id"]["Ref"]]["LaunchTemplateData"] for name, group in groups.items()
+    }
     workers = groups["workers"]
     # A block's nodes are set when it begins.
     count = workers["ScalingConfig"]["MaxSize" if workers["CapacityType"] == "CAPACITY_BLOCK" else "DesiredSize"]
-    made = {
+    quantities = {
         f"{count} x {data['workers']['InstanceType']} {OPTIONS[workers['CapacityType']]}": None,
         f"system node {data['system']['InstanceType']}": groups["system"]["ScalingConfig"]["DesiredSize"] * up_h,
         "control plane": len(resources(templates, "AWS::EKS::Cluster")) * up_h,
         **by_the_hour(templates, up_h),
     }
-    gib = {name: each["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] for name, each in data.items()}
-    made["EBS gp3 root volumes"] = (gib["system"] * up_h + gib["workers"] * count * runs) / MONTH_H
-    made["custom metrics"] = GUARD_METRICS * up_h / MONTH_H
-    looks = GUARD_CALLS_AN_HOUR * IDLE_VALUES * count
-    made["CloudWatch requests"] = (GUARD_CALLS_AN_HOUR * GUARD_REQUESTS * up_h + looks * runs) / 1000
-    return made
+    gib = {name: template_data["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] for name, template_data in data.items()}
+    quantities["EBS gp3 root volumes"] = (gib["system"] * up_h + gib["workers"] * count * runs) / MONTH_H
+    quantities["custom metrics"] = GUARD_METRICS * up_h / MONTH_H
+    node_calls = GUARD_CALLS_AN_HOUR * IDLE_VALUES * count
+    quantities["CloudWatch requests"] = (GUARD_CALLS_AN_HOUR * GUARD_REQUESTS * up_h + node_calls * runs) / 1000
+    return quantities
 
 
 def of_hyperpod(templates, quote):
@@ -61,24 +63,28 @@ def of_hyperpod(templates, quote):
     workers = groups["workers"]
     count, type_ = workers["InstanceCount"], workers["InstanceType"]
     planned = "TrainingPlanArn" in workers
-    made = {f"{count} x {type_} {'training-plan' if planned else 'on-demand'}": None if planned else count * hours}
+    quantities = {
+        f"{count} x {type_} {'training-plan' if planned else 'on-demand'}": None if planned else count * hours
+    }
     if not planned:
-        made["start-up of the nodes"] = count * (START_UP_H + (HEALTH_H if "OnStartDeepHealthChecks" in workers else 0))
-    made[f"controller {groups['controller']['InstanceType']}"] = groups["controller"]["InstanceCount"] * up_h
+        quantities["start-up of the nodes"] = count * (
+            START_UP_H + (HEALTH_H if "OnStartDeepHealthChecks" in workers else 0)
+        )
+    quantities[f"controller {groups['controller']['InstanceType']}"] = groups["controller"]["InstanceCount"] * up_h
     if "login" in groups:
         logins = groups["login"]["InstanceCount"]
-        made[f"{logins} login node{'s' * (logins > 1)} {groups['login']['InstanceType']}"] = logins * up_h
+        quantities[f"{logins} login node{'s' * (logins > 1)} {groups['login']['InstanceType']}"] = logins * up_h
     for resource in resources(templates, "AWS::FSx::FileSystem"):
         gib, speed = resource["StorageCapacity"], resource["LustreConfiguration"]["PerUnitStorageThroughput"]
-        made[f"FSx Lustre {gib} GiB, {speed} MB/s/TiB"] = gib / MONTH_H * up_h
-    made |= by_the_hour(templates, up_h)
+        quantities[f"FSx Lustre {gib} GiB, {speed} MB/s/TiB"] = gib / MONTH_H * up_h
+    quantities |= by_the_hour(templates, up_h)
     months = up_h / MONTH_H
     of_nodes = (NODE_METRICS * count + JOB_METRICS) * runs / MONTH_H
-    made["custom metrics"] = (GUARD_METRICS + CONTROLLER_METRICS) * months + of_nodes
+    quantities["custom metrics"] = (GUARD_METRICS + CONTROLLER_METRICS) * months + of_nodes
     calls = GUARD_CALLS_AN_HOUR * GUARD_REQUESTS + REPORTS_AN_HOUR
-    looks = (REPORTS_AN_HOUR + JOB_REPORTS_AN_HOUR) * count + GUARD_CALLS_AN_HOUR * (1 + JOB_METRICS)
-    made["CloudWatch requests"] = (calls * up_h + looks * runs) / 1000
-    return made
+    node_calls = (REPORTS_AN_HOUR + JOB_REPORTS_AN_HOUR) * count + GUARD_CALLS_AN_HOUR * (1 + JOB_METRICS)
+    quantities["CloudWatch requests"] = (calls * up_h + node_calls * runs) / 1000
+    return quantities
 
 
 def of_hyperpod_eks(templates, quote):
@@ -94,7 +100,7 @@ def of_hyperpod_eks(templates, quote):
     assert shares in ([], [(workers["InstanceType"], workers["InstanceCount"])])
     bought = {"CapacityRequirements": "spot", "TrainingPlanArn": "training-plan"}
     how = next((word for key, word in bought.items() if key in workers), "on-demand")
-    made = {
+    quantities = {
         f"{workers['InstanceCount']} x {workers['InstanceType']} {how}": None,
         f"system node {groups['system']['InstanceType']}": groups["system"]["InstanceCount"] * up_h,
         "control plane": len(resources(templates, "AWS::EKS::Cluster")) * up_h,
@@ -102,39 +108,39 @@ def of_hyperpod_eks(templates, quote):
     }
     trial = HEALTH_H if workers.get("OnStartDeepHealthChecks") else 0
     if how != "training-plan":
-        made["start-up of the nodes"] = workers["InstanceCount"] * (START_UP_H + trial)
+        quantities["start-up of the nodes"] = workers["InstanceCount"] * (START_UP_H + trial)
     functions = resources(templates, "AWS::Lambda::Function")
-    looks = any("PODS_FUNCTION" in function["Environment"]["Variables"] for function in functions)
-    made["custom metrics"] = (GUARD_METRICS + looks * COUNT_METRICS) * up_h / MONTH_H
-    nodes_up_h = looks * runs
+    counts_pods = any("PODS_FUNCTION" in function["Environment"]["Variables"] for function in functions)
+    quantities["custom metrics"] = (GUARD_METRICS + counts_pods * COUNT_METRICS) * up_h / MONTH_H
+    nodes_up_h = counts_pods * runs
     requests = GUARD_REQUESTS * up_h + COUNT_REQUESTS * nodes_up_h
-    made["CloudWatch requests"] = GUARD_CALLS_AN_HOUR * requests / 1000
-    return made
+    quantities["CloudWatch requests"] = GUARD_CALLS_AN_HOUR * requests / 1000
+    return quantities
 
 
 def of_training_jobs(templates, quote):
     """No resource is a machine, which the request names: what watches them is all that stays up."""
     up_h, _ = hours_up(quote)
     of_the_request = [component["name"] for component in quote["components"] if " x ml." in component["name"]]
-    made = {name: hours for name, hours in by_the_hour(templates, up_h).items() if hours}
-    made |= dict.fromkeys(of_the_request)
-    made["custom metrics"] = GUARD_METRICS * up_h / MONTH_H
-    made["CloudWatch requests"] = GUARD_CALLS_AN_HOUR * GUARD_REQUESTS * up_h / 1000
-    return made
+    quantities = {name: hours for name, hours in by_the_hour(templates, up_h).items() if hours}
+    quantities |= dict.fromkeys(of_the_request)
+    quantities["custom metrics"] = GUARD_METRICS * up_h / MONTH_H
+    quantities["CloudWatch requests"] = GUARD_CALLS_AN_HOUR * GUARD_REQUESTS * up_h / 1000
+    return quantities
 
 
 def of_pcs(templates, quote):
     up_h, runs = hours_up(quote)
     groups = {resource["Name"]: resource for resource in resources(templates, "AWS::PCS::ComputeNodeGroup")}
     machines = named(templates, "AWS::EC2::LaunchTemplate")
-    data = {name: machines[each["CustomLaunchTemplate"]["TemplateId"]["Ref"]] for name, each in groups.items()}
+    data = {name: machines[group["CustomLaunchTemplate"]["TemplateId"]["Ref"]] for name, group in groups.items()}
     login = groups.pop("login")
     (workers,) = groups.values()
-    count, logins = (each["ScalingConfiguration"]["MaxInstanceCount"] for each in (workers, login))
+    count, logins = (group["ScalingConfiguration"]["MaxInstanceCount"] for group in (workers, login))
     (cluster,) = resources(templates, "AWS::PCS::Cluster")
     size, bought = cluster["Size"].lower(), OPTIONS[workers["PurchaseOption"].replace("ONDEMAND", "ON_DEMAND")]
     accounting = cluster["SlurmConfiguration"]["Accounting"]["Mode"] == "STANDARD"
-    made = {
+    quantities = {
         f"{count} x {workers['InstanceConfigs'][0]['InstanceType']} {bought}": None,
         f"login node {login['InstanceConfigs'][0]['InstanceType']}": logins * up_h,
         f"PCS controller, {size}": up_h,
@@ -144,16 +150,18 @@ def of_pcs(templates, quote):
         "PCS accounting storage, 1 GB": accounting * up_h / MONTH_H,
         **by_the_hour(templates, up_h),
     }
-    for each in resources(templates, "AWS::FSx::FileSystem"):
-        gib, speed = each["StorageCapacity"], each["LustreConfiguration"]["PerUnitStorageThroughput"]
-        made[f"FSx Lustre {gib} GiB, {speed} MB/s/TiB"] = gib / MONTH_H * up_h
+    for file_system in resources(templates, "AWS::FSx::FileSystem"):
+        gib, speed = file_system["StorageCapacity"], file_system["LustreConfiguration"]["PerUnitStorageThroughput"]
+        quantities[f"FSx Lustre {gib} GiB, {speed} MB/s/TiB"] = gib / MONTH_H * up_h
     gib = {key: one["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] for key, one in data.items()}
-    made["EBS gp3 root volumes"] = (gib["login"] * up_h + gib[workers["Name"]] * count * runs) / MONTH_H
+    quantities["EBS gp3 root volumes"] = (gib["login"] * up_h + gib[workers["Name"]] * count * runs) / MONTH_H
     of_nodes = (NODE_METRICS * count + JOB_METRICS) * runs / MONTH_H
-    made["custom metrics"] = GUARD_METRICS * up_h / MONTH_H + of_nodes
-    looks = (REPORTS_AN_HOUR + JOB_REPORTS_AN_HOUR) * count + GUARD_CALLS_AN_HOUR * (IDLE_VALUES * count + JOB_METRICS)
-    made["CloudWatch requests"] = (GUARD_CALLS_AN_HOUR * GUARD_REQUESTS * up_h + looks * runs) / 1000
-    return made
+    quantities["custom metrics"] = GUARD_METRICS * up_h / MONTH_H + of_nodes
+    node_calls = (REPORTS_AN_HOUR + JOB_REPORTS_AN_HOUR) * count + GUARD_CALLS_AN_HOUR * (
+        IDLE_VALUES * count + JOB_METRICS
+    )
+    quantities["CloudWatch requests"] = (GUARD_CALLS_AN_HOUR * GUARD_REQUESTS * up_h + node_calls * runs) / 1000
+    return quantities
 
 
 def change_pcs_group(name, key, value):
@@ -268,8 +276,8 @@ def cluster_sides(both_sides, tmp_path_factory):
     def both(kind, name):
         path = KINDS[kind].files[name]
         if name == UNPRICED:
-            own = '  option: on-demand\n  price_overrides: {"ml.trn2.48xlarge/on-demand": "40"}\n'
-            text = path.read_text(encoding="utf-8").replace("  option: on-demand\n", own)
+            purchase = '  option: on-demand\n  price_overrides: {"ml.trn2.48xlarge/on-demand": "40"}\n'
+            text = path.read_text(encoding="utf-8").replace("  option: on-demand\n", purchase)
             path = folder / path.name
             path.write_text(text, encoding="utf-8")
         return both_sides(path)[1:]
@@ -277,13 +285,17 @@ def cluster_sides(both_sides, tmp_path_factory):
     return both
 
 
-@pytest.mark.parametrize("kind, name", [(kind, name) for kind, each in KINDS.items() for name in sorted(each.files)])
+@pytest.mark.parametrize(
+    "kind, name", [(kind, name) for kind, target in KINDS.items() for name in sorted(target.files)]
+)
 def test_what_is_deployed_is_what_is_quoted(cluster_sides, kind, name):
     templates, quote = cluster_sides(kind, name)
     assert differences(KINDS[kind].deployed(templates, quote), quote, KINDS[kind].decided) == set()
 
 
-@pytest.mark.parametrize("kind, change", [(kind, change) for kind, each in KINDS.items() for change in each.changes])
+@pytest.mark.parametrize(
+    "kind, change", [(kind, change) for kind, target in KINDS.items() for change in target.changes]
+)
 def test_each_quantity_changed_is_seen(cluster_sides, kind, change):
     templates, quote = cluster_sides(kind, KINDS[kind].changed)
     change(templates)

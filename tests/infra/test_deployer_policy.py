@@ -103,7 +103,7 @@ class TestReference:
 
     def test_what_is_allowed_everywhere_though_it_need_not_is_named(self):
         everywhere = set().union(*(starred(policy(name)) for name in execution_policies()))
-        beside = {each for each in everywhere if not each.startswith("ec2:")}
+        beside = {action for action in everywhere if not action.startswith("ec2:")}
         # CloudFormation asks for alarms by name and for metrics by none; neither takes a resource in its request.
         assert beside == {"cloudwatch:DescribeAlarms", "cloudwatch:GetMetricData"}
 
@@ -115,8 +115,8 @@ class TestReference:
 class TestNobodyIsAnAdministrator:
     @pytest.mark.parametrize("name", NAMES[:-1])
     def test_policies_cannot_be_rewritten_by_whom_they_limit(self, name):
-        for own in NAMES:
-            arn = FREE.policy_arn(own)
+        for policy_name in NAMES:
+            arn = FREE.policy_arn(policy_name)
             for action in ("iam:CreatePolicyVersion", "iam:DeletePolicyVersion", "iam:DeletePolicy"):
                 assert not allows([policy(name)], action, arn)
 
@@ -182,7 +182,7 @@ class TestTypes:
         assert set(PERMISSIONS.policy("eks").types) - occurring == set()
 
     def test_no_type_is_allowed_that_nothing_makes(self, synthesised, plan_at):
-        made_types = {each["type"] for part in ("provider", "policies") for each in PROVIDER[part]}
+        made_types = {resource["type"] for part in ("provider", "policies") for resource in PROVIDER[part]}
         kinds = ("parallelcluster", "hyperpod-slurm", "hyperpod-eks")
         for path in (path for kind in kinds for path in FILES[kind].values()):
             made_types |= types(synthesised(plan_at(path)))
@@ -206,7 +206,7 @@ def role_actions(assembly):
     for template in assembly.templates.values():
         for resource in template["Resources"].values():
             properties = resource.get("Properties", {})
-            documents = [each["PolicyDocument"] for each in properties.get("Policies", ())]
+            documents = [inline_policy["PolicyDocument"] for inline_policy in properties.get("Policies", ())]
             if resource["Type"] in ("AWS::IAM::ManagedPolicy", "AWS::IAM::Policy"):
                 documents.append(properties["PolicyDocument"])
             allowed_actions |= {action for document in documents for action in actions(document)}

@@ -62,9 +62,10 @@ def groups(assembly):
 
 def templates_of(assembly):
     """The launch template's data of each node group, by the group's name."""
-    made = assembly.resources("training", "AWS::EC2::LaunchTemplate")
+    launch_templates = assembly.resources("training", "AWS::EC2::LaunchTemplate")
     return {
-        name: made[each["LaunchTemplate"]["Id"]["Ref"]]["LaunchTemplateData"] for name, each in groups(assembly).items()
+        name: launch_templates[group["LaunchTemplate"]["Id"]["Ref"]]["LaunchTemplateData"]
+        for name, group in groups(assembly).items()
     }
 
 
@@ -78,20 +79,23 @@ def shown(assembly, catalog):
 
 class TestControlPlane:
     def test_it_is_private_logged_in_standard_support_and_knows_access_entries_alone(self, p5_block):
-        made = p5_block.only("training", "AWS::EKS::Cluster")
-        assert made["ResourcesVpcConfig"]["EndpointPrivateAccess"] is True
-        assert made["ResourcesVpcConfig"]["EndpointPublicAccess"] is False
-        assert "PublicAccessCidrs" not in made["ResourcesVpcConfig"]
-        assert made["UpgradePolicy"] == {"SupportType": "STANDARD"}
-        assert made["AccessConfig"] == {"AuthenticationMode": "API", "BootstrapClusterCreatorAdminPermissions": False}
-        types = {enabled_type["Type"] for enabled_type in made["Logging"]["ClusterLogging"]["EnabledTypes"]}
+        cluster = p5_block.only("training", "AWS::EKS::Cluster")
+        assert cluster["ResourcesVpcConfig"]["EndpointPrivateAccess"] is True
+        assert cluster["ResourcesVpcConfig"]["EndpointPublicAccess"] is False
+        assert "PublicAccessCidrs" not in cluster["ResourcesVpcConfig"]
+        assert cluster["UpgradePolicy"] == {"SupportType": "STANDARD"}
+        assert cluster["AccessConfig"] == {
+            "AuthenticationMode": "API",
+            "BootstrapClusterCreatorAdminPermissions": False,
+        }
+        types = {enabled_type["Type"] for enabled_type in cluster["Logging"]["ClusterLogging"]["EnabledTypes"]}
         assert types == {"api", "audit", "authenticator", "controllerManager", "scheduler"}
         logs = p5_block.resources("training", "AWS::Logs::LogGroup").values()
         assert any(log.get("LogGroupName") == "/aws/eks/slipway-p5-eks/cluster" for log in logs)
 
     def test_only_the_ranges_that_are_named_reach_its_api(self, synthesised):
-        made = synthesised(EKS_FILES["trn1-spot"].read_text() + "network: {api_cidrs: [52.94.76.0/24]}\n")
-        access = made.only("training", "AWS::EKS::Cluster")["ResourcesVpcConfig"]
+        assembly = synthesised(EKS_FILES["trn1-spot"].read_text() + "network: {api_cidrs: [52.94.76.0/24]}\n")
+        access = assembly.only("training", "AWS::EKS::Cluster")["ResourcesVpcConfig"]
         assert (access["EndpointPublicAccess"], access["PublicAccessCidrs"]) == (True, ["52.94.76.0/24"])
 
     @pytest.mark.parametrize("path", [*EKS_FILES.values(), *HYPERPOD_EKS_FILES.values()], ids=lambda path: path.stem)
@@ -118,21 +122,26 @@ class TestControlPlane:
             assert part.templates[other].read_bytes() == whole.templates[other].read_bytes()
 
     def test_its_interfaces_are_in_two_zones(self, example):
-        made = example.resources("training", "AWS::EC2::Subnet").values()
-        zones = [each["AvailabilityZoneId"] for each in made]
+        subnets = example.resources("training", "AWS::EC2::Subnet").values()
+        zones = [subnet["AvailabilityZoneId"] for subnet in subnets]
         assert len(set(zones)) == 2
         assert example.plan.place.az_id in zones
-        assert all(each["CidrBlock"].endswith("/28") for each in made)
+        assert all(subnet["CidrBlock"].endswith("/28") for subnet in subnets)
 
     def test_every_addon_has_its_version(self, example):
-        made = example.resources("training", "AWS::EKS::Addon").values()
-        assert {each["AddonName"] for each in made} >= {"vpc-cni", "kube-proxy", "coredns", "eks-pod-identity-agent"}
-        assert all(re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", each["AddonVersion"]) for each in made)
+        addons = example.resources("training", "AWS::EKS::Addon").values()
+        assert {addon["AddonName"] for addon in addons} >= {
+            "vpc-cni",
+            "kube-proxy",
+            "coredns",
+            "eks-pod-identity-agent",
+        }
+        assert all(re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", addon["AddonVersion"]) for addon in addons)
 
     def test_what_is_shown_is_what_is_deployed(self, example, catalog):
         file = shown(example, catalog)
-        made, outputs = example.only("training", "AWS::EKS::Cluster"), file["Cluster"]
-        assert (outputs["Name"], outputs["Version"]) == (made["Name"], made["Version"])
+        cluster, outputs = example.only("training", "AWS::EKS::Cluster"), file["Cluster"]
+        assert (outputs["Name"], outputs["Version"]) == (cluster["Name"], cluster["Version"])
         addons = example.resources("training", "AWS::EKS::Addon").values()
         assert {(addon["AddonName"], addon["AddonVersion"]) for addon in file["Addons"]} == {
             (addon["AddonName"], addon["AddonVersion"]) for addon in addons
@@ -143,36 +152,38 @@ class TestControlPlane:
                 assert outputs[key] == group[key]
             assert outputs["InstanceType"] == data["InstanceType"]
             assert outputs["RootVolumeGib"] == data["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"]
-            made = [
+            interfaces = [
                 {key: interface[key] for key in ("NetworkCardIndex", "DeviceIndex", "InterfaceType")}
                 for interface in data.get("NetworkInterfaces", [])
             ]
-            assert outputs.get("NetworkInterfaces", []) == made
+            assert outputs.get("NetworkInterfaces", []) == interfaces
 
 
 class TestOrder:
     """Nodes come after what they cannot do without, and pods after nodes."""
 
     def test_nodes_wait_for_their_network_and_its_addons(self, example):
-        made = example.template("training")["Resources"]
+        resources = example.template("training")["Resources"]
         names = {
-            each["Properties"]["AddonName"]: key for key, each in made.items() if each["Type"] == "AWS::EKS::Addon"
+            resource["Properties"]["AddonName"]: key
+            for key, resource in resources.items()
+            if resource["Type"] == "AWS::EKS::Addon"
         }
-        kinds = Counter(each["Type"] for each in made.values())
-        for each in made.values():
-            if each["Type"] == "AWS::EKS::Nodegroup":
-                assert {names[addon] for addon in ("vpc-cni", "kube-proxy")} <= set(each["DependsOn"])
-                assert any("ToItself" in other for other in each["DependsOn"])
+        kinds = Counter(resource["Type"] for resource in resources.values())
+        for resource in resources.values():
+            if resource["Type"] == "AWS::EKS::Nodegroup":
+                assert {names[addon] for addon in ("vpc-cni", "kube-proxy")} <= set(resource["DependsOn"])
+                assert any("ToItself" in other for other in resource["DependsOn"])
         assert kinds["AWS::EKS::Nodegroup"] == 2
 
     def test_names_wait_for_the_system_node_and_not_for_the_jobs(self, example):
-        made = example.template("training")["Resources"]
+        resources = example.template("training")["Resources"]
         (coredns,) = (
-            each
-            for each in made.values()
-            if each["Type"] == "AWS::EKS::Addon" and each["Properties"]["AddonName"] == "coredns"
+            resource
+            for resource in resources.values()
+            if resource["Type"] == "AWS::EKS::Addon" and resource["Properties"]["AddonName"] == "coredns"
         )
-        waited = [made[each]["Properties"].get("NodegroupName") for each in coredns["DependsOn"]]
+        waited = [resources[key]["Properties"].get("NodegroupName") for key in coredns["DependsOn"]]
         assert "system" in waited
         assert "workers" not in waited
 
@@ -192,8 +203,8 @@ class TestNodes:
     def test_efa_is_counted_from_the_catalog(self, synthesised, name, interfaces, addresses):
         image = "run: {image: team/trainer:1}\n"
         region = "us-west-2" if name == "p6-b300.48xlarge" else "us-east-2"
-        made = synthesised(BASE.format(region=region, type=name, nodes=1 if name == "g5.xlarge" else 2) + image)
-        data = templates_of(made)["workers"]
+        assembly = synthesised(BASE.format(region=region, type=name, nodes=1 if name == "g5.xlarge" else 2) + image)
+        data = templates_of(assembly)["workers"]
         kinds = Counter(interface["InterfaceType"] for interface in data.get("NetworkInterfaces", []))
         assert (kinds["efa-only"], kinds["interface"]) == (interfaces, addresses)
         places = [
@@ -203,8 +214,8 @@ class TestNodes:
         assert all("SubnetId" not in interface for interface in data.get("NetworkInterfaces", []))
         for interface in data.get("NetworkInterfaces", [{"Groups": data.get("SecurityGroupIds")}]):
             assert len(interface["Groups"]) == 2, "EKS's own group lets nodes reach the control plane"
-        together = made.resources("training", "AWS::EC2::PlacementGroup")
-        assert [each["Strategy"] for each in together.values()] == (["cluster"] if interfaces else [])
+        together = assembly.resources("training", "AWS::EC2::PlacementGroup")
+        assert [group["Strategy"] for group in together.values()] == (["cluster"] if interfaces else [])
 
     def test_a_block_is_never_let_go_and_needs_no_placement(self, p5_block):
         group, data = groups(p5_block)["workers"], templates_of(p5_block)["workers"]
@@ -247,11 +258,11 @@ class TestRights:
         assert set(trust["Action"]) == {"sts:AssumeRole", "sts:TagSession"}
 
     def test_who_may_put_jobs_there_is_the_plans_to_say(self, synthesised):
-        arns = [f"arn:aws:iam::123456789012:{each}" for each in ("role/team/trains", "user/pipeline")]
+        arns = [f"arn:aws:iam::123456789012:{principal}" for principal in ("role/team/trains", "user/pipeline")]
         named = f"security: {{kubernetes_access: {json.dumps(arns)}}}\n"
         for files, name in ((EKS_FILES, "trn1-spot"), (HYPERPOD_EKS_FILES, "p5en-spot")):
             roles = synthesised(files[name].read_text() + named).resources("training", "AWS::IAM::Role")
-            access = next(each for key, each in roles.items() if key.startswith("EksAccess"))
+            access = next(role for key, role in roles.items() if key.startswith("EksAccess"))
             (trust,) = access["AssumeRolePolicyDocument"]["Statement"]
             assert trust["Principal"] == {"AWS": arns}
 
@@ -267,10 +278,10 @@ class TestRights:
         entries = example.resources("training", "AWS::EKS::AccessEntry").values()
         (entry,) = [entry for entry in entries if "ClusterAdmin" not in json.dumps(entry["AccessPolicies"])]
         assert "AmazonEKSViewPolicy" in json.dumps(entry["AccessPolicies"])
-        made = example.resources("training", "AWS::Lambda::Function")
-        ((key, counter),) = [item for item in made.items() if item[1]["Handler"] == "chart.handler"]
+        functions = example.resources("training", "AWS::Lambda::Function")
+        ((key, counter),) = [item for item in functions.items() if item[1]["Handler"] == "chart.handler"]
         assert counter["Role"] == entry["PrincipalArn"]
-        assert all(len(counter["VpcConfig"][each]) == 1 for each in ("SubnetIds", "SecurityGroupIds"))
+        assert all(len(counter["VpcConfig"][field]) == 1 for field in ("SubnetIds", "SecurityGroupIds"))
         assert counter["MemorySize"] == guard_of(example.plan).asks_mb, "the bill counts it"
         assert variables(example)["PODS_FUNCTION"] == {"Fn::GetAtt": [key, "Arn"]}
 
@@ -299,20 +310,23 @@ class TestRights:
 
     def test_pods_change_what_lies_in_the_folder_of_their_own_account_alone(self, example):
         statements_by_sid = statements(example)
-        own, words = "/jobs/${aws:PrincipalTag/kubernetes-service-account}", "/jobs/.guard/*/trouble/*"
+        account_folder, trouble_folder = (
+            "/jobs/${aws:PrincipalTag/kubernetes-service-account}",
+            "/jobs/.guard/*/trouble/*",
+        )
         writing = {
-            each["Sid"]: last(each["Resource"])
-            for each in statements_by_sid.values()
-            if each["Action"] not in ("s3:GetObject", "s3:ListBucket")
+            statement["Sid"]: last(statement["Resource"])
+            for statement in statements_by_sid.values()
+            if statement["Action"] not in ("s3:GetObject", "s3:ListBucket")
         }
         compiled = (
             {"KeepCompiledPrograms": "/jobs/.compile-cache/*"} if "KeepCompiledPrograms" in statements_by_sid else {}
         )
         assert writing == {
-            "KeepCheckpoints": f"{own}/*",
-            "MarkSuperseded": f"{own}/*",
-            "TidyJournal": f"{own}/.runs/*",
-            "TellGuard": words,
+            "KeepCheckpoints": f"{account_folder}/*",
+            "MarkSuperseded": f"{account_folder}/*",
+            "TidyJournal": f"{account_folder}/.runs/*",
+            "TellGuard": trouble_folder,
             **compiled,
         }
         assert last(statements_by_sid["ReadCheckpoints"]["Resource"]) == "/jobs/*"
@@ -321,23 +335,23 @@ class TestRights:
 
     def test_where_a_plan_names_the_place_its_own_account_has_all_of_it_and_others_have_folders(self, synthesised):
         text = BASE.format(region="us-east-2", type="p5.48xlarge", nodes=1)
-        made = synthesised(f"{text}checkpoint: {{uri: s3://team/runs}}\n")
-        statements_by_sid = statements(made)
+        assembly = synthesised(f"{text}checkpoint: {{uri: s3://team/runs}}\n")
+        statements_by_sid = statements(assembly)
         tag = "aws:PrincipalTag/kubernetes-service-account"
         for sid, below in (("KeepCheckpoints", ""), ("MarkSuperseded", ""), ("TidyJournal", ".runs/")):
             assert last(statements_by_sid[sid]["Resource"]).endswith(f":s3:::team/runs/${{{tag}}}/{below}*")
             whole = statements_by_sid[f"{sid}WherePlanned"]
             assert last(whole["Resource"]).endswith(f":s3:::team/runs/{below}*")
-            assert whole["Condition"]["StringEquals"][tag] == made.plan.name
+            assert whole["Condition"]["StringEquals"][tag] == assembly.plan.name
 
     def test_the_trainers_own_place_is_for_the_account_of_its_plan(self, synthesised):
         text = BASE.format(region="us-east-2", type="p5.48xlarge", nodes=1)
-        made = synthesised(f"{text}checkpoint: {{mode: own, uri: s3://team/runs}}\n")
-        statements_by_sid = statements(made)
+        assembly = synthesised(f"{text}checkpoint: {{mode: own, uri: s3://team/runs}}\n")
+        statements_by_sid = statements(assembly)
         assert last(statements_by_sid["KeepOwnCheckpoints"]["Resource"]) == ":s3:::team/runs/*"
         tag = "aws:PrincipalTag/kubernetes-service-account"
         for sid in ("KeepOwnCheckpoints", "FindOwnCheckpoints"):
-            assert statements_by_sid[sid]["Condition"]["StringEquals"] == {tag: made.plan.name}
+            assert statements_by_sid[sid]["Condition"]["StringEquals"] == {tag: assembly.plan.name}
 
     def test_the_guard_sets_one_node_group_to_none(self, trn1_spot, p5_block):
         guard_variables = variables(trn1_spot)
@@ -373,6 +387,6 @@ class TestRefusals:
 
     def test_a_shared_network_lends_its_subnets(self, synthesised):
         shared = "network: {name: team, az_ids: [use2-az1, use2-az2]}\n"
-        made = synthesised(BASE.format(region="us-east-2", type="p5.48xlarge", nodes=2) + shared)
-        assert made.resources("training", "AWS::EC2::Subnet") == {}
-        assert len(made.only("training", "AWS::EKS::Cluster")["ResourcesVpcConfig"]["SubnetIds"]) == 2
+        assembly = synthesised(BASE.format(region="us-east-2", type="p5.48xlarge", nodes=2) + shared)
+        assert assembly.resources("training", "AWS::EC2::Subnet") == {}
+        assert len(assembly.only("training", "AWS::EKS::Cluster")["ResourcesVpcConfig"]["SubnetIds"]) == 2

@@ -47,73 +47,73 @@ def machine(*, name=NAME, of="workers"):
 
 class TestNodes:
     def test_they_are_the_machines_of_the_jobs(self, eks_guard):
-        made, _ = eks_guard
-        wanted = machine()
+        guard, _ = eks_guard
+        instance = machine()
         machine(of="system")
         machine(name="slipway-other")
-        assert [node["InstanceId"] for node in made.nodes()] == [wanted]
+        assert [node["InstanceId"] for node in guard.nodes()] == [instance]
 
     def test_a_notice_is_passed_on_for_its_own_alone(self, eks_guard, monkeypatch):
-        made, _ = eks_guard
+        guard, _ = eks_guard
         messages = []
-        monkeypatch.setattr(made, "notify", lambda subject, _text: messages.append(subject))
+        monkeypatch.setattr(guard, "notify", lambda subject, _text: messages.append(subject))
         for name in (NAME, "slipway-other"):
             event = {
                 "detail-type": "EC2 Spot Instance Interruption Warning",
                 "detail": {"instance-id": machine(name=name)},
             }
-            made.pass_on(event)
+            guard.pass_on(event)
         assert messages == ["interruption notice"]
 
 
 class TestStop:
     def test_the_group_is_set_to_none(self, eks_guard):
-        made, stub = eks_guard
+        guard, stub = eks_guard
         stub.add_response("describe_nodegroup", group(desired=4), GROUP)
-        wanted = {**GROUP, "scalingConfig": {"minSize": 0, "desiredSize": 0}}
-        stub.add_response("update_nodegroup_config", {"update": {}}, wanted)
-        made.watch_time(NOW - timedelta(hours=3), 4)
+        expected = {**GROUP, "scalingConfig": {"minSize": 0, "desiredSize": 0}}
+        stub.add_response("update_nodegroup_config", {"update": {}}, expected)
+        guard.watch_time(NOW - timedelta(hours=3), 4)
 
     @pytest.mark.parametrize("eks_guard", [BLOCK], indirect=True)
     def test_the_group_of_a_block_is_set_to_none_once_the_block_is_over(self, eks_guard):
-        made, stub = eks_guard
-        made.now = NOW - timedelta(minutes=1)
-        made.watch_time(NOW - timedelta(days=9), 0)
-        made.now = NOW
+        guard, stub = eks_guard
+        guard.now = NOW - timedelta(minutes=1)
+        guard.watch_time(NOW - timedelta(days=9), 0)
+        guard.now = NOW
         stub.add_response("describe_nodegroup", group(desired=4), GROUP)
-        wanted = {**GROUP, "scalingConfig": {"minSize": 0, "desiredSize": 0}}
-        stub.add_response("update_nodegroup_config", {"update": {}}, wanted)
-        made.watch_time(NOW - timedelta(days=9), 0)
+        expected = {**GROUP, "scalingConfig": {"minSize": 0, "desiredSize": 0}}
+        stub.add_response("update_nodegroup_config", {"update": {}}, expected)
+        guard.watch_time(NOW - timedelta(days=9), 0)
 
     @pytest.mark.parametrize("state", [group(desired=0), group(desired=4, status="DELETING")])
     def test_once_is_enough(self, eks_guard, state):
-        made, stub = eks_guard
+        guard, stub = eks_guard
         stub.add_response("describe_nodegroup", state, GROUP)
-        made.stop("its time is over", 4)
+        guard.stop("its time is over", 4)
 
     def test_a_group_that_is_not_there_is_nothing_to_stop(self, eks_guard):
-        made, stub = eks_guard
+        guard, stub = eks_guard
         stub.add_client_error("describe_nodegroup", "ResourceNotFoundException", http_status_code=404)
-        made.stop("its time is over", 4)
+        guard.stop("its time is over", 4)
 
 
 class TestWhatStays:
     def test_machines_that_a_group_of_none_still_has_are_reported_every_hour(self, eks_guard, monkeypatch):
-        made, stub = eks_guard
+        guard, stub = eks_guard
         messages = []
-        monkeypatch.setattr(made, "notify", lambda subject, text: messages.append((subject, text)))
-        stays = machine()
+        monkeypatch.setattr(guard, "notify", lambda subject, text: messages.append((subject, text)))
+        instance = machine()
         for step, count in ((0, 0), (3, 1), (5, 1), (16, 2)):
-            made.now = NOW + timedelta(minutes=5 * step)
+            guard.now = NOW + timedelta(minutes=5 * step)
             state = group(desired=0, status="DEGRADED")
             issue = {"code": "NodeTerminationFailure", "message": "a pod cannot be evicted"}
             state["nodegroup"] |= {"modifiedAt": NOW, "health": {"issues": [issue]}}
             stub.add_response("describe_nodegroup", state, GROUP)
-            made.stop("its time is over", 1)
+            guard.stop("its time is over", 1)
             assert len(messages) == count
         subject, text = messages[0]
         assert subject == "nodes still run after the stop"
-        assert stays in text
+        assert instance in text
         assert "a pod cannot be evicted" in text
 
 
@@ -130,12 +130,12 @@ class TestPods:
     @pytest.fixture
     def look(self, eks_guard, monkeypatch):
         """Look at one machine that has been quiet for so long, with so many pods on it; what people hear."""
-        made, stub = eks_guard
-        read, heard, function, own = [], [], boto3.client("lambda", region_name=REGION), made.client
-        monkeypatch.setattr(made, "notify", lambda _subject, text: heard.append(text))
-        made.client = lambda service: function if service == "lambda" else own(service)
-        made.asks, made.wanted = "counter", 1
-        made.cloudwatch.meta.events.register(
+        guard, stub = eks_guard
+        read, messages, function, make_client = [], [], boto3.client("lambda", region_name=REGION), guard.client
+        monkeypatch.setattr(guard, "notify", lambda _subject, text: messages.append(text))
+        guard.client = lambda service: function if service == "lambda" else make_client(service)
+        guard.asks, guard.wanted = "counter", 1
+        guard.cloudwatch.meta.events.register(
             "provide-client-params.cloudwatch.GetMetricData",
             lambda params, **_: read.extend(params["MetricDataQueries"]),
         )
@@ -148,7 +148,7 @@ class TestPods:
                 for name, amount in (("CPUUtilization", cpu), ("NetworkIn", 0.0), ("NetworkOut", 0.0)):
                     datum = {"MetricName": name, "Dimensions": [{"Name": "InstanceId", "Value": instance}]}
                     datum |= {"Timestamp": NOW - timedelta(minutes=5 * step), "Value": amount}
-                    made.cloudwatch.put_metric_data(Namespace="AWS/EC2", MetricData=[datum])
+                    guard.cloudwatch.put_metric_data(Namespace="AWS/EC2", MetricData=[datum])
             if still is not None:
                 heartbeat = {"schema": "slipway.heartbeat/1", "job": "tiny", "still_s": still * 60, "over": False}
                 client("s3").put_object(
@@ -156,22 +156,22 @@ class TestPods:
                 )
             if stops:
                 stub.add_response("describe_nodegroup", group(desired=4), GROUP)
-                wanted = {**GROUP, "scalingConfig": {"minSize": 0, "desiredSize": 0}}
-                stub.add_response("update_nodegroup_config", {"update": {}}, wanted)
-            nodes = [{**node, "LaunchTime": NOW - timedelta(hours=5), "CpuOptions": CPUS} for node in made.nodes()]
+                expected = {**GROUP, "scalingConfig": {"minSize": 0, "desiredSize": 0}}
+                stub.add_response("update_nodegroup_config", {"update": {}}, expected)
+            nodes = [{**node, "LaunchTime": NOW - timedelta(hours=5), "CpuOptions": CPUS} for node in guard.nodes()]
             with Stubber(function) as answers:
                 if counted is not None:
                     heartbeat = json.dumps({"pods": counted[0], "others": counted[1], "stuck": stuck}).encode()
                     payload = {"hung_minutes": 30.0, "whole": True, "hosts": [nodes[0]["PrivateIpAddress"]]}
                     answer = {"StatusCode": 200, "Payload": StreamingBody(io.BytesIO(heartbeat), len(heartbeat))}
-                    wanted = {"FunctionName": "counter", "Payload": json.dumps(payload).encode()}
-                    answers.add_response("invoke", answer, wanted)
+                    expected = {"FunctionName": "counter", "Payload": json.dumps(payload).encode()}
+                    answers.add_response("invoke", answer, expected)
                 folder = importlib.import_module("trouble").Folder(client("s3"), "s3://words/f")
-                made.watch_idle(nodes, None, folder)
+                guard.watch_idle(nodes, None, folder)
                 answers.assert_no_pending_responses()
             # The quote bills so many values of a node at each look.
             assert len(read) <= IDLE_METRICS
-            return "\n".join(heard)
+            return "\n".join(messages)
 
         return once
 
@@ -201,5 +201,5 @@ class TestPods:
         assert ("its job tiny shows no CPU" in text) == stops
 
     def test_pods_that_cannot_start_are_reported_and_keep_nothing(self, look):
-        words = "default/train-0: ImagePullBackOff: container c: not found"
-        assert words in look(quiet_minutes=120, counted=NONE, stops=True, stuck=[words])
+        reason = "default/train-0: ImagePullBackOff: container c: not found"
+        assert reason in look(quiet_minutes=120, counted=NONE, stops=True, stuck=[reason])

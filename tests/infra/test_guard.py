@@ -65,20 +65,20 @@ class TestCounting:
         ],
     )
     def test_an_update_that_is_rolled_back_does_not(self, module, guard_of, status, events, hours):
-        guard, hour, own = guard_of(), timedelta(hours=1), "arn:aws:cloudformation:x:1:stack/x/1"
+        guard, hour, stack_id = guard_of(), timedelta(hours=1), "arn:aws:cloudformation:x:1:stack/x/1"
         guard.cloudformation = boto3.client("cloudformation")
         stack = {"StackName": "x", "StackStatus": status, "CreationTime": NOW - 101 * hour, "LastUpdatedTime": NOW}
-        stack_events = [("CREATE_COMPLETE", 0, "other"), *((status, ago, own) for status, ago in events)]
+        stack_events = [("CREATE_COMPLETE", 0, "other"), *((status, ago, stack_id) for status, ago in events)]
         listed = [
             {
-                "StackId": own,
+                "StackId": stack_id,
                 "EventId": str(number),
                 "StackName": "x",
                 "PhysicalResourceId": about,
                 "Timestamp": NOW - ago * hour,
-                "ResourceStatus": each,
+                "ResourceStatus": event_status,
             }
-            for number, (each, ago, about) in enumerate(stack_events)
+            for number, (event_status, ago, about) in enumerate(stack_events)
         ]
         with Stubber(guard.cloudformation) as stub:
             stub.add_response("describe_stacks", {"Stacks": [stack]})
@@ -87,7 +87,9 @@ class TestCounting:
                 stub.add_response("describe_stacks", {"Stacks": [stack]})
             assert module.Guard.deployed_at(guard) == NOW - hours * hour
             # `slipway cost` counts from the same moment.
-            state = StackState(id=own, name="x", status=status, protected=False, outputs={}, tags={}, deployed_at=NOW)
+            state = StackState(
+                id=stack_id, name="x", status=status, protected=False, outputs={}, tags={}, deployed_at=NOW
+            )
             stub.add_response("describe_stack_events", {"StackEvents": listed})
             session = SimpleNamespace(client=lambda _: guard.cloudformation)
             assert changed_at(session, replace(state, made_at=stack["CreationTime"])) == NOW - hours * hour
@@ -119,7 +121,7 @@ class TestTime:
     def test_nodes_that_stay_after_the_stop_are_ended_and_reported_every_hour(self, aws, guard_of):
         stop_requested_at = NOW - timedelta(minutes=20)
         aws.set_fleet("STOPPING", str(stop_requested_at))
-        stays = aws.nodes(2)
+        instances = aws.nodes(2)
         aws.nodes(1, node_type="HeadNode")
         guard_of(age_h=60, now=stop_requested_at + timedelta(minutes=14), TTL_HOURS="48").watch()
         assert aws.messages == []
@@ -128,7 +130,7 @@ class TestTime:
         ((subject, text),) = aws.messages
         assert subject == "slipway tiny: nodes still run after the stop"
         assert f"its fleet is STOPPING since {stop_requested_at} and had 2 nodes still" in text
-        assert all(each in text for each in stays)
+        assert all(instance in text for instance in instances)
         assert guard.nodes() == []
         for step, count in ((1, 0), (11, 0), (13, 1)):
             aws.nodes(1)

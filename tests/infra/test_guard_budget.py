@@ -31,14 +31,14 @@ def looks(aws, guard_of):
     """Look every five minutes, from a moment on, and give the guard of each look."""
     client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
 
-    def look(first, count, *, fails=None, **variables):
+    def poll(first, count, *, fails=None, **variables):
         for step in range(first, first + count):
             guard = guard_of(now=NOW + step * LOOK, **{**SUM, **variables})
             guard.made_at = lambda: NOW - LOOK
             with nullcontext() if fails is None else pytest.raises(Exception, match=fails):
                 guard.watch()
 
-    return look
+    return poll
 
 
 def word():
@@ -46,7 +46,7 @@ def word():
     listed = client("s3").list_objects_v2(Bucket=BUCKET).get("Contents", [])
     if not listed:
         return None
-    assert [each["Key"] for each in listed] == [KEY]
+    assert [content["Key"] for content in listed] == [KEY]
     return json.loads(client("s3").get_object(Bucket=BUCKET, Key=KEY)["Body"].read())
 
 

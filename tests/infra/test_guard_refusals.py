@@ -48,8 +48,8 @@ def refused_look(aws, guard_of):
 
         lacking.meta.events.register(f"before-call.{service}.{operation}", refuse)
         guard = guard_of(now=NOW + step * LOOK, TTL_HOURS="2", FOLDER_URI=f"s3://{BUCKET}/jobs/.guard/stack")
-        made = {service: lacking}
-        guard.client = lambda name: made.get(name) or client(name)
+        clients = {service: lacking}
+        guard.client = lambda name: clients.get(name) or client(name)
         for name in ("ec2", "cloudwatch", "dynamodb", "cloudformation", "sns"):
             setattr(guard, name, guard.client(name))
         del guard.deployed_at

@@ -41,15 +41,15 @@ def statuses(service, shape):
 
 def answers(account, service, *calls):
     """A client that is answered through the Stubber: (operation, answer or error code) in turn."""
-    made = boto3.client(service)
-    account.stub = Stubber(made)
+    service_client = boto3.client(service)
+    account.stub = Stubber(service_client)
     for operation, answer in calls:
         if isinstance(answer, str):
             account.stub.add_client_error(operation, answer, "no", http_status_code=400)
         else:
             account.stub.add_response(operation, answer)
     account.stub.activate()
-    return made
+    return service_client
 
 
 class Fleet:
@@ -61,11 +61,11 @@ class Fleet:
     def play(account, state, *, stops, refused):
         # Changed just now: machines of a fleet that has been stopped for longer are ended (test_guard.py).
         account.set_fleet(state, str(NOW))
-        made = boto3.client("dynamodb")
+        dynamodb = boto3.client("dynamodb")
         if refused:
-            made.meta.events.register("before-call.dynamodb.UpdateItem", lambda **_: refuse("UpdateItem", refused))
+            dynamodb.meta.events.register("before-call.dynamodb.UpdateItem", lambda **_: refuse("UpdateItem", refused))
         account.done = lambda: account.fleet == "STOP_REQUESTED" and (state != "STOP_REQUESTED")
-        return made
+        return dynamodb
 
 
 def refuse(operation, code):
@@ -134,25 +134,25 @@ def look_at(monkeypatch):
 
         def start(target, state, reason, *, refused=None, now=NOW):
             stops = reason != "none" and not (reason == "idle" and target in NEVER_IDLE)
-            wanted = (state not in target.gone) if stops else None
-            own = target.play(account, state, stops=wanted, refused=refused)
+            expects_stop = (state not in target.gone) if stops else None
+            service_client = target.play(account, state, stops=expects_stop, refused=refused)
             variables = {target.variable: NAME, "IDLE_MINUTES": "0", **REASONS[reason]}
             if target is Endpoint:
                 variables.pop("STOP_URI", None)
             with guard_module(target.module) as module:
-                clients = {target.service: own}
+                clients = {target.service: service_client}
                 settings = account.settings(module, **variables)
-                made = getattr(module, target.kind)(settings, lambda name: clients.get(name) or client(name), now)
-                made.deployed_at = lambda: NOW - timedelta(hours=3)
-                made.made_at = made.deployed_at
+                guard = getattr(module, target.kind)(settings, lambda name: clients.get(name) or client(name), now)
+                guard.deployed_at = lambda: NOW - timedelta(hours=3)
+                guard.made_at = guard.deployed_at
                 if target is Fleet or target is Group:
-                    made.nodes = lambda: [{"InstanceId": "i-1"}, {"InstanceId": "i-2"}]
+                    guard.nodes = lambda: [{"InstanceId": "i-1"}, {"InstanceId": "i-2"}]
                 if target not in NEVER_IDLE:
-                    made.all_idle = lambda _: reason == "idle"
-                with nullcontext() if refused is None or not wanted else pytest.raises(Exception, match=refused):
-                    made.watch()
+                    guard.all_idle = lambda _: reason == "idle"
+                with nullcontext() if refused is None or not expects_stop else pytest.raises(Exception, match=refused):
+                    guard.watch()
             if target is Fleet:
-                assert account.done() == bool(wanted and not refused)
+                assert account.done() == bool(expects_stop and not refused)
             else:
                 account.stub.assert_no_pending_responses()
             return account.messages
@@ -160,7 +160,7 @@ def look_at(monkeypatch):
         yield start
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda each: each.module)
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.module)
 @pytest.mark.parametrize("reason", REASONS)
 def test_everything_but_what_goes_by_itself_is_stopped(look_at, target, reason):
     for state in some(target.states):

@@ -41,12 +41,12 @@ def words_store(aws):
 def guard_look(words_store, guard_of):
     """One look of the guard's, as the schedule has it."""
 
-    def look(step=0, guard=None, *, fails=None, **variables):
-        made = guard_of(now=NOW + step * LOOK, FOLDER_URI=f"s3://{BUCKET}/{FOLDER}", **variables)
+    def poll(step=0, guard=None, *, fails=None, **variables):
+        default_guard = guard_of(now=NOW + step * LOOK, FOLDER_URI=f"s3://{BUCKET}/{FOLDER}", **variables)
         with nullcontext() if fails is None else pytest.raises(Exception, match=fails):
-            (guard or (lambda each: each))(made).watch()
+            (guard or (lambda unchanged: unchanged))(default_guard).watch()
 
-    return look
+    return poll
 
 
 def put_report(store, number, reason="step-30 holds 'x', a FIFO", body=None, event=None):
@@ -57,7 +57,7 @@ def put_report(store, number, reason="step-30 holds 'x', a FIFO", body=None, eve
     store.put_object(Bucket=BUCKET, Key=f"{FOLDER}/trouble/run-1-{number}.json", Body=text)
 
 
-def left(store):
+def remaining_keys(store):
     return [content["Key"] for content in store.list_objects_v2(Bucket=BUCKET, Prefix=FOLDER).get("Contents", [])]
 
 
@@ -71,7 +71,7 @@ def test_people_are_notified_once_what_was_dropped_and_why(aws, words_store, gua
     assert "the disk is on fire" in text
     guard_look(1)
     assert aws.messages == []
-    assert not any("/trouble/" in key for key in left(words_store))
+    assert not any("/trouble/" in key for key in remaining_keys(words_store))
 
 
 def test_reserved_nodes_that_do_nothing_are_reported_once_a_day_with_their_price(aws, words_store, guard_look):
@@ -193,12 +193,12 @@ def test_a_forecast_comes_from_the_trainers_lines_to_people_once(aws, words_stor
     attempt(2)
     guard_look(1)
     assert aws.messages == [], "once a job, not once an attempt"
-    assert not any("/trouble/" in key for key in left(words_store))
+    assert not any("/trouble/" in key for key in remaining_keys(words_store))
 
 
 def test_nothing_said_is_nothing_told(aws, words_store, guard_look):
     guard_look()
-    assert (aws.messages, left(words_store)) == ([], [])
+    assert (aws.messages, remaining_keys(words_store)) == ([], [])
 
 
 def test_a_store_that_removes_nothing_has_it_told_once_all_the_same(aws, words_store, guard_look):
@@ -211,7 +211,7 @@ def test_a_store_that_removes_nothing_has_it_told_once_all_the_same(aws, words_s
     guard_look(0, refusing, fails="DeleteObject")
     guard_look(1, refusing, fails="DeleteObject")
     assert [subject for subject, _ in aws.messages] == [DROPPED, "slipway tiny: the guard could not act"]
-    assert any("/trouble/" in key for key in left(words_store))
+    assert any("/trouble/" in key for key in remaining_keys(words_store))
 
 
 def test_what_could_not_be_told_is_reported_at_the_next_look(aws, words_store, guard_look):
@@ -229,7 +229,7 @@ def test_whatever_a_node_writes_there_is_reported_in_a_short_line(aws, words_sto
     assert subject == "slipway tiny: report of a job"
     assert "not a report of a job's agent" in text
     assert len(text) < 600
-    assert not any("/trouble/" in key for key in left(words_store))
+    assert not any("/trouble/" in key for key in remaining_keys(words_store))
 
 
 def test_a_flood_is_reported_in_pieces(aws, words_store, guard_look):

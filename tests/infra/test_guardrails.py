@@ -185,7 +185,7 @@ class TestMoney:
     def test_the_context_only_lowers_the_budget(self, synthesised):
         lower = synthesised("shared-network", usd_per_hour="50", max_usd="100")
         higher = synthesised("shared-network", usd_per_hour="50", max_usd="900")
-        assert [alarms(each)["EstimatedSpend"]["Threshold"] for each in (lower, higher)] == [100, 800]
+        assert [alarms(assembly)["EstimatedSpend"]["Threshold"] for assembly in (lower, higher)] == [100, 800]
 
     def test_without_a_rate_there_is_no_estimate_and_that_is_said(self, synthesised):
         p5 = synthesised("p5-spot")

@@ -40,15 +40,15 @@ class TestCluster:
         """Every id in the template is exchanged for the word that stands for it in the rendered file."""
         plan, facts = example.plan, catalog.instance_types
         text = cluster_text(plan, instances=facts, names=symbolic_names(plan))
-        shown, made = yaml.safe_load(text), cluster(example)
-        assert {tag["Key"]: tag["Value"] for tag in made.pop("Tags")} == {
+        shown, properties = yaml.safe_load(text), cluster(example)
+        assert {tag["Key"]: tag["Value"] for tag in properties.pop("Tags")} == {
             tag["Key"]: tag["Value"] for tag in shown.pop("Tags")
         }
-        assert with_words(made, shown) == shown
+        assert with_words(properties, shown) == shown
 
     def test_slurm_has_one_controller_and_workers_in_the_queue_of_their_type(self, example):
         instance_groups = groups(example)
-        parts = {name: each["SlurmConfig"]["NodeType"] for name, each in instance_groups.items()}
+        parts = {name: group["SlurmConfig"]["NodeType"] for name, group in instance_groups.items()}
         assert parts["controller"] == "Controller"
         assert parts["workers"] == "Compute"
         assert instance_groups["controller"]["InstanceCount"] == 1
@@ -93,7 +93,7 @@ class TestCluster:
 
     def test_it_stands_in_the_zone_of_the_capacity(self, named):
         network = named("p5-training-plan").resources("network", "AWS::EC2::Subnet").values()
-        assert {each["AvailabilityZoneId"] for each in network} == {"use2-az1"}
+        assert {subnet["AvailabilityZoneId"] for subnet in network} == {"use2-az1"}
 
 
 class TestSecurityGroups:
@@ -102,22 +102,22 @@ class TestSecurityGroups:
         outward = example.resources("training", "AWS::EC2::SecurityGroupEgress").values()
         for group in some(cluster(example)["VpcConfig"]["SecurityGroupIds"]):
             rule = {"GroupId": group, "IpProtocol": "-1"}
-            assert any({**rule, "SourceSecurityGroupId": group}.items() <= each.items() for each in inward)
-            assert any({**rule, "DestinationSecurityGroupId": group}.items() <= each.items() for each in outward)
+            assert any({**rule, "SourceSecurityGroupId": group}.items() <= ingress.items() for ingress in inward)
+            assert any({**rule, "DestinationSecurityGroupId": group}.items() <= egress.items() for egress in outward)
 
     def test_machines_reach_the_world_and_nobody_reaches_them(self, example):
         group = example.only("training", "AWS::EC2::SecurityGroup")
-        assert [each["CidrIp"] for each in group["SecurityGroupEgress"]] == ["0.0.0.0/0"]
+        assert [egress["CidrIp"] for egress in group["SecurityGroupEgress"]] == ["0.0.0.0/0"]
         outward = example.resources("training", "AWS::EC2::SecurityGroupEgress").values()
-        assert not [each for each in outward if "CidrIp" in each]
+        assert not [egress for egress in outward if "CidrIp" in egress]
         for resource in example.resources("training", "AWS::EC2::SecurityGroupIngress").values():
             assert "CidrIp" not in resource
 
     def test_the_cluster_waits_for_rules_role_and_file_system(self, example):
-        made = example.template("training")["Resources"]
-        (waits,) = (set(each["DependsOn"]) for each in made.values() if each["Type"] == CLUSTER)
+        resources = example.template("training")["Resources"]
+        (waits,) = (set(resource["DependsOn"]) for resource in resources.values() if resource["Type"] == CLUSTER)
         kinds = {"AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress", "AWS::FSx::FileSystem"}
-        assert {key for key, each in made.items() if each["Type"] in kinds} <= waits
+        assert {key for key, resource in resources.items() if resource["Type"] in kinds} <= waits
 
 
 class TestFileSystem:
@@ -137,9 +137,14 @@ class TestFileSystem:
 
     def test_the_plans_size_key_and_data_are_taken(self, named):
         pod = named("p5en-lustre")
-        made, data = (pod.only("training", f"AWS::FSx::{each}") for each in ("FileSystem", "DataRepositoryAssociation"))
-        assert (made["StorageCapacity"], made["LustreConfiguration"]["PerUnitStorageThroughput"]) == (9600, 250)
-        assert made["KmsKeyId"] == pod.plan.request.storage.kms_key_arn
+        file_system, data = (
+            pod.only("training", f"AWS::FSx::{kind}") for kind in ("FileSystem", "DataRepositoryAssociation")
+        )
+        assert (file_system["StorageCapacity"], file_system["LustreConfiguration"]["PerUnitStorageThroughput"]) == (
+            9600,
+            250,
+        )
+        assert file_system["KmsKeyId"] == pod.plan.request.storage.kms_key_arn
         assert (data["DataRepositoryPath"], data["FileSystemPath"]) == ("s3://corpus-of-the-team/tokens", "/data")
         volume = groups(pod)["workers"]["InstanceStorageConfigs"][1]["EbsVolumeConfig"]
         assert volume == {"RootVolume": True, "VolumeKmsKeyId": pod.plan.request.storage.kms_key_arn}
@@ -207,7 +212,7 @@ class TestRole:
                 assert all(action.startswith("ec2:Describe") for action in actions)
                 continue
             (subnet,) = (
-                each for each in statements_by_sid["MakeInterfaces"]["Resource"] if ":subnet/" in json.dumps(each)
+                arn for arn in statements_by_sid["MakeInterfaces"]["Resource"] if ":subnet/" in json.dumps(arn)
             )
             assert statement["Condition"] == {"ArnLike": {"ec2:Subnet": subnet}}, sid
             assert ":network-interface/*" in json.dumps(statement["Resource"])
@@ -236,8 +241,8 @@ class TestRole:
 class TestOutputs:
     def test_they_hold_what_rendering_needs(self, example):
         outputs = example.template("training")["Outputs"]
-        own = set(HYPERPOD_OUTPUTS.values()) - {"EksArn"}
-        assert own | {"StoreUri", "PrivateSubnetId", "NodePolicyArn"} <= set(outputs)
+        hyperpod_outputs = set(HYPERPOD_OUTPUTS.values()) - {"EksArn"}
+        assert hyperpod_outputs | {"StoreUri", "PrivateSubnetId", "NodePolicyArn"} <= set(outputs)
 
     def test_they_say_how_to_connect_and_how_to_start_again(self, named):
         outputs = named("p5-training-plan").template("training")["Outputs"]
@@ -245,8 +250,8 @@ class TestOutputs:
         assert '--target \\\\\\"sagemaker-cluster:' in json.dumps(connect)
         assert "aws sagemaker list-cluster-nodes --region us-east-2 --cluster-name slipway-p5-plan" in connect
         start = outputs["StartFleet"]["Value"]["Fn::Join"][1]
-        words = "".join(part if isinstance(part, str) else "token" for part in start)
-        (group,) = json.loads(re.search(r"--instance-groups '(.*)'$", words).group(1))
+        command = "".join(part if isinstance(part, str) else "token" for part in start)
+        (group,) = json.loads(re.search(r"--instance-groups '(.*)'$", command).group(1))
         assert (group["InstanceGroupName"], group["InstanceCount"]) == ("workers", 2)
 
 

@@ -31,29 +31,31 @@ def groups(assembly):
 
 def functions(assembly):
     """The two functions, by the part of the stack that they are in."""
-    made = assembly.resources("training", "AWS::Lambda::Function").items()
-    return {part: each for key, each in made for part in ("Chart", "Guardrails") if key.startswith(part)}
+    lambda_functions = assembly.resources("training", "AWS::Lambda::Function").items()
+    return {
+        part: function for key, function in lambda_functions for part in ("Chart", "Guardrails") if key.startswith(part)
+    }
 
 
 class TestShown:
     def test_the_nodes_are_those_that_were_shown(self, example, catalog):
-        shown_request, made = (
+        shown_request, properties = (
             yaml.safe_load(shown(example, catalog)["hyperpod.yaml"]),
             example.only("training", CLUSTER),
         )
-        tags = [{tag["Key"]: tag["Value"] for tag in side.pop("Tags")} for side in (shown_request, made)]
+        tags = [{tag["Key"]: tag["Value"] for tag in side.pop("Tags")} for side in (shown_request, properties)]
         assert tags[0].items() <= {**tags[1], "SageMaker": "true"}.items()
         assert tags[1]["SageMaker"] == "true", "AWS's policy for the operator asks for it"
-        assert with_words(made, shown_request) == shown_request
+        assert with_words(properties, shown_request) == shown_request
 
     def test_so_is_the_control_plane(self, example, catalog):
-        shown_request, made = (
+        shown_request, properties = (
             yaml.safe_load(shown(example, catalog)["cluster.yaml"]),
             example.only("training", "AWS::EKS::Cluster"),
         )
         assert (shown_request["Cluster"]["Name"], shown_request["Cluster"]["Version"]) == (
-            made["Name"],
-            made["Version"],
+            properties["Name"],
+            properties["Version"],
         )
         addons = example.resources("training", "AWS::EKS::Addon").values()
         assert {(addon["AddonName"], addon["AddonVersion"]) for addon in shown_request["Addons"]} == {
@@ -77,8 +79,8 @@ class TestNodes:
         assert "CapacityRequirements" not in system
 
     def test_faulty_ones_are_found_and_replaced_one_by_one(self, example):
-        made = example.only("training", CLUSTER)
-        assert (made["NodeRecovery"], made["NodeProvisioningMode"]) == ("Automatic", "Continuous")
+        cluster = example.only("training", CLUSTER)
+        assert (cluster["NodeRecovery"], cluster["NodeProvisioningMode"]) == ("Automatic", "Continuous")
         assert groups(example)["workers"]["OnStartDeepHealthChecks"] == ["InstanceStress", "InstanceConnectivity"]
 
     def test_each_group_stands_in_one_zone_with_a_script(self, example):
@@ -93,14 +95,14 @@ class TestNodes:
         assert "TrainingPlanArn" not in groups(trn2_planned)["system"]
 
     def test_on_demand_says_nothing_of_either(self, synthesised):
-        made = synthesised(
+        assembly = synthesised(
             "{slipway: 1, name: plain, target: {kind: hyperpod-eks, region: us-east-2, instance_type: p5.48xlarge,"
             " nodes: 1}, purchase: {option: on-demand}}"
         )
-        workers = groups(made)["workers"]
+        workers = groups(assembly)["workers"]
         assert not {"CapacityRequirements", "TrainingPlanArn"} & workers.keys()
         assert workers["OnStartDeepHealthChecks"] == ["InstanceStress"], "the other one needs a second instance"
-        assert made.only("training", "AWS::EKS::Cluster")["ResourcesVpcConfig"]["EndpointPublicAccess"] is False
+        assert assembly.only("training", "AWS::EKS::Cluster")["ResourcesVpcConfig"]["EndpointPublicAccess"] is False
 
     def test_garbage_collection_leaves_their_scripts(self, example):
         assert garbage(example) == []
@@ -117,8 +119,8 @@ class TestOrder:
 
     def test_the_chart_waits_for_what_its_function_needs(self, example):
         before = behind(example, key_of(example, CHART))
-        made = example.template("training")["Resources"]
-        kinds = {made[each]["Type"] for each in before}
+        resources = example.template("training")["Resources"]
+        kinds = {resources[key]["Type"] for key in before}
         assert {"AWS::EKS::AccessEntry", "AWS::Lambda::LayerVersion", "AWS::EC2::SecurityGroupEgress"} <= kinds
 
     def test_nodes_wait_for_the_addons_of_every_node_and_for_their_rules(self, example):
@@ -163,10 +165,10 @@ class TestChart:
         assert keys[f"{pins.layer_sha256}.zip"] == pins.layer_name
 
     def test_the_function_holds_it_to_its_digest_and_fetches_nothing_else(self, example):
-        made = example.only("training", CHART)
-        assert (made["Sha256"], made["Key"]) == (chart_pins().sha256, f"{chart_pins().sha256}.zip")
+        chart = example.only("training", CHART)
+        assert (chart["Sha256"], chart["Key"]) == (chart_pins().sha256, f"{chart_pins().sha256}.zip")
         roles = example.resources("training", "AWS::IAM::Role")
-        (role,) = (each for key, each in roles.items() if key.startswith("Chart"))
+        (role,) = (role for key, role in roles.items() if key.startswith("Chart"))
         statements = {statement["Sid"]: statement for statement in role["Policies"][0]["PolicyDocument"]["Statement"]}
         assert set(statements) == {"FetchChart", "StandInSubnet", "Log"}
         assert json.dumps(statements["FetchChart"]["Resource"]).endswith(f'/{chart_pins().sha256}.zip"]]}}')
@@ -180,18 +182,20 @@ class TestChart:
         }
 
     def test_plugins_are_for_what_the_plans_machines_have(self, p5en_spot, trn2_planned):
-        nvidia, neuron = (yaml.safe_load(each.only("training", CHART)["Values"]) for each in (p5en_spot, trn2_planned))
-        wanted = [
+        nvidia, neuron = (
+            yaml.safe_load(assembly.only("training", CHART)["Values"]) for assembly in (p5en_spot, trn2_planned)
+        )
+        enabled_plugins = [
             {name: values[f"{name}-device-plugin"]["devicePlugin"]["enabled"] for name in ("nvidia", "neuron")}
             for values in (nvidia, neuron)
         ]
-        assert wanted == [{"nvidia": True, "neuron": False}, {"nvidia": False, "neuron": True}]
+        assert enabled_plugins == [{"nvidia": True, "neuron": False}, {"nvidia": False, "neuron": True}]
         for values, name in ((nvidia, "ml.p5en.48xlarge"), (neuron, "ml.trn2.48xlarge")):
             assert values["aws-efa-k8s-device-plugin"]["supportedInstanceLabels"]["values"] == [name]
         assert nvidia["health-monitoring-agent"]["region"] == "us-west-2"
 
     def test_a_change_of_its_values_is_a_change_of_the_resource(self, p5en_spot, trn2_planned):
-        values = [each.only("training", CHART)["Values"] for each in (p5en_spot, trn2_planned)]
+        values = [assembly.only("training", CHART)["Values"] for assembly in (p5en_spot, trn2_planned)]
         assert len({hashlib.sha256(value.encode()).hexdigest() for value in values}) == 2
 
 
@@ -208,11 +212,11 @@ class TestRights:
 
     def test_addresses_of_pods_are_the_clusters_subnets(self, example):
         roles = example.resources("training", "AWS::IAM::Role")
-        (machine,) = (each for key, each in roles.items() if key.startswith("MachineRole"))
+        (machine,) = (role for key, role in roles.items() if key.startswith("MachineRole"))
         statements = {
             statement["Sid"]: statement for statement in machine["Policies"][0]["PolicyDocument"]["Statement"]
         }
-        (subnet,) = (each for each in statements["MakeInterfaces"]["Resource"] if ":subnet/" in json.dumps(each))
+        (subnet,) = (arn for arn in statements["MakeInterfaces"]["Resource"] if ":subnet/" in json.dumps(arn))
         assert statements["AddressesOfPods"]["Condition"] == {"ArnLike": {"ec2:Subnet": subnet}}
         assert statements["LendRoles"]["Resource"] == {"Fn::GetAtt": [key_of(example, "AWS::EKS::Cluster"), "Arn"]}
         jobs = json.dumps(machine["ManagedPolicyArns"])
@@ -222,14 +226,14 @@ class TestRights:
         key = key_of(p5en_spot, "AWS::Lambda::Function", Handler="chart.handler")
         assert variables(p5en_spot)["PODS_FUNCTION"] == {"Fn::GetAtt": [key, "Arn"]}
         counter_variables = p5en_spot.resources("training", "AWS::Lambda::Function")[key]["Environment"]["Variables"]
-        own = key_of(p5en_spot, "AWS::EKS::Cluster")
+        cluster_key = key_of(p5en_spot, "AWS::EKS::Cluster")
         assert counter_variables == {
-            "CLUSTER_NAME": {"Ref": own},
-            "CLUSTER_ENDPOINT": {"Fn::GetAtt": [own, "Endpoint"]},
-            "CLUSTER_AUTHORITY": {"Fn::GetAtt": [own, "CertificateAuthorityData"]},
+            "CLUSTER_NAME": {"Ref": cluster_key},
+            "CLUSTER_ENDPOINT": {"Fn::GetAtt": [cluster_key, "Endpoint"]},
+            "CLUSTER_AUTHORITY": {"Fn::GetAtt": [cluster_key, "CertificateAuthorityData"]},
         }
         roles = p5en_spot.resources("training", "AWS::IAM::Role")
-        (policy,) = next(each for name, each in roles.items() if name.startswith("GuardrailsGuard"))["Policies"]
+        (policy,) = next(role for name, role in roles.items() if name.startswith("GuardrailsGuard"))["Policies"]
         (may,) = [statement for statement in policy["PolicyDocument"]["Statement"] if statement["Sid"] == "CountPods"]
         assert (may["Action"], may["Resource"]) == ("lambda:InvokeFunction", {"Fn::GetAtt": [key, "Arn"]})
 

@@ -19,8 +19,8 @@ FUNCTION = "arn:aws:lambda:us-east-2:123456789012:function:slipway-tiny-chart"
 def guard(module, account, **limits):
     settings = account.settings(module, **{"HYPERPOD_EKS": "slipway-tiny", "IDLE_MINUTES": "5", **limits})
     clients = {"cloudwatch": account.cloudwatch, "lambda": getattr(account, "function", None)}
-    made = lambda service: clients.get(service) or account.client(service)  # noqa: E731
-    return module.HyperPodEksGuard(settings, made, NOW, asks=FUNCTION, workers=2)
+    make_client = lambda service: clients.get(service) or account.client(service)  # noqa: E731
+    return module.HyperPodEksGuard(settings, make_client, NOW, asks=FUNCTION, workers=2)
 
 
 @pytest.fixture
@@ -29,14 +29,14 @@ def counts(aws):
     aws.function = boto3.client("lambda")
     with Stubber(aws.function) as stub:
 
-        def answer(pods, *stuck, asked=ANY):
+        def answer(pods, *stuck, expected=ANY):
             payload = json.dumps(
                 {"errorMessage": "timed out"} if pods is None else {"pods": pods, "stuck": stuck}
             ).encode()
             invocation = {"StatusCode": 200, "Payload": StreamingBody(io.BytesIO(payload), len(payload))}
             if pods is None:
                 invocation["FunctionError"] = "Unhandled"
-            stub.add_response("invoke", invocation, {"FunctionName": FUNCTION, "Payload": asked})
+            stub.add_response("invoke", invocation, {"FunctionName": FUNCTION, "Payload": expected})
 
         yield answer
         stub.assert_no_pending_responses()
@@ -71,13 +71,13 @@ def test_a_count_that_fails_is_a_failure_and_no_zero(module, aws, counts):
 
 def test_people_hear_once_of_pods_that_cannot_start(module, aws, counts):
     aws.earlier("WorkingPods", 0, 0, 0)
-    words = "default/train-0: ImagePullBackOff: container fetch: not found"
-    counts(0, words, asked=b'{"hung_minutes": 30.0, "whole": false}')
+    reason = "default/train-0: ImagePullBackOff: container fetch: not found"
+    counts(0, reason, expected=b'{"hung_minutes": 30.0, "whole": false}')
     assert guard(module, aws, HUNG_MINUTES="30").all_idle([node(1)])
     ((subject, text),) = aws.messages
     assert "pods cannot start" in subject
-    assert words in text
-    counts(0, words, asked=b'{"hung_minutes": 30.0, "whole": true}')
+    assert reason in text
+    counts(0, reason, expected=b'{"hung_minutes": 30.0, "whole": true}')
     assert guard(module, aws, HUNG_MINUTES="30").all_idle([node(1), node(2)])
     assert len(aws.messages) == 1
 

@@ -33,7 +33,9 @@ def deleted(aws, *numbers, failed=()):
     ids = [f"i-{number:017x}" for number in numbers]
     answer: dict[str, list[Any]] = {"Successful": ids}
     if failed:
-        answer["Failed"] = [{"Code": "NodeIdInUse", "Message": "in use", "NodeId": f"i-{each:017x}"} for each in failed]
+        answer["Failed"] = [
+            {"Code": "NodeIdInUse", "Message": "in use", "NodeId": f"i-{number:017x}"} for number in failed
+        ]
     aws.stub.add_response("batch_delete_cluster_nodes", answer, {"ClusterName": NAME, "NodeIds": ids})
 
 
@@ -82,7 +84,7 @@ class TestTime:
         assert "slipway down tiny" in text
 
     def test_many_are_deleted_in_several_calls(self, aws, watch):
-        aws.answers(*(node(each) for each in range(64)), times=2)
+        aws.answers(*(node(number) for number in range(64)), times=2)
         deleted(aws, *range(50))
         deleted(aws, *range(50, 64))
         watch(age_h=49, TTL_HOURS="48")

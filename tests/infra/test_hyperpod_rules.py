@@ -38,8 +38,8 @@ class TestGuard:
     def test_a_training_plan_is_prepaid_and_ends_an_hour_early(self, p5_planned):
         guard_variables = variables(p5_planned)
         assert (guard_variables["PREPAID"], guard_variables["ENDS_AT"]) == ("true", "2026-12-08T10:30:00+00:00")
-        words = p5_planned.template("training")["Outputs"]["WhatGuards"]["Value"]
-        assert "the training plan is prepaid: its nodes are never stopped" in words
+        description = p5_planned.template("training")["Outputs"]["WhatGuards"]["Value"]
+        assert "the training plan is prepaid: its nodes are never stopped" in description
 
     def test_it_can_delete_workers_of_its_own_cluster_alone(self, trn2):
         roles = trn2.resources("training", "AWS::IAM::Role").values()

@@ -27,7 +27,7 @@ def guard_looks(aws, guard_of):
 
     there: list[str] = []
 
-    def looks(*counts, first=ENDED - timedelta(minutes=3)):
+    def poll(*counts, first=ENDED - timedelta(minutes=3)):
         for number, count in enumerate(counts):
             if len(there) < count:
                 there.extend(aws.nodes(count - len(there)))
@@ -36,7 +36,7 @@ def guard_looks(aws, guard_of):
                 del there[count:]
             guard_of(now=first + number * LOOK).watch()
 
-    return looks
+    return poll
 
 
 @pytest.fixture

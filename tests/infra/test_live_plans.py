@@ -11,7 +11,7 @@ from tests.infra.linting import complaints
 from tests.live.cases import CASES, PAGE, recorded
 
 
-@pytest.fixture(params=CASES, ids=lambda each: each.plan)
+@pytest.fixture(params=CASES, ids=lambda live_case: live_case.plan)
 def case(request):
     return request.param
 

@@ -37,7 +37,11 @@ MADE_FOR = {
 }
 """Roles that stacks make where none are named, by what their logical ids begin with."""
 AWS = {
-    name: {action for each in listed(role_policy["Document"]["Statement"]) for action in listed(each.get("Action", []))}
+    name: {
+        action
+        for statement in listed(role_policy["Document"]["Statement"])
+        for action in listed(statement.get("Action", []))
+    }
     for name, role_policy in json.loads(aws_managed_policies_data).items()
 }
 
@@ -78,22 +82,22 @@ def texts(assembly):
 
 @pytest.mark.parametrize("kind", CLUSTERS)
 def test_a_role_that_is_named_is_not_made(stacks, kind):
-    own, named = roles(stacks(kind, named=False)), roles(stacks(kind))
+    created, named = roles(stacks(kind, named=False)), roles(stacks(kind))
     for prefix in MADE_FOR[kind]:
-        assert any(each.startswith(prefix) for each in own)
-        assert not any(each.startswith(prefix) for each in named)
-    assert any("Guard" in each for each in named), "the guard's role stays the stack's"
+        assert any(name.startswith(prefix) for name in created)
+        assert not any(name.startswith(prefix) for name in named)
+    assert any("Guard" in name for name in named), "the guard's role stays the stack's"
 
 
 def test_machines_of_a_parallelcluster_get_them(stacks):
-    made = stacks("parallelcluster")
-    configuration = made.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]
+    assembly = stacks("parallelcluster")
+    configuration = assembly.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]
     assert configuration["HeadNode"]["Iam"] == {"InstanceRole": ROLES["head_node"]}
     assert configuration["LoginNodes"]["Pools"][0]["Iam"] == {"InstanceRole": ROLES["login_nodes"]}
     assert [queue["Iam"] for queue in configuration["Scheduling"]["SlurmQueues"]] == [{"InstanceRole": ROLES["nodes"]}]
     # What the provider's own policies lack: they reach roles below /parallelcluster/ alone.
     documents = [
-        resource["PolicyDocument"] for resource in made.resources("training", "AWS::IAM::ManagedPolicy").values()
+        resource["PolicyDocument"] for resource in assembly.resources("training", "AWS::IAM::ManagedPolicy").values()
     ]
     for key in ("head_node", "login_nodes", "nodes"):
         assert allows(documents, "iam:PassRole", ROLES[key], PassedToService="ec2.amazonaws.com")
@@ -110,11 +114,13 @@ def test_machines_of_hyperpod_get_it(stacks, kind):
 
 @pytest.mark.parametrize("kind", ["eks", "hyperpod-eks"])
 def test_control_plane_and_pods_get_them(stacks, kind):
-    made = stacks(kind)
-    assert made.only("training", "AWS::EKS::Cluster")["RoleArn"] == ROLES["control_plane"]
-    associations = made.resources("training", "AWS::EKS::PodIdentityAssociation")
-    assert [each["RoleArn"] for key, each in associations.items() if "Operator" not in key] == [ROLES["pods"]] * 2
-    nodes = made.resources("training", "AWS::EKS::Nodegroup").values()
+    assembly = stacks(kind)
+    assert assembly.only("training", "AWS::EKS::Cluster")["RoleArn"] == ROLES["control_plane"]
+    associations = assembly.resources("training", "AWS::EKS::PodIdentityAssociation")
+    assert [association["RoleArn"] for key, association in associations.items() if "Operator" not in key] == [
+        ROLES["pods"]
+    ] * 2
+    nodes = assembly.resources("training", "AWS::EKS::Nodegroup").values()
     assert {node["NodeRole"] for node in nodes} <= {ROLES["nodes"]}
 
 
@@ -154,18 +160,18 @@ def test_the_providers_role_may_give_them_under_the_boundary():
 def test_whoever_launches_may_have_hyperpods_workers_made_again():
     """UpdateCluster names the role of its groups; whoever calls it passes that role on, as the registry's handler."""
     assert "iam:PassRole" in PERMISSIONS.actions("AWS::SageMaker::Cluster")
-    made = f"arn:aws:iam::{ACCOUNT}:role/slipway-x-training-MachineRole4E5F6A7B-x"
-    for arn in (made, ROLES["nodes"]):
+    machine_role = f"arn:aws:iam::{ACCOUNT}:role/slipway-x-training-MachineRole4E5F6A7B-x"
+    for arn in (machine_role, ROLES["nodes"]):
         assert allows([policy(PERSON)], "iam:PassRole", arn, PassedToService="sagemaker.amazonaws.com")
     guard = f"arn:aws:iam::{ACCOUNT}:role/slipway-x-training-GuardrailsGuardRole4E5F6A7B-x"
     assert not allows([policy(PERSON)], "iam:PassRole", guard, PassedToService="sagemaker.amazonaws.com")
-    assert not allows([policy(PERSON)], "iam:PassRole", made, PassedToService="lambda.amazonaws.com")
+    assert not allows([policy(PERSON)], "iam:PassRole", machine_role, PassedToService="lambda.amazonaws.com")
 
 
 # --------------------------------------------------------------------------------------------------- what they must do
 
 
-def wanted(kind, key, **more):
+def required_actions(kind, key, **more):
     """The actions that a role of a plan has to allow."""
     plan_request = request_of(request(kind, **more))
     (role,) = (
@@ -178,17 +184,17 @@ def granted(assembly, prefix):
     """What the stack's own role may do: by our own policies, and by those of AWS."""
     template = assembly.template("training")["Resources"]
     (role,) = (
-        each["Properties"]
-        for key, each in template.items()
-        if key.startswith(prefix) and each["Type"] == "AWS::IAM::Role"
+        resource["Properties"]
+        for key, resource in template.items()
+        if key.startswith(prefix) and resource["Type"] == "AWS::IAM::Role"
     )
-    documents = [each["PolicyDocument"] for each in role.get("Policies", ())]
+    documents = [inline_policy["PolicyDocument"] for inline_policy in role.get("Policies", ())]
     managed = set()
-    for each in role.get("ManagedPolicyArns", ()):
-        if "Ref" in each:
-            documents.append(template[each["Ref"]]["Properties"]["PolicyDocument"])
+    for managed_policy in role.get("ManagedPolicyArns", ()):
+        if "Ref" in managed_policy:
+            documents.append(template[managed_policy["Ref"]]["Properties"]["PolicyDocument"])
         else:
-            managed |= AWS[json.dumps(each).rpartition("/")[2].rstrip('"}]')]
+            managed |= AWS[json.dumps(managed_policy).rpartition("/")[2].rstrip('"}]')]
     return {action for document in documents for action in actions(document)}, managed
 
 
@@ -205,7 +211,7 @@ def granted(assembly, prefix):
 )
 def test_a_named_role_needs_what_the_stacks_own_has_and_no_more(stacks, kind, key, prefix):
     ours, managed = granted(stacks(kind, named=False), prefix)
-    needed = wanted(kind, key)
+    needed = required_actions(kind, key)
     assert ours <= needed
     assert needed <= ours | managed
 
@@ -240,14 +246,16 @@ def test_machines_of_a_parallelcluster_need_what_its_own_source_gives_them(key, 
         and " " not in text.value
     }
     given = {
-        each
-        for each in values
-        if unknown_actions({"Statement": [{"Action": each}]}) == [] and not each.startswith("aws:")
+        action
+        for action in values
+        if unknown_actions({"Statement": [{"Action": action}]}) == [] and not action.startswith("aws:")
     }
     assert given
-    lacking = given - wanted("parallelcluster", key)
+    lacking = given - required_actions("parallelcluster", key)
     # The zone's records are taken away by a function with a role of its own.
-    assert {each for each in lacking if each.partition(":")[0] not in CONDITIONAL} <= {"route53:ListResourceRecordSets"}
+    assert {action for action in lacking if action.partition(":")[0] not in CONDITIONAL} <= {
+        "route53:ListResourceRecordSets"
+    }
 
 
 def test_policies_stay_short_enough_with_the_longest_names_of_roles():
@@ -275,11 +283,11 @@ def test_each_policy_is_one_that_iam_takes(kind):
         request(kind, run={"command": ["x"], "secrets": {"A": f"arn:aws:secretsmanager:us-east-2:{ACCOUNT}:secret:a"}})
     )
     for role in some(named_roles(plan_request, TARGETS[TargetKind(kind)])):
-        made = render_role(PERMISSIONS, plan_request, role, FREE)
-        document = json.loads(made.text)
+        rendered_policy = render_role(PERMISSIONS, plan_request, role, FREE)
+        document = json.loads(rendered_policy.text)
         sids = [statement["Sid"] for statement in document["Statement"]]
         assert len(set(sids)) == len(sids)
-        assert made.characters <= 6144
+        assert rendered_policy.characters <= 6144
         assert unknown_actions(document) == misplaced(document) == []
         arns = [
             arn.replace(f"${{{ACCOUNT_KEY}}}", "x")
@@ -298,10 +306,14 @@ def test_a_named_role_for_pods_is_bound_to_folders_as_the_stacks_own_is(stacks, 
         if named_role.use.key == "pods"
     )
     document = json.loads(render_role(PERMISSIONS, plan_request, role, FREE).text)
-    made = stacks(kind, named=False).resources("training", "AWS::IAM::ManagedPolicy").values()
-    (own,) = (each["PolicyDocument"] for each in made if "checkpoints" in each["Description"])
+    managed_policies = stacks(kind, named=False).resources("training", "AWS::IAM::ManagedPolicy").values()
+    (stack_policy,) = (
+        managed_policy["PolicyDocument"]
+        for managed_policy in managed_policies
+        if "checkpoints" in managed_policy["Description"]
+    )
     for action in ("s3:PutObject", "s3:DeleteObject", "s3:PutObjectTagging"):
-        assert ends(document, action) == ends(own, action) != set(), action
+        assert ends(document, action) == ends(stack_policy, action) != set(), action
 
 
 def ends(document, action):

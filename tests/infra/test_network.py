@@ -14,13 +14,13 @@ def subnets(assembly):
 class TestSubnets:
     def test_every_machine_shares_one_private_subnet_in_the_pinned_zone(self, synthesised):
         made_subnets = subnets(synthesised("trn2-capacity-block"))
-        assert {each["AvailabilityZoneId"] for each in made_subnets.values()} == {"use2-az3"}
-        assert sorted(each["CidrBlock"] for each in made_subnets.values()) == ["10.0.0.0/28", "10.0.128.0/17"]
+        assert {subnet["AvailabilityZoneId"] for subnet in made_subnets.values()} == {"use2-az3"}
+        assert sorted(subnet["CidrBlock"] for subnet in made_subnets.values()) == ["10.0.0.0/28", "10.0.128.0/17"]
 
     def test_an_open_zone_is_the_first_that_offers_the_type(self, p5, catalog):
         (zone,) = {subnet["AvailabilityZoneId"] for subnet in subnets(p5).values()}
         offered = catalog.instance_types["p5.48xlarge"].az_ids
-        assert zone == next(each for each in offered if catalog.region_of_az(each) == "us-east-2")
+        assert zone == next(az_id for az_id in offered if catalog.region_of_az(az_id) == "us-east-2")
 
     def test_no_subnet_hands_out_public_addresses(self, p5):
         assert [subnet["MapPublicIpOnLaunch"] for subnet in subnets(p5).values()] == [False, False]
@@ -81,7 +81,9 @@ network: {name: team, az_ids: [use2-az1, use2-az3], endpoints: [ssm, ssmmessages
 
     def test_each_zone_has_its_own_subnet_behind_one_nat(self, team):
         private = {
-            each["AvailabilityZoneId"]: each["CidrBlock"] for key, each in subnets(team).items() if "Public" not in key
+            subnet["AvailabilityZoneId"]: subnet["CidrBlock"]
+            for key, subnet in subnets(team).items()
+            if "Public" not in key
         }
         assert private == {"use2-az1": "10.0.128.0/20", "use2-az3": "10.0.160.0/20"}
         assert len(team.resources("network", "AWS::EC2::NatGateway")) == 1

@@ -19,11 +19,11 @@ def statements(policy):
     return {statement["Sid"]: statement for statement in policy["PolicyDocument"]["Statement"]}
 
 
-def keys(made):
+def keys(assembly):
     """The key of each log group, topic and file system, by the name of its template."""
     return [
         (name, resource["Type"], resource["Properties"].get(WHERE[resource["Type"]]))
-        for name, template in made.templates.items()
+        for name, template in assembly.templates.items()
         for resource in template["Resources"].values()
         if resource["Type"] in WHERE
     ]
@@ -37,16 +37,16 @@ def test_every_log_group_and_topic_has_it(synthesised, kind, lustre):
 
 
 def test_the_guard_may_publish_with_it(synthesised):
-    made = synthesised(PLAN.format(kind="parallelcluster", network="{}", key=KEY, lustre=LUSTRE))
-    roles = made.resources("training", "AWS::IAM::Role").items()
-    (guard,) = (each for key, each in roles if key.startswith("GuardrailsGuardRole"))
+    assembly = synthesised(PLAN.format(kind="parallelcluster", network="{}", key=KEY, lustre=LUSTRE))
+    roles = assembly.resources("training", "AWS::IAM::Role").items()
+    (guard,) = (role for key, role in roles if key.startswith("GuardrailsGuardRole"))
     (policy,) = guard["Policies"]
     statement = statements(policy)["UseKey"]
     assert (statement["Resource"], statement["Action"]) == (KEY, ["kms:Decrypt", "kms:GenerateDataKey"])
     plain = synthesised("p5-spot")
     (guard,) = (
-        each
-        for key, each in plain.resources("training", "AWS::IAM::Role").items()
+        role
+        for key, role in plain.resources("training", "AWS::IAM::Role").items()
         if key.startswith("GuardrailsGuardRole")
     )
     assert "UseKey" not in statements(guard["Policies"][0])
@@ -60,8 +60,8 @@ def test_a_shared_network_is_the_same_whoever_deploys_it(synthesised):
 
 
 def test_the_root_volumes_of_node_groups_have_it(synthesised):
-    made = synthesised(PLAN.format(kind="eks", network="{}", key=KEY, lustre=""))
-    templates = made.resources("training", "AWS::EC2::LaunchTemplate").values()
+    assembly = synthesised(PLAN.format(kind="eks", network="{}", key=KEY, lustre=""))
+    templates = assembly.resources("training", "AWS::EC2::LaunchTemplate").values()
     volumes = [template["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"] for template in templates]
     assert [(volume["Encrypted"], volume["KmsKeyId"]) for volume in volumes] == [(True, KEY)] * 2
     text = PLAN.format(kind="eks", network="{}", key=KEY, lustre="").replace(f'storage: {{kms_key_arn: "{KEY}"}}', "")
@@ -73,13 +73,15 @@ def test_the_root_volumes_of_node_groups_have_it(synthesised):
 
 def test_a_parallelcluster_may_start_machines_with_it(synthesised):
     """Its root volumes take no key of their own (ParallelCluster's schema): theirs is EBS's default of the region."""
-    made = synthesised(PLAN.format(kind="parallelcluster", network="{}", key=KEY, lustre=""))
-    policies = made.resources("training", "AWS::IAM::ManagedPolicy").items()
-    node_policies = {key[:8]: statements(each) for key, each in policies if key.startswith(("NodePoli", "Provider"))}
+    assembly = synthesised(PLAN.format(kind="parallelcluster", network="{}", key=KEY, lustre=""))
+    policies = assembly.resources("training", "AWS::IAM::ManagedPolicy").items()
+    node_policies = {
+        key[:8]: statements(policy) for key, policy in policies if key.startswith(("NodePoli", "Provider"))
+    }
     assert len(node_policies) == 2
-    for each in node_policies.values():
-        assert each["LendKeyToVolumes"]["Condition"]["Bool"] == {"kms:GrantIsForAWSResource": "true"}
-        assert {each[sid]["Resource"] for sid in ("EncryptVolumes", "LendKeyToVolumes")} == {KEY}
+    for statements_by_sid in node_policies.values():
+        assert statements_by_sid["LendKeyToVolumes"]["Condition"]["Bool"] == {"kms:GrantIsForAWSResource": "true"}
+        assert {statements_by_sid[sid]["Resource"] for sid in ("EncryptVolumes", "LendKeyToVolumes")} == {KEY}
     eks = synthesised(PLAN.format(kind="eks", network="{}", key=KEY, lustre=""))
     policies = eks.resources("training", "AWS::IAM::ManagedPolicy").values()
     assert not any("LendKeyToVolumes" in statements(policy) for policy in policies)

@@ -61,7 +61,9 @@ def test_the_schema_takes_every_configuration(configurations):
 def test_no_validator_objects(configurations):
     for name, messages in some(zip(configurations, ask("full", configurations.values()), strict=True)):
         objections = [
-            each for each in messages if each.split()[1].rstrip(":") not in ACCEPTED or each.startswith("ERROR")
+            message
+            for message in messages
+            if message.split()[1].rstrip(":") not in ACCEPTED or message.startswith("ERROR")
         ]
         assert objections == [], name
 
@@ -121,7 +123,7 @@ def test_the_schema_refuses_what_is_broken(broken):
 def test_the_validators_refuse_what_is_broken(broken):
     files = [broken(name, breaking) for name, (breaking, _) in VALIDATOR_BREAKS.items()]
     for (name, (_, expected)), messages in zip(VALIDATOR_BREAKS.items(), ask("full", files), strict=True):
-        assert any(expected in each for each in messages), (name, messages)
+        assert any(expected in message for message in messages), (name, messages)
 
 
 def test_the_catalog_counts_interfaces_as_parallelcluster_does(configurations, catalog):
@@ -163,7 +165,7 @@ def with_types(path, types):
 
 
 def test_the_sandbox_has_the_schema_of_this_release():
-    words = [str(PYTHON), str(Path(__file__).with_name("pcluster_json_schema.py"))]
-    answer = subprocess.run(words, capture_output=True, text=True, check=False)
+    command = [str(PYTHON), str(Path(__file__).with_name("pcluster_json_schema.py"))]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout == (ROOT / "launcher/sandbox/cluster/parallelcluster.schema.json").read_text(encoding="utf-8")

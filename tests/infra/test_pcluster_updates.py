@@ -106,10 +106,10 @@ def test_the_same_changes_are_allowed_and_refused_as_by_the_package(tmp_path, pl
     grown["LoginNodes"]["Pools"][0]["Count"] = 0
     requests.append({"old": full, "new": grown, "fleet": True, "logins": True})
     files = [tmp_path / f"{number}.yaml" for number in range(len(requests))]
-    for path, each in zip(files, requests, strict=True):
-        path.write_text(json.dumps(each), encoding="utf-8")
-    for each, verdicts in some(zip(requests, ask("update", files), strict=True)):
-        patch = Patch(**each)
+    for path, state in zip(files, requests, strict=True):
+        path.write_text(json.dumps(state), encoding="utf-8")
+    for state, verdicts in some(zip(requests, ask("update", files), strict=True)):
+        patch = Patch(**state)
         assert sorted([difference.spoken, patch.allows(difference)] for difference in patch.differences) == verdicts, (
-            each["new"]
+            state["new"]
         )

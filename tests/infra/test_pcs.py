@@ -51,15 +51,15 @@ def p5_pcs_spot(named):
     return named("p5-spot")
 
 
-def groups(made):
+def groups(assembly):
     """Properties of each node group, with the data of its launch template."""
-    templates = made.resources("training", TEMPLATE)
+    templates = assembly.resources("training", TEMPLATE)
     return {
         resource["Name"]: (
             resource,
             templates[resource["CustomLaunchTemplate"]["TemplateId"]["Ref"]]["LaunchTemplateData"],
         )
-        for resource in made.resources("training", GROUP).values()
+        for resource in assembly.resources("training", GROUP).values()
     }
 
 
@@ -71,19 +71,20 @@ class TestInterfaces:
     @pytest.mark.parametrize("name", LAYOUTS)
     def test_each_card_has_what_awss_own_templates_give_it(self, synthesised, p5_pcs_spot, p5en_block, catalog, name):
         others = {"p6-b200.48xlarge": WITH_FALLBACK, "p6-b300.48xlarge": RESERVED}
-        made = {"p5.48xlarge": p5_pcs_spot, "p5en.48xlarge": p5en_block}.get(name) or synthesised(others[name])
-        _, data = groups(made)[name.replace(".", "-")]
+        assembly = {"p5.48xlarge": p5_pcs_spot, "p5en.48xlarge": p5en_block}.get(name) or synthesised(others[name])
+        _, data = groups(assembly)[name.replace(".", "-")]
         network_interfaces = data["NetworkInterfaces"]
         shown = [
-            (each["NetworkCardIndex"], each["DeviceIndex"], each.get("InterfaceType")) for each in network_interfaces
+            (interface["NetworkCardIndex"], interface["DeviceIndex"], interface.get("InterfaceType"))
+            for interface in network_interfaces
         ]
         assert shown == LAYOUTS[name]
         facts = catalog.instance_types[name]
         assert len(network_interfaces) == facts.network_cards
-        assert sum(each.get("InterfaceType") == "efa" for each in network_interfaces) == facts.efa_interfaces
-        assert all(each["Groups"] and each["SubnetId"] for each in network_interfaces)
+        assert sum(interface.get("InterfaceType") == "efa" for interface in network_interfaces) == facts.efa_interfaces
+        assert all(interface["Groups"] and interface["SubnetId"] for interface in network_interfaces)
         assert "SecurityGroupIds" not in data
-        assert list(stack_findings(made.template("training"), facts)) == []
+        assert list(stack_findings(assembly.template("training"), facts)) == []
 
     def test_a_type_without_efa_has_what_ec2_gives_it(self, synthesised):
         _, data = groups(synthesised(WITH_FALLBACK))["g5-xlarge"]
@@ -161,32 +162,32 @@ class TestCapacity:
 
 class TestCluster:
     def test_its_settings_are_ones_that_pcs_takes(self, example):
-        made = example.only("training", "AWS::PCS::Cluster")
-        slurm = made["SlurmConfiguration"]
+        cluster = example.only("training", "AWS::PCS::Cluster")
+        slurm = cluster["SlurmConfiguration"]
         parameter_values = {
             setting["ParameterName"]: setting["ParameterValue"] for setting in slurm["SlurmCustomSettings"]
         }
         assert parameter_values == dict(pcs.SETTINGS)
         assert set(parameter_values) <= pcs.CLUSTER_SETTINGS
-        assert (made["Size"], made["Scheduler"]) == ("SMALL", {"Type": "SLURM", "Version": "25.11"})
-        assert len(made["Networking"]["SubnetIds"]) == 1
+        assert (cluster["Size"], cluster["Scheduler"]) == ("SMALL", {"Type": "SLURM", "Version": "25.11"})
+        assert len(cluster["Networking"]["SubnetIds"]) == 1
 
     def test_the_login_node_is_in_no_queue(self, example):
-        named = {each["Name"]: key for key, each in example.resources("training", GROUP).items()}
+        named = {group["Name"]: key for key, group in example.resources("training", GROUP).items()}
         queues = example.resources("training", QUEUE).values()
-        held = [
+        queued_groups = [
             one["ComputeNodeGroupId"]["Fn::GetAtt"][0]
             for queue in queues
             for one in queue["ComputeNodeGroupConfigurations"]
         ]
-        assert named["login"] not in held
-        assert sorted(held) == sorted(key for name, key in named.items() if name != "login")
+        assert named["login"] not in queued_groups
+        assert sorted(queued_groups) == sorted(key for name, key in named.items() if name != "login")
 
     def test_the_image_is_an_input_unless_the_plan_names_one(self, example, synthesised):
         assert {json.dumps(group["AmiId"]) for group, _ in groups(example).values()} == {'{"Ref": "ImageId"}'}
-        own = synthesised(WITH_FALLBACK)
-        assert {group["AmiId"] for group, _ in groups(own).values()} == {"ami-0123456789abcdef0"}
-        assert "ImageId" not in own.template("training").get("Parameters", {})
+        assembly = synthesised(WITH_FALLBACK)
+        assert {group["AmiId"] for group, _ in groups(assembly).values()} == {"ami-0123456789abcdef0"}
+        assert "ImageId" not in assembly.template("training").get("Parameters", {})
 
     def test_logs_go_where_cloudwatch_lets_the_service_write(self, example):
         names = [
@@ -195,7 +196,7 @@ class TestCluster:
         ]
         vended = [name for name in names if name]
         assert len(vended) == len(example.resources("training", "AWS::Logs::Delivery")) == 3
-        assert all(each.startswith("/aws/vendedlogs/pcs/cluster/PCS_") for each in vended)
+        assert all(name.startswith("/aws/vendedlogs/pcs/cluster/PCS_") for name in vended)
 
     def test_each_fallback_type_has_a_queue(self, synthesised):
         queues = synthesised(WITH_FALLBACK).resources("training", QUEUE).values()

@@ -24,15 +24,15 @@ GUARD, ACCOUNT_KIND = "pcs", PcsAccount
 def pcs_guard(module, aws):
     """A guard of a cluster, the stub that answers for PCS, and the messages that it sends."""
     limits = {"PCS": NAME, "TTL_HOURS": "2", "IDLE_MINUTES": "5", "HUNG_MINUTES": "30"}
-    made, messages = module.PcsGuard(aws.settings(module, **limits), aws.client, NOW), []
-    made.notify = lambda subject, text: messages.append((subject, text))
-    return made, aws.stub, messages
+    guard, messages = module.PcsGuard(aws.settings(module, **limits), aws.client, NOW), []
+    guard.notify = lambda subject, text: messages.append((subject, text))
+    return guard, aws.stub, messages
 
 
 def summary(name):
     moments = {"createdAt": NOW, "modifiedAt": NOW}
-    own = {"name": name, "id": IDS[name], "arn": f"{ARN}/{IDS[name]}", "clusterId": "pcs_a", "status": "ACTIVE"}
-    return {**own, **moments}
+    fields = {"name": name, "id": IDS[name], "arn": f"{ARN}/{IDS[name]}", "clusterId": "pcs_a", "status": "ACTIVE"}
+    return {**fields, **moments}
 
 
 def described(name, *, most, status="ACTIVE", modified=NOW):
@@ -74,21 +74,21 @@ def machine(kind="node", cluster="tiny"):
 
 
 def test_nodes_are_counted_and_the_login_node_is_not(pcs_guard):
-    made, _, _ = pcs_guard
+    guard, _, _ = pcs_guard
     mine = machine()
     machine("login")
     machine(cluster="other")
-    assert [node["InstanceId"] for node in made.nodes()] == [mine]
-    assert made.is_own({"slipway:cluster": "tiny", "slipway:machine": "node"})
-    assert not made.is_own({"slipway:cluster": "tiny", "slipway:machine": "login"})
+    assert [node["InstanceId"] for node in guard.nodes()] == [mine]
+    assert guard.is_own({"slipway:cluster": "tiny", "slipway:machine": "node"})
+    assert not guard.is_own({"slipway:cluster": "tiny", "slipway:machine": "login"})
 
 
 def test_a_stop_sets_every_group_of_jobs_to_none(pcs_guard):
-    made, stub, messages = pcs_guard
+    guard, stub, messages = pcs_guard
     lists(stub, ("p5-48xlarge", {"most": 4}), ("g5-xlarge", {"most": 4}))
     expects_stop(stub, "p5-48xlarge")
     expects_stop(stub, "g5-xlarge")
-    made.stop("its 2 hours have ended", 4)
+    guard.stop("its 2 hours have ended", 4)
     ((subject, text),) = messages
     assert subject == "nodes stopped"
     assert "its 2 hours have ended" in text
@@ -96,37 +96,37 @@ def test_a_stop_sets_every_group_of_jobs_to_none(pcs_guard):
 
 
 def test_what_is_stopped_is_not_stopped_again(pcs_guard):
-    made, stub, messages = pcs_guard
+    guard, stub, messages = pcs_guard
     lists(stub, ("p5-48xlarge", {"most": 0}), ("g5-xlarge", {"most": 4, "status": "DELETING"}))
-    made.stop("its 2 hours have ended", 0)
+    guard.stop("its 2 hours have ended", 0)
     assert messages == []
 
 
 def test_nodes_that_stay_are_ended(pcs_guard):
-    made, stub, messages = pcs_guard
-    stays, login = machine(), machine("login")
+    guard, stub, messages = pcs_guard
+    node, login = machine(), machine("login")
     lists(stub, ("p5-48xlarge", {"most": 0, "modified": NOW - timedelta(minutes=20)}))
-    made.stop("its 2 hours have ended", 1)
+    guard.stop("its 2 hours have ended", 1)
     states = {
         instance["InstanceId"]: instance["State"]["Name"]
         for one in client("ec2").describe_instances()["Reservations"]
         for instance in one["Instances"]
     }
-    assert states[stays] == "terminated"
+    assert states[node] == "terminated"
     assert states[login] == "running"
     assert [subject for subject, _ in messages] == ["nodes still run after the stop"]
 
 
 def test_a_refusal_is_not_swallowed(pcs_guard):
-    made, stub, _ = pcs_guard
+    guard, stub, _ = pcs_guard
     lists(stub, ("p5-48xlarge", {"most": 4}))
     stub.add_client_error("update_compute_node_group", "ConflictException", "the group is UPDATING")
-    with pytest.raises(made.pcs.exceptions.ConflictException):
-        made.stop("its 2 hours have ended", 4)
+    with pytest.raises(guard.pcs.exceptions.ConflictException):
+        guard.stop("its 2 hours have ended", 4)
 
 
 def test_a_cluster_that_is_gone_has_nothing_to_stop(pcs_guard):
-    made, stub, messages = pcs_guard
+    guard, stub, messages = pcs_guard
     stub.add_client_error("list_compute_node_groups", "ResourceNotFoundException", "no such cluster")
-    made.stop("its 2 hours have ended", None)
+    guard.stop("its 2 hours have ended", None)
     assert messages == []

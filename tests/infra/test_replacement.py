@@ -16,9 +16,9 @@ def test_it_is_what_the_vendor_says(resource_type):
 
 
 def test_every_type_that_a_stack_holds_is_known(assembly):
-    held = {
+    resource_types = {
         resource["Type"]
         for template in assembly.templates.values()
         for resource in template.get("Resources", {}).values()
     }
-    assert held - REPLACING.keys() - {METADATA, "Custom::PclusterCluster"} == set()
+    assert resource_types - REPLACING.keys() - {METADATA, "Custom::PclusterCluster"} == set()

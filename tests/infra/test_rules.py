@@ -25,16 +25,16 @@ OWN = {
 
 
 def test_every_finding_is_accepted_for_a_reason(example_of_kind):
-    kind, made = example_of_kind
+    kind, assembly = example_of_kind
     rules = (*CLUSTERS, *OWN[kind])
-    assert [violation for violation in made.violations if accepted(rules, *violation) is None] == []
+    assert [violation for violation in assembly.violations if accepted(rules, *violation) is None] == []
 
 
 @pytest.mark.parametrize("kind", FILES)
 def test_nothing_is_accepted_that_does_not_occur(synthesised, plan_at, kind):
     violations = [violation for path in FILES[kind].values() for violation in synthesised(plan_at(path)).violations]
-    own = [violation for violation in violations if accepted(CLUSTERS, *violation) is None]
-    assert {accepted(OWN[kind], *violation) for violation in own} == set(range(len(OWN[kind])))
+    kind_violations = [violation for violation in violations if accepted(CLUSTERS, *violation) is None]
+    assert {accepted(OWN[kind], *violation) for violation in kind_violations} == set(range(len(OWN[kind])))
     if kind == "parallelcluster":
         assert {accepted(CLUSTERS, *violation) for violation in violations} == set(range(len(CLUSTERS)))
 
@@ -44,8 +44,8 @@ def test_few_findings_are_accepted():
 
 
 def test_cfn_lint_finds_no_error(example_of_kind):
-    _, made = example_of_kind
-    assert complaints(made.folder, made.plan.place.region) == []
+    _, assembly = example_of_kind
+    assert complaints(assembly.folder, assembly.plan.place.region) == []
 
 
 def test_cfn_lint_finds_what_is_wrong(tmp_path):
@@ -93,11 +93,11 @@ BUDGET = re.compile(r"AwsSolutions-IAM5\[Resource::[^\]]*/jobs/\.budget/\*\]")
 
 @pytest.mark.parametrize("name", FURTHER)
 def test_the_examples_with_a_trainer_hold_to_them_too(synthesised, plan_at, name):
-    made = synthesised(plan_at(FURTHER[name]), usd_per_hour="21.960000")
-    violations = [violation for violation in made.violations if accepted(CLUSTERS, *violation) is None]
-    assert [each for each in violations if not BUDGET.fullmatch(each[0])] == []
-    assert bool(violations) == (made.plan.request.budget.stop_at_usd is not None)
-    assert complaints(made.folder, made.plan.place.region) == []
+    assembly = synthesised(plan_at(FURTHER[name]), usd_per_hour="21.960000")
+    violations = [violation for violation in assembly.violations if accepted(CLUSTERS, *violation) is None]
+    assert [violation for violation in violations if not BUDGET.fullmatch(violation[0])] == []
+    assert bool(violations) == (assembly.plan.request.budget.stop_at_usd is not None)
+    assert complaints(assembly.folder, assembly.plan.place.region) == []
 
 
 WITHOUT_STACKS = {
@@ -113,10 +113,10 @@ WITHOUT_STACKS = {
 
 def test_every_example_is_held_to_them_or_has_no_stack():
     folder = ROOT / "examples"
-    held = {path for files in (*FILES.values(), FURTHER, ENDPOINTS) for path in files.values()}
+    covered = {path for files in (*FILES.values(), FURTHER, ENDPOINTS) for path in files.values()}
     for path in some(folder.rglob("*.yaml")):
         reasons = [stack for stack in WITHOUT_STACKS if str(path.relative_to(folder)).startswith(stack)]
-        assert path in held or reasons, path
+        assert path in covered or reasons, path
 
 
 def test_templates_stay_far_from_the_limits(example_of_kind):

@@ -25,14 +25,16 @@ def logged(synthesised):
     return synthesised(PLAN.format(kind="parallelcluster", groups=f"[{GROUP}]", key=KEY, logins=1, logged="true"))
 
 
-def only(made, kind, prefix):
-    matching = {key: each for key, each in made.resources("training", kind).items() if key.startswith(prefix)}
+def only(assembly, kind, prefix):
+    matching = {
+        key: resource for key, resource in assembly.resources("training", kind).items() if key.startswith(prefix)
+    }
     ((key, resource),) = matching.items()
     return key, resource
 
 
-def configuration(made):
-    return made.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]
+def configuration(assembly):
+    return assembly.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]
 
 
 def test_the_document_writes_to_a_group_that_outlives_the_stack(logged):
@@ -50,18 +52,18 @@ def test_the_document_writes_to_a_group_that_outlives_the_stack(logged):
 
 
 def test_without_a_key_the_agent_is_not_configured_to_ask_for_one(synthesised):
-    made = synthesised(PLAN.format(kind="parallelcluster", groups="[]", key="null", logins=1, logged="true"))
-    _, document = only(made, "AWS::SSM::Document", "SessionLog")
+    assembly = synthesised(PLAN.format(kind="parallelcluster", groups="[]", key="null", logins=1, logged="true"))
+    _, document = only(assembly, "AWS::SSM::Document", "SessionLog")
     assert document["Content"]["inputs"]["cloudWatchEncryptionEnabled"] is False
 
 
 def test_machines_that_people_enter_may_write_it_and_nodes_may_not(logged):
     key, policy = only(logged, "AWS::IAM::ManagedPolicy", "SessionLog")
-    made = configuration(logged)
-    own = {"Policy": {"Ref": key}}
-    assert own in made["HeadNode"]["Iam"]["AdditionalIamPolicies"]
-    assert own in made["LoginNodes"]["Pools"][0]["Iam"]["AdditionalIamPolicies"]
-    assert own not in made["Scheduling"]["SlurmQueues"][0]["Iam"]["AdditionalIamPolicies"]
+    cluster = configuration(logged)
+    session_policy = {"Policy": {"Ref": key}}
+    assert session_policy in cluster["HeadNode"]["Iam"]["AdditionalIamPolicies"]
+    assert session_policy in cluster["LoginNodes"]["Pools"][0]["Iam"]["AdditionalIamPolicies"]
+    assert session_policy not in cluster["Scheduling"]["SlurmQueues"][0]["Iam"]["AdditionalIamPolicies"]
     text = json.dumps(policy["PolicyDocument"])
     assert "logs:PutLogEvents" in text
     assert "logs:CreateLogGroup" not in text
@@ -75,18 +77,18 @@ def test_the_shell_that_is_printed_is_the_logged_one(logged):
 
 
 def test_existing_groups_stand_beside_the_clusters_own(logged):
-    made = configuration(logged)
-    for networking in (made["HeadNode"]["Networking"], made["Scheduling"]["SlurmQueues"][0]["Networking"]):
-        own, given = networking["AdditionalSecurityGroups"]
-        assert "NodeSecurityGroup" in json.dumps(own)
+    cluster = configuration(logged)
+    for networking in (cluster["HeadNode"]["Networking"], cluster["Scheduling"]["SlurmQueues"][0]["Networking"]):
+        cluster_group, given = networking["AdditionalSecurityGroups"]
+        assert "NodeSecurityGroup" in json.dumps(cluster_group)
         assert given == GROUP
 
 
 def test_without_the_two_nothing_of_them_is_made(synthesised):
-    made = synthesised(PLAN.format(kind="parallelcluster", groups="[]", key="null", logins=1, logged="false"))
-    assert not made.resources("training", "AWS::SSM::Document")
-    assert "SessionDocument" not in made.template("training")["Outputs"]
-    assert len(configuration(made)["HeadNode"]["Networking"]["AdditionalSecurityGroups"]) == 1
+    assembly = synthesised(PLAN.format(kind="parallelcluster", groups="[]", key="null", logins=1, logged="false"))
+    assert not assembly.resources("training", "AWS::SSM::Document")
+    assert "SessionDocument" not in assembly.template("training")["Outputs"]
+    assert len(configuration(assembly)["HeadNode"]["Networking"]["AdditionalSecurityGroups"]) == 1
 
 
 NETWORK = "vpc_id: vpc-0a1b2c3d4e5f60718, subnet_ids: [subnet-0a1b2c3d4e5f60718"
@@ -99,12 +101,12 @@ def on_eks(**more):
 
 
 def test_nodes_of_eks_write_the_log_of_their_shells(synthesised):
-    made = synthesised(on_eks(key=KEY, logged="true"))
-    document, _ = only(made, "AWS::SSM::Document", "SessionLog")
-    policy, _ = only(made, "AWS::IAM::ManagedPolicy", "SessionLog")
-    _, role = only(made, "AWS::IAM::Role", "NodeRole")
+    assembly = synthesised(on_eks(key=KEY, logged="true"))
+    document, _ = only(assembly, "AWS::SSM::Document", "SessionLog")
+    policy, _ = only(assembly, "AWS::IAM::ManagedPolicy", "SessionLog")
+    _, role = only(assembly, "AWS::IAM::Role", "NodeRole")
     assert {"Ref": policy} in role["ManagedPolicyArns"]
-    outputs = made.template("training")["Outputs"]
+    outputs = assembly.template("training")["Outputs"]
     assert outputs["SessionDocument"]["Value"] == {"Ref": document}
     assert {"Ref": document} in outputs["ShellOnANode"]["Value"]["Fn::Join"][1]
     without = synthesised(on_eks(key="null", logged="false"))
@@ -113,12 +115,12 @@ def test_nodes_of_eks_write_the_log_of_their_shells(synthesised):
 
 
 def test_existing_groups_stand_on_every_interface_of_an_eks_node(synthesised):
-    made = synthesised(on_eks(key="null", logged="false"))
-    for template in some(made.resources("training", "AWS::EC2::LaunchTemplate").values()):
+    assembly = synthesised(on_eks(key="null", logged="false"))
+    for template in some(assembly.resources("training", "AWS::EC2::LaunchTemplate").values()):
         data = template["LaunchTemplateData"]
         lists = [interface["Groups"] for interface in data.get("NetworkInterfaces", ())] or [data["SecurityGroupIds"]]
-        assert {len(each) for each in lists} == {3}
-        assert {each[2] for each in lists} == {GROUP}
+        assert {len(groups) for groups in lists} == {3}
+        assert {groups[2] for groups in lists} == {GROUP}
 
 
 def on_hyperpod(kind, **more):
@@ -130,13 +132,13 @@ def on_hyperpod(kind, **more):
 @pytest.mark.parametrize("kind", ["hyperpod-slurm", "hyperpod-eks"])
 def test_machines_of_hyperpod_write_the_log_of_their_shells(synthesised, kind):
     """By a document of the account's own, as AWS's template for HyperPod and its easy-ssh.sh have it."""
-    made = synthesised(on_hyperpod(kind, key=KEY, logged="true"))
-    document, _ = only(made, "AWS::SSM::Document", "SessionLog")
-    key, policy = only(made, "AWS::IAM::ManagedPolicy", "SessionLog")
-    _, role = only(made, "AWS::IAM::Role", "MachineRole")
+    assembly = synthesised(on_hyperpod(kind, key=KEY, logged="true"))
+    document, _ = only(assembly, "AWS::SSM::Document", "SessionLog")
+    key, policy = only(assembly, "AWS::IAM::ManagedPolicy", "SessionLog")
+    _, role = only(assembly, "AWS::IAM::Role", "MachineRole")
     assert policy["Path"] == "/slipway/"
     assert {"Ref": key} in role["ManagedPolicyArns"]
-    outputs = made.template("training")["Outputs"]
+    outputs = assembly.template("training")["Outputs"]
     assert outputs["SessionDocument"]["Value"] == {"Ref": document}
     shell = outputs["Connect" if kind == "hyperpod-slurm" else "ShellOnANode"]["Value"]["Fn::Join"][1]
     assert {"Ref": document} in shell
@@ -146,18 +148,18 @@ def test_machines_of_hyperpod_write_the_log_of_their_shells(synthesised, kind):
 @pytest.mark.parametrize("kind", ["hyperpod-slurm", "hyperpod-eks"])
 def test_existing_groups_stand_beside_hyperpods_own(synthesised, kind):
     """In the request, within the five that the registry's schema takes, and in what the machines' role may make."""
-    made = synthesised(on_hyperpod(kind, key="null", logged="false"))
-    cluster = made.only("training", "AWS::SageMaker::Cluster")
+    assembly = synthesised(on_hyperpod(kind, key="null", logged="false"))
+    cluster = assembly.only("training", "AWS::SageMaker::Cluster")
     placed = [
         cluster["VpcConfig"],
         *(group["OverrideVpcConfig"] for group in cluster["InstanceGroups"] if kind == "hyperpod-eks"),
     ]
-    for each in placed:
-        own, given = each["SecurityGroupIds"]
-        assert "NodeSecurityGroup" in json.dumps(own)
+    for vpc_config in placed:
+        cluster_group, given = vpc_config["SecurityGroupIds"]
+        assert "NodeSecurityGroup" in json.dumps(cluster_group)
         assert given == GROUP
     (role,) = (
-        each for key, each in made.resources("training", "AWS::IAM::Role").items() if key.startswith("MachineRole")
+        role for key, role in assembly.resources("training", "AWS::IAM::Role").items() if key.startswith("MachineRole")
     )
     text = json.dumps(role["Policies"])
     assert f":security-group/{GROUP}" in text

@@ -34,12 +34,12 @@ def plan_text(kind):
 @pytest.mark.parametrize("kind", CLUSTERS)
 def test_everything_of_a_cluster_that_can_carry_them_does(synthesised, kind):
     """An endpoint's is in serving/test_serving_rules.py."""
-    made = synthesised(plan_text(kind))
+    assembly = synthesised(plan_text(kind))
     # The one that `report --billed` asks for, and a budget is held by.
-    wanted = {**OWN, TAG: "tagged"}
-    assert lacking(made, wanted) == []
-    for stack in made.manifest.values():
-        assert stack["properties"]["tags"].items() >= wanted.items()
+    required_tags = {**OWN, TAG: "tagged"}
+    assert lacking(assembly, required_tags) == []
+    for stack in assembly.manifest.values():
+        assert stack["properties"]["tags"].items() >= required_tags.items()
 
 
 def test_a_target_that_builds_something_is_among_them():
@@ -53,21 +53,21 @@ def test_a_target_that_builds_something_is_among_them():
 
 def test_the_nodes_of_eks_and_their_volumes_carry_them(synthesised):
     """A node group hands its tags to no instance: what is billed has those of its launch template."""
-    made = synthesised(plan_text("eks"))
+    assembly = synthesised(plan_text("eks"))
     templates = [
         resource["Properties"]["LaunchTemplateData"]
-        for template in made.templates.values()
+        for template in assembly.templates.values()
         for resource in template["Resources"].values()
         if resource["Type"] == "AWS::EC2::LaunchTemplate"
     ]
     assert templates
-    for each in templates:
-        tagged = {one["ResourceType"]: given(one["Tags"]) for one in each["TagSpecifications"]}
+    for launch_template in templates:
+        tagged = {one["ResourceType"]: given(one["Tags"]) for one in launch_template["TagSpecifications"]}
         assert tagged.keys() >= {"instance", "volume"}
         assert all(tags.items() >= {**OWN, TAG: "tagged"}.items() for tags in tagged.values())
 
 
 def test_nodes_of_a_parallelcluster_carry_them(synthesised):
-    made = synthesised(BASE + CLUSTER % "parallelcluster")
-    tags = made.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]["Tags"]
+    assembly = synthesised(BASE + CLUSTER % "parallelcluster")
+    tags = assembly.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]["Tags"]
     assert given(tags).items() >= {**OWN, TAG: "tagged"}.items()

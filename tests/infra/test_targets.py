@@ -26,9 +26,9 @@ def test_what_is_deployed_has_a_builder(kind):
 
 
 def test_what_is_not_deployed_is_refused_with_what_is(monkeypatch):
-    kept = {**TARGETS, TargetKind.EKS: replace(TARGETS[TargetKind.EKS], deployed=())}
-    monkeypatch.setattr("infra.targets.TARGETS", kept)
-    monkeypatch.setattr("infra.targets.target_of", kept.__getitem__)
+    targets = {**TARGETS, TargetKind.EKS: replace(TARGETS[TargetKind.EKS], deployed=())}
+    monkeypatch.setattr("infra.targets.TARGETS", targets)
+    monkeypatch.setattr("infra.targets.target_of", targets.__getitem__)
     with pytest.raises(ImpossibleError) as refusal:
         builder_of(TargetKind.EKS)
     (finding,) = refusal.value.findings

@@ -22,12 +22,12 @@ def p5_queue(named):
 
 def test_so_is_task_governance(p5_queue, catalog):
     for kind, request in some(yaml.safe_load(shown(p5_queue, catalog)["governance.yaml"]).items()):
-        made = p5_queue.only("training", f"AWS::SageMaker::{kind}")
-        own = key_of(p5_queue, CLUSTER)
-        assert made.pop("ClusterArn") == {"Fn::GetAtt": [own, "ClusterArn"]}
-        tags = [{tag["Key"]: tag["Value"] for tag in side.pop("Tags")} for side in (request, made)]
+        properties = p5_queue.only("training", f"AWS::SageMaker::{kind}")
+        cluster_key = key_of(p5_queue, CLUSTER)
+        assert properties.pop("ClusterArn") == {"Fn::GetAtt": [cluster_key, "ClusterArn"]}
+        tags = [{tag["Key"]: tag["Value"] for tag in side.pop("Tags")} for side in (request, properties)]
         assert tags[0].items() <= tags[1].items()
-        assert made == request
+        assert properties == request
 
 
 def test_without_a_queue_there_is_none(p5en_spot, catalog):
@@ -39,7 +39,7 @@ def test_without_a_queue_there_is_none(p5en_spot, catalog):
 
 
 def test_task_governance_comes_after_nodes_and_its_addon_and_the_quota_after_the_priorities(p5_queue):
-    quota, policy = (key_of(p5_queue, f"AWS::SageMaker::{each}") for each in ("ComputeQuota", "ClusterSchedulerConfig"))
+    quota, policy = (key_of(p5_queue, f"AWS::SageMaker::{kind}") for kind in ("ComputeQuota", "ClusterSchedulerConfig"))
     addon = key_of(p5_queue, "AWS::EKS::Addon", AddonName=eks.GOVERNANCE[0])
     assert {key_of(p5_queue, CLUSTER), addon} <= behind(p5_queue, policy)
     assert {policy, addon} <= behind(p5_queue, quota)
@@ -48,14 +48,17 @@ def test_task_governance_comes_after_nodes_and_its_addon_and_the_quota_after_the
 
 def test_pods_of_the_teams_namespace_are_lent_the_jobs_role(p5en_spot, p5_queue):
     namespaces = [
-        {resource["Namespace"] for resource in made.resources("training", "AWS::EKS::PodIdentityAssociation").values()}
-        for made in (p5en_spot, p5_queue)
+        {
+            resource["Namespace"]
+            for resource in assembly.resources("training", "AWS::EKS::PodIdentityAssociation").values()
+        }
+        for assembly in (p5en_spot, p5_queue)
     ]
     assert namespaces[1] - namespaces[0] == {"hyperpod-ns-research"}
 
 
 def test_task_governance_is_for_where_cloudformation_has_it():
     """Elsewhere the stack would fail after the machines are there."""
-    wanted = {"AWS::SageMaker::ClusterSchedulerConfig", "AWS::SageMaker::ComputeQuota"}
-    known = {region for region in regions() if wanted <= types_in(region)}
-    assert {each for each in known if not re.match(r"us-iso|eu-iso|eusc", each)} == set(GOVERNANCE_REGIONS)
+    required_types = {"AWS::SageMaker::ClusterSchedulerConfig", "AWS::SageMaker::ComputeQuota"}
+    known = {region for region in regions() if required_types <= types_in(region)}
+    assert {region for region in known if not re.match(r"us-iso|eu-iso|eusc", region)} == set(GOVERNANCE_REGIONS)

@@ -26,7 +26,7 @@ def node_statements(assembly):
         for resource in assembly.resources("training", "AWS::IAM::ManagedPolicy").values()
         if resource.get("Path") == "/parallelcluster/"
     ]
-    (policy,) = (each for each in node_policies if not {"Sessions", "WriteSessions"} & each.keys())
+    (policy,) = (policy for policy in node_policies if not {"Sessions", "WriteSessions"} & policy.keys())
     return policy
 
 
@@ -111,7 +111,9 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
     def test_nodes_give_an_object_no_tag_but_the_agents_own(self, assembly):
         statements_by_sid = node_statements(assembly)
         tagging = [
-            sid for sid, each in statements_by_sid.items() if "s3:PutObjectTagging" in json.dumps(each["Action"])
+            sid
+            for sid, statement in statements_by_sid.items()
+            if "s3:PutObjectTagging" in json.dumps(statement["Action"])
         ]
         assert tagging == ["MarkSuperseded"]
         assert statements_by_sid["MarkSuperseded"]["Condition"] == {
@@ -141,9 +143,9 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
             iam_policy["Policy"] for iam_policy in configuration(p5)["HeadNode"]["Iam"]["AdditionalIamPolicies"]
         ]
         policies = p5.resources("training", "AWS::IAM::ManagedPolicy").items()
-        own = [key for key, each in policies if each["Path"] == "/parallelcluster/"]
-        assert len(own) == 2
-        assert all({"Ref": policy} in attached for policy in own)
+        node_policies = [key for key, policy in policies if policy["Path"] == "/parallelcluster/"]
+        assert len(node_policies) == 2
+        assert all({"Ref": policy} in attached for policy in node_policies)
 
     def test_no_action_is_a_wildcard(self, assembly):
         for template in some(assembly.templates.values()):
@@ -236,7 +238,9 @@ class TestAccount:
         assembly = synthesised("p4d-lustre")
         provider = assembly.only("training", "AWS::CloudFormation::Stack")
         (policy,) = (
-            key for key, each in assembly.resources("training", "AWS::IAM::ManagedPolicy").items() if "Path" not in each
+            key
+            for key, properties in assembly.resources("training", "AWS::IAM::ManagedPolicy").items()
+            if "Path" not in properties
         )
         assert provider["Parameters"] == {"AdditionalIamPolicies": {"Ref": policy}}
         statements_by_sid = statements(assembly.resources("training", "AWS::IAM::ManagedPolicy")[policy])
@@ -276,17 +280,17 @@ storage: {lustre_gib: 1200, kms_key_arn: "arn:aws:kms:us-east-2:123456789012:key
 
 def test_the_provider_may_use_the_key_of_a_file_system(synthesised):
     """AWS's published policies name no key (aws-parallelcluster, parallelcluster-policies.yaml @003dc38)."""
-    made = synthesised(LUSTRE_WITH_KEY)
+    assembly = synthesised(LUSTRE_WITH_KEY)
     (policy,) = (
-        each
-        for key, each in made.resources("training", "AWS::IAM::ManagedPolicy").items()
+        policy
+        for key, policy in assembly.resources("training", "AWS::IAM::ManagedPolicy").items()
         if key.startswith("ProviderAccess")
     )
     statement = statements(policy)["EncryptFileSystem"]
     assert statement["Action"] == ["kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"]
-    assert statement["Resource"] == made.plan.request.storage.kms_key_arn
+    assert statement["Resource"] == assembly.plan.request.storage.kms_key_arn
     assert "fsx.*." in json.dumps(statement["Condition"]["StringLike"]["kms:ViaService"])
-    assert "AdditionalIamPolicies" in made.only("training", "AWS::CloudFormation::Stack")["Parameters"]
+    assert "AdditionalIamPolicies" in assembly.only("training", "AWS::CloudFormation::Stack")["Parameters"]
 
 
 def test_garbage_collection_leaves_what_machines_fetch(assembly):

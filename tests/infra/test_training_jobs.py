@@ -52,13 +52,15 @@ def test_a_vpc_gets_a_group_whose_members_reach_each_other_both_ways(in_vpc):
 
 def test_only_sagemaker_of_this_account_takes_the_role_and_it_deletes_from_the_journal_alone(example):
     roles = example.resources("training", "AWS::IAM::Role")
-    (role,) = [each for key, each in roles.items() if key.startswith("MachineRole")]
+    (role,) = [role for key, role in roles.items() if key.startswith("MachineRole")]
     (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
     assert trust["Principal"] == {"Service": "sagemaker.amazonaws.com"}
     assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
     policy = example.only("training", "AWS::IAM::ManagedPolicy")["PolicyDocument"]["Statement"]
-    deletes = [each["Resource"] for each in policy if "s3:DeleteObject" in json.dumps(each["Action"])]
-    assert all("/.runs/*" in json.dumps(each) or "/.compile-cache/*" in json.dumps(each) for each in deletes)
+    deletes = [statement["Resource"] for statement in policy if "s3:DeleteObject" in json.dumps(statement["Action"])]
+    assert all(
+        "/.runs/*" in json.dumps(resource) or "/.compile-cache/*" in json.dumps(resource) for resource in deletes
+    )
     assert deletes
 
 
@@ -142,7 +144,7 @@ def test_the_guard_sets_a_retention_that_nobody_has_set_and_deletes_no_event(
 
 
 def test_the_guard_may_set_the_retention_of_that_group_alone(example):
-    (role,) = [each for key, each in example.resources("training", "AWS::IAM::Role").items() if "Guard" in key]
+    (role,) = [role for key, role in example.resources("training", "AWS::IAM::Role").items() if "Guard" in key]
     statements = role["Policies"][0]["PolicyDocument"]["Statement"]
     (keep,) = [statement for statement in statements if statement["Action"] == "logs:PutRetentionPolicy"]
-    assert all("log-group:/aws/sagemaker/TrainingJobs" in json.dumps(each) for each in some(keep["Resource"]))
+    assert all("log-group:/aws/sagemaker/TrainingJobs" in json.dumps(resource) for resource in some(keep["Resource"]))

@@ -15,15 +15,17 @@ ONE_TRY = Config(retries={"total_max_attempts": 1})
 def client(sandbox: Sandbox, service: str, **more: Any) -> Any:
     """A client of a service; `more` are boto3's own arguments, such as other keys."""
     known = sandbox.environment
-    own = {
+    options = {
         "endpoint_url": sandbox.endpoint,
         "region_name": sandbox.region,
         "aws_access_key_id": known["AWS_ACCESS_KEY_ID"],
         "aws_secret_access_key": known["AWS_SECRET_ACCESS_KEY"],
     }
-    return boto3.client(service, **{**own, **more})
+    return boto3.client(service, **{**options, **more})
 
 
-def slipway(*words, folder, environment):
-    words = [sys.executable, "-m", "launcher", *words]
-    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300)
+def slipway(*arguments, folder, environment):
+    arguments = [sys.executable, "-m", "launcher", *arguments]
+    return subprocess.run(
+        arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )

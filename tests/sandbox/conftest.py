@@ -75,16 +75,18 @@ def undisturbed(tmp_path_factory, worker_id):
     """
     alone = worker_id == "master"
     folder = tmp_path_factory.getbasetemp() if alone else tmp_path_factory.getbasetemp().parent
-    with (folder / "undisturbed").open("a+") as kept:
-        fcntl.flock(kept, fcntl.LOCK_EX)
-        kept.seek(0)
-        said = kept.read()
-        if not said:
-            words = [sys.executable, str(EXAMPLES / "tiny_gpt" / "train.py"), *TRAINER_WORDS]
-            own = {name: value for name, value in os.environ.items() if not name.startswith("SLIPWAY")}
-            said = subprocess.run(words, cwd=folder, env=own, capture_output=True, text=True, check=True).stdout
-            kept.write(said)
-    return next(line for line in said.splitlines() if line.startswith("weights sha256"))
+    with (folder / "undisturbed").open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        output = file.read()
+        if not output:
+            command = [sys.executable, str(EXAMPLES / "tiny_gpt" / "train.py"), *TRAINER_WORDS]
+            environment = {name: value for name, value in os.environ.items() if not name.startswith("SLIPWAY")}
+            output = subprocess.run(
+                command, cwd=folder, env=environment, capture_output=True, text=True, check=True
+            ).stdout
+            file.write(output)
+    return next(line for line in output.splitlines() if line.startswith("weights sha256"))
 
 
 @pytest.fixture
@@ -97,9 +99,9 @@ def nodes(tmp_path):
 def local_slurm(nodes):
     # Sockets need a short path.
     folder = Path(tempfile.mkdtemp(prefix="slt-", dir="/tmp"))
-    made = LocalSlurm(folder / "runner", nodes, f"mark-{os.getpid()}-{time.monotonic_ns()}", SETTINGS)
-    yield made
-    made.stop()
+    slurm = LocalSlurm(folder / "runner", nodes, f"mark-{os.getpid()}-{time.monotonic_ns()}", SETTINGS)
+    yield slurm
+    slurm.stop()
     shutil.rmtree(folder)
 
 

@@ -45,9 +45,9 @@ def patient_work(root):
 
 def patient_changes(root):
     """The text changes that make a copy of an example start that trainer."""
-    words = ", ".join([*(word if word.startswith("-") else json.dumps(word) for word in SAVING)])
+    arguments = ", ".join([*(word if word.startswith("-") else json.dumps(word) for word in SAVING)])
     there = json.dumps(str((EXAMPLES / "tiny_gpt").resolve())), json.dumps(str(patient_work(root)))
-    return [('train.py, --steps, "180", --every, "30"', f"patient.py, {words}"), there]
+    return [('train.py, --steps, "180", --every, "30"', f"patient.py, {arguments}"), there]
 
 
 def copied(path, root, changes=()):
@@ -71,8 +71,8 @@ def launched(name, root):
     priced = price(plan, datetime.now(UTC), PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)
     messages = []
-    own = {"root": root, "sandbox": True, "scheduler": "local", "interrupt_after_s": 0.1}
+    options = {"root": root, "sandbox": True, "scheduler": "local", "interrupt_after_s": 0.1}
     folder, report = launch_quote(
-        priced, rank, quoted, LaunchOptions(notify=messages.append, progress=lambda _: None, **own)
+        priced, rank, quoted, LaunchOptions(notify=messages.append, progress=lambda _: None, **options)
     )
     return folder, report, messages

@@ -21,11 +21,11 @@ def example(name, root, changes=()):
 
 def down(path, sandbox, root):
     """The JSON output of `slipway down FILE` in a folder without runs, with the sandbox in the environment."""
-    words = [sys.executable, "-m", "launcher", "down", str(path), "--yes", "--json"]
+    command = [sys.executable, "-m", "launcher", "down", str(path), "--yes", "--json"]
     environment = sandbox.process_environment(os.environ)
     elsewhere = root / "elsewhere"
     elsewhere.mkdir(exist_ok=True)
-    done = subprocess.run(words, cwd=elsewhere, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

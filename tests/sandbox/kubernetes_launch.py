@@ -72,6 +72,6 @@ def launched(folder, plan):
     assert any("EC2 reclaims ip-10-0-" in line for line in messages)
     # The API is asked when the control plane is there, before the nodes.
     steps = ("control plane first", "requesting the API of slipway-", "read back and as planned")
-    told_at = [next(index for index, line in enumerate(messages) if words in line) for words in steps]
+    told_at = [next(index for index, line in enumerate(messages) if step in line) for step in steps]
     assert told_at == sorted(told_at)
     return run, report

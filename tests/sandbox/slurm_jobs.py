@@ -120,14 +120,14 @@ class SlurmJobs:
             raise SchedulerError(f"scontrol says nothing of {field} of job {job}")
         return value
 
-    def _run(self, *words: str, environment: Mapping[str, str] | None = None, folder: Path | None = None) -> str:
+    def _run(self, *arguments: str, environment: Mapping[str, str] | None = None, folder: Path | None = None) -> str:
         whole = dict(environment) if environment is not None else client_environment(self._configuration)
         try:
-            done = subprocess.run(words, env=whole, cwd=folder, capture_output=True, text=True, check=False)
+            done = subprocess.run(arguments, env=whole, cwd=folder, capture_output=True, text=True, check=False)
         except OSError as error:
-            raise SchedulerError(f"{words[0]}: {error.strerror}") from error
+            raise SchedulerError(f"{arguments[0]}: {error.strerror}") from error
         if done.returncode != 0:
-            raise SchedulerError(f"{' '.join(words)}: {done.stderr.strip() or f'exit {done.returncode}'}")
+            raise SchedulerError(f"{' '.join(arguments)}: {done.stderr.strip() or f'exit {done.returncode}'}")
         return done.stdout
 
 
@@ -175,15 +175,15 @@ class LocalJobs:
         """Do nothing: the sandbox notifies the scheduler itself."""
 
     def _job(self, job: str) -> Mapping[str, Any]:
-        return next(each for each in self._sandbox.jobs(self._cluster) if each["id"] == job)
+        return next(record for record in self._sandbox.jobs(self._cluster) if record["id"] == job)
 
-    def _run(self, *words: str, environment: Mapping[str, str], folder: Path | None = None) -> str:
-        own = self._sandbox._call("scheduler", cluster=self._cluster, path=environment.get("PATH", ""))
+    def _run(self, *arguments: str, environment: Mapping[str, str], folder: Path | None = None) -> str:
+        variables = self._sandbox._call("scheduler", cluster=self._cluster, path=environment.get("PATH", ""))
         done = subprocess.run(
-            words, env={**environment, **own}, cwd=folder, capture_output=True, text=True, check=False
+            arguments, env={**environment, **variables}, cwd=folder, capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
-            raise SchedulerError(f"{' '.join(words)}: {done.stderr.strip() or f'exit {done.returncode}'}")
+            raise SchedulerError(f"{' '.join(arguments)}: {done.stderr.strip() or f'exit {done.returncode}'}")
         return done.stdout
 
 

@@ -113,10 +113,10 @@ def told_people(sandbox):
     """What was announced since the last call: subjects with their words."""
     sqs, messages_by_subject = session_of(sandbox).client("sqs"), {}
     while got := sqs.receive_message(QueueUrl=queue(sandbox)["url"], MaxNumberOfMessages=10).get("Messages"):
-        for each in got:
-            body = json.loads(each["Body"])
+        for message in got:
+            body = json.loads(message["Body"])
             messages_by_subject.setdefault(body["Subject"], []).append(body["Message"])
-            sqs.delete_message(QueueUrl=queue(sandbox)["url"], ReceiptHandle=each["ReceiptHandle"])
+            sqs.delete_message(QueueUrl=queue(sandbox)["url"], ReceiptHandle=message["ReceiptHandle"])
     return messages_by_subject
 
 

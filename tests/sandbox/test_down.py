@@ -113,11 +113,11 @@ def down(sandbox_account, tmp_path, monkeypatch, slipway):
     for name, value in sandbox_account.sandbox.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
-    return lambda *words: slipway("down", *words)
+    return lambda *arguments: slipway("down", *arguments)
 
 
-def kept(out):
-    return {each["kind"]: each for each in json.loads(out)["kept"]}
+def read_retained(out):
+    return {resource["kind"]: resource for resource in json.loads(out)["kept"]}
 
 
 class TestWhatAKubernetesClusterMade:
@@ -136,7 +136,7 @@ class TestWhatAKubernetesClusterMade:
         shown, done = down("pods", "--dry-run", "--json"), down("pods", "--yes", "--json")
         for code, out, err in (shown, done):
             assert code == 0, err
-            volume_entry = kept(out)["volume"]
+            volume_entry = read_retained(out)["volume"]
             assert (volume_entry["name"], volume_entry["gib"]) == (volume, 40.0)
             assert float(volume_entry["usd_per_month"]) > 0
             assert volume_entry["reason"].endswith(f"aws ec2 delete-volume --volume-id {volume} --region {REGION}")
@@ -149,7 +149,7 @@ class TestWhatAKubernetesClusterMade:
         self.make(sandbox_account, "slurm")
         code, out, err = down("slurm", "--yes", "--json")
         assert code == 0, err
-        assert "volume" not in kept(out)
+        assert "volume" not in read_retained(out)
 
 
 class TestWhatGoes:
@@ -164,7 +164,7 @@ class TestWhatGoes:
         assert document["done"] is True
         assert [stack["name"] for stack in document["stacks"]] == ["slipway-alpha-training", "slipway-alpha-network"]
         assert {stack["status"] for stack in document["stacks"]} == {"DELETE_COMPLETE"}
-        store = kept(out)["checkpoints"]
+        store = read_retained(out)["checkpoints"]
         assert (store["name"], store["gib"] * 2**30) == (bucket, 2048)
         assert float(document["usd_per_month"]) == float(store["usd_per_month"])
         assert "NatGateway" in err
@@ -196,7 +196,7 @@ class TestWhatGoes:
         assert code == 0, err
         assert sandbox_account.stacks("-wiped-") == set()
         assert bucket not in sandbox_account.buckets()
-        assert "checkpoints" not in kept(out)
+        assert "checkpoints" not in read_retained(out)
 
     def test_a_removal_of_the_store_that_broke_off_is_taken_up(self, sandbox_account, down):
         bucket = sandbox_account.cluster("halfway")
@@ -213,7 +213,7 @@ class TestWhatStays:
         sandbox_account.make("slipway-two-training", using("team"))
         code, out, _ = down("one", "--yes", "--json")
         assert code == 0
-        network = kept(out)["network"]
+        network = read_retained(out)["network"]
         assert network["name"] == "slipway-team-shared-network"
         assert network["reason"].startswith("used by slipway-two-training")
         # A NAT gateway and its address, $0.045 and $0.005 an hour in us-east-2, for AWS's month of 730 hours.
@@ -235,8 +235,8 @@ class TestWhatStays:
         sandbox_account.make("slipway-guest-training", TRAINING)
         code, out, _ = down("guest", "--yes", "--json")
         assert code == 0
-        assert kept(out)["checkpoints"]["name"] == "s3://weights/runs"
-        assert kept(out)["network"]["name"] == "subnet-0123"
+        assert read_retained(out)["checkpoints"]["name"] == "s3://weights/runs"
+        assert read_retained(out)["network"]["name"] == "subnet-0123"
 
     def test_logs_are_those_of_the_cluster_alone(self, sandbox_account, down):
         sandbox_account.cluster("logged")
@@ -245,17 +245,18 @@ class TestWhatStays:
             logs.create_log_group(logGroupName=f"/aws/parallelcluster/{name}")
         logs.put_retention_policy(logGroupName="/aws/parallelcluster/slipway-logged-202611201200", retentionInDays=30)
         _, out, _ = down("logged", "--dry-run", "--json")
-        retained = [each for each in json.loads(out)["kept"] if each["kind"] == "logs"]
-        assert [each["name"] for each in retained] == ["/aws/parallelcluster/slipway-logged-202611201200"]
+        retained = [entry for entry in json.loads(out)["kept"] if entry["kind"] == "logs"]
+        assert [entry["name"] for entry in retained] == ["/aws/parallelcluster/slipway-logged-202611201200"]
         assert retained[0]["reason"] == "each line is kept for 30 days"
 
     def test_a_cluster_that_its_provider_left_behind_is_named(self, sandbox_account, down):
         sandbox_account.make("slipway-lost-checkpoints", STORE)
         sandbox_account.make("slipway-lost", TRAINING)
         _, out, _ = down("lost", "--dry-run", "--json")
-        assert kept(out)["cluster"]["name"] == "slipway-lost"
+        assert read_retained(out)["cluster"]["name"] == "slipway-lost"
         assert (
-            "pcluster delete-cluster --region us-east-2 --cluster-name slipway-lost" in kept(out)["cluster"]["reason"]
+            "pcluster delete-cluster --region us-east-2 --cluster-name slipway-lost"
+            in read_retained(out)["cluster"]["reason"]
         )
         assert json.loads(out)["incomplete"] is True
 
@@ -331,18 +332,18 @@ class TestSpikeRemoval:
             folder = run_folder.create(name, datetime.now(UTC), tmp_path)
             (folder.path / "plan.json").write_text(json.dumps(SPIKE_PLAN | {"name": name} | changes))
             lines = []
-            left = remove_clusters(
+            remaining = remove_clusters(
                 [folder], begun, load(), sandbox_account.sandbox.process_environment({}), lines.append
             )
-            return left, lines
+            return remaining, lines
 
         return run
 
     def test_its_stacks_and_its_checkpoints_go(self, sandbox_account, remove):
         bucket = sandbox_account.cluster("job-spike-p5", objects=2)
         sandbox_account.cluster("job")
-        left, lines = remove("job-spike-p5", begun=BEFORE)
-        assert left == ()
+        remaining, lines = remove("job-spike-p5", begun=BEFORE)
+        assert remaining == ()
         assert sandbox_account.stacks("-job-spike-p5-") == set()
         assert bucket not in sandbox_account.buckets()
         assert len(sandbox_account.stacks("-job-")) == 3

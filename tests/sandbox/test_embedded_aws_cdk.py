@@ -72,8 +72,8 @@ def cdk(sandbox, tmp_path_factory):
     (folder / "cdk.json").write_text(json.dumps({"app": f"{sys.executable} app.py"}))
     environment = sandbox.process_environment(toolchain.environment(os.environ))
 
-    def run(*words):
-        command = [*toolchain.cdk_command(), "--no-color", *words]
+    def run(*arguments):
+        command = [*toolchain.cdk_command(), "--no-color", *arguments]
         return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
     bootstrap = run("bootstrap", f"aws://{ACCOUNT}/{REGION}")
@@ -123,7 +123,7 @@ class TestDeployment:
     def test_private_subnets_hand_out_no_public_addresses(self, deployed, cdk_client, sandbox):
         (vpc,) = [resource.physical_id for resource in sandbox.resources() if resource.type == "AWS::EC2::VPC"]
         subnets = cdk_client("ec2").describe_subnets(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["Subnets"]
-        assert sorted(each["MapPublicIpOnLaunch"] for each in subnets) == [False, False, True, True]
+        assert sorted(subnet["MapPublicIpOnLaunch"] for subnet in subnets) == [False, False, True, True]
 
     def test_the_cluster_runs(self, deployed, sandbox):
         assert [node.name for node in sandbox.nodes("demo")] == ["gpu-dy-p4d-1", "gpu-dy-p4d-2"]

@@ -103,7 +103,7 @@ def with_image(tag):
     return changed(Model={"PrimaryContainer": {**container, "Image": image}})
 
 
-def made(session):
+def list_resources(session):
     """The names of the models and configurations that are there, and what the endpoint runs."""
     client = session.client("sagemaker")
     models = [model["ModelName"] for model in client.list_models()["Models"]]
@@ -155,40 +155,40 @@ def made(session):
 def test_what_sagemaker_refuses_is_refused(put_stack, template, message):
     status, why = put_stack(template)
     assert status == "ROLLBACK_COMPLETE"
-    assert any(message in each for each in why), why
+    assert any(message in reason for reason in why), why
 
 
 def test_a_changed_model_is_another_one_and_the_old_goes(put_stack, sandbox_session):
     assert put_stack(TEMPLATE) == ("CREATE_COMPLETE", [])
-    before = made(sandbox_session)
+    before = list_resources(sandbox_session)
     assert put_stack(with_image(2), update=True) == ("UPDATE_COMPLETE", [])
-    models, configs, running = made(sandbox_session)
+    models, configs, running = list_resources(sandbox_session)
     assert (len(models), configs) == (1, [running])
     assert (models, configs) != before[:2]
 
 
 def test_an_alarm_takes_an_update_back_and_nobody_is_notified(put_stack, sandbox_session):
     put_stack(TEMPLATE)
-    before = made(sandbox_session)[2]
+    before = list_resources(sandbox_session)[2]
     outputs = sandbox_session.client("cloudformation").describe_stacks(StackName="stack")["Stacks"][0]["Outputs"]
     alarms = sandbox_session.client("cloudwatch")
     alarms.set_alarm_state(AlarmName=outputs[0]["OutputValue"], StateValue="ALARM", StateReason="a test")
     assert put_stack(with_image(2), update=True)[0] == "UPDATE_COMPLETE"
-    assert made(sandbox_session)[2] == before
+    assert list_resources(sandbox_session)[2] == before
     assert sandbox_session.client("sagemaker").describe_endpoint(EndpointName=NAME)["EndpointStatus"] == "InService"
 
 
 def test_a_container_that_does_not_start_brings_the_stack_back(put_stack, sandbox_session, sandbox):
     put_stack(TEMPLATE)
-    before = made(sandbox_session)
+    before = list_resources(sandbox_session)
     sandbox.behave(Behaviour(starts=False))
     try:
         status, why = put_stack(with_image(2), update=True)
     finally:
         sandbox.behave(Behaviour())
     assert status == "UPDATE_ROLLBACK_COMPLETE"
-    assert any("did not pass the ping health check" in each for each in why)
-    assert made(sandbox_session) == before
+    assert any("did not pass the ping health check" in reason for reason in why)
+    assert list_resources(sandbox_session) == before
 
 
 def ask(sandbox, path, body, token):

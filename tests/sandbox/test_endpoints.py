@@ -60,14 +60,14 @@ class World:
 def slipway_in(slipway, monkeypatch):
     """Runs a command in a world: exit code, standard output, standard error."""
 
-    def run(world, *words):
+    def run(world, *arguments):
         monkeypatch.chdir(world.root)
         # The sandbox does not keep running, so its environment is used as an account's.
         for record in (world.root / ".slipway" / "runs").glob("*/*/command.json"):
             record.unlink(missing_ok=True)
         for name, value in world.sandbox.environment.items():
             monkeypatch.setenv(name, value)
-        return slipway(*words)
+        return slipway(*arguments)
 
     return run
 
@@ -83,9 +83,9 @@ def assert_all_is_read_back(world, run):
     types = {resource["Type"] for template in templates for resource in template["Resources"].values()}
     assert types <= {type_ for _, types in READBACK.readers for type_ in types}
     assert not types & {resource.type for resource in world.sandbox.resources() if resource.model == "nothing"}
-    left = report_of(run)["not_emulated"]
-    assert not [each for each in left if "Slipway has no check for it" in each]
-    assert [each for each in left if "an emulator answers" in each]
+    not_emulated = report_of(run)["not_emulated"]
+    assert not [entry for entry in not_emulated if "Slipway has no check for it" in entry]
+    assert [entry for entry in not_emulated if "an emulator answers" in entry]
 
 
 @pytest.fixture(scope="module")
@@ -292,9 +292,9 @@ class TestQueue:
         bucket = asynchronous.outputs("summaries-inf2")["RequestsUri"].removeprefix("s3://").partition("/")[0]
         code, out, err = slipway_in(asynchronous, "down", "summaries-inf2", "--yes", "--json")
         assert code == 0, err
-        (kept,) = read_document(out)["kept"]
-        assert (kept["kind"], kept["name"]) == ("requests", bucket)
-        assert "each gone after 30 days" in kept["reason"]
+        (retained,) = read_document(out)["kept"]
+        assert (retained["kind"], retained["name"]) == ("requests", bucket)
+        assert "each gone after 30 days" in retained["reason"]
         assert asynchronous.session.client("sagemaker").list_endpoints()["Endpoints"] == []
         assert bucket in {bucket["Name"] for bucket in asynchronous.session.client("s3").list_buckets()["Buckets"]}
 

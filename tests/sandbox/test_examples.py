@@ -31,7 +31,7 @@ def region_of(path):
 def assert_gone(world, document):
     """All stacks but the checkpoints', all machines, and the scheduler."""
     assert world.stacks() <= {f"slipway-{world.name}-checkpoints"}
-    assert "checkpoints" in {each["kind"] for each in document["kept"]}
+    assert "checkpoints" in {resource["kind"] for resource in document["kept"]}
     assert world.sandbox.clusters() == ()
     reservations = world.session.client("ec2").describe_instances()["Reservations"]
     assert {one["State"]["Name"] for reservation in reservations for one in reservation["Instances"]} == {"terminated"}

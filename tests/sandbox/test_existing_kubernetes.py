@@ -89,29 +89,29 @@ def eks_account(tmp_path_factory):
     """A sandbox with the EKS cluster `team` of two nodes, deployed by a plan without a job."""
     root = tmp_path_factory.mktemp("existing")
     with Sandbox(region=REGION, scheduler="local") as sandbox:
-        made = Account(sandbox, root)
-        made.deploy("team")
-        yield made
+        account = Account(sandbox, root)
+        account.deploy("team")
+        yield account
 
 
 def test_two_runs_are_on_one_cluster_at_a_time_and_provision_nothing(eks_account):
     before = eks_account.events()
-    marks = [str(eks_account.root / each) for each in ("left-began", "right-began")]
+    marks = [str(eks_account.root / mark) for mark in ("left-began", "right-began")]
     messages = {"left": [], "right": []}
     with ThreadPoolExecutor() as pool:
         runs = [
             pool.submit(eks_account.launch, name, ["python3", "train.py", *order], messages=messages[name])
             for name, order in (("left", marks), ("right", marks[::-1]))
         ]
-        done = {name: each.result() for name, each in zip(messages, runs, strict=True)}
+        done = {name: future.result() for name, future in zip(messages, runs, strict=True)}
     for name, (folder, report) in done.items():
         assert (report.status, report.scheduler, report.stacks) == (RunStatus.SUCCEEDED, "kubernetes", ())
         assert any("cluster team exists: Slipway provisions nothing" in line for line in messages[name])
         assert "the other is there" in (folder.logs / "attempt-1.log").read_text()
         assert not (folder.path / "cdk.out").exists()
-        kept = folder.read_json(FILE)
-        assert kept["head_node"]["host"] == "slipway-team"
-        assert kept["checkpoint_uri"].endswith(f"/{name}")
+        submission = folder.read_json(FILE)
+        assert submission["head_node"]["host"] == "slipway-team"
+        assert submission["checkpoint_uri"].endswith(f"/{name}")
     assert eks_account.events() == before
     assert eks_account.sandbox.clusters() == ("slipway-team",)
 
@@ -124,8 +124,8 @@ def test_what_one_plan_has_put_there_goes_and_the_cluster_stays(eks_account):
     survey = survey_jobs(plan, environment)
     ((name, state),) = survey.removal.jobs
     assert (name.startswith("slipway/going-"), state) == (True, "completed")
-    kept = {retained.kind for retained in survey.removal.kept}
-    assert kept == {RetainedKind.CLUSTER, RetainedKind.NAMESPACE, RetainedKind.CHECKPOINTS}
+    kinds = {retained.kind for retained in survey.removal.kept}
+    assert kinds == {RetainedKind.CLUSTER, RetainedKind.NAMESPACE, RetainedKind.CHECKPOINTS}
     cluster = "slipway-team", "slipway"
     assert len(granted_roles(eks_account.session, *cluster, "going")) == 1
     messages = []
@@ -147,8 +147,8 @@ def test_the_doctor_asks_the_cluster_what_the_launch_will(eks_account):
     checks = {check.name: check for check in existing_cluster(subject)}
     assert checks["cluster"].got.startswith("EKS cluster slipway-team, Kubernetes v1.")
     assert {check.result for check in checks.values()} == {Outcome.OK}
-    own = f"s3://{store_of(eks_account)}/jobs/examined"
-    assert checks["pods' role"].got == f"the role is granted, for {own} only"
+    prefix = f"s3://{store_of(eks_account)}/jobs/examined"
+    assert checks["pods' role"].got == f"the role is granted, for {prefix} only"
 
 
 def store_of(account):
@@ -166,9 +166,9 @@ def test_every_plan_has_an_account_of_its_own_whose_pods_write_to_its_folder(eks
     job = yaml.safe_load((folder.path / "rendered/kubernetes/job.yaml").read_text().split("---")[-1])
     assert job["spec"]["template"]["spec"]["serviceAccountName"] == "first"
     accounts = list(yaml.safe_load_all((folder.path / "rendered/kubernetes/namespace.yaml").read_text()))
-    assert [each["metadata"]["name"] for each in accounts] == ["slipway", "first"]
-    kept = json.loads((folder.path / "rendered/job.json").read_text())
-    assert kept["journal"].startswith(f"s3://{store_of(eks_account)}/jobs/first/.runs/first-")
+    assert [account["metadata"]["name"] for account in accounts] == ["slipway", "first"]
+    spec = json.loads((folder.path / "rendered/job.json").read_text())
+    assert spec["journal"].startswith(f"s3://{store_of(eks_account)}/jobs/first/.runs/first-")
 
 
 def test_a_job_for_another_plans_folder_is_refused_before_anything_is_shipped(eks_account):
@@ -202,4 +202,4 @@ def test_what_a_job_needs_and_the_cluster_lacks_is_refused_before_anything_is_sh
         assert "checkpoint.uri" in messages[0]
         assert "slipway deploy FILE --sandbox of the plan of teem" in refused.value.hint
     else:
-        assert any(message in each for each in messages), messages
+        assert any(message in line for line in messages), messages

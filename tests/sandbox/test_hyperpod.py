@@ -64,11 +64,13 @@ def hyperpod_launch(request, tmp_path_factory):
         )
         folder, report = launch_quote(priced, rank, quote, options)
         document = down(plan, sandbox, root)
-        left = remains(sandbox)
+        remaining = remains(sandbox)
     assert report.scheduler == request.param
     before, after = observed
-    kept = {each["kind"] for each in document["kept"]}
-    return Launched(folder=folder, report=report, messages=messages, before=before, after=after, kept=kept, left=left)
+    kinds = {resource["kind"] for resource in document["kept"]}
+    return Launched(
+        folder=folder, report=report, messages=messages, before=before, after=after, kept=kinds, left=remaining
+    )
 
 
 def test_the_job_outlives_one_of_its_machines(hyperpod_launch):
@@ -85,9 +87,9 @@ def test_it_goes_on_from_what_is_in_s3(hyperpod_launch):
     assert min(hyperpod_launch.steps(1)) <= resumed < min(hyperpod_launch.steps(2))
     lines = (hyperpod_launch.folder.logs / "s3-requests.jsonl").read_text().splitlines()
     began = hyperpod_launch.report.attempts[1].started_at.isoformat()
-    ours = [each for each in map(json.loads, lines) if f"/step-{resumed}/" in each["path"]]
-    assert [each for each in ours if each["method"] == "PUT" and each["time"] < began]
-    assert [each for each in ours if each["method"] == "GET" and each["time"] >= began]
+    ours = [request for request in map(json.loads, lines) if f"/step-{resumed}/" in request["path"]]
+    assert [request for request in ours if request["method"] == "PUT" and request["time"] < began]
+    assert [request for request in ours if request["method"] == "GET" and request["time"] >= began]
 
 
 def test_nobody_gave_notice_and_another_machine_came_for_one_of_two(hyperpod_launch):
@@ -99,15 +101,15 @@ def test_nobody_gave_notice_and_another_machine_came_for_one_of_two(hyperpod_lau
 
 
 def test_what_was_deployed_was_read_back_and_the_rest_is_named(hyperpod_launch):
-    verified, left = hyperpod_launch.report.verified_resources, hyperpod_launch.report.not_emulated
+    verified, not_emulated = hyperpod_launch.report.verified_resources, hyperpod_launch.report.not_emulated
     for start in ("HyperPod cluster: InService", "group workers: ml.p5.48xlarge 2 Compute", "file system, GiB: 1200"):
         assert any(resource.startswith(start) for resource in verified), (start, verified)
     assert any(re.match(r"workers' training plan: arn:aws:sagemaker:.*/p5-december", resource) for resource in verified)
     assert "Slurm's partitions and nodes: p5-48xlarge 2" in verified
-    assert not [each for each in left if "Slipway has no check for it" in each]
+    assert not [entry for entry in not_emulated if "Slipway has no check for it" in entry]
     for part in ("srun --auto-resume", "on_create.sh (not run)", "EFA interfaces", "OnStartDeepHealthChecks"):
-        assert any(part in each for each in left), (part, left)
-    assert any("p5-december: emulated" in each for each in left)
+        assert any(part in entry for entry in not_emulated), (part, not_emulated)
+    assert any("p5-december: emulated" in entry for entry in not_emulated)
 
 
 def test_it_is_removed_but_for_its_checkpoints(hyperpod_launch):

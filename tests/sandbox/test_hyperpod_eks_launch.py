@@ -27,7 +27,7 @@ def test_the_operators_job_is_interrupted_once_and_finishes_as_if_nothing_had_be
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("SLIPWAY_HYPERPOD_CHART", raising=False)
     folder, report = launched(tmp_path, PLAN)
-    kept = folder.read_json(FILE)
-    assert (kept["scheduler"], kept["head_node"]["kind"]) == ("kubernetes", "HyperPodPyTorchJob")
-    assert kept["folder"] == f"hyperpod-ns-research/{kept['job']}", "the team's, which the quota makes"
+    submission = folder.read_json(FILE)
+    assert (submission["scheduler"], submission["head_node"]["kind"]) == ("kubernetes", "HyperPodPyTorchJob")
+    assert submission["folder"] == f"hyperpod-ns-research/{submission['job']}", "the team's, which the quota makes"
     assert any("the sandbox uses its own small chart" in resource for resource in report.not_emulated)

@@ -47,7 +47,7 @@ def test_it_deploys_is_read_back_and_goes_away(name, sandbox, tmp_path):
         assert_what_is_changed_is_found(world)
     document = down(world.path, sandbox, tmp_path)
     assert {instance["instance_type"]: instance["count"] for instance in document["instances"]} == MACHINES[name]
-    assert {each["kind"] for each in document["kept"]} == {"checkpoints"}
+    assert {resource["kind"] for resource in document["kept"]} == {"checkpoints"}
     remaining = remains(sandbox)
     assert set(remaining.pop("stacks")) - set(before["stacks"]) == {f"slipway-{NAMES[name]}-checkpoints"}
     assert set(map(len, remaining.values())) == {0}, remaining
@@ -60,8 +60,8 @@ def assert_what_is_changed_is_found(world):
     assert (link["DataRepositoryPath"], link["FileSystemPath"]) == ("s3://corpus-of-the-team/tokens", "/data")
     before = world.complaints()
     workers = sagemaker.list_cluster_nodes(ClusterName="slipway-p5en-pod", InstanceGroupNameContains="workers")
-    gone = [summary["InstanceId"] for summary in workers["ClusterNodeSummaries"]][:2]
-    sagemaker.batch_delete_cluster_nodes(ClusterName="slipway-p5en-pod", NodeIds=gone)
+    node_ids = [summary["InstanceId"] for summary in workers["ClusterNodeSummaries"]][:2]
+    sagemaker.batch_delete_cluster_nodes(ClusterName="slipway-p5en-pod", NodeIds=node_ids)
     complaints = world.complaints() - before
     assert complaints == {"group workers: planned ml.p5en.48xlarge 8 Compute, found ml.p5en.48xlarge 6 Compute"}
 
@@ -74,7 +74,7 @@ def plan_in(sandbox, tmp_path_factory):
     _, quote = pick(price(path, now, PriceOptions(any_age=True)), None)
     session = Session(environment=sandbox.process_environment({}), region=REGION)
 
-    def made(name, **changes):
+    def make(name, **changes):
         arn = f"arn:aws:sagemaker:{REGION}:123456789012:training-plan/{name}"
         known = {"arn": arn, "instance_type": "ml.p5.48xlarge", "count": 2, "zone_id": "use2-az1", "fee_usd": None}
         ahead = {"starts_at": now + timedelta(days=2), "ends_at": now + timedelta(days=9)}
@@ -82,11 +82,11 @@ def plan_in(sandbox, tmp_path_factory):
         if changes.pop("bought", True):
             sandbox.create_prerequisites(training_plans=[TrainingPlan(**{**known, **window, **changes})])
         request = quote.plan.request
-        held = replace(request.purchase.training_plan, arn=arn, **window)
-        named = replace(request.purchase, training_plan=held)
+        training_plan = replace(request.purchase.training_plan, arn=arn, **window)
+        named = replace(request.purchase, training_plan=training_plan)
         return replace(quote.plan, request=replace(request, purchase=named)), session
 
-    return made
+    return make
 
 
 class TestTrainingPlan:

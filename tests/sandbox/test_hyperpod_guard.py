@@ -75,11 +75,11 @@ class Pod:
             code.extractall(self.root / "guard")
         return self.root / "guard", answer["Configuration"]["Environment"]["Variables"]
 
-    def called(self, program, *words):
+    def called(self, program, *arguments):
         """The deployed guard, run by a program in the place of Lambda; what it prints."""
         environment = {**self.sandbox.process_environment(os.environ), **self.variables, "AWS_REGION": REGION}
         done = subprocess.run(
-            [sys.executable, "-c", program, *words],
+            [sys.executable, "-c", program, *arguments],
             cwd=self.guard,
             env=environment,
             capture_output=True,
@@ -123,9 +123,9 @@ class Pod:
 
     def start_fleet(self, count=None):
         """Do what the output StartFleet says; `count` in the place of its own number of workers."""
-        words = shlex.split(self.outputs["StartFleet"])
-        assert words[:3] == ["aws", "sagemaker", "update-cluster"]
-        given = dict(zip(words[3::2], words[4::2], strict=True))
+        command = shlex.split(self.outputs["StartFleet"])
+        assert command[:3] == ["aws", "sagemaker", "update-cluster"]
+        given = dict(zip(command[3::2], command[4::2], strict=True))
         assert (given["--region"], given["--cluster-name"]) == (REGION, CLUSTER)
         groups = json.loads(given["--instance-groups"])
         if count is not None:
@@ -241,14 +241,14 @@ class TestInOrder:
             ClusterName=pod.outputs["ClusterArn"], NodeIds=[worker, controller, "i-0123456789abcdef0"]
         )
         assert answer["Successful"] == [worker]
-        codes = {each["NodeId"]: each["Code"] for each in answer["Failed"]}
+        codes = {failure["NodeId"]: failure["Code"] for failure in answer["Failed"]}
         assert codes == {controller: "InvalidNodeStatus", "i-0123456789abcdef0": "NodeIdNotFound"}
         assert pod.counts() == {"controller": (1, 1), "login": (1, 1), "workers": (1, 1)}
         with pytest.raises(ClientError, match="controller cannot be deleted"):
             pod.sagemaker.batch_delete_cluster_nodes(ClusterName=CLUSTER, NodeIds=[controller])
 
     def test_it_is_removed(self, pod):
-        assert {each["kind"] for each in down(pod.plan, pod.sandbox, pod.root)["kept"]} == {"checkpoints"}
+        assert {resource["kind"] for resource in down(pod.plan, pod.sandbox, pod.root)["kept"]} == {"checkpoints"}
         remaining = remains(pod.sandbox)
         assert remaining.pop("stacks") == ["slipway-trn2-pod-checkpoints"]
         assert remaining == {name: [] for name in ("schedulers", "clusters", "file systems", "links")}

@@ -145,7 +145,7 @@ def test_two_nodes_have_a_service_each(service):
 
 
 def test_a_stopped_one_does_not_answer():
-    gone = MetadataService(FACTS)
-    gone.stop()
+    stopped = MetadataService(FACTS)
+    stopped.stop()
     with pytest.raises(urllib.error.URLError):
-        ask(gone, ACTION)
+        ask(stopped, ACTION)

@@ -46,8 +46,8 @@ class Launch:
     log: Path
     temporary: Path
 
-    def wait_for(self, words):
-        self.until(lambda: words in self.log.read_text())
+    def wait_for(self, text):
+        self.until(lambda: text in self.log.read_text())
 
     def until(self, condition):
         """Wait for something, which must come before the launch ends."""
@@ -60,16 +60,16 @@ class Launch:
     def mark(self):
         """The mark of its sandbox, once there is one."""
         self.until(self._words)
-        words = self._words()
-        return words[words.index("--mark") + 1]
+        arguments = self._words()
+        return arguments[arguments.index("--mark") + 1]
 
     def _words(self):
         """The command line of its sandbox's server; empty before there is one."""
         for pid in processes.with_descendants({self.process.pid}):
             command_line = Path(f"/proc/{pid}/cmdline")
-            words = command_line.read_text().split("\0") if command_line.exists() else []
-            if "launcher.sandbox.server" in words and "--mark" in words:
-                return words
+            arguments = command_line.read_text().split("\0") if command_line.exists() else []
+            if "launcher.sandbox.server" in arguments and "--mark" in arguments:
+                return arguments
         return []
 
 
@@ -113,15 +113,15 @@ def start_launch(tmp_path):
             process.wait()
 
 
-def gone(mark, temporary):
+def wait_until_clean(mark, temporary):
     """Wait until no process carries a mark and the temporary folder is as it was."""
     deadline = time.monotonic() + PATIENCE_S
-    while left := [
+    while remaining := [
         *processes.marked(processes.MARK, mark),
         *temporary.glob("slw-*"),
         *Path("/tmp").glob(f"slw-{mark[:8]}"),  # noqa: S108 - the short link of a sandbox in a deep folder
     ]:
-        assert time.monotonic() < deadline, left
+        assert time.monotonic() < deadline, remaining
         time.sleep(0.05)
 
 
@@ -129,9 +129,9 @@ def run_folder(root):
     return root / ".slipway" / "runs" / "tiny" / "latest"
 
 
-def slipway(root, *words):
+def slipway(root, *arguments):
     return subprocess.run(
-        [sys.executable, "-m", "launcher", *words],
+        [sys.executable, "-m", "launcher", *arguments],
         cwd=root,
         env=dict(os.environ),
         capture_output=True,
@@ -142,13 +142,13 @@ def slipway(root, *words):
 
 def assert_whole(folder):
     """Every file that the launcher has written there is whole."""
-    own = [path for path in folder.rglob("*") if "cdk.out" not in path.parts and "job" not in path.parts]
-    for each in own:
-        if each.suffix == ".json":
-            json.loads(each.read_text())
+    entries = [path for path in folder.rglob("*") if "cdk.out" not in path.parts and "job" not in path.parts]
+    for entry in entries:
+        if entry.suffix == ".json":
+            json.loads(entry.read_text())
     for line in (folder / "events.jsonl").read_text().splitlines() if (folder / "events.jsonl").exists() else []:
         json.loads(line)
-    assert not [each for each in own if each.is_file() and each.name.startswith(".")]
+    assert not [entry for entry in entries if entry.is_file() and entry.name.startswith(".")]
 
 
 MOMENTS = [
@@ -169,7 +169,7 @@ def test_ctrl_c_ends_the_launch_and_leaves_nothing(moment, start_launch, tmp_pat
     mark = running.mark()
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(PATIENCE_S) == 130, running.log.read_text()
-    gone(mark, running.temporary)
+    wait_until_clean(mark, running.temporary)
     text = running.log.read_text()
     assert "Traceback" not in text
     # What the price was before is told before anything is deployed.
@@ -194,7 +194,7 @@ def test_a_killed_launch_leaves_nothing_and_what_it_wrote_is_whole(moment, start
     mark = running.mark()
     running.process.kill()
     running.process.wait(PATIENCE_S)
-    gone(mark, running.temporary)
+    wait_until_clean(mark, running.temporary)
     root = tmp_path / "killed"
     assert_whole(run_folder(root))
     (run,) = json.loads(slipway(root, "runs", "--json").stdout)["runs"]
@@ -211,7 +211,7 @@ def test_two_launches_in_one_folder_both_succeed_and_share_nothing(start_launch,
     one = start_launch("one", steps=60, where=both)
     other = start_launch("other", steps=60, where=both)
     marks = {one.mark(), other.mark()}
-    codes = [each.process.wait(PATIENCE_S) for each in (one, other)]
+    codes = [launch.process.wait(PATIENCE_S) for launch in (one, other)]
     assert codes == [0, 0], one.log.read_text() + other.log.read_text()
     assert len(marks) == 2
     runs = [path for path in (both / ".slipway" / "runs" / "tiny").iterdir() if not path.is_symlink()]
@@ -224,5 +224,5 @@ def test_two_launches_in_one_folder_both_succeed_and_share_nothing(start_launch,
     }
     assert len(stores) == 2
     for mark in marks:
-        gone(mark, one.temporary)
-        gone(mark, other.temporary)
+        wait_until_clean(mark, one.temporary)
+        wait_until_clean(mark, other.temporary)

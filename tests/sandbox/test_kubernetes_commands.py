@@ -84,15 +84,15 @@ class Launch:
     def __init__(self, plan, place):
         place.launches.append(self)
         self.stderr_file = place.root / f"{plan.stem}-{time.monotonic_ns()}.err"
-        words = [sys.executable, "-m", "launcher", "launch", str(plan), "--sandbox", "--yes"]
+        command = [sys.executable, "-m", "launcher", "launch", str(plan), "--sandbox", "--yes"]
         with self.stderr_file.open("wb") as log:
-            own = {"cwd": place.root, "env": place.environment, "stdout": subprocess.DEVNULL, "stderr": log}
-            self.process = subprocess.Popen(words, start_new_session=True, **own)
+            options = {"cwd": place.root, "env": place.environment, "stdout": subprocess.DEVNULL, "stderr": log}
+            self.process = subprocess.Popen(command, start_new_session=True, **options)
 
-    def wait_for_message(self, words):
+    def wait_for_message(self, text):
         """Wait until stderr contains a text."""
-        until(lambda: words in self.stderr_file.read_text() or self.process.poll() is not None)
-        assert words in self.stderr_file.read_text(), self.stderr_file.read_text()
+        until(lambda: text in self.stderr_file.read_text() or self.process.poll() is not None)
+        assert text in self.stderr_file.read_text(), self.stderr_file.read_text()
 
     def ended(self):
         """Its exit code."""
@@ -118,14 +118,14 @@ class Place:
         path.write_text(json.dumps(document))
         return path
 
-    def terminal(self, *words, code=0):
+    def terminal(self, *arguments, code=0):
         """A command in another terminal."""
-        done = slipway(*words, folder=self.root, environment=self.environment)
-        assert done.returncode == code, (words, done.stdout, done.stderr)
+        done = slipway(*arguments, folder=self.root, environment=self.environment)
+        assert done.returncode == code, (arguments, done.stdout, done.stderr)
         return done
 
-    def json_of(self, *words):
-        return json.loads(self.terminal(*words, "--json").stdout)
+    def json_of(self, *arguments):
+        return json.loads(self.terminal(*arguments, "--json").stdout)
 
     def go(self, name):
         """What lets the trainer of a job go on."""
@@ -135,7 +135,7 @@ class Place:
         """The plan of a job for the cluster."""
         target = {**self.target, "nodes": nodes, "cluster": "team"}
         train = {"model": {"params_b": 0.0002}, "method": "pretrain", "hours": 0.5}
-        made = {
+        plan = {
             "slipway": 1,
             "name": name,
             "workload": {"train": train},
@@ -149,7 +149,7 @@ class Place:
                 "retries": 2,
             },
         }
-        return self._plan(made)
+        return self._plan(plan)
 
     def parts(self, name, nodes):
         """The state of every node's part of the newest checkpoint, brought here by `checkpoints restore`."""
@@ -163,14 +163,14 @@ class Place:
     def pods(self, folder):
         """The client of the cluster's API, and the names and nodes of a job's pods that run."""
         session = Session(environment=self.sandbox.process_environment(dict(os.environ)), region=self.region)
-        made = kubernetes.client.Configuration(host=eks.describe(session, self.name).endpoint)
+        configuration = kubernetes.client.Configuration(host=eks.describe(session, self.name).endpoint)
         outputs = json.loads(next((self.root / ".slipway" / "runs").glob("*/*/outputs.json")).read_text())
         role = next(output["AccessRoleArn"] for output in outputs.values() if "AccessRoleArn" in output)
-        made.api_key = {"authorization": f"Bearer {eks.token(eks.assumed(session, role), self.name)}"}
-        core = kubernetes.client.CoreV1Api(kubernetes.client.ApiClient(made))
+        configuration.api_key = {"authorization": f"Bearer {eks.token(eks.assumed(session, role), self.name)}"}
+        core = kubernetes.client.CoreV1Api(kubernetes.client.ApiClient(configuration))
         namespace, _, job = folder.partition("/")
         items = core.list_namespaced_pod(namespace, label_selector=f"slipway/job={job}").items
-        return core, namespace, {each.metadata.name: each.spec.node_name for each in items}
+        return core, namespace, {pod.metadata.name: pod.spec.node_name for pod in items}
 
 
 @pytest.fixture(scope="module", params=TARGETS)
@@ -180,9 +180,9 @@ def started_sandbox(request, tmp_path_factory):
     environment.pop("SLIPWAY_HYPERPOD_CHART", None)
     running_sandbox.start(environment, scheduler="local")
     try:
-        made = Place(request.param, root, environment)
-        yield made
-        for launch in made.launches:
+        place = Place(request.param, root, environment)
+        yield place
+        for launch in place.launches:
             launch.process.kill()
             launch.ended()
     finally:
@@ -216,13 +216,13 @@ def test_a_job_is_followed_left_cancelled_followed_again_and_removed(started_san
     second.ended()
     assert started_sandbox.json_of("status", name)["status"] == "running"
     follow = [sys.executable, "-m", "launcher", "logs", name, "-f"]
-    own = {
+    options = {
         "cwd": started_sandbox.root,
         "env": started_sandbox.environment,
         "stdout": subprocess.PIPE,
         "stderr": subprocess.PIPE,
     }
-    with subprocess.Popen(follow, text=True, **own) as following:
+    with subprocess.Popen(follow, text=True, **options) as following:
         line = next(line for line in following.stdout if "begins at" in line)
         started_sandbox.go(name).touch()
         rest, err = following.communicate(timeout=PATIENCE_S)
@@ -242,7 +242,7 @@ def test_a_job_is_followed_left_cancelled_followed_again_and_removed(started_san
     )
 
     removed = started_sandbox.json_of("down", str(plan), "--sandbox", "--yes")
-    assert {each["kind"] for each in removed["kept"]} >= {"cluster", "namespace", "checkpoints"}
+    assert {resource["kind"] for resource in removed["kept"]} >= {"cluster", "namespace", "checkpoints"}
     assert {job["status"] for job in removed["jobs"]} == {"gone"}
     assert started_sandbox.name in started_sandbox.sandbox.clusters()
 
@@ -270,7 +270,7 @@ def _lose_api(place, folder):
     place.sandbox.answer(place.name, up=True)
 
 
-@pytest.mark.parametrize("disturb", [_kill, _drain, _lose_api], ids=lambda each: each.__name__.strip("_"))
+@pytest.mark.parametrize("disturb", [_kill, _drain, _lose_api], ids=lambda function: function.__name__.strip("_"))
 def test_two_pods_that_are_disturbed_end_as_if_nothing_had_been(started_sandbox, disturb):
     name = disturb.__name__.strip("_").replace("_", "-")
     launch = Launch(started_sandbox.job(name, 2), started_sandbox)
@@ -288,6 +288,6 @@ def test_two_pods_that_are_disturbed_end_as_if_nothing_had_been(started_sandbox,
     assert last["resumed_from_step"] >= HOLD
     # A container that is started again in its pod finds what the one before has written there.
     written = (started_sandbox.root / ".slipway" / "runs" / name / "latest" / "events.jsonl").read_text().splitlines()
-    of_agent = [each for each in written if json.loads(each).get("node")]
+    of_agent = [line for line in written if json.loads(line).get("node")]
     assert len(of_agent) == len(set(of_agent)) > 0
     assert started_sandbox.parts(name, 2) == [undisturbed("0"), undisturbed("1")]

@@ -29,7 +29,7 @@ def test_there_are_no_others():
 
 
 @pytest.mark.parametrize(
-    "name", [*(pytest.param(each, marks=SLOW) for each in (*STAND[1:], *MADE)), pytest.param(STAND[0])]
+    "name", [*(pytest.param(example, marks=SLOW) for example in (*STAND[1:], *MADE)), pytest.param(STAND[0])]
 )
 def test_it_is_launched_and_resumed(name, undisturbed, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -42,8 +42,8 @@ def test_it_is_launched_and_resumed(name, undisturbed, tmp_path, monkeypatch):
     assert undisturbed in (folder.logs / f"attempt-{len(report.attempts)}.log").read_text()
     if name in STAND:
         assert report.stacks == ()
-        assert any("exists: Slipway provisions nothing" in each for each in messages)
+        assert any("exists: Slipway provisions nothing" in message for message in messages)
         cluster = "platform" if name == STAND[0] else "research"
         assert f"{cluster}: emulated; your own is not read" in report.not_emulated
     else:
-        assert any("read back and as planned" in each for each in messages)
+        assert any("read back and as planned" in message for message in messages)

@@ -22,6 +22,6 @@ run: {{command: [python3, train.py, "{STEPS}"], workdir: work}}
 
 def test_two_pods_are_interrupted_once_and_finish_as_if_nothing_had_been(tmp_path):
     folder, _ = launched(tmp_path, PLAN)
-    kept = folder.read_json(FILE)
-    assert (kept["scheduler"], kept["head_node"]["kind"]) == ("kubernetes", "Job")
-    assert kept["folder"] == f"slipway/{kept['job']}"
+    submission = folder.read_json(FILE)
+    assert (submission["scheduler"], submission["head_node"]["kind"]) == ("kubernetes", "Job")
+    assert submission["folder"] == f"slipway/{submission['job']}"

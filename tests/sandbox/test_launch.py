@@ -90,11 +90,11 @@ def test_the_restore_is_seen_by_the_s3_server(launched: Launched) -> None:
     requests = [json.loads(line) for line in lines]
     began = launched.report.attempts[1].started_at.isoformat()
     ours = [request for request in requests if f"/step-{step}/" in request["path"]]
-    written = [each for each in ours if each["method"] == "PUT" and each["time"] < began]
-    read = [each for each in ours if each["method"] == "GET" and each["time"] >= began]
+    written = [request for request in ours if request["method"] == "PUT" and request["time"] < began]
+    read = [request for request in ours if request["method"] == "GET" and request["time"] >= began]
     assert written
     assert read
-    assert all(each["status"] in (200, 206) for each in read)
+    assert all(request["status"] in (200, 206) for request in read)
 
 
 def test_the_weights_are_those_of_a_run_that_was_never_interrupted(launched: Launched, undisturbed: str) -> None:

@@ -205,7 +205,7 @@ class TestCommands:
         ask = 'for each in $(scontrol show hostnames) other; do scontrol show node --oneliner "$each" || true; done'
         end(scheduler, submit(ask, "--nodes=2"))
         first, second, other = output().splitlines()
-        assert [each.split()[1] for each in (first, second)] == ["NodeAddr=127.0.0.1"] * 2
+        assert [line.split()[1] for line in (first, second)] == ["NodeAddr=127.0.0.1"] * 2
         assert first != second
         assert other == "Node other not found"
 

@@ -20,14 +20,14 @@ def slurm(local_slurm, tmp_path):
 
 @pytest.fixture
 def job_folder(tmp_path):
-    def made(text, *options):
+    def make(text, *options):
         place = tmp_path / "head"
         place.mkdir()
         lines = "".join(f"#SBATCH {option}\n" for option in ("--requeue", "--open-mode=append", *options))
         (place / "job.sbatch").write_text(f"#!/bin/bash\n{lines}{text}\n")
         return str(place)
 
-    return made
+    return make
 
 
 def test_a_job_is_submitted_once_followed_and_read(slurm, job_folder):

@@ -88,8 +88,8 @@ def test_a_trainer_that_keeps_its_own_goes_on_from_its_place(kind, tmp_path):
         sys.stdout.write("\n".join([*messages, *logs]))
         assert report.status is RunStatus.SUCCEEDED
         assert [attempt.ended_by for attempt in report.attempts][1:] == ["completed"]
-        kept = {content["Key"] for content in s3.list_objects_v2(Bucket="of-the-team", Prefix="runs/a/")["Contents"]}
-        assert kept == {f"runs/a/iter_{n:07}/shard.pt" for n in range(1, STEPS + 1)} | {
+        keys = {content["Key"] for content in s3.list_objects_v2(Bucket="of-the-team", Prefix="runs/a/")["Contents"]}
+        assert keys == {f"runs/a/iter_{n:07}/shard.pt" for n in range(1, STEPS + 1)} | {
             "runs/a/latest_checkpointed_iteration.txt"
         }
         begun = [int(step) for step in re.findall(r"begins 0 (\d+)", "\n".join(logs))]

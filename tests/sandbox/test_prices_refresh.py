@@ -44,19 +44,19 @@ def price_server():
 @pytest.fixture
 def price_environment(price_server, tmp_path):
     """Nothing of the machine's but its programs."""
-    kept = ("PATH", "LANG", "AWS_CONFIG_FILE", "AWS_EC2_METADATA_DISABLED")
-    own = {name: os.environ[name] for name in kept if name in os.environ}
+    names = ("PATH", "LANG", "AWS_CONFIG_FILE", "AWS_EC2_METADATA_DISABLED")
+    inherited = {name: os.environ[name] for name in names if name in os.environ}
     shared = {"AWS_SHARED_CREDENTIALS_FILE": os.devnull, "HOME": str(tmp_path), "COLUMNS": "300"}
     (tmp_path / "plan.yaml").write_text(PLAN)
-    return {**own, **shared, **price_server.environment(tmp_path / "cache")}
+    return {**inherited, **shared, **price_server.environment(tmp_path / "cache")}
 
 
 @pytest.fixture
 def slipway_process(price_environment, tmp_path):
     """A command, run to its end."""
 
-    def run(*words, **more):
-        command = [sys.executable, "-m", "launcher", *words]
+    def run(*arguments, **more):
+        command = [sys.executable, "-m", "launcher", *arguments]
         return subprocess.run(
             command,
             cwd=tmp_path,
@@ -120,9 +120,9 @@ class TestFresh:
             "finally:\n"
             "    print('loaded', [name for name in ('boto3', 'botocore') if name in sys.modules])\n"
         )
-        for words in (["prices", "show", "--type", P5], ["prices", "diff", "2025-04-01", "2025-06-25"], ["--help"]):
+        for arguments in (["prices", "show", "--type", P5], ["prices", "diff", "2025-04-01", "2025-06-25"], ["--help"]):
             done = subprocess.run(
-                [sys.executable, "-c", code, *words],
+                [sys.executable, "-c", code, *arguments],
                 cwd=tmp_path,
                 env=price_environment,
                 capture_output=True,
@@ -159,8 +159,8 @@ class TestRefused:
 
     @pytest.mark.parametrize("json_asked", [False, True])
     def test_half_a_key_is_one_sentence_with_a_way_out(self, slipway_process, json_asked):
-        gone = {"AWS_SECRET_ACCESS_KEY": ""}
-        done = slipway_process("prices", "refresh", "plan.yaml", *(["--json"] if json_asked else []), **gone)
+        variables = {"AWS_SECRET_ACCESS_KEY": ""}
+        done = slipway_process("prices", "refresh", "plan.yaml", *(["--json"] if json_asked else []), **variables)
         assert done.returncode == 1
         assert "Traceback" not in done.stderr
         if json_asked:

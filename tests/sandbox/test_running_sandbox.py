@@ -110,9 +110,11 @@ def test_it_stays_between_commands_and_its_end_leaves_nothing(own_environment, t
 
 def test_down_finds_what_stands_in_it_by_the_newest_run(own_environment, tmp_path):
     """As `status` does; from another folder by what stands there."""
-    made = Sandbox.attached(running_sandbox.start(own_environment, scheduler="local"), region="us-east-2")
+    attached = Sandbox.attached(running_sandbox.start(own_environment, scheduler="local"), region="us-east-2")
     template = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
-    client(made, "cloudformation").create_stack(StackName="slipway-tiny-training", TemplateBody=json.dumps(template))
+    client(attached, "cloudformation").create_stack(
+        StackName="slipway-tiny-training", TemplateBody=json.dumps(template)
+    )
     folder = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
     with recorded_command(folder, "deploy", sandbox=True, done="deployed"):
         folder.write_json("plan.json", {"slipway": 1, "name": "tiny", "target": {"region": "us-east-2"}})
@@ -125,7 +127,7 @@ def test_down_finds_what_stands_in_it_by_the_newest_run(own_environment, tmp_pat
     assert json.loads(dry_run.stdout)["region"] == "us-east-2"
     ended = slipway("down", "tiny", "--yes", folder=tmp_path, environment=own_environment)
     assert ended.returncode == 0, ended.stderr
-    assert made.stacks() == ()
+    assert attached.stacks() == ()
     out = slipway("report", "tiny", folder=tmp_path, environment=own_environment).stdout
     assert "slipway-tiny-training  DELETE_COMPLETE" in out
     assert "While it stays up" not in out
@@ -236,12 +238,23 @@ def test_a_launch_is_followed_left_and_ended_from_other_terminals(own_environmen
     assert state["status"] == "cancelled"
     cost = read_document(slipway("cost", "--sandbox", "--json", folder=tmp_path, environment=own_environment).stdout)
     assert {stack["name"] for stack in cost["stacks"]} >= {"slipway-tiny-gpt-training", "slipway-tiny-gpt-network"}
-    for words in (["verify"], ["prune", "--keep", "1", "--dry-run"], ["prune", "--keep", "1", "--yes"], ["restore"]):
+    for arguments in (
+        ["verify"],
+        ["prune", "--keep", "1", "--dry-run"],
+        ["prune", "--keep", "1", "--yes"],
+        ["restore"],
+    ):
         done = slipway(
-            "checkpoints", words[0], "tiny-gpt", *words[1:], "--json", folder=tmp_path, environment=own_environment
+            "checkpoints",
+            arguments[0],
+            "tiny-gpt",
+            *arguments[1:],
+            "--json",
+            folder=tmp_path,
+            environment=own_environment,
         )
         document = read_document(done.stdout)
-        assert document["schema"] == f"slipway.checkpoints-{words[0]}/1"
+        assert document["schema"] == f"slipway.checkpoints-{arguments[0]}/1"
     assert len(list((tmp_path / "checkpoints").rglob("*.*"))) >= document["files"] > 0
     listed = slipway("checkpoints", "list", "tiny-gpt", "--json", folder=tmp_path, environment=own_environment)
     assert [checkpoint["step"] for checkpoint in read_document(listed.stdout)["checkpoints"]] == [document["step"]]
@@ -250,8 +263,8 @@ def test_a_launch_is_followed_left_and_ended_from_other_terminals(own_environmen
     )
     assert not read_document(dry.stdout)["deployed"]
     assert dry.returncode == 0, dry.stderr
-    for each in ("network", "checkpoints", "training"):
-        assert f"  slipway-tiny-gpt-{each}: no change\n" in dry.stderr, dry.stderr
+    for part in ("network", "checkpoints", "training"):
+        assert f"  slipway-tiny-gpt-{part}: no change\n" in dry.stderr, dry.stderr
     assert "a new sandbox is empty" not in dry.stderr
     down = slipway("down", "tiny-gpt", "--sandbox", "--yes", folder=tmp_path, environment=own_environment)
     assert down.returncode == 0, down.stderr

@@ -83,37 +83,37 @@ class TestInterruption:
     def test_a_job_that_leaves_in_time(self, sandbox_of, tmp_path):
         before = {node.instance_id: node.generation for node in sandbox_of.nodes("demo")}
         leave = "scontrol update nodename=$SLURMD_NODENAME state=drain reason=notice; exit 75"
-        scheduler, job, loss, told = self.run(sandbox_of, tmp_path, leave, notice_s=PATIENCE_S)
+        scheduler, job, loss, output = self.run(sandbox_of, tmp_path, leave, notice_s=PATIENCE_S)
         assert scheduler.state(job) is JobState.COMPLETED
         assert loss.drained
         assert loss.noticed_at < loss.lost_at < loss.replaced_at
         first, second = scheduler.attempts(job)
         assert (first.exit_code, first.node_lost, second.exit_code) == (75, False, 0)
         # The second life is on another instance, whose disk is empty and whose metadata service has no notice.
-        assert re.findall(r"files (\d+)", told) == ["0", "0"]
-        assert "notice terminate" in told
-        old, new = re.findall(r"instance (\S+)", told)
+        assert re.findall(r"files (\d+)", output) == ["0", "0"]
+        assert "notice terminate" in output
+        old, new = re.findall(r"instance (\S+)", output)
         assert {old} == set(before)
         assert {node.instance_id: node.generation for node in sandbox_of.nodes("demo")} == {new: before[old] + 1}
 
     def test_a_job_that_stays(self, sandbox_of, tmp_path):
-        scheduler, job, loss, told = self.run(sandbox_of, tmp_path, "sleep 600", notice_s=1)
+        scheduler, job, loss, output = self.run(sandbox_of, tmp_path, "sleep 600", notice_s=1)
         assert scheduler.state(job) is JobState.COMPLETED
         assert not loss.drained
         first, second = scheduler.attempts(job)
         assert (first.node_lost, first.exit_code, second.exit_code) == (True, None, 0)
-        assert re.findall(r"files (\d+)", told) == ["0", "0"]
+        assert re.findall(r"files (\d+)", output) == ["0", "0"]
 
 
-def remains(told):
+def remains(description):
     """What is left of a sandbox: its processes, its folder, whoever listens on its port."""
-    left = [f"process {pid}" for pid in told["pids"] if processes.is_running(pid)]
-    left += [f"marked {pid}" for pid in processes.marked(processes.MARK, told["mark"])]
-    left += [path for path in told["paths"] if os.path.lexists(path)]
+    remaining = [f"process {pid}" for pid in description["pids"] if processes.is_running(pid)]
+    remaining += [f"marked {pid}" for pid in processes.marked(processes.MARK, description["mark"])]
+    remaining += [path for path in description["paths"] if os.path.lexists(path)]
     with socket.socket() as probe:
-        if probe.connect_ex(("127.0.0.1", told["port"])) == 0:
-            left.append(f"port {told['port']}")
-    return left
+        if probe.connect_ex(("127.0.0.1", description["port"])) == 0:
+            remaining.append(f"port {description['port']}")
+    return remaining
 
 
 OWNER = f"""
@@ -155,11 +155,11 @@ def start_owner(tmp_path):
     """Starts a process with a sandbox in which a job runs; the process, and what there is of the sandbox."""
     started = []
 
-    def go(scheduler, *words, environment=None, name="a"):
+    def go(scheduler, *arguments, environment=None, name="a"):
         folder = tmp_path / name
         folder.mkdir()
         owner = subprocess.Popen(
-            [sys.executable, "-c", OWNER, str(folder), scheduler, *words],
+            [sys.executable, "-c", OWNER, str(folder), scheduler, *arguments],
             env={**os.environ, **(environment or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -186,38 +186,38 @@ class TestEnd:
         """In a deep temporary folder, which does not matter. SIGKILL under Slurm: TestTwo."""
         deep = tmp_path / ("a folder with blanks " * 4).strip() / ("deep" * 20)
         deep.mkdir(parents=True)
-        owner, told = start_owner(scheduler, environment={"TMPDIR": str(deep)})
-        assert len(told["pids"]) > 3
-        assert any(path.startswith(str(deep)) for path in told["paths"])
+        owner, description = start_owner(scheduler, environment={"TMPDIR": str(deep)})
+        assert len(description["pids"]) > 3
+        assert any(path.startswith(str(deep)) for path in description["paths"])
         owner.send_signal(number)
         owner.wait(PATIENCE_S)
-        until(lambda: not remains(told))
+        until(lambda: not remains(description))
 
     def test_nothing_is_left_after_an_exception(self, start_owner):
-        owner, told = start_owner("auto", "raise")
+        owner, description = start_owner("auto", "raise")
         _, errors = owner.communicate(timeout=PATIENCE_S)
         assert owner.returncode == 1
         assert "something went wrong" in errors
-        assert remains(told) == []
+        assert remains(description) == []
 
     def test_nothing_is_left_when_its_server_is_killed(self, start_owner):
-        _, told = start_owner("auto")
-        os.kill(told["server"], signal.SIGKILL)
+        _, description = start_owner("auto")
+        os.kill(description["server"], signal.SIGKILL)
         # Its owner has not noticed yet; the keeper has.
-        until(lambda: [each for each in remains(told) if each != f"process {told['server']}"] == [])
+        until(lambda: [entry for entry in remains(description) if entry != f"process {description['server']}"] == [])
 
     def test_ctrl_c_in_a_terminal_reaches_all_of_the_group_and_leaves_nothing(self, start_owner):
-        owner, told = start_owner("local")
+        owner, description = start_owner("local")
         os.killpg(owner.pid, signal.SIGINT)
         owner.wait(PATIENCE_S)
-        until(lambda: not remains(told))
+        until(lambda: not remains(description))
 
     def test_it_can_be_ended_twice(self):
         sandbox = Sandbox(scheduler="local")
         with sandbox:
-            told = described(sandbox)
+            description = described(sandbox)
             sandbox.stop()
-            assert remains(told) == []
+            assert remains(description) == []
         with pytest.raises(AwsError, match="is not running"):
             sandbox.clusters()
 

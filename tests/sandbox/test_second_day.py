@@ -117,11 +117,11 @@ PREPAID |= {"eks": PREPAID["parallelcluster"], "hyperpod-eks": PREPAID["hyperpod
 """What is bought in advance on each target, and what the doctor says of it at a second launch."""
 
 
-def changed(wanted, *keys):
-    wanted = deepcopy(wanted)
+def changed(plan, *keys):
+    plan = deepcopy(plan)
     for section, key, value, *_ in keys:
-        wanted.setdefault(section, {})[key] = value
-    return wanted
+        plan.setdefault(section, {})[key] = value
+    return plan
 
 
 class Account:
@@ -148,24 +148,24 @@ class Account:
         front.canned["service-quotas.ListAWSDefaultServiceQuotas"] = {"Quotas": []}
         self.used = None
 
-    def priced(self, wanted, **options):
+    def priced(self, plan, **options):
         path = self.root / "second.json"
-        path.write_text(json.dumps(wanted))
+        path.write_text(json.dumps(plan))
         priced = price(path, datetime.now(UTC), PriceOptions(any_age=True, **options))
         self.told = []
         return Picked(priced, *pick(priced, None))
 
     def options(self):
-        own = {"root": self.root, "sandbox": True, "emulator": self.sandbox, "notify": self.told.append}
-        return LaunchOptions(progress=lambda _: None, look_s=0.3, **own)
+        settings = {"root": self.root, "sandbox": True, "emulator": self.sandbox, "notify": self.told.append}
+        return LaunchOptions(progress=lambda _: None, look_s=0.3, **settings)
 
-    def launch(self, wanted):
-        priced, rank, quoted = self.priced(wanted)
+    def launch(self, plan):
+        priced, rank, quoted = self.priced(plan)
         self.used = self.examine(quoted.plan, priced.catalog)
         return launch_quote(priced, rank, quoted, self.options())[1]
 
-    def deploy(self, wanted, **options):
-        priced, rank, quoted = self.priced(wanted)
+    def deploy(self, plan, **options):
+        priced, rank, quoted = self.priced(plan)
         # What is declined, or refused before the question, is not examined: that takes its time.
         used = self.used if "approve" in options else self.examine(quoted.plan, priced.catalog)
         deploy_quote(priced, rank, quoted, replace(self.options(), **options))
@@ -187,9 +187,9 @@ class Account:
             point = {"MetricName": metric["MetricName"], "Dimensions": dimensions, "Value": used.get(name, 0)}
             moment = {"Timestamp": now - timedelta(minutes=6)}
             cloudwatch.put_metric_data(Namespace=metric["MetricNamespace"], MetricData=[{**point, **moment}])
-        own = {name: {"Value": float(amounts[name]), "UsageMetric": metrics[name]} for name in counted}
+        usage = {name: {"Value": float(amounts[name]), "UsageMetric": metrics[name]} for name in counted}
         self.front.canned["service-quotas.ListServiceQuotas"] = lambda sent: {
-            "Quotas": [{**quota, **own.get(quota["QuotaName"], {})} for quota in quotas(sent["ServiceCode"])]
+            "Quotas": [{**quota, **usage.get(quota["QuotaName"], {})} for quota in quotas(sent["ServiceCode"])]
         }
         found = diagnose(subject_of(plan, REGION, catalog=catalog, environment=self.examined, now=now))
         assert not found.failed, found.failed
@@ -200,18 +200,18 @@ class Account:
         """The reservation, with as many free machines as no instance holds."""
         filters = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
         pages = client(self.sandbox, "ec2", region_name=REGION).describe_instances(Filters=filters)["Reservations"]
-        held = sum(
+        occupied = sum(
             instance.get("CapacityReservationId") == BLOCK_ID for page in pages for instance in page["Instances"]
         )
         now = datetime.now(UTC)
         window = {"StartDate": now - timedelta(hours=1), "EndDate": now + timedelta(days=1)}
-        return {**HELD, "CapacityReservationId": BLOCK_ID, "AvailableInstanceCount": 2 - held, **window}
+        return {**HELD, "CapacityReservationId": BLOCK_ID, "AvailableInstanceCount": 2 - occupied, **window}
 
-    def next_candidate(self, wanted):
+    def next_candidate(self, plan):
         """Whether a waiting job would be taken back, where no machines come for it in its zone."""
-        picked = self.priced(wanted)
+        picked = self.priced(plan)
         other = self.root / "other.json"
-        other.write_text(json.dumps(changed(wanted, ZONE)))
+        other.write_text(json.dumps(changed(plan, ZONE)))
         fallback = Fallback(
             options=self.options(),
             candidates=lambda: price(other, datetime.now(UTC), PriceOptions(any_age=True, everything=True)),
@@ -248,11 +248,11 @@ def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
         account = Account(kind, sandbox, front, tmp_path)
         with pytest.raises(DeploymentFailedError, match="failed"):
             account.launch(account.plan)
-        made = account.events()
+        events = account.events()
 
         mended = changed(account.plan, ("run", "command", ["sh", "-c", SAVE.format(1)]))
         assert account.launch(mended).status is RunStatus.SUCCEEDED
-        assert account.events() == made, "\n".join(account.told)
+        assert account.events() == events, "\n".join(account.told)
         assert "cluster second exists as planned: nothing is deployed" in account.told
         assert any("of it used" in line and "by this plan's own stacks" in line for line in account.told)
 
@@ -264,24 +264,24 @@ def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
         there = existing_head_type(account.priced(mended).quoted.plan, account.session)
         assert there == (None if kind == "eks" else "m6i.xlarge")
 
-        refused = [each for each in KEYS[kind] if each[3] == NEW]
-        allowed = [each for each in KEYS[kind] if each[3] != NEW]
+        refused = [change for change in KEYS[kind] if change[3] == NEW]
+        allowed = [change for change in KEYS[kind] if change[3] != NEW]
         # A zone that the network has not; what EKS replaces under its name, one by one; the others together.
-        for keys in [[ZONE], *[[each] for each in refused]] if kind == "eks" else [[ZONE], refused]:
+        for keys in [[ZONE], *[[change] for change in refused]] if kind == "eks" else [[ZONE], refused]:
             with pytest.raises(ImpossibleError, match=r"would be rolled back|refuses this") as problem:
                 account.deploy(changed(mended, *keys), approve=no)
             paths = {finding.path for finding in problem.value.findings} - {""}
             assert paths <= {f"{section}.{key}" for section, key, *_ in keys}
             assert kind == "eks" or keys == [ZONE] or len(paths) == len(keys)
-        assert account.events() == made
+        assert account.events() == events
 
         account.deploy(changed(mended, *allowed))
-        assert account.events() != made
-        said = "\n".join(account.told)
+        assert account.events() != events
+        text = "\n".join(account.told)
         stops = {f"{section}.{key}" for section, key, _, needs in allowed if needs == STOP}
-        assert set(re.findall(rf"{STOP} .* \((.*)\)", said)) == stops
-        assert ("the compute fleet is stopped for this" in said) is (kind == "parallelcluster")
-        assert "read back and as planned" in said
+        assert set(re.findall(rf"{STOP} .* \((.*)\)", text)) == stops
+        assert ("the compute fleet is stopped for this" in text) is (kind == "parallelcluster")
+        assert "read back and as planned" in text
 
         found = survey(Subject(cluster="second", region=REGION, network=None), account.session, load(), erase=False)
         take_down(found, account.session, load(), account.told.append)
@@ -290,7 +290,7 @@ def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
         has_control_plane = "eks" in kind
         assert (log in {group.name for group in log_groups.log_groups(account.session, log)}) is has_control_plane
 
-        bought, words = PREPAID[kind]
+        bought, message = PREPAID[kind]
         sandbox.create_prerequisites(training_plans=[BOUGHT])
         again = changed(mended, *bought, ("run", "command", ["sh", "-c", SAVE.format(2)]))
         assert account.launch(again).status is RunStatus.SUCCEEDED
@@ -298,7 +298,7 @@ def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
         assert account.block()["AvailableInstanceCount"] == (2 if "hyperpod" in kind else 0)
         last = changed(again, ("run", "command", ["sh", "-c", SAVE.format(3)]))
         assert account.launch(last).status is RunStatus.SUCCEEDED
-        assert any(words in line for line in account.told), "\n".join(account.told)
+        assert any(message in line for line in account.told), "\n".join(account.told)
 
 
 @pytest.mark.slow
@@ -309,23 +309,23 @@ def test_an_open_reservation_that_its_own_nodes_fill_is_used_again(kind, tmp_pat
         account = Account(kind, sandbox, front, tmp_path)
         del front.canned["ec2.DescribeCapacityReservations"]
         ec2 = client(sandbox, "ec2", region_name=REGION)
-        words = {"InstanceType": "p5.48xlarge", "InstancePlatform": "Linux/UNIX", "AvailabilityZoneId": "use2-az1"}
-        made = ec2.create_capacity_reservation(**words, InstanceCount=2)["CapacityReservation"]
-        name = made["CapacityReservationId"]
-        assert (made["InstanceMatchCriteria"], made["AvailableInstanceCount"]) == ("open", 2)
+        arguments = {"InstanceType": "p5.48xlarge", "InstancePlatform": "Linux/UNIX", "AvailabilityZoneId": "use2-az1"}
+        reservation = ec2.create_capacity_reservation(**arguments, InstanceCount=2)["CapacityReservation"]
+        name = reservation["CapacityReservationId"]
+        assert (reservation["InstanceMatchCriteria"], reservation["AvailableInstanceCount"]) == ("open", 2)
 
         def free():
             (found,) = ec2.describe_capacity_reservations(CapacityReservationIds=[name])["CapacityReservations"]
             return found["AvailableInstanceCount"]
 
         run = ("run", "command", ["sh", "-c", SAVE.format(1)])
-        wanted = changed(account.plan, run, ("purchase", "reservation", {"id": name}))
-        assert account.launch(wanted).status is RunStatus.SUCCEEDED
+        reserved = changed(account.plan, run, ("purchase", "reservation", {"id": name}))
+        assert account.launch(reserved).status is RunStatus.SUCCEEDED
         assert free() == 0
-        again = changed(wanted, ("run", "command", ["sh", "-c", SAVE.format(2)]))
+        again = changed(reserved, ("run", "command", ["sh", "-c", SAVE.format(2)]))
         assert account.launch(again).status is RunStatus.SUCCEEDED
-        said = "reservation: active, 0 of 2 x p5.48xlarge in use2-az1 and 2 of this plan's own cluster, no end"
-        assert said in account.told, "\n".join(account.told)
+        expected = "reservation: active, 0 of 2 x p5.48xlarge in use2-az1 and 2 of this plan's own cluster, no end"
+        assert expected in account.told, "\n".join(account.told)
 
         found = survey(Subject(cluster="second", region=REGION, network=None), account.session, load(), erase=False)
         take_down(found, account.session, load(), account.told.append)

@@ -46,26 +46,26 @@ class Account:
         self.sandbox, self.root = sandbox, root
         self.messages = []
 
-    def priced(self, wanted):
-        path = self.root / f"{wanted['name']}.json"
-        path.write_text(json.dumps(wanted))
+    def priced(self, document):
+        path = self.root / f"{document['name']}.json"
+        path.write_text(json.dumps(document))
         priced = price(path, datetime.now(UTC), PriceOptions(any_age=True))
         self.messages = []
         rank, quoted = pick(priced, None)
         return priced, rank, quoted
 
-    def launch(self, wanted, **options):
-        (priced, rank, quoted), own = (
-            self.priced(wanted),
+    def launch(self, document, **options):
+        (priced, rank, quoted), settings = (
+            self.priced(document),
             {"root": self.root, "sandbox": True, "emulator": self.sandbox, **options},
         )
         return launch_quote(
-            priced, rank, quoted, LaunchOptions(notify=self.messages.append, progress=lambda _: None, **own)
+            priced, rank, quoted, LaunchOptions(notify=self.messages.append, progress=lambda _: None, **settings)
         )
 
-    def deploy(self, wanted):
+    def deploy(self, document):
         options = DeployOptions(root=self.root, sandbox=True, emulator=self.sandbox, notify=self.messages.append)
-        priced, rank, quoted = self.priced(wanted)
+        priced, rank, quoted = self.priced(document)
         deploy_quote(priced, rank, quoted, options)
 
     def deployments(self):
@@ -80,9 +80,9 @@ def owners(tmp_path_factory):
     """A sandbox in which the cluster `team` runs, deployed by a plan without a job."""
     root = tmp_path_factory.mktemp("shared")
     with Sandbox(region=REGION, scheduler="local") as sandbox:
-        made = Account(sandbox, root)
-        made.deploy({key: value for key, value in plan("team").items() if key not in ("workload", "run")})
-        yield made
+        account = Account(sandbox, root)
+        account.deploy({key: value for key, value in plan("team").items() if key not in ("workload", "run")})
+        yield account
 
 
 def test_two_jobs_go_to_one_cluster_and_deploy_nothing(owners):
@@ -102,9 +102,9 @@ def test_two_jobs_go_to_one_cluster_and_deploy_nothing(owners):
 
 
 def test_a_job_that_stored_nothing_ends_with_6_and_says_why(owners):
-    wanted = job("silent") | {"run": {"command": ["sh", "-c", 'echo x >"$SLIPWAY_CHECKPOINT_DIR/weights.bin"']}}
+    document = job("silent") | {"run": {"command": ["sh", "-c", 'echo x >"$SLIPWAY_CHECKPOINT_DIR/weights.bin"']}}
     with pytest.raises(DeploymentFailedError) as raised:
-        owners.launch(wanted, interrupt_after_s=5.0)
+        owners.launch(document, interrupt_after_s=5.0)
     assert raised.value.exit_code == 6
     assert raised.value.message == (
         "the job succeeded, the rehearsal failed: the interruption was not simulated: the job ended earlier than "

@@ -38,7 +38,7 @@ for number in range(int(sys.argv[3])):
 
 
 def entry(**changes) -> LedgerEntry:
-    made = LedgerEntry(
+    ledger_entry = LedgerEntry(
         name="llama",
         run="20261120T100000Z",
         origin="0123456789ab",
@@ -63,7 +63,7 @@ def entry(**changes) -> LedgerEntry:
         lost_h=0.0,
         tags={},
     )
-    return made._replace(**changes)
+    return ledger_entry._replace(**changes)
 
 
 @pytest.fixture
@@ -75,16 +75,16 @@ def ledger_store(sandbox, request, tmp_path):
     return Objects.at(session, f"s3://{bucket}/team")
 
 
-def read(store, *own, now=NOW, say=lambda _: None):
-    return shared_ledger(store.uri, store.session.environment, Ledger(source="here", entries=own), now, say)
+def read(store, *entries, now=NOW, say=lambda _: None):
+    return shared_ledger(store.uri, store.session.environment, Ledger(source="here", entries=entries), now, say)
 
 
 def test_what_the_folder_has_is_sent_once_and_the_sandbox_is_not(ledger_store):
     messages = []
-    own = (entry(), entry(run="20261120T110000Z", simulated=True), entry(run="20261120T115900Z", status="running"))
-    assert read(ledger_store, *own, say=messages.append).entries == (entry(),)
+    entries = (entry(), entry(run="20261120T110000Z", simulated=True), entry(run="20261120T115900Z", status="running"))
+    assert read(ledger_store, *entries, say=messages.append).entries == (entry(),)
     assert messages == ["sent 1 missing run of this folder"]
-    assert read(ledger_store, *own, now=NOW + timedelta(hours=1)).entries == (entry(),)
+    assert read(ledger_store, *entries, now=NOW + timedelta(hours=1)).entries == (entry(),)
     assert len(ledger_store.list_objects()) == 1
 
 
@@ -95,7 +95,7 @@ def test_a_later_entry_of_a_run_counts(ledger_store):
     # A folder that knows less takes nothing back: each run is of one folder, and this one is of another.
     other = entry(origin="ffffffffffff", name="other")
     entries = read(ledger_store, other, now=NOW + timedelta(days=10)).entries
-    assert sorted(entries, key=lambda each: each.name) == [billed, other]
+    assert sorted(entries, key=lambda record: record.name) == [billed, other]
 
 
 @pytest.mark.parametrize("days", [40, -40])
@@ -146,7 +146,7 @@ def test_only_what_came_since_is_asked_for(ledger_store):
     # Written by somebody whose clock was two days late is still found, and what is older was read already.
     send(ledger_store, entry(name="late"), NOW - timedelta(hours=47))
     send(ledger_store, entry(name="ancient"), NOW - timedelta(days=30))
-    assert {each.name for each in read(ledger_store).entries} == {"llama", "late"}
+    assert {record.name for record in read(ledger_store).entries} == {"llama", "late"}
 
 
 def test_what_is_no_entry_is_named_and_hides_no_other(ledger_store):
@@ -166,7 +166,7 @@ def test_two_writers_at_once_and_one_that_is_killed(ledger_store):
     """Every run that a writer had been told of is there, whole; nothing of the one it was killed in is."""
 
     def start(name, count):
-        words = [
+        command = [
             sys.executable,
             "-c",
             WRITER,
@@ -174,7 +174,7 @@ def test_two_writers_at_once_and_one_that_is_killed(ledger_store):
             json.dumps(entry_document(entry(name=name))),
             str(count),
         ]
-        return subprocess.Popen(words, env=dict(ledger_store.session.environment), stdout=subprocess.PIPE, text=True)
+        return subprocess.Popen(command, env=dict(ledger_store.session.environment), stdout=subprocess.PIPE, text=True)
 
     one, two, killed = start("one", 20), start("two", 20), start("killed", 100_000)
     for _ in range(5):
@@ -183,8 +183,8 @@ def test_two_writers_at_once_and_one_that_is_killed(ledger_store):
     last = max([last, *(int(line) for line in killed.stdout)])
     killed.wait()
     assert (one.wait(), two.wait()) == (0, 0)
-    for each in (one, two, killed):
-        each.stdout.close()
-    names = [each.name for each in read(ledger_store, now=datetime.now(UTC)).entries]
+    for writer in (one, two, killed):
+        writer.stdout.close()
+    names = [record.name for record in read(ledger_store, now=datetime.now(UTC)).entries]
     assert (names.count("one"), names.count("two")) == (20, 20)
     assert last + 1 <= names.count("killed") <= last + 2

@@ -39,24 +39,26 @@ def places_in(folder, spec=SPEC):
         for name in group.node_names():
             scratch = folder / "n" / name / "scratch"
             scratch.mkdir(parents=True)
-            own = node_environment(metadata=f"http://{name}", scratch=str(scratch), life=f"{folder.name}-{name}")
-            write_node_environment(places, name, own)
+            environment = node_environment(
+                metadata=f"http://{name}", scratch=str(scratch), life=f"{folder.name}-{name}"
+            )
+            write_node_environment(places, name, environment)
     return places
 
 
 @pytest.fixture(scope="module")
 def slurm_folder():
-    made = short_folder()
-    yield made
-    shutil.rmtree(made)
+    folder = short_folder()
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="module")
 def private_slurm(slurm_folder):
-    made = PrivateSlurm(places_in(slurm_folder), SPEC, MARK)
-    made.start()
-    yield made
-    made.stop()
+    slurm = PrivateSlurm(places_in(slurm_folder), SPEC, MARK)
+    slurm.start()
+    yield slurm
+    slurm.stop()
 
 
 @pytest.fixture
@@ -103,9 +105,9 @@ class TestCluster:
 
     def test_a_layout_that_leaves_processors_out_is_refused(self, slurm_folder):
         spec = replace(SPEC, groups=(replace(GROUP, settings={"Sockets": "2", "CoresPerSocket": "48"}),))
-        made = PrivateSlurm(places_in(slurm_folder / "bare", spec), spec, MARK)
+        slurm = PrivateSlurm(places_in(slurm_folder / "bare", spec), spec, MARK)
         with pytest.raises(SlurmError, match="counts 96 of its 192 processors"):
-            made.start()
+            slurm.start()
 
     def test_its_settings_are_in_force(self, private_slurm):
         completed = private_slurm.run("scontrol", "show", "config")
@@ -113,10 +115,10 @@ class TestCluster:
 
     def test_it_keeps_to_its_folder(self, private_slurm, slurm_folder):
         completed = private_slurm.run("scontrol", "show", "config")
-        own = ("StateSaveLocation", "SlurmctldLogFile", "SlurmctldPidFile", "SLURM_CONF", "PlugStackConfig")
+        settings = ("StateSaveLocation", "SlurmctldLogFile", "SlurmctldPidFile", "SLURM_CONF", "PlugStackConfig")
         for line in some(completed.splitlines()):
             name, _, value = line.partition("=")
-            if name.strip() in own:
+            if name.strip() in settings:
                 assert value.strip().startswith(str(slurm_folder))
 
 
@@ -240,16 +242,16 @@ class TestStart:
 
     def test_nothing_is_left_after_stop(self, tmp_path):
         folder = short_folder()
-        made = PrivateSlurm(places_in(folder), SPEC, MARK)
-        made.start()
-        scheduler = SlurmJobs(made.places.configuration, made.places.attempts, MARK)
+        slurm = PrivateSlurm(places_in(folder), SPEC, MARK)
+        slurm.start()
+        scheduler = SlurmJobs(slurm.places.configuration, slurm.places.attempts, MARK)
         (tmp_path / "job.sh").write_text(f"#!/bin/bash\n#SBATCH --output={tmp_path}/out\necho ready; sleep 600\n")
         scheduler.submit(tmp_path / "job.sh", folder=tmp_path, environment={"PATH": os.environ["PATH"]})
         until(lambda: (tmp_path / "out").exists() and (tmp_path / "out").read_text())
-        completed = made.run("scontrol", "show", "config")
+        completed = slurm.run("scontrol", "show", "config")
         port = next(line.split("=")[1] for line in completed.splitlines() if line.startswith("SlurmctldPort"))
         try:
-            made.stop()
+            slurm.stop()
             assert processes.holding({path.resolve() for path in (folder / "log").iterdir()}) == set()
             with socket.socket() as probe:
                 assert probe.connect_ex(("127.0.0.1", int(port))) != 0
@@ -283,16 +285,16 @@ def as_user(user, folder):
             os.setgid(user)
             os.setuid(user)
         os.chdir(folder)
-        made = PrivateSlurm(places_in(folder), SPEC, MARK)
-        made.start()
+        slurm = PrivateSlurm(places_in(folder), SPEC, MARK)
+        slurm.start()
         try:
-            scheduler = SlurmJobs(made.places.configuration, made.places.attempts, MARK)
+            scheduler = SlurmJobs(slurm.places.configuration, slurm.places.attempts, MARK)
             script = folder / "job.sh"
             script.write_text(f"#!/bin/bash\n#SBATCH --output={folder}/out\nid -u\n")
             job = scheduler.submit(script, folder=folder, environment={"PATH": "/usr/bin:/bin"})
             state = end(scheduler, job)
         finally:
-            made.stop()
+            slurm.stop()
         result_file.write_text(f"{state.value} {(folder / 'out').read_text()}")
         os._exit(0)
     except BaseException as problem:  # noqa: BLE001  nothing of this process may come back into pytest

@@ -16,9 +16,9 @@ from launcher.sandbox import running_sandbox
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-def slipway(folder, *words, **more):
+def slipway(folder, *arguments, **more):
     """A command in a folder, beside the demo."""
-    command = [sys.executable, "-m", "launcher", *words]
+    command = [sys.executable, "-m", "launcher", *arguments]
     environment = os.environ | {"PYTHONPATH": str(EXAMPLES.parent)} | more
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
@@ -32,32 +32,32 @@ def demo(tmp_path):
 
 @pytest.mark.slow
 def test_in_a_sandbox_that_stays_it_leaves_nothing(demo):
-    own = {"XDG_CACHE_HOME": str(demo / "cache")}
-    started = slipway(demo, "sandbox", "start", "--scheduler", "local", **own)
+    environment = {"XDG_CACHE_HOME": str(demo / "cache")}
+    started = slipway(demo, "sandbox", "start", "--scheduler", "local", **environment)
     assert started.returncode == 0, started.stderr
     try:
-        done = slipway(demo, "spike", "tiny-gpt.yaml", "--sandbox", "--yes", **own)
+        done = slipway(demo, "spike", "tiny-gpt.yaml", "--sandbox", "--yes", **environment)
         assert done.returncode == 0, done.stderr
         assert "removed what the spike created in us-east-2" in done.stderr
-        assert "spike-p5" not in slipway(demo, "sandbox", "status", **own).stdout
+        assert "spike-p5" not in slipway(demo, "sandbox", "status", **environment).stdout
     finally:
-        slipway(demo, "sandbox", "stop", **own)
+        slipway(demo, "sandbox", "stop", **environment)
 
 
 @pytest.mark.slow
 def test_a_new_block_is_found_bought_and_launched_in(demo):
-    own = {"XDG_CACHE_HOME": str(demo / "cache")}
+    environment = {"XDG_CACHE_HOME": str(demo / "cache")}
     text = (demo / "tiny-gpt.yaml").read_text().replace("option: spot", "option: capacity-block")
     plan = demo / "block.yaml"
     plan.write_text(text.replace("max_usd: 100", "max_usd: 2000"))
-    started = slipway(demo, "sandbox", "start", "--scheduler", "local", **own)
+    started = slipway(demo, "sandbox", "start", "--scheduler", "local", **environment)
     assert started.returncode == 0, started.stderr
     try:
-        result = slipway(demo, "capacity", "block.yaml", "--sandbox", "--json", **own)
+        result = slipway(demo, "capacity", "block.yaml", "--sandbox", "--json", **environment)
         assert result.returncode == 0, result.stderr
         offer = json.loads(result.stdout)["offers"][0]
         assert offer["purchase_command"].endswith(f"--capacity-block-offering-id {offer['id']}")
-        sandbox = running_sandbox.find(own)
+        sandbox = running_sandbox.find(environment)
         assert sandbox is not None
         ec2 = boto3.client(
             "ec2",
@@ -69,13 +69,15 @@ def test_a_new_block_is_found_bought_and_launched_in(demo):
         bought = ec2.purchase_capacity_block(CapacityBlockOfferingId=offer["id"], InstancePlatform="Linux/UNIX")
         block = bought["CapacityReservation"]
         window = f"starts_at: {block['StartDate']:%Y-%m-%dT%H:%M:%SZ}, ends_at: {block['EndDate']:%Y-%m-%dT%H:%M:%SZ}"
-        held = f"{{id: {block['CapacityReservationId']}, {window}, fee_usd: {offer['usd_fee']}}}"
+        reservation = f"{{id: {block['CapacityReservationId']}, {window}, fee_usd: {offer['usd_fee']}}}"
         plan.write_text(
-            plan.read_text().replace("option: capacity-block", f"option: capacity-block\n  reservation: {held}")
+            plan.read_text().replace("option: capacity-block", f"option: capacity-block\n  reservation: {reservation}")
         )
-        offers = json.loads(slipway(demo, "capacity", "block.yaml", "--sandbox", "--json", **own).stdout)["offers"]
+        offers = json.loads(slipway(demo, "capacity", "block.yaml", "--sandbox", "--json", **environment).stdout)[
+            "offers"
+        ]
         assert block["CapacityReservationId"] in {offer["id"] for offer in offers}
-        done = slipway(demo, "launch", "block.yaml", "--sandbox", "--yes", **own)
+        done = slipway(demo, "launch", "block.yaml", "--sandbox", "--yes", **environment)
         assert done.returncode == 0, done.stderr
         report = json.loads((demo / ".slipway" / "runs" / "tiny-gpt" / "latest" / "report.json").read_text())
         assert report["status"] == "succeeded"
@@ -83,7 +85,7 @@ def test_a_new_block_is_found_bought_and_launched_in(demo):
             Decimal(offer["usd_total"]["mid"]), rel=Decimal("0.01")
         )
     finally:
-        slipway(demo, "sandbox", "stop", **own)
+        slipway(demo, "sandbox", "stop", **environment)
 
 
 @pytest.mark.slow

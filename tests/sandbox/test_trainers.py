@@ -171,8 +171,8 @@ def trainer_work(tmp_path, stack, variables):
     if stack.recipe:
         shutil.copytree(RECIPES / stack.recipe, work, dirs_exist_ok=True)
     if stack.prepare:
-        words = [stack.python, *stack.prepare]
-        subprocess.run(words, cwd=work, env=os.environ | variables, check=True, capture_output=True)
+        command = [stack.python, *stack.prepare]
+        subprocess.run(command, cwd=work, env=os.environ | variables, check=True, capture_output=True)
     return work
 
 
@@ -183,15 +183,20 @@ def alone(stack, nodes, folder, work, variables):
         port = free.getsockname()[1]
     started = []
     for rank in range(nodes):
-        own = {"SLIPWAY_CHECKPOINT_DIR": str(folder / f"alone{rank}"), "SLIPWAY_NODES": str(nodes)}
-        own |= {"PET_NNODES": str(nodes), "PET_NODE_RANK": str(rank), "PET_MASTER_ADDR": "127.0.0.1"}
-        own |= {"SLIPWAY_NODE_RANK": str(rank), "SLIPWAY_MASTER_ADDR": "", "SLIPWAY_MASTER_PORT": ""}
-        own |= {"PET_MASTER_PORT": str(port), **variables}
+        environment = {"SLIPWAY_CHECKPOINT_DIR": str(folder / f"alone{rank}"), "SLIPWAY_NODES": str(nodes)}
+        environment |= {"PET_NNODES": str(nodes), "PET_NODE_RANK": str(rank), "PET_MASTER_ADDR": "127.0.0.1"}
+        environment |= {"SLIPWAY_NODE_RANK": str(rank), "SLIPWAY_MASTER_ADDR": "", "SLIPWAY_MASTER_PORT": ""}
+        environment |= {"PET_MASTER_PORT": str(port), **variables}
         (folder / f"alone{rank}").mkdir()
-        words = ["bash", "-c", stack.words(nodes)]
+        command = ["bash", "-c", stack.words(nodes)]
         started.append(
             subprocess.Popen(
-                words, cwd=work, env=os.environ | own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+                command,
+                cwd=work,
+                env=os.environ | environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
             )
         )
     return started
@@ -206,8 +211,8 @@ def trained(text):
 @pytest.mark.parametrize("stack, nodes", CASES)
 def test_it_ends_as_if_nothing_had_been(stack, nodes, tmp_path, trainer_work, variables, monkeypatch, slipway):  # noqa: PLR0917
     processes = alone(stack, nodes, tmp_path, trainer_work, variables)
-    own = {"PACE_HOLD": str(HOLD), "PACE_CRASH": str(CRASH), **variables}
-    run = {"command": stack.words(nodes), "workdir": str(trainer_work), "retries": 1, "env": own, "setup": []}
+    environment = {"PACE_HOLD": str(HOLD), "PACE_CRASH": str(CRASH), **variables}
+    run = {"command": stack.words(nodes), "workdir": str(trainer_work), "retries": 1, "env": environment, "setup": []}
     checkpoint = {"interval": 60, "keep": 3, "grace_seconds": 60 if stack.caught else 5}
     changes = {"target": {"nodes": nodes}, "checkpoint": checkpoint, "run": run}
     (tmp_path / "plan.yaml").write_text(json.dumps(laid_over(stack.plan, changes)))

@@ -70,8 +70,8 @@ PRICED = PriceOptions(any_age=True, everything=True)
 
 
 def plan(command, *, type_="p5.48xlarge", nodes=2, option="spot", wait=30, mode="", bought="", run=""):
-    words = {"command": json.dumps(command), "type": type_, "bought": bought, "run": run}
-    return PLAN.format(**words, nodes=nodes, option=option, wait=wait, mode=mode)
+    values = {"command": json.dumps(command), "type": type_, "bought": bought, "run": run}
+    return PLAN.format(**values, nodes=nodes, option=option, wait=wait, mode=mode)
 
 
 def small(command, **more):
@@ -87,8 +87,8 @@ def written(folder, text, script):
 
 
 def launching(folder, messages, **more):
-    own = {"root": folder, "sandbox": True, "scheduler": "local", **more}
-    return LaunchOptions(notify=messages.append, progress=lambda now: messages.append(str(now)), **own)
+    options = {"root": folder, "sandbox": True, "scheduler": "local", **more}
+    return LaunchOptions(notify=messages.append, progress=lambda now: messages.append(str(now)), **options)
 
 
 def launched(folder, text, script, *, messages, **more):
@@ -100,7 +100,7 @@ def launched(folder, text, script, *, messages, **more):
 def window(name, begins, ends):
     """A training plan that was bought, from and until so many seconds from now."""
     now, arn = datetime.now(UTC), f"arn:aws:sagemaker:us-east-2:123456789012:training-plan/{name}"
-    start, end = (f"{now + timedelta(seconds=each):%Y-%m-%dT%H:%M:%SZ}" for each in (begins, ends))
+    start, end = (f"{now + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}" for seconds in (begins, ends))
     return f", training_plan: {{arn: '{arn}', count: 2, fee_usd: 9, starts_at: {start}, ends_at: {end}}}"
 
 
@@ -126,8 +126,12 @@ def test_two_nodes_are_taken_without_notice_and_finish_as_if_nothing_had_been(tm
     assert f"[algo-2] ends with {undisturbed(1)}" in log
     assert "SageMaker reclaims the instances without notice" in messages
     assert report.billable.seconds < report.billable.trained_seconds < report.billable.quoted_seconds
-    kept = run.read_json(FILE)
-    assert (kept["scheduler"], kept["target"], kept["job"]) == ("sagemaker", "sagemaker-training", kept["folder"])
+    submission = run.read_json(FILE)
+    assert (submission["scheduler"], submission["target"], submission["job"]) == (
+        "sagemaker",
+        "sagemaker-training",
+        submission["folder"],
+    )
 
 
 class Heard(list):
@@ -138,9 +142,9 @@ class Heard(list):
         self.session = Session(environment=sandbox.process_environment(os.environ), region="us-east-2")
         self.folder, self.beginning, self.act = folder, beginning, act
 
-    def append(self, words):
-        super().append(words)
-        if words.startswith(self.beginning):
+    def append(self, message):
+        super().append(message)
+        if message.startswith(self.beginning):
             (path,) = self.folder.glob(".slipway/runs/jobbed/2*/rendered/sagemaker/training-job.json")
             self.act(self.session, json.loads(path.read_text()))
 
@@ -151,8 +155,8 @@ class TestEndings:
 
     @pytest.mark.torch
     def test_torchrun_on_two_nodes_needs_no_options(self, tmp_path, sandbox):
-        words = ["python3", "-m", "torch.distributed.run", "--nproc-per-node=1", "train.py"]
-        text = plan(words, type_="g5.xlarge", option="on-demand", mode=", mode: none")
+        command = ["python3", "-m", "torch.distributed.run", "--nproc-per-node=1", "train.py"]
+        text = plan(command, type_="g5.xlarge", option="on-demand", mode=", mode: none")
         run, report = launched(tmp_path, text, GLOO, messages=[], emulator=sandbox)
         assert report.status is RunStatus.SUCCEEDED
         log = (run.logs / "attempt-1.log").read_text()
@@ -166,7 +170,7 @@ class TestEndings:
                 tmp_path, small(["python3", "train.py"]), "raise SystemExit(3)", messages=messages, emulator=sandbox
             )
         assert refused.value.exit_code == 6
-        (failure,) = [each for each in messages if "failed: AlgorithmError" in each]
+        (failure,) = [message for message in messages if "failed: AlgorithmError" in message]
         assert "exit code 3" in failure
 
     def test_a_quota_is_refused_with_its_name(self, tmp_path, sandbox):
@@ -200,7 +204,7 @@ class TestEndings:
             obstacle=partial(update_obstacle, base=tmp_path, environment=sandbox.process_environment({})),
         )
         priced = fallback.candidates()
-        (rank,) = [at for at, each in enumerate(priced.candidates, start=1) if each.place.option == "spot"]
+        (rank,) = [at for at, candidate in enumerate(priced.candidates, start=1) if candidate.place.option == "spot"]
         first = Picked(priced, rank, priced.quote(rank))
         sandbox.limit_training(lacking=["spot"])
         try:
@@ -225,7 +229,9 @@ class TestEndings:
         with pytest.raises(DeploymentFailedError) as refused:
             launched(tmp_path, text, "import time; time.sleep(60)", messages=messages, emulator=sandbox)
         assert refused.value.exit_code == 6
-        assert any("the job reached its time limit (run.time_limit_h): launch it again" in each for each in messages)
+        assert any(
+            "the job reached its time limit (run.time_limit_h): launch it again" in message for message in messages
+        )
 
     def test_a_job_that_is_stopped_was_cancelled(self, tmp_path, sandbox):
         messages = []

@@ -79,9 +79,9 @@ def terminal(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     places = [str(tmp_path / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
     monkeypatch.setenv("PATH", os.pathsep.join(places))
-    made = Terminal(tmp_path / "work", tmp_path / "bin")
-    yield made
-    made.stop()
+    console = Terminal(tmp_path / "work", tmp_path / "bin")
+    yield console
+    console.stop()
     running_sandbox.stop(os.environ)
 
 

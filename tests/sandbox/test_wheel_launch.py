@@ -22,8 +22,8 @@ run: {command: [sh, -c, "echo trained somewhere; cd $SLIPWAY_CHECKPOINT_DIR; mkd
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel-launch")]
 
 
-def run(*words, **options):
-    return subprocess.run(words, capture_output=True, text=True, check=True, **options)
+def run(*command, **options):
+    return subprocess.run(command, capture_output=True, text=True, check=True, **options)
 
 
 @pytest.fixture(scope="module")

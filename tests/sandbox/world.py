@@ -58,10 +58,10 @@ class World:
         for name, value in self.sandbox.environment.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr("sys.argv", ["slipway", "down", str(self.path), "--yes", "--json"])
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as ended:
             main()
         captured = capsys.readouterr()
-        assert not left.value.code, captured.err
+        assert not ended.value.code, captured.err
         return read_document(captured.out)
 
 
@@ -72,9 +72,9 @@ def assert_read_back(world):
     templates = [json.loads(path.read_text()) for path in assembly.glob("*.template.json")]
     types = {resource["Type"] for template in templates for resource in template["Resources"].values()}
     assert types <= {type_ for _, types in readback_of(world.quoted.plan.place.target).readers for type_ in types}
-    made = world.stacks()
+    stack_names = world.stacks()
     assert not types & {
         resource.type
         for resource in world.sandbox.resources()
-        if resource.stack in made and resource.model == "nothing"
+        if resource.stack in stack_names and resource.model == "nothing"
     }

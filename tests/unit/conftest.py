@@ -28,13 +28,13 @@ dependencies:
 
 
 def archive_of(files, *, compressed="w:gz"):
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode=compressed) as archive:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=compressed) as archive:
         for name, content in files.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def sha256(content):
@@ -65,7 +65,7 @@ def pins(content):
     def file(role, name, digest=None, chart=None):
         return PinnedFile(role=role, name=name, url=f"https://files.example/{name}", sha256=digest, chart=chart)
 
-    made = ChartPins(
+    chart_pins = ChartPins(
         commit="abc",
         folder="helm/Chart",
         subcharts=("kept",),
@@ -81,10 +81,10 @@ def pins(content):
         neuron_types=frozenset(),
     )
     with pytest.raises(ImpossibleError) as refused:
-        packed_chart(made, content)
-    return replace(made, sha256=refused.value.message.split("SHA-256 ")[1].split(",")[0])
+        packed_chart(chart_pins, content)
+    return replace(chart_pins, sha256=refused.value.message.split("SHA-256 ")[1].split(",")[0])
 
 
 def files_of(packed):
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-        return {each.filename: archive.read(each) for each in archive.infolist()}
+        return {entry.filename: archive.read(entry) for entry in archive.infolist()}

@@ -44,13 +44,13 @@ def test_no_link_is_dead(page):
     assert dead == []
 
 
-def parsed(words):
+def parsed(arguments):
     """What the CLI makes of a command line: it ends the test where it takes no such option or command."""
     command: Any = get_command(app)
-    context = command.make_context("slipway", words)
+    context = command.make_context("slipway", arguments)
     while hasattr(command, "commands"):
-        left = [*context._protected_args, *context.args]
-        name, command, rest = command.resolve_command(context, left)
+        remaining = [*context._protected_args, *context.args]
+        name, command, rest = command.resolve_command(context, remaining)
         context = command.make_context(name, rest, parent=context)
 
 
@@ -58,9 +58,9 @@ def parsed(words):
 def test_every_command_is_one_that_the_cli_takes(page):
     for block in blocks(page):
         for line in lines(block):
-            words = shlex.split(line)
-            if words[0] == "slipway" and "--version" not in words:
-                parsed(words[1:])
+            arguments = shlex.split(line)
+            if arguments[0] == "slipway" and "--version" not in arguments:
+                parsed(arguments[1:])
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -38,9 +38,9 @@ def test_a_function_returns_what_the_command_prints(call, words, monkeypatch, ca
     with pytest.raises(SystemExit):
         app.main()
     printed, returned = json.loads(capsys.readouterr().out), json.loads(json.dumps(call()))
-    for each in (printed, returned):
+    for document in (printed, returned):
         for key in ("as_of", "expires_at", "findings"):
-            each.pop(key, None)
+            document.pop(key, None)
     if words[0] == "plan" and "--sweep" not in words:
         assert printed.pop("next") == returned.pop("next")
     assert returned == printed

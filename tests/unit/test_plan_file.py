@@ -349,7 +349,7 @@ def test_tags_are_read_as_they_are_written():
         ({"owner": "y" * 257}, "tags.owner"),
         ({"k" * 129: "y"}, f"tags.{'k' * 129}"),
         ({"owner": "a;b"}, "tags.owner"),
-        ({f"k{each}": "y" for each in range(41)}, "tags"),
+        ({f"k{number}": "y" for number in range(41)}, "tags"),
         (5, "tags"),
     ],
 )

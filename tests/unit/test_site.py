@@ -14,8 +14,8 @@ PAGES = ("index", "tutorial", "howto/follow-costs", "plan-file", "cli", "json", 
 @pytest.fixture(scope="module")
 def site_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
-    words = [ROOT / ".venv-site/bin/mkdocs", "build", "--quiet", "--config-file", ROOT / "ci/site/mkdocs.yml"]
-    subprocess.run([*words, "--site-dir", folder], check=True, capture_output=True)
+    command = [ROOT / ".venv-site/bin/mkdocs", "build", "--quiet", "--config-file", ROOT / "ci/site/mkdocs.yml"]
+    subprocess.run([*command, "--site-dir", folder], check=True, capture_output=True)
     return folder
 
 

@@ -56,14 +56,16 @@ FREE = (
 
 def differences(template, quote):
     """The names of quantities that are not what was quoted."""
-    made, quoted = of_template(template, quote), of_quote(quote)
-    return sorted(name for name in made.keys() | quoted.keys() if not same(made.get(name, 0), quoted.get(name, 0)))
+    quantities, quoted = of_template(template, quote), of_quote(quote)
+    return sorted(
+        name for name in quantities.keys() | quoted.keys() if not same(quantities.get(name, 0), quoted.get(name, 0))
+    )
 
 
 def unknown(template):
     """Types of resources that are neither priced nor known to cost nothing."""
     kinds = {resource["Type"] for resource in template["Resources"].values()}
-    return {each for each in kinds - PRICED if not each.startswith(FREE)}
+    return {kind for kind in kinds - PRICED if not kind.startswith(FREE)}
 
 
 def resources(template, kind):

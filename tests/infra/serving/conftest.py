@@ -68,7 +68,7 @@ def container(assembly):
 
 def alarms(assembly):
     resources = assembly.resources("serving", "AWS::CloudWatch::Alarm")
-    return {re.sub(r"^Alarms(.*?)[0-9A-F]{8}$", r"\1", key): each for key, each in resources.items()}
+    return {re.sub(r"^Alarms(.*?)[0-9A-F]{8}$", r"\1", key): alarm for key, alarm in resources.items()}
 
 
 def statements(assembly, sid):

@@ -8,15 +8,15 @@ from tests.infra.serving.conftest import COMPONENT, CONFIG, ENDPOINT, MODEL, con
 
 class TestContainer:
     def test_inferentia_runs_the_pinned_image_on_the_driver_it_needs(self, endpoint_stack):
-        made = endpoint_stack("llama31-8b-inf2")
+        endpoint = endpoint_stack("llama31-8b-inf2")
         image = "huggingface-vllm-inference-neuronx:0.11.0-optimum0.4.5-neuronx-py310-sdk2.26.1-ubuntu22.04"
-        assert container(made)["Image"] == f"763104351884.dkr.ecr.us-east-1.amazonaws.com/{image}"
-        assert variant(made)["InferenceAmiVersion"] == "al2-ami-sagemaker-inference-neuron-2"
+        assert container(endpoint)["Image"] == f"763104351884.dkr.ecr.us-east-1.amazonaws.com/{image}"
+        assert variant(endpoint)["InferenceAmiVersion"] == "al2-ami-sagemaker-inference-neuron-2"
 
     def test_a_gpu_runs_vllm_on_a_driver_for_its_cuda(self, endpoint_stack):
-        made = endpoint_stack("llama31-8b-g6e")
-        assert "/vllm:0.31.0-gpu-py312-cu130-" in container(made)["Image"]
-        assert variant(made)["InferenceAmiVersion"] == "al2023-ami-sagemaker-inference-gpu-4-1"
+        endpoint = endpoint_stack("llama31-8b-g6e")
+        assert "/vllm:0.31.0-gpu-py312-cu130-" in container(endpoint)["Image"]
+        assert variant(endpoint)["InferenceAmiVersion"] == "al2023-ami-sagemaker-inference-gpu-4-1"
 
     def test_the_shape_that_was_quoted_is_the_one_that_is_served(self, endpoint_stack):
         environment = container(endpoint_stack("llama33-70b-inf2"))["Environment"]
@@ -36,20 +36,22 @@ class TestContainer:
         assert only(serving_example, MODEL)["EnableNetworkIsolation"] is True
 
     def test_a_model_from_the_hub_is_not_isolated(self, endpoint_stack):
-        made = endpoint_stack(model="qwen3-8b", artifacts_uri=None, place={"instance_type": "g6e.2xlarge"})
-        assert "ModelDataSource" not in container(made)
-        assert container(made)["Environment"]["SM_VLLM_MODEL"] == "Qwen/Qwen3-8B"
-        assert only(made, MODEL)["EnableNetworkIsolation"] is False
-        assert statements(made, "LoadModel") == []
+        endpoint = endpoint_stack(model="qwen3-8b", artifacts_uri=None, place={"instance_type": "g6e.2xlarge"})
+        assert "ModelDataSource" not in container(endpoint)
+        assert container(endpoint)["Environment"]["SM_VLLM_MODEL"] == "Qwen/Qwen3-8B"
+        assert only(endpoint, MODEL)["EnableNetworkIsolation"] is False
+        assert statements(endpoint, "LoadModel") == []
 
     def test_a_shape_that_is_not_compiled_may_look_into_the_hubs_cache(self, endpoint_stack):
-        made = endpoint_stack(artifacts_uri=None, model_uri="s3://models-of-the-team/weights")
-        assert container(made)["Environment"]["SM_ON_ALLOW_NON_CACHED_MODEL"] == ""
-        assert only(made, MODEL)["EnableNetworkIsolation"] is False
+        endpoint = endpoint_stack(artifacts_uri=None, model_uri="s3://models-of-the-team/weights")
+        assert container(endpoint)["Environment"]["SM_ON_ALLOW_NON_CACHED_MODEL"] == ""
+        assert only(endpoint, MODEL)["EnableNetworkIsolation"] is False
 
     def test_start_up_has_all_the_time_that_sagemaker_gives(self, serving_example):
-        made = serving_example.resources("serving", COMPONENT).values()
-        (where,) = [each["Specification"]["StartupParameters"] for each in made] or [variant(serving_example)]
+        components = serving_example.resources("serving", COMPONENT).values()
+        (where,) = [component["Specification"]["StartupParameters"] for component in components] or [
+            variant(serving_example)
+        ]
         assert where["ContainerStartupHealthCheckTimeoutInSeconds"] == 3600
         assert where["ModelDataDownloadTimeoutInSeconds"] == 3600
 
@@ -59,17 +61,17 @@ class TestContainer:
 
     def test_several_gpus_are_replicas_of_one_container(self, endpoint_stack):
         place = {"instance_type": "g6e.12xlarge"}
-        made = endpoint_stack(artifacts_uri=None, model_uri="s3://m/w", tensor_parallel=1, place=place)
-        assert container(made)["Environment"]["SM_VLLM_DATA_PARALLEL_SIZE"] == "4"
-        assert made.resources("serving", COMPONENT) == {}
+        endpoint = endpoint_stack(artifacts_uri=None, model_uri="s3://m/w", tensor_parallel=1, place=place)
+        assert container(endpoint)["Environment"]["SM_VLLM_DATA_PARALLEL_SIZE"] == "4"
+        assert endpoint.resources("serving", COMPONENT) == {}
 
 
 class TestCopies:
     def test_copies_on_one_instance_are_components_with_chips_of_their_own(self, endpoint_stack):
-        made = only(endpoint_stack("llama31-8b-inf2"), COMPONENT)
-        needs = made["Specification"]["ComputeResourceRequirements"]
+        component = only(endpoint_stack("llama31-8b-inf2"), COMPONENT)
+        needs = component["Specification"]["ComputeResourceRequirements"]
         assert needs == {"NumberOfAcceleratorDevicesRequired": 4, "MinMemoryRequiredInMb": 196608}
-        assert made["RuntimeConfig"] == {"CopyCount": 3}
+        assert component["RuntimeConfig"] == {"CopyCount": 3}
         assert variant(endpoint_stack("llama31-8b-inf2"))["ManagedInstanceScaling"] == {
             "Status": "ENABLED",
             "MinInstanceCount": 1,
@@ -77,9 +79,9 @@ class TestCopies:
         }
 
     def test_their_configuration_has_a_role_and_no_model(self, endpoint_stack):
-        made = endpoint_stack("llama31-8b-inf2")
-        assert "ExecutionRoleArn" in only(made, CONFIG)
-        assert "ModelName" not in variant(made)
+        endpoint = endpoint_stack("llama31-8b-inf2")
+        assert "ExecutionRoleArn" in only(endpoint, CONFIG)
+        assert "ModelName" not in variant(endpoint)
 
     def test_requests_go_where_the_fewest_are_under_way(self, endpoint_stack):
         for name in ("llama31-8b-inf2", "llama33-70b-inf2", "llama31-8b-g6e"):
@@ -95,13 +97,17 @@ class TestDeployment:
 
     def test_the_old_version_stands_by_until_an_alarm_could_have_come(self, endpoint_stack):
         canary = {"deployment": "canary", "min_instances": 4, "max_instances": 8}
-        for made in (endpoint_stack("llama31-8b-g6e"), endpoint_stack("asynchronous-inf2"), endpoint_stack(**canary)):
-            config = only(made, ENDPOINT)["DeploymentConfig"]
+        for endpoint in (
+            endpoint_stack("llama31-8b-g6e"),
+            endpoint_stack("asynchronous-inf2"),
+            endpoint_stack(**canary),
+        ):
+            config = only(endpoint, ENDPOINT)["DeploymentConfig"]
             policy = config["BlueGreenUpdatePolicy"]
             waits = policy["TrafficRoutingConfiguration"]["WaitIntervalInSeconds"], policy["TerminationWaitInSeconds"]
             assert sum(waits) == 900 < policy["MaximumExecutionTimeoutInSeconds"]
             rollback = [alarm["AlarmName"]["Ref"] for alarm in config["AutoRollbackConfiguration"]["Alarms"]]
-            alarm = made.resources("serving", "AWS::CloudWatch::Alarm")[rollback[0]]
+            alarm = endpoint.resources("serving", "AWS::CloudWatch::Alarm")[rollback[0]]
             assert min(waits) >= alarm["Period"] * alarm["EvaluationPeriods"]
 
     def test_several_roll_in_steps(self, endpoint_stack):
@@ -109,15 +115,15 @@ class TestDeployment:
         assert policy["MaximumBatchSize"] == {"Type": "CAPACITY_PERCENT", "Value": 50}
 
     def test_a_canary_is_a_choice(self, endpoint_stack):
-        made = endpoint_stack(deployment="canary", min_instances=4, max_instances=8)
-        routing = only(made, ENDPOINT)["DeploymentConfig"]["BlueGreenUpdatePolicy"]["TrafficRoutingConfiguration"]
+        endpoint = endpoint_stack(deployment="canary", min_instances=4, max_instances=8)
+        routing = only(endpoint, ENDPOINT)["DeploymentConfig"]["BlueGreenUpdatePolicy"]["TrafficRoutingConfiguration"]
         assert (routing["Type"], routing["CanarySize"]) == ("CANARY", {"Type": "CAPACITY_PERCENT", "Value": 25})
 
     def test_alarms_take_a_new_version_back(self, serving_example):
-        made = [*serving_example.resources("serving", COMPONENT).values(), only(serving_example, ENDPOINT)]
-        (config,) = [each["DeploymentConfig"] for each in made if "DeploymentConfig" in each]
+        resources = [*serving_example.resources("serving", COMPONENT).values(), only(serving_example, ENDPOINT)]
+        (config,) = [resource["DeploymentConfig"] for resource in resources if "DeploymentConfig" in resource]
         named = [alarm["AlarmName"]["Ref"] for alarm in config["AutoRollbackConfiguration"]["Alarms"]]
-        metrics = {serving_example.resources("serving", "AWS::CloudWatch::Alarm")[each]["MetricName"] for each in named}
+        metrics = {serving_example.resources("serving", "AWS::CloudWatch::Alarm")[key]["MetricName"] for key in named}
         assert metrics in ({"Invocation5XXErrors", "ModelLatency"}, {"InvocationFailures"})
         (watch,) = statements(serving_example, "WatchDeployments")
         arns = watch["Resource"] if isinstance(watch["Resource"], list) else [watch["Resource"]]
@@ -151,12 +157,12 @@ class TestStore:
         assert "DataCaptureConfig" not in only(endpoint_stack("llama31-8b-g6e"), CONFIG)
 
     def test_a_key_is_used_for_volumes_and_by_the_role(self, endpoint_stack):
-        made = endpoint_stack("llama33-70b-inf2")
+        endpoint = endpoint_stack("llama33-70b-inf2")
         key = "arn:aws:kms:us-east-1:123456789012:key/0f9a1c2e-58d1-4a43-9a61-5c3b0a5b7d10"
-        assert only(made, CONFIG)["KmsKeyId"] == key
+        assert only(endpoint, CONFIG)["KmsKeyId"] == key
         # The containers' role, and the guard's, which publishes to a topic under the key.
-        assert [statement["Resource"] for statement in statements(made, "UseKey")] == [key, key]
-        (lend,) = statements(made, "LendKey")
+        assert [statement["Resource"] for statement in statements(endpoint, "UseKey")] == [key, key]
+        (lend,) = statements(endpoint, "LendKey")
         assert lend["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
 
 
@@ -180,22 +186,24 @@ class TestPermissions:
         assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
 
     def test_callers_may_use_a_bearer_token(self, endpoint_stack):
-        made = endpoint_stack("llama31-8b-inf2")
-        (invoke,) = statements(made, "Invoke")
+        endpoint = endpoint_stack("llama31-8b-inf2")
+        (invoke,) = statements(endpoint, "Invoke")
         assert invoke["Action"] == "sagemaker:InvokeEndpoint"
-        assert [re.findall(r":(\S+/slipway-\S+?)\"", json.dumps(each))[0] for each in invoke["Resource"]] == [
+        assert [re.findall(r":(\S+/slipway-\S+?)\"", json.dumps(resource))[0] for resource in invoke["Resource"]] == [
             "endpoint/slipway-llama31-8b-inf2",
             "inference-component/slipway-llama31-8b-inf2",
         ]
-        assert [statement["Action"] for statement in statements(made, "BearerToken")] == [
+        assert [statement["Action"] for statement in statements(endpoint, "BearerToken")] == [
             "sagemaker:CallWithBearerToken"
         ]
 
     def test_callers_of_a_queue_put_requests_and_read_answers(self, endpoint_stack):
-        made = endpoint_stack("asynchronous-inf2")
-        assert [statement["Action"] for statement in statements(made, "Invoke")] == ["sagemaker:InvokeEndpointAsync"]
-        assert statements(made, "BearerToken") == []
-        assert [statement["Action"] for statement in statements(made, "Ask")] == ["s3:PutObject"]
+        endpoint = endpoint_stack("asynchronous-inf2")
+        assert [statement["Action"] for statement in statements(endpoint, "Invoke")] == [
+            "sagemaker:InvokeEndpointAsync"
+        ]
+        assert statements(endpoint, "BearerToken") == []
+        assert [statement["Action"] for statement in statements(endpoint, "Ask")] == ["s3:PutObject"]
 
     def test_the_log_does_not_last_for_ever(self, serving_example):
         groups = serving_example.resources("serving", "AWS::Logs::LogGroup").values()

@@ -24,11 +24,13 @@ def serving_sides(synthesised, catalog):
     def both(name):
         if name not in done:
             priced_plan = price(FILES[name], NOW, PriceOptions())
-            (rank,) = [index for index, each in enumerate(priced_plan.candidates, 1) if each.place.instance_type]
+            (rank,) = [
+                index for index, candidate in enumerate(priced_plan.candidates, 1) if candidate.place.instance_type
+            ]
             quoted = priced_plan.quote(rank)
-            made = synthesised(quoted.plan, usd_per_hour=f"{quoted.price.usd:f}")
+            endpoint = synthesised(quoted.plan, usd_per_hour=f"{quoted.price.usd:f}")
             document = json.loads(json.dumps(quote_document(quoted, rank, catalog.instance_types)))
-            done[name] = made.template("serving"), document
+            done[name] = endpoint.template("serving"), document
         return copy.deepcopy(done[name])
 
     return both
@@ -95,60 +97,62 @@ def function(template):
 
 def more(kind):
     """A second one of something."""
-    return lambda made: made["Resources"].update(
-        OneMore={"Type": kind, "Properties": copy.deepcopy((resources(made, kind) or [{}])[0])}
+    return lambda template: template["Resources"].update(
+        OneMore={"Type": kind, "Properties": copy.deepcopy((resources(template, kind) or [{}])[0])}
     )
 
 
 def none(kind):
     """None of something is made."""
 
-    def change(made):
-        made["Resources"] = {key: each for key, each in made["Resources"].items() if each["Type"] != kind}
+    def change(template):
+        template["Resources"] = {
+            key: resource for key, resource in template["Resources"].items() if resource["Type"] != kind
+        }
 
     return change
 
 
-def expiry(made):
-    one(made, "AWS::S3::Bucket")["LifecycleConfiguration"]["Rules"][0]["ExpirationInDays"] += 1
+def expiry(template):
+    one(template, "AWS::S3::Bucket")["LifecycleConfiguration"]["Rules"][0]["ExpirationInDays"] += 1
 
 
-def log_days(made):
-    for resource in resources(made, "AWS::Logs::LogGroup"):
+def log_days(template):
+    for resource in resources(template, "AWS::Logs::LogGroup"):
         resource["RetentionInDays"] = 400
 
 
-def schedule(made):
-    (rule,) = [resource for resource in resources(made, "AWS::Events::Rule") if "ScheduleExpression" in resource]
+def schedule(template):
+    (rule,) = [resource for resource in resources(template, "AWS::Events::Rule") if "ScheduleExpression" in resource]
     rule["ScheduleExpression"] = "rate(10 minutes)"
 
 
-def at_once(made):
-    one(made, "AWS::SageMaker::Endpoint")["DeploymentConfig"] = {"BlueGreenUpdatePolicy": {}}
+def at_once(template):
+    one(template, "AWS::SageMaker::Endpoint")["DeploymentConfig"] = {"BlueGreenUpdatePolicy": {}}
 
 
-def share(made):
-    policy = one(made, "AWS::SageMaker::InferenceComponent")["DeploymentConfig"]["RollingUpdatePolicy"]
+def share(template):
+    policy = one(template, "AWS::SageMaker::InferenceComponent")["DeploymentConfig"]["RollingUpdatePolicy"]
     policy["MaximumBatchSize"]["Value"] = 10
 
 
 BUCKET = "AWS::S3::Bucket"
 CHANGES = {
-    ("instance type", "llama31-8b-g6e"): lambda made: variant(made).update(InstanceType="ml.g6e.4xlarge"),
-    ("instances", "llama31-8b-g6e"): lambda made: variant(made).update(InitialInstanceCount=2),
-    ("instances", "embedding-inf2"): lambda made: target(made).update(MaxCapacity=4),
-    ("instances", "asynchronous-inf2"): lambda made: target(made).update(MinCapacity=1),
+    ("instance type", "llama31-8b-g6e"): lambda template: variant(template).update(InstanceType="ml.g6e.4xlarge"),
+    ("instances", "llama31-8b-g6e"): lambda template: variant(template).update(InitialInstanceCount=2),
+    ("instances", "embedding-inf2"): lambda template: target(template).update(MaxCapacity=4),
+    ("instances", "asynchronous-inf2"): lambda template: target(template).update(MinCapacity=1),
     ("deployment hours", "llama33-70b-inf2"): at_once,
     ("deployment hours", "llama31-8b-inf2"): share,
-    ("volume GB-months", "embedding-inf2"): lambda made: variant(made).update(VolumeSizeInGB=50),
-    ("volume GB-months", "llama31-8b-g6e"): lambda made: variant(made).update(VolumeSizeInGB=60),
-    ("volume GB-months", "llama33-70b-inf2"): lambda made: variant(made).pop("VolumeSizeInGB"),
+    ("volume GB-months", "embedding-inf2"): lambda template: variant(template).update(VolumeSizeInGB=50),
+    ("volume GB-months", "llama31-8b-g6e"): lambda template: variant(template).update(VolumeSizeInGB=60),
+    ("volume GB-months", "llama33-70b-inf2"): lambda template: variant(template).pop("VolumeSizeInGB"),
     ("kept GB-months", "embedding-inf2"): none(BUCKET),
-    ("kept GB-months", "llama31-8b-g6e"): lambda made: made["Resources"].update(
+    ("kept GB-months", "llama31-8b-g6e"): lambda template: template["Resources"].update(
         OneMore={"Type": BUCKET, "Properties": {"LifecycleConfiguration": {"Rules": [{"ExpirationInDays": 30}]}}}
     ),
     ("kept GB-months", "asynchronous-inf2"): expiry,
-    ("uploads", "asynchronous-inf2"): lambda made: one(made, "AWS::SageMaker::EndpointConfig").pop(
+    ("uploads", "asynchronous-inf2"): lambda template: one(template, "AWS::SageMaker::EndpointConfig").pop(
         "AsyncInferenceConfig"
     ),
     ("log GB-months", "llama31-8b-g6e"): log_days,
@@ -157,12 +161,12 @@ CHANGES = {
     ("dashboards", "embedding-inf2"): more("AWS::CloudWatch::Dashboard"),
     ("dashboards", "llama33-70b-inf2"): none("AWS::CloudWatch::Dashboard"),
     ("functions", "llama31-8b-g6e"): more("AWS::Lambda::Function"),
-    ("function price", "llama31-8b-g6e"): lambda made: function(made).update(MemorySize=512),
+    ("function price", "llama31-8b-g6e"): lambda template: function(template).update(MemorySize=512),
     ("function price", "asynchronous-inf2"): schedule,
     ("CloudWatch requests", "embedding-inf2"): schedule,
     ("budgets", "llama31-8b-inf2"): none("AWS::Budgets::Budget"),
     ("budgets", "llama31-8b-g6e"): more("AWS::Budgets::Budget"),
-    ("custom metrics", "llama31-8b-g6e"): lambda made: function(made)["Environment"]["Variables"].pop(
+    ("custom metrics", "llama31-8b-g6e"): lambda template: function(template)["Environment"]["Variables"].pop(
         "USD_PER_NODE_HOUR"
     ),
 }
@@ -182,11 +186,11 @@ def test_a_change_of_any_quoted_line_is_noticed(serving_sides, name):
     template, quote = serving_sides(name)
     decided = 0
     for index, line in enumerate(quote["components"]):
-        grown, gone = copy.deepcopy(quote), copy.deepcopy(quote)
+        grown, shortened = copy.deepcopy(quote), copy.deepcopy(quote)
         grown["components"][index]["quantity"] *= 1.01
-        del gone["components"][index]
+        del shortened["components"][index]
         if line["name"] not in USAGE:
-            assert all(differences(template, each) for each in (grown, gone)), line["name"]
+            assert all(differences(template, changed_quote) for changed_quote in (grown, shortened)), line["name"]
             decided += 1
     assert decided >= 8
     quote["components"].append({**quote["components"][-1], "name": "something new", "quantity": 1.0})

@@ -63,7 +63,7 @@ ROLE = f"arn:aws:iam::{ACCOUNT}:role/team/containers"
 def containers(assembly):
     """The roles of containers that a stack makes."""
     roles = assembly.resources("serving", "AWS::IAM::Role")
-    return [each for key, each in roles.items() if key.startswith("Containers")]
+    return [role for key, role in roles.items() if key.startswith("Containers")]
 
 
 def test_containers_get_a_role_that_the_plan_names(endpoint_stack):
@@ -81,7 +81,7 @@ def test_such_a_role_needs_what_the_stacks_own_has(serving_example):
     )
     (role,) = named_roles(request, TARGETS[TargetKind.SAGEMAKER_ENDPOINT])
     account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
-    needed = {each for action_set, _ in needed_actions(PERMISSIONS, request, role, account) for each in action_set}
-    (own,) = containers(serving_example)
-    for policy in some(own["Policies"]):
+    needed = {action for action_set, _ in needed_actions(PERMISSIONS, request, role, account) for action in action_set}
+    (container_role,) = containers(serving_example)
+    for policy in some(container_role["Policies"]):
         assert actions(policy["PolicyDocument"]) <= needed

@@ -46,8 +46,8 @@ def test_golden(golden, endpoint_stack, name):
 
 
 def test_everything_of_an_endpoint_that_can_carry_the_plans_tags_does(endpoint_stack):
-    made = endpoint_stack(rest={"tags": OWN})
-    (name,) = {stack["properties"]["tags"][TAG] for stack in made.manifest.values()}
+    endpoint = endpoint_stack(rest={"tags": OWN})
+    (name,) = {stack["properties"]["tags"][TAG] for stack in endpoint.manifest.values()}
     assert name
     # The one that `report --billed` asks for is among them.
-    assert lacking(made, {**OWN, TAG: name}) == []
+    assert lacking(endpoint, {**OWN, TAG: name}) == []

@@ -21,23 +21,23 @@ def tracking(assembly):
 
 class TestScaling:
     def test_copies_are_scaled_by_the_requests_under_way_in_each(self, endpoint_stack):
-        made = endpoint_stack("llama31-8b-inf2")
-        target = only(made, TARGET)
+        endpoint = endpoint_stack("llama31-8b-inf2")
+        target = only(endpoint, TARGET)
         assert target["ResourceId"] == "inference-component/slipway-llama31-8b-inf2"
         assert (target["MinCapacity"], target["MaxCapacity"]) == (3, 15)
         metric = "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution"
-        assert tracking(made)["PredefinedMetricSpecification"] == {"PredefinedMetricType": metric}
-        assert tracking(made)["TargetValue"] == pytest.approx(0.7 * 32, abs=0.1)
+        assert tracking(endpoint)["PredefinedMetricSpecification"] == {"PredefinedMetricType": metric}
+        assert tracking(endpoint)["TargetValue"] == pytest.approx(0.7 * 32, abs=0.1)
 
     def test_instances_are_scaled_by_the_requests_under_way_in_all_their_copies(self, endpoint_stack):
-        made = endpoint_stack("llama33-70b-inf2")
-        assert only(made, TARGET)["ScalableDimension"] == "sagemaker:variant:DesiredInstanceCount"
-        assert tracking(made)["TargetValue"] == pytest.approx(0.7 * 8, abs=0.1)
+        endpoint = endpoint_stack("llama33-70b-inf2")
+        assert only(endpoint, TARGET)["ScalableDimension"] == "sagemaker:variant:DesiredInstanceCount"
+        assert tracking(endpoint)["TargetValue"] == pytest.approx(0.7 * 8, abs=0.1)
 
     def test_instances_come_sooner_than_they_go(self, endpoint_stack):
         for name in ("llama31-8b-inf2", "llama33-70b-inf2", "asynchronous-inf2"):
-            made = tracking(endpoint_stack(name))
-            assert 60 <= made["ScaleOutCooldown"] < made["ScaleInCooldown"] <= 3600
+            policy = tracking(endpoint_stack(name))
+            assert 60 <= policy["ScaleOutCooldown"] < policy["ScaleInCooldown"] <= 3600
 
     def test_the_scaler_waits_for_what_it_scales(self, endpoint_stack):
         resources = endpoint_stack("llama31-8b-inf2").template("serving")["Resources"]
@@ -74,12 +74,12 @@ class TestZero:
         assert sleeping.template("serving")["Resources"][action["Ref"]]["Type"] == POLICY
 
     def test_a_queue_wakes_by_its_backlog(self, endpoint_stack):
-        made = endpoint_stack("asynchronous-inf2")
-        assert (only(made, TARGET)["MinCapacity"], variant(made)["InitialInstanceCount"]) == (0, 1)
-        assert alarms(made)["Wake"]["MetricName"] == "HasBacklogWithoutCapacity"
-        backlog = tracking(made)["CustomizedMetricSpecification"]
+        endpoint = endpoint_stack("asynchronous-inf2")
+        assert (only(endpoint, TARGET)["MinCapacity"], variant(endpoint)["InitialInstanceCount"]) == (0, 1)
+        assert alarms(endpoint)["Wake"]["MetricName"] == "HasBacklogWithoutCapacity"
+        backlog = tracking(endpoint)["CustomizedMetricSpecification"]
         assert backlog["MetricName"] == "ApproximateBacklogSizePerInstance"
-        assert tracking(made)["TargetValue"] == 16
+        assert tracking(endpoint)["TargetValue"] == 16
 
     def test_a_queue_hands_out_as_much_as_is_decoded_at_once(self, endpoint_stack):
         queue = only(endpoint_stack("asynchronous-inf2"), CONFIG)["AsyncInferenceConfig"]
@@ -135,20 +135,20 @@ class TestAlarms:
 
 class TestGuardrails:
     def test_the_guard_watches_the_endpoint_and_may_delete_it_alone(self, endpoint_stack):
-        made = endpoint_stack("embedding-inf2")
-        function = only(made, "AWS::Lambda::Function")
+        endpoint = endpoint_stack("embedding-inf2")
+        function = only(endpoint, "AWS::Lambda::Function")
         variables = function["Environment"]["Variables"]
         assert function["Handler"] == "endpoint.handler"
         assert (variables["ENDPOINT"], variables["TTL_HOURS"]) == ("slipway-embedding-inf2", "72")
-        (stop,) = statements(made, "StopEndpoint")
+        (stop,) = statements(endpoint, "StopEndpoint")
         assert json.dumps(stop["Resource"]).endswith(':endpoint/slipway-embedding-inf2"]]}')
 
     def test_money_has_its_alarm_and_its_budget(self, endpoint_stack):
-        made = endpoint_stack("llama31-8b-inf2", context={"usd_per_hour": "77.90"})
-        own_alarms = made.resources("serving", "AWS::CloudWatch::Alarm").values()
-        (spend,) = [each for each in own_alarms if each["MetricName"] == "EstimatedSpend"]
+        endpoint = endpoint_stack("llama31-8b-inf2", context={"usd_per_hour": "77.90"})
+        own_alarms = endpoint.resources("serving", "AWS::CloudWatch::Alarm").values()
+        (spend,) = [alarm for alarm in own_alarms if alarm["MetricName"] == "EstimatedSpend"]
         assert spend["Threshold"] == 40_000
-        assert only(made, "AWS::Budgets::Budget")["Budget"]["BudgetLimit"]["Amount"] == 40_000
+        assert only(endpoint, "AWS::Budgets::Budget")["Budget"]["BudgetLimit"]["Amount"] == 40_000
 
     def test_a_rollback_is_announced(self, endpoint_stack):
         rules = endpoint_stack("llama33-70b-inf2").resources("serving", "AWS::Events::Rule").values()
@@ -157,12 +157,12 @@ class TestGuardrails:
         assert "RollingBack" in rule["EventPattern"]["detail"]["EndpointStatus"]
 
     def test_what_guards_is_said_in_words(self, endpoint_stack):
-        def words(name):
+        def describe(name):
             return endpoint_stack(name).template("serving")["Outputs"]["WhatGuards"]["Value"]
 
-        assert "the endpoint is deleted 72 h after the last deployment" in words("embedding-inf2")
-        assert "an alarm after 60 minutes without a request" in words("embedding-inf2")
-        assert "idle" not in words("asynchronous-inf2")
+        assert "the endpoint is deleted 72 h after the last deployment" in describe("embedding-inf2")
+        assert "an alarm after 60 minutes without a request" in describe("embedding-inf2")
+        assert "idle" not in describe("asynchronous-inf2")
 
     def test_everything_carries_the_tags(self, serving_example):
         for kind in ("AWS::SageMaker::Endpoint", "AWS::SageMaker::Model", CONFIG):
@@ -178,10 +178,10 @@ class TestGuardrails:
 
 def test_a_boundary_and_a_qualifier_are_honoured(endpoint_stack):
     arn = "arn:aws:iam::123456789012:policy/boundary"
-    made = endpoint_stack(rest={"security": {"permissions_boundary_arn": arn, "qualifier": "team"}})
-    for role in made.resources("serving", "AWS::IAM::Role").values():
+    endpoint = endpoint_stack(rest={"security": {"permissions_boundary_arn": arn, "qualifier": "team"}})
+    for role in endpoint.resources("serving", "AWS::IAM::Role").values():
         assert role["PermissionsBoundary"] == arn
-    assert "/cdk-bootstrap/team/" in json.dumps(made.template("serving"))
+    assert "/cdk-bootstrap/team/" in json.dumps(endpoint.template("serving"))
 
 
 def test_an_endpoint_that_cannot_be_is_refused_before_anything_is_synthesised(endpoint_stack, tmp_path):

@@ -109,8 +109,8 @@ class Checkpoints:
 def fill(step, number):
     """Objects of a step, put where moto keeps them: through its server they would take half a minute."""
     backend = get_backend("s3")["123456789012"]["aws"]
-    for each in range(number):
-        backend.put_object(BUCKET, f"{PREFIX}step-{step}/r0.a1/0-cafe/{each:05}", b"x")
+    for index in range(number):
+        backend.put_object(BUCKET, f"{PREFIX}step-{step}/r0.a1/0-cafe/{index:05}", b"x")
 
 
 def tagged(front):
@@ -120,9 +120,11 @@ def tagged(front):
 
 def whole(bucket, step, *, keys=(), layout="", session="r1.a1", again=False):
     """Put a whole checkpoint with one file of its own into the bucket; it also needs `keys`."""
-    own = f"step-{step}/{session}/0-beef/data"
-    bucket.write(own, b"x")
-    files = [StoredFile(path=key.replace("/", "_"), bytes=1, sha256="2d" * 32, key=key, part=0) for key in (own, *keys)]
+    data_key = f"step-{step}/{session}/0-beef/data"
+    bucket.write(data_key, b"x")
+    files = [
+        StoredFile(path=key.replace("/", "_"), bytes=1, sha256="2d" * 32, key=key, part=0) for key in (data_key, *keys)
+    ]
     manifest = Manifest(
         run="r1",
         attempt=1,

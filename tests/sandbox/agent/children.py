@@ -63,9 +63,9 @@ class Nursery:
         """Start an agent whose standard output and error go to `log`."""
         status = Path(f"{log}.{next(self._numbers)}.status")
         Path(log).touch()
-        words = {"arguments": arguments, "environment": environment, "folder": str(ROOT)}
-        words |= {"log": str(log), "status": str(status)}
-        self._process.stdin.write(json.dumps(words) + "\n")
+        request = {"arguments": arguments, "environment": environment, "folder": str(ROOT)}
+        request |= {"log": str(log), "status": str(status)}
+        self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         return Child(int(self._process.stdout.readline()), status)
 

@@ -84,14 +84,14 @@ class Node:
 
     def start(self, attempt=1, node="node", **environment):
         names = {"NODE": node, "SLIPWAY_ATTEMPT": str(attempt), **environment}
-        words = ["run", "--config", str(self.folder / "job.json")]
+        arguments = ["run", "--config", str(self.folder / "job.json")]
         path = self.folder / f"{node}.log"
         if self.program is None:
-            process = self.nursery.start(words, self.environment | names, path)
+            process = self.nursery.start(arguments, self.environment | names, path)
         else:
             with path.open("a") as log:
                 process = subprocess.Popen(
-                    [*self.program, *words], cwd=ROOT, env=self.environment | names, stdout=log, stderr=log
+                    [*self.program, *arguments], cwd=ROOT, env=self.environment | names, stdout=log, stderr=log
                 )
         self.running.append(process)
         return process
@@ -156,9 +156,9 @@ def bucket(endpoint):
 
 @pytest.fixture(scope="session")
 def nursery():
-    made = Nursery()
-    yield made
-    made.close()
+    starter = Nursery()
+    yield starter
+    starter.close()
 
 
 @pytest.fixture

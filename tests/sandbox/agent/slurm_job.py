@@ -112,8 +112,8 @@ class Cluster:
             scratch = self.folder / "n" / name / "scratch"
             scratch.mkdir(parents=True)
             endpoint = self.services[name].endpoint
-            own = node_environment(metadata=endpoint, scratch=str(scratch), life=f"{self.folder.name}-{name}")
-            write_node_environment(self.places, name, own)
+            environment = node_environment(metadata=endpoint, scratch=str(scratch), life=f"{self.folder.name}-{name}")
+            write_node_environment(self.places, name, environment)
         self.slurm = Slurm(self.places, spec, MARK)
         self.slurm.start()
         self.scheduler = SlurmJobs(self.places.configuration, self.places.attempts, MARK)
@@ -145,9 +145,9 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def slurm_cluster():
-    made = Cluster()
-    yield made
-    made.stop()
+    cluster = Cluster()
+    yield cluster
+    cluster.stop()
 
 
 @pytest.fixture(scope="module")
@@ -179,9 +179,9 @@ class Job:
         spec["command"] = [sys.executable, "train.py", str(steps), str(hold), catches]
         (self.folder / "job.json").write_text(json.dumps(spec))
 
-    def in_the_middle_of_a_step(self, **words):
+    def in_the_middle_of_a_step(self, **options):
         """Submit it and wait until every rank is in step HOLD and a checkpoint in the store; the names of its nodes."""
-        self.prepare(hold=HOLD, **words)
+        self.prepare(hold=HOLD, **options)
         self.submit()
         last = f"{HOLD - 1}-"
         rendezvous = self.folder / "work" / "meeting" / "1"
@@ -249,9 +249,9 @@ def job(slurm_cluster, agent, tmp_path, endpoint, bucket):
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "train.py").write_text(TRAINER)
     shutil.copy(agent, tmp_path / "slipway-agent.pyz")
-    made = Job(slurm_cluster, tmp_path, endpoint, bucket)
-    made.prepare()
-    yield made
-    if made.id is not None and not made.state().final:
-        slurm_cluster.scheduler.cancel(made.id)
-        until(lambda: made.state().final)
+    prepared = Job(slurm_cluster, tmp_path, endpoint, bucket)
+    prepared.prepare()
+    yield prepared
+    if prepared.id is not None and not prepared.state().final:
+        slurm_cluster.scheduler.cancel(prepared.id)
+        until(lambda: prepared.state().final)

@@ -27,7 +27,9 @@ class Pair:
         self.node.job(3, 0)
         assert codes(self.start(1)) == [0, 0]
         events = [self.node.events(attempt=2, part=part) for part in (0, 1)]
-        return [[each["step"] for each in attempt_events if each["event"] == "restored"] for attempt_events in events]
+        return [
+            [event["step"] for event in attempt_events if event["event"] == "restored"] for attempt_events in events
+        ]
 
     def record(self, rank):
         (path,) = self.node.folder.glob(f"vn{rank}/*/*/finished.json")

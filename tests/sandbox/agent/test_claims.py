@@ -82,9 +82,9 @@ class TestTwoRuns:
         front.rule = lambda *_: None
         front.over.set()
         node.wait_until(lambda: node.events("claim-held"))
-        (held,) = node.events("claim-held")
-        assert {"r1": first, "r2": other}[held["by_run"]].poll() is None
-        assert owner(bucket)["run"] == held["by_run"]
+        (refusal,) = node.events("claim-held")
+        assert {"r1": first, "r2": other}[refusal["by_run"]].poll() is None
+        assert owner(bucket)["run"] == refusal["by_run"]
 
     def test_a_store_without_conditions_is_no_trouble(self, node, bucket, front):
         bucket.client.delete_bucket_policy(Bucket=BUCKET)  # such a store has no such policy either

@@ -120,8 +120,8 @@ class TestWhileItRuns:
 
     def test_a_notice_comes_before_what_is_left_to_tag(self, dcp_trainer, bucket, front):
         backend = get_backend("s3")["123456789012"]["aws"]
-        for each in range(1500):
-            backend.put_object(BUCKET, f"{PREFIX}step-1/{each:04}.distcp", b"x")
+        for index in range(1500):
+            backend.put_object(BUCKET, f"{PREFIX}step-1/{index:04}.distcp", b"x")
         node = dcp_trainer(600, 0.3, keep=1)
         agent = node.start()
 

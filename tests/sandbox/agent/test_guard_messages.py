@@ -13,7 +13,7 @@ URI = f"s3://{BUCKET}/{PREFIX}{FOLDER}"
 FIFO = 'cd "$SLIPWAY_CHECKPOINT_DIR"; mkdir tmp; mkfifo tmp/x; mv tmp step-3'
 
 
-def words(bucket):
+def stored_messages(bucket):
     keys = (key for key in bucket.all_keys() if key.startswith(FOLDER) and "/running/" not in key)
     return [json.loads(bucket.read(key)) for key in keys]
 
@@ -21,7 +21,7 @@ def words(bucket):
 def test_a_checkpoint_that_cannot_be_stored(node, bucket):
     node.job(command=("bash", "-c", FIFO), word_uri=URI)
     assert node.run() == 74
-    (trouble,) = words(bucket)
+    (trouble,) = stored_messages(bucket)
     assert (trouble["schema"], trouble["job"], trouble["attempt"], trouble["what"]) == (
         "slipway.trouble/1",
         "tiny",
@@ -34,10 +34,10 @@ def test_a_checkpoint_that_cannot_be_stored(node, bucket):
 def test_it_is_there_while_the_command_runs(node, bucket):
     node.job(command=("bash", "-c", f"{FIFO}; exec sleep 60"), word_uri=URI)
     agent = node.start()
-    node.wait_until(lambda: words(bucket))
+    node.wait_until(lambda: stored_messages(bucket))
     agent.terminate()
     assert agent.wait() == 143
-    assert [word["what"] for word in words(bucket)].count("step 3") == 1
+    assert [word["what"] for word in stored_messages(bucket)].count("step 3") == 1
 
 
 def test_a_store_that_took_nothing_is_tried_again_at_the_end(node, bucket, front):
@@ -45,11 +45,11 @@ def test_a_store_that_took_nothing_is_tried_again_at_the_end(node, bucket, front
     node.job(command=("bash", "-c", f"{FIFO}; until [ -e ../../../../go ]; do sleep 0.1; done"), word_uri=URI)
     agent = node.start()
     node.wait_for("checkpoint-dropped")
-    assert words(bucket) == []
+    assert stored_messages(bucket) == []
     front.rule = lambda *_: None
     (node.folder / "go").touch()
     assert agent.wait() == 74
-    assert len(words(bucket)) == 1
+    assert len(stored_messages(bucket)) == 1
 
 
 def test_of_two_nodes_the_first_says_it_once(node, bucket):
@@ -61,7 +61,7 @@ def test_of_two_nodes_the_first_says_it_once(node, bucket):
     common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
     agents = [node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), **common) for rank in (0, 1)]
     assert [agent.wait(timeout=90) for agent in agents] == [74, 74]
-    (trouble,) = words(bucket)
+    (trouble,) = stored_messages(bucket)
     assert "its part cannot be used: step-3 holds 'x', a FIFO" in trouble["reason"]
 
 
@@ -75,22 +75,22 @@ class TestWhatIsSaid:
             log.append("checkpoint-dropped", step=1, reason=NEWER)
             log.append("checkpoint-uploaded", step=2)
             log.append("checkpoint-dropped", folder="step-9", reason="half written")
-        (trouble,) = words(bucket)
+        (trouble,) = stored_messages(bucket)
         assert (trouble["what"], trouble["reason"]) == ("step-9", "half written")
 
     def test_a_forecast_is(self, store, bucket, log):
         with guard_messages.forwarding(URI, "tiny", log):
             log.append("forecast", kind="budget", reason="$120 at the end")
-        (trouble,) = words(bucket)
+        (trouble,) = stored_messages(bucket)
         assert (trouble["event"], trouble["what"], trouble["reason"]) == ("forecast", None, "$120 at the end")
 
     def test_not_without_end(self, store, bucket, log):
         with guard_messages.forwarding(URI, "tiny", log):
             for step in range(guard_messages.MOST + 5):
                 log.append("checkpoint-dropped", step=step, reason="odd")
-        assert len(words(bucket)) == guard_messages.MOST
+        assert len(stored_messages(bucket)) == guard_messages.MOST
 
     def test_nobody_looks_and_nothing_is_written(self, store, bucket, log):
         with guard_messages.forwarding(None, "tiny", log):
             log.append("checkpoint-dropped", step=1, reason="odd")
-        assert words(bucket) == []
+        assert stored_messages(bucket) == []

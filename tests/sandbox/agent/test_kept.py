@@ -108,9 +108,9 @@ def test_another_jobs_start_on_the_node(killed_node, bucket, front):
     front.rule = lambda *_: None
     killed_node.job(name="other", run="r9", uri="s3://checkpoints/a/run/another", command=("true",))
     assert killed_node.run() == 0
-    kept = killed_node.events("checkpoint-kept")
-    assert [event["step"] for event in kept] == [2, 1]
-    assert "step 2 of run r1 in" in kept[0]["reason"]
+    events = killed_node.events("checkpoint-kept")
+    assert [event["step"] for event in events] == [2, 1]
+    assert "step 2 of run r1 in" in events[0]["reason"]
     killed_node.job(3, 0, 1000)
     assert killed_node.run(attempt=2) == 0
     assert killed_node.restored(2) == 2
@@ -143,8 +143,8 @@ def test_a_retry_on_the_node_finds_what_nobody_recognised(node, bucket):
     for attempt in (1, 2):
         assert node.run(attempt=attempt) == 3
     assert node.output() == ["found ", "found other=1.bin "]
-    (kept,) = node.events("checkpoint-kept", 2)
-    assert kept["path"].endswith("/tiny/checkpoints/other=1.bin")
+    (event,) = node.events("checkpoint-kept", 2)
+    assert event["path"].endswith("/tiny/checkpoints/other=1.bin")
     node.job(name="other", run="r9", uri="s3://checkpoints/a/run/another", command=("true",))
     assert node.run() == 0
     node.job(command=("sh", "-c", LIGHTNING))

@@ -105,8 +105,8 @@ def test_the_page_has_them_all():
 def test_a_launcher_is_told_its_place_and_where_to_meet(node, launcher):
     programs = node.folder / "bin"
     programs.mkdir()
-    own = {"mpirun": MPIRUN}.get(launcher, PRINTS)
-    for name, text in {launcher: own, "python": PYTHON}.items():
+    script = {"mpirun": MPIRUN}.get(launcher, PRINTS)
+    for name, text in {launcher: script, "python": PYTHON}.items():
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
     run = "\n".join(line[4:] for line in LINES[launcher].splitlines())
@@ -118,11 +118,11 @@ def test_a_launcher_is_told_its_place_and_where_to_meet(node, launcher):
 
 
 def test_set_up_lines_and_the_text_of_a_shell_are_left_to_it(node):
-    words = rendered(
+    command = rendered(
         "run: {setup: ['own=1'], command: [sh, -c, 'echo \"$own ${SLIPWAY_NODES}\" $0', '${SLIPWAY_NODE_RANK}']}"
     )
-    assert words[-2:] == ('echo "$own ${SLIPWAY_NODES}" $0', "${SLIPWAY_NODE_RANK}")
-    node.job(command=("bash", "-c", 'export own=1; exec "$@"', "setup", *words[4:]), mode="none", uri=None)
+    assert command[-2:] == ('echo "$own ${SLIPWAY_NODES}" $0', "${SLIPWAY_NODE_RANK}")
+    node.job(command=("bash", "-c", 'export own=1; exec "$@"', "setup", *command[4:]), mode="none", uri=None)
     assert node.run(**MEETING, **SECOND_OF_TWO) == 0
     assert node.output() == ["1 2 1"]
 

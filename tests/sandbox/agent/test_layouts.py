@@ -53,8 +53,8 @@ PLAYERS = {
 }
 
 
-def shell(*words):
-    return ("sh", "-c", "; ".join(words))
+def shell(*commands):
+    return ("sh", "-c", "; ".join(commands))
 
 
 @pytest.mark.parametrize("layout", PLAYERS)

@@ -20,8 +20,8 @@ def pair(node, bucket):
         common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
         common |= {"SLURM_RESTART_COUNT": str(restart), "AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:9"}
         return [
-            node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), SLURMD_NODENAME=f"vn{rank}", **common | own)
-            for rank, own in enumerate(({}, of_second))
+            node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), SLURMD_NODENAME=f"vn{rank}", **common | variables)
+            for rank, variables in enumerate(({}, of_second))
         ]
 
     return start

@@ -30,7 +30,7 @@ def manifest(bucket):
     return parse_outputs(bucket.read("outputs/r1/manifest.json").decode())
 
 
-def held(folder):
+def contents(folder):
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -41,7 +41,7 @@ def test_they_are_stored_at_the_end_and_come_home(node, bucket, objects, tmp_pat
     assert (stored["files"], stored["bytes"]) == (3, len("weights-1samemerged"))
     target = tmp_path / "here"
     fetch_outputs(objects, stored_outputs(objects, None), target, lambda _: None)
-    assert held(target) == HELD
+    assert contents(target) == HELD
     with pytest.raises(ImpossibleError, match="exists already"):
         fetch_outputs(objects, stored_outputs(objects, "r1"), target, lambda _: None)
     with pytest.raises(ImpossibleError, match="no outputs of the run r2"):
@@ -51,9 +51,9 @@ def test_they_are_stored_at_the_end_and_come_home(node, bucket, objects, tmp_pat
 def test_what_else_is_left_in_the_checkpoint_folder_is_named(node, bucket):
     job(node)
     assert node.run() == 0
-    (left,) = node.events("files-left")
-    assert left["reason"].startswith("trainer.log (3 bytes) in the checkpoint folder are lost with the node")
-    assert left["bytes"] == 3
+    (event,) = node.events("files-left")
+    assert event["reason"].startswith("trainer.log (3 bytes) in the checkpoint folder are lost with the node")
+    assert event["bytes"] == 3
 
 
 @pytest.mark.parametrize("mode", ["agent", "none"])

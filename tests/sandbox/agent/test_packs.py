@@ -25,8 +25,8 @@ def folder_of_many(place, step, *, seed=1, number=MANY + 200):
     """Small files of odd sizes in several folders, an empty one, and a large one."""
     rng = random.Random(seed)
     folder = place / f"step-{step}"
-    for each in range(number):
-        path = folder / f"part-{each % 7}" / f"state_{each:05}.bin"
+    for index in range(number):
+        path = folder / f"part-{index % 7}" / f"state_{index:05}.bin"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(rng.randbytes(rng.choice([0, 1, 700, 40_000])))
     (folder / "model.bin").write_bytes(rng.randbytes(SMALL_BYTES))

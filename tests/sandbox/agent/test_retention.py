@@ -86,8 +86,8 @@ def test_of_two_commits_of_a_step_that_counts_which_the_store_has_had_last(bucke
 def test_of_two_commits_of_a_step_that_counts_which_is_whole(bucket, store, objects, bad):
     """Though the store has had the other one last."""
     first = whole(bucket, 3)
-    gone = replace(first.files[0], key="step-3/r2.a1/0-beef/data")
-    text = replace(first, run="r2", files=(gone,)).to_json()
+    missing = replace(first.files[0], key="step-3/r2.a1/0-beef/data")
+    text = replace(first, run="r2", files=(missing,)).to_json()
     bucket.write(commit_places(3, "r2.a1")[1], (text if bad == "missing" else text[:-20]).encode())
     newest, _ = commit.whole_checkpoint(store, 3, store.sizes())
     (surveyed,) = survey(objects)

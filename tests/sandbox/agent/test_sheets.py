@@ -51,18 +51,18 @@ class Part:
 def job_parts(tmp_path, bucket, endpoint, store, monkeypatch):
     """Makes the nodes of a job; step 1 is superseded, and has many objects."""
     fill(1, OLD)
-    made = []
+    created = []
 
     def make(parts):
         for part in range(parts):
             front = Front(endpoint)
             front.__enter__()
             monkeypatch.setenv("AWS_ENDPOINT_URL", front.endpoint)
-            made.append(Part(tmp_path, bucket, front, part, parts))
-        return made
+            created.append(Part(tmp_path, bucket, front, part, parts))
+        return created
 
     yield make
-    for part in made:
+    for part in created:
         part.tagging.stop()
         part.peers.close()
         part.front.__exit__()
@@ -168,11 +168,11 @@ def test_a_sheet_is_taken_once_and_an_older_one_never(job_parts, bucket):
     first, second = job_parts(2)
     keys = old(bucket)
     mine, hand = TagParts(first.store, first.peers, owner="t"), TagWorker(second.store, second.peers)
-    kept = mine.share_out(keys)
+    retained = mine.share_out(keys)
     deadline = time.monotonic() + 30
     while (sheet := hand.take()) is None and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert [*kept, *sheet.keys] == keys
+    assert [*retained, *sheet.keys] == keys
     assert hand.take() is None
     mine.share_out(keys)
     hand.give_back(sheet)  # late, over the sheet of another time

@@ -16,9 +16,9 @@ SUBNET = {
 def events(cloudformation, name, logical_id=None):
     newest_first = reversed(cloudformation.describe_stack_events(StackName=name)["StackEvents"])
     return [
-        (each["LogicalResourceId"], each["ResourceStatus"], each.get("ResourceStatusReason", ""))
-        for each in newest_first
-        if logical_id in (None, each["LogicalResourceId"])
+        (event["LogicalResourceId"], event["ResourceStatus"], event.get("ResourceStatusReason", ""))
+        for event in newest_first
+        if logical_id in (None, event["LogicalResourceId"])
     ]
 
 

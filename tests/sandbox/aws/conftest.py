@@ -32,14 +32,14 @@ def cloudformation(client):
 @pytest.fixture
 def stack(cloudformation, request):
     """Deploys a template by a change set, as the CDK does; the stack as it is then. Removes the stacks at the end."""
-    made = []
+    deployed = []
 
     def deploy(resources, name=None, outputs=None, **more):
         name = name or "t-" + request.node.name.replace("_", "-").replace("[", "-").strip("]")[:100]
-        known = {each["StackName"] for each in cloudformation.describe_stacks()["Stacks"]}
+        known = {description["StackName"] for description in cloudformation.describe_stacks()["Stacks"]}
         template = {"Resources": resources, "Outputs": outputs or {}, **more}
         kind = "UPDATE" if name in known else "CREATE"
-        made.append(name)
+        deployed.append(name)
         cloudformation.create_change_set(
             StackName=name, ChangeSetName="deploy", ChangeSetType=kind, TemplateBody=json.dumps(template)
         )
@@ -48,5 +48,5 @@ def stack(cloudformation, request):
         return cloudformation.describe_stacks(StackName=name)["Stacks"][0]
 
     yield deploy
-    for name in reversed(made):
+    for name in reversed(deployed):
         cloudformation.delete_stack(StackName=name)

@@ -68,8 +68,8 @@ def refusal(call, **params):
 
 def test_a_block_is_bought_once_and_is_a_reservation_from_then_on(client):
     ec2 = client("ec2")
-    wanted = BLOCK | {"CapacityDurationHours": 72}
-    (offered,) = ec2.describe_capacity_block_offerings(**wanted)["CapacityBlockOfferings"]
+    query = BLOCK | {"CapacityDurationHours": 72}
+    (offered,) = ec2.describe_capacity_block_offerings(**query)["CapacityBlockOfferings"]
     order = {"CapacityBlockOfferingId": offered["CapacityBlockOfferingId"], "InstancePlatform": "Linux/UNIX"}
     bought = ec2.purchase_capacity_block(**order)["CapacityReservation"]
     assert (bought["State"], bought["TotalInstanceCount"], bought["ReservationType"]) == (
@@ -80,7 +80,7 @@ def test_a_block_is_bought_once_and_is_a_reservation_from_then_on(client):
     assert (bought["StartDate"], bought["EndDate"]) == (offered["StartDate"], offered["EndDate"])
     assert bought["AvailabilityZoneId"].startswith("usw2-az")
     assert refusal(ec2.purchase_capacity_block, **order) == "InvalidCapacityBlockOfferingIdExpired"
-    assert not ec2.describe_capacity_block_offerings(**wanted)["CapacityBlockOfferings"]
+    assert not ec2.describe_capacity_block_offerings(**query)["CapacityBlockOfferings"]
     name = bought["CapacityReservationId"]
     (capacity_reservation,) = ec2.describe_capacity_reservations(CapacityReservationIds=[name])["CapacityReservations"]
     assert capacity_reservation == bought

@@ -49,33 +49,33 @@ def cluster_template(configuration=None, **properties):
 
 class TestParallelCluster:
     def test_a_cluster_has_its_nodes_in_ec2(self, stack, client, world_sandbox):
-        made = stack(
+        deployed = stack(
             cluster_template(),
             outputs={
                 "Head": {"Value": {"Fn::GetAtt": ["Cluster", "headNode.instanceId"]}},
                 "Status": {"Value": {"Fn::GetAtt": ["Cluster", "clusterStatus"]}},
             },
         )
-        assert made["StackStatus"] == "CREATE_COMPLETE"
-        assert outputs(made)["Status"] == "CREATE_COMPLETE"
+        assert deployed["StackStatus"] == "CREATE_COMPLETE"
+        assert outputs(deployed)["Status"] == "CREATE_COMPLETE"
         filters = [{"Name": "tag:parallelcluster:cluster-name", "Values": ["demo"]}]
         instances = [
             instance
             for reservation in client("ec2").describe_instances(Filters=filters)["Reservations"]
             for instance in reservation["Instances"]
         ]
-        head = [each for each in instances if each["InstanceId"] == outputs(made)["Head"]]
-        nodes = [each for each in instances if each["InstanceType"] == "p5.48xlarge"]
-        assert [each["InstanceType"] for each in head] == ["m5.large"]
+        head = [instance for instance in instances if instance["InstanceId"] == outputs(deployed)["Head"]]
+        nodes = [instance for instance in instances if instance["InstanceType"] == "p5.48xlarge"]
+        assert [instance["InstanceType"] for instance in head] == ["m5.large"]
         assert [node["InstanceLifecycle"] for node in nodes] == ["spot", "spot"]
         assert {"Key": "team", "Value": "ml"} in nodes[0]["Tags"]
         assert [node.name for node in world_sandbox.nodes("demo")] == ["gpu-dy-p5-1", "gpu-dy-p5-2"]
         assert {node.instance_id for node in world_sandbox.nodes("demo")} == {node["InstanceId"] for node in nodes}
 
     def test_its_end_is_the_end_of_its_nodes(self, stack, client, cloudformation, world_sandbox):
-        made = stack(cluster_template())
+        deployed = stack(cluster_template())
         ids = [node.instance_id for node in world_sandbox.nodes("demo")]
-        cloudformation.delete_stack(StackName=made["StackName"])
+        cloudformation.delete_stack(StackName=deployed["StackName"])
         assert world_sandbox.clusters() == ()
         reservations = client("ec2").describe_instances(InstanceIds=ids)["Reservations"]
         assert {instance["State"]["Name"] for one in reservations for instance in one["Instances"]} == {"terminated"}
@@ -93,19 +93,21 @@ class TestParallelCluster:
         ids=["os", "key", "token", "name", "text", "property"],
     )
     def test_a_broken_one_fails_the_deployment(self, stack, cloudformation, world_sandbox, change, message):
-        made = stack(cluster_template(**change))
-        assert made["StackStatus"] == "ROLLBACK_COMPLETE"
+        deployed = stack(cluster_template(**change))
+        assert deployed["StackStatus"] == "ROLLBACK_COMPLETE"
         reasons = [
-            why for _, status, why in events(cloudformation, made["StackName"], "Cluster") if status == "CREATE_FAILED"
+            why
+            for _, status, why in events(cloudformation, deployed["StackName"], "Cluster")
+            if status == "CREATE_FAILED"
         ]
         assert message in reasons[0]
         assert world_sandbox.clusters() == ()
 
     def test_another_nested_stack_is_refused(self, stack, cloudformation):
         nested = {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateURL": "https://example.com/t.yaml"}}
-        made = stack({"Nested": nested})
-        assert made["StackStatus"] == "ROLLBACK_COMPLETE"
-        assert "example.com" in events(cloudformation, made["StackName"], "Nested")[1][2]
+        deployed = stack({"Nested": nested})
+        assert deployed["StackStatus"] == "ROLLBACK_COMPLETE"
+        assert "example.com" in events(cloudformation, deployed["StackName"], "Nested")[1][2]
 
     def test_a_changed_cluster_is_made_anew(self, stack, world_sandbox):
         stack(cluster_template())

@@ -35,8 +35,8 @@ def world(client):
     def template(name, user_data=MULTIPART, **data):
         encoded = base64.b64encode(user_data.encode()).decode()
         given = {"UserData": encoded, **data}
-        made = ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=given)
-        return {"id": made["LaunchTemplate"]["LaunchTemplateId"], "version": "1"}
+        created = ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=given)
+        return {"id": created["LaunchTemplate"]["LaunchTemplateId"], "version": "1"}
 
     return {"subnet": subnet, "group": group, "profiles": profiles, "template": template}
 
@@ -140,9 +140,9 @@ class TestClusters:
 
     def test_what_it_takes(self, pcs, world):
         slurm = {"slurmCustomSettings": [{"parameterName": "RequeueExit", "parameterValue": "75"}]}
-        made = pcs.create_cluster(**cluster_request(world, slurmConfiguration=slurm))["cluster"]
-        assert made["status"] == "CREATING"
-        assert made["id"].startswith("pcs_")
+        created = pcs.create_cluster(**cluster_request(world, slurmConfiguration=slurm))["cluster"]
+        assert created["status"] == "CREATING"
+        assert created["id"].startswith("pcs_")
 
     def test_one_cluster_at_a_time_is_in_creation(self, pcs, world):
         pcs.create_cluster(**cluster_request(world))
@@ -153,8 +153,8 @@ class TestClusters:
         pcs.create_cluster(**cluster_request(world, clusterName="second"))
 
     def test_what_has_parts_is_not_deleted(self, pcs, world, pcs_cluster, template):
-        made = pcs.create_compute_node_group(**group_request(world, template))["computeNodeGroup"]
-        queued = [{"computeNodeGroupId": made["id"]}]
+        group = pcs.create_compute_node_group(**group_request(world, template))["computeNodeGroup"]
+        queued = [{"computeNodeGroupId": group["id"]}]
         pcs.create_queue(clusterIdentifier="small", queueName="jobs", computeNodeGroupConfigurations=queued)
         assert refused(pcs.delete_cluster, clusterIdentifier=pcs_cluster)[0] == "ConflictException"
         wish = {"clusterIdentifier": "small", "computeNodeGroupIdentifier": "nodes"}
@@ -222,8 +222,8 @@ class TestJobs:
 
     @pytest.fixture
     def nodes(self, pcs, world, pcs_cluster, template, world_sandbox):
-        made = pcs.create_compute_node_group(**group_request(world, template))["computeNodeGroup"]
-        queued = [{"computeNodeGroupId": made["id"]}]
+        group = pcs.create_compute_node_group(**group_request(world, template))["computeNodeGroup"]
+        queued = [{"computeNodeGroupId": group["id"]}]
         pcs.create_queue(clusterIdentifier="small", queueName="jobs", computeNodeGroupConfigurations=queued)
         return lambda: [node for node in world_sandbox.nodes("small") if node.instance_id]
 

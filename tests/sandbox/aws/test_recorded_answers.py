@@ -27,14 +27,14 @@ def recorded():
     if not folder:
         pytest.skip("SLIPWAY_VENDOR_DATA names no folder")
 
-    def look(file, test, *place):
+    def find(file, test, *place):
         texts = json.loads((Path(folder) / "snapshots" / f"{file}.snapshot.json").read_text(encoding="utf-8"))
-        (content,) = (each["recorded-content"] for name, each in texts.items() if name.endswith(f"::{test}"))
+        (content,) = (snapshot["recorded-content"] for name, snapshot in texts.items() if name.endswith(f"::{test}"))
         for step in place:
             content = content[step]
         return content
 
-    return look
+    return find
 
 
 def written_twice(client):
@@ -108,12 +108,12 @@ def role(client, name):
 @pytest.mark.parametrize("what", ERRORS)
 def test_an_error_is_awss_own(client, recorded, what):
     call, place = ERRORS[what]
-    wanted = recorded(*place)
+    expected = recorded(*place)
     with pytest.raises(ClientError) as refused:
         call(client)
     response = refused.value.response
-    status = [each["ResponseMetadata"]["HTTPStatusCode"] for each in (response, wanted)]
-    assert (response["Error"]["Code"], status[0]) == (wanted["Error"]["Code"], status[1])
+    status = [answer["ResponseMetadata"]["HTTPStatusCode"] for answer in (response, expected)]
+    assert (response["Error"]["Code"], status[0]) == (expected["Error"]["Code"], status[1])
 
 
 # ------------------------------------------------------------------------------------------------------------- shapes
@@ -125,9 +125,9 @@ def one_stack(client, name):
     stacks.create_change_set(StackName=name, ChangeSetName="c", ChangeSetType="CREATE", TemplateBody=body)
     changes = stacks.describe_change_set(StackName=name, ChangeSetName="c")
     stacks.execute_change_set(StackName=name, ChangeSetName="c")
-    made = stacks.describe_stacks(StackName=name)["Stacks"][0]
+    description = stacks.describe_stacks(StackName=name)["Stacks"][0]
     stacks.delete_stack(StackName=name)
-    return changes, made
+    return changes, description
 
 
 def one_alarm(client):
@@ -151,8 +151,8 @@ def listed(client):
 
 
 def one_key(client):
-    made = client("kms").create_key(Description="x")["KeyMetadata"]["KeyId"]
-    return client("kms").describe_key(KeyId=made)
+    key = client("kms").create_key(Description="x")["KeyMetadata"]["KeyId"]
+    return client("kms").describe_key(KeyId=key)
 
 
 LIFECYCLE = ("cloudformation/api/test_stacks", "TestStacksApi::test_stack_description_lifecycle[no-tags]")
@@ -209,23 +209,23 @@ def kind(value):
     return "number" if isinstance(value, int | float) else "text"
 
 
-def lacking(wanted, present, place=""):
+def lacking(expected, present, place=""):
     """The fields of a recorded answer that another lacks, or has of another type; of a list the first item counts."""
-    if isinstance(wanted, dict):
-        for name, value in wanted.items():
+    if isinstance(expected, dict):
+        for name, value in expected.items():
             if name == "ResponseMetadata":
                 continue
             if name not in present:
                 yield f"{place}{name}"
             else:
                 yield from lacking(value, present[name], f"{place}{name}.")
-    elif isinstance(wanted, list):
+    elif isinstance(expected, list):
         if not isinstance(present, list):
             yield f"{place}: {kind(present)}"
-        elif wanted and present:
-            yield from lacking(wanted[0], present[0], place)
-    elif kind(wanted) != kind(present) and not (isinstance(wanted, str) and isinstance(present, datetime)):
-        yield f"{place.rstrip('.')}: {kind(present)}, {kind(wanted)} at AWS"
+        elif expected and present:
+            yield from lacking(expected[0], present[0], place)
+    elif kind(expected) != kind(present) and not (isinstance(expected, str) and isinstance(present, datetime)):
+        yield f"{place.rstrip('.')}: {kind(present)}, {kind(expected)} at AWS"
 
 
 @pytest.mark.parametrize("what", SHAPES)

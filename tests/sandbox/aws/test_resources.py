@@ -127,7 +127,7 @@ class TestBuckets:
         s3.put_object(Bucket="logged", Key="step-2/part 0.bin", Body=b"x" * 1000)
         s3.get_object(Bucket="logged", Key="step-2/part 0.bin")["Body"].read()
         mine = [request for request in world_sandbox.s3_requests() if request.bucket == "logged" and request.key]
-        assert [(each.method, each.key, each.status) for each in mine] == [
+        assert [(request.method, request.key, request.status) for request in mine] == [
             ("PUT", "step-2/part 0.bin", 200),
             ("GET", "step-2/part 0.bin", 200),
         ]
@@ -137,8 +137,8 @@ class TestBuckets:
 
 class TestNetwork:
     def test_a_subnet_stands_in_the_zone_of_its_id(self, stack, client):
-        made = stack({"Vpc": VPC, "Subnet": SUBNET}, outputs={"Subnet": {"Value": {"Ref": "Subnet"}}})
-        (subnet,) = client("ec2").describe_subnets(SubnetIds=[outputs(made)["Subnet"]])["Subnets"]
+        deployed = stack({"Vpc": VPC, "Subnet": SUBNET}, outputs={"Subnet": {"Value": {"Ref": "Subnet"}}})
+        (subnet,) = client("ec2").describe_subnets(SubnetIds=[outputs(deployed)["Subnet"]])["Subnets"]
         assert subnet["AvailabilityZoneId"] == "usw2-az2"
         assert subnet["AvailabilityZone"].startswith(REGION)
         assert subnet["DefaultForAz"] is False
@@ -156,21 +156,24 @@ class TestNetwork:
                 "SecurityGroupEgress": [{"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "CidrIp": "0.0.0.0/0"}],
             },
         }
-        own = {"GroupId": {"Fn::GetAtt": ["Group", "GroupId"]}, "IpProtocol": "-1"}
+        permission = {"GroupId": {"Fn::GetAtt": ["Group", "GroupId"]}, "IpProtocol": "-1"}
         itself = {"Fn::GetAtt": ["Group", "GroupId"]}
-        made = stack(
+        deployed = stack(
             {
                 "Vpc": VPC,
                 "Group": group,
-                "In": {"Type": "AWS::EC2::SecurityGroupIngress", "Properties": own | {"SourceSecurityGroupId": itself}},
+                "In": {
+                    "Type": "AWS::EC2::SecurityGroupIngress",
+                    "Properties": permission | {"SourceSecurityGroupId": itself},
+                },
                 "Out": {
                     "Type": "AWS::EC2::SecurityGroupEgress",
-                    "Properties": own | {"DestinationSecurityGroupId": itself},
+                    "Properties": permission | {"DestinationSecurityGroupId": itself},
                 },
             },
             outputs={"Group": {"Value": itself}},
         )
-        group_id = outputs(made)["Group"]
+        group_id = outputs(deployed)["Group"]
         (security_group,) = client("ec2").describe_security_groups(GroupIds=[group_id])["SecurityGroups"]
 
         for rules in (security_group["IpPermissions"], security_group["IpPermissionsEgress"]):
@@ -221,15 +224,15 @@ class TestNetwork:
                 },
             },
         }
-        made = stack(resources, outputs={"Table": {"Value": {"Ref": "Table"}}, "Nat": {"Value": {"Ref": "Nat"}}})
-        ec2, outputs_of_stack = client("ec2"), outputs(made)
+        deployed = stack(resources, outputs={"Table": {"Value": {"Ref": "Table"}}, "Nat": {"Value": {"Ref": "Nat"}}})
+        ec2, outputs_of_stack = client("ec2"), outputs(deployed)
         (table,) = ec2.describe_route_tables(RouteTableIds=[outputs_of_stack["Table"]])["RouteTables"]
         assert table["Associations"][0]["SubnetId"].startswith("subnet-")
         assert any(route.get("DestinationCidrBlock") == "0.0.0.0/0" for route in table["Routes"])
 
-        cloudformation.delete_stack(StackName=made["StackName"])
+        cloudformation.delete_stack(StackName=deployed["StackName"])
 
-        stack_tag = [{"Name": "tag:aws:cloudformation:stack-name", "Values": [made["StackName"]]}]
+        stack_tag = [{"Name": "tag:aws:cloudformation:stack-name", "Values": [deployed["StackName"]]}]
         assert ec2.describe_vpcs(Filters=stack_tag)["Vpcs"] == []
         (nat,) = ec2.describe_nat_gateways(NatGatewayIds=[outputs_of_stack["Nat"]])["NatGateways"]
         assert nat["State"] == "deleted"
@@ -248,7 +251,7 @@ class TestRoles:
         role = {"RoleName": "node", "AssumeRolePolicyDocument": trust, "ManagedPolicyArns": [arn]}
         stack({"Role": {"Type": "AWS::IAM::Role", "Properties": role}})
         attached = client("iam").list_attached_role_policies(RoleName="node")["AttachedPolicies"]
-        assert [each["PolicyArn"] for each in attached] == [arn]
+        assert [policy["PolicyArn"] for policy in attached] == [arn]
 
 
 class TestFunctions:
@@ -271,7 +274,7 @@ class TestFunctions:
                 "Layers": [{"Ref": "Layer"}],
                 "Environment": {"Variables": {"WHEN": value}},
             }
-            made = stack(
+            deployed = stack(
                 {
                     "Role": {"Type": "AWS::IAM::Role", "Properties": role},
                     "Layer": {"Type": "AWS::Lambda::LayerVersion", "Properties": {"Content": code}},
@@ -281,7 +284,7 @@ class TestFunctions:
             )
         configuration = client("lambda").get_function_configuration(FunctionName="layered")
         assert configuration["Environment"]["Variables"] == {"WHEN": "after"}
-        (output,) = made["Outputs"]
+        (output,) = deployed["Outputs"]
         assert output["OutputValue"].startswith(f"arn:aws:lambda:{REGION}:")
 
 

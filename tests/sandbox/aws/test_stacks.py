@@ -13,28 +13,31 @@ BROKEN = {"Type": "AWS::EC2::Subnet", "Properties": {"VpcId": {"Ref": "Vpc"}, "C
 
 class TestStacks:
     def test_resources_are_made_after_those_they_name(self, stack, cloudformation):
-        made = stack(
+        deployed = stack(
             {"Subnet": SUBNET, "Later": {"Type": "AWS::SNS::Topic", "DependsOn": ["Subnet"]}, "Vpc": VPC},
             outputs={"Subnet": {"Value": {"Ref": "Subnet"}}},
         )
-        assert made["StackStatus"] == "CREATE_COMPLETE"
-        created = [name for name, status, _ in events(cloudformation, made["StackName"]) if status == "CREATE_COMPLETE"]
-        assert created == ["Vpc", "Subnet", "Later", made["StackName"]]
-        assert outputs(made)["Subnet"].startswith("subnet-")
+        assert deployed["StackStatus"] == "CREATE_COMPLETE"
+        created = [
+            name for name, status, _ in events(cloudformation, deployed["StackName"]) if status == "CREATE_COMPLETE"
+        ]
+        assert created == ["Vpc", "Subnet", "Later", deployed["StackName"]]
+        assert outputs(deployed)["Subnet"].startswith("subnet-")
 
     def test_every_event_has_a_time_of_its_own(self, stack, cloudformation):
-        made = stack({"Vpc": VPC, "Subnet": SUBNET})
-        stack_events = cloudformation.describe_stack_events(StackName=made["StackName"])["StackEvents"]
+        deployed = stack({"Vpc": VPC, "Subnet": SUBNET})
+        stack_events = cloudformation.describe_stack_events(StackName=deployed["StackName"])["StackEvents"]
         times = [
-            each["Timestamp"].replace(microsecond=each["Timestamp"].microsecond // 1000 * 1000) for each in stack_events
+            event["Timestamp"].replace(microsecond=event["Timestamp"].microsecond // 1000 * 1000)
+            for event in stack_events
         ]
         assert sorted(set(times), reverse=True) == times
 
     def test_a_resource_that_is_refused_rolls_the_stack_back(self, stack, client, cloudformation):
         before = len(client("ec2").describe_vpcs()["Vpcs"])
-        made = stack({"Vpc": VPC, "Subnet": BROKEN})
-        assert made["StackStatus"] == "ROLLBACK_COMPLETE"
-        (failed,) = [e for e in events(cloudformation, made["StackName"], "Subnet") if e[1] == "CREATE_FAILED"]
+        deployed = stack({"Vpc": VPC, "Subnet": BROKEN})
+        assert deployed["StackStatus"] == "ROLLBACK_COMPLETE"
+        (failed,) = [e for e in events(cloudformation, deployed["StackName"], "Subnet") if e[1] == "CREATE_FAILED"]
         assert "192.168.0.0/24" in failed[2]
         assert len(client("ec2").describe_vpcs()["Vpcs"]) == before
 
@@ -44,8 +47,8 @@ class TestStacks:
             stack({"Vpc": VPC})
 
     def test_a_stack_that_was_rolled_back_has_no_outputs(self, stack):
-        made = stack({"Vpc": VPC, "Subnet": BROKEN}, outputs={"Subnet": {"Value": {"Ref": "Subnet"}}})
-        assert "Outputs" not in made
+        deployed = stack({"Vpc": VPC, "Subnet": BROKEN}, outputs={"Subnet": {"Value": {"Ref": "Subnet"}}})
+        assert "Outputs" not in deployed
 
     def test_an_update_adds_and_removes(self, stack, client):
         stack({"Vpc": VPC, "Subnet": SUBNET})
@@ -65,16 +68,16 @@ class TestStacks:
         )
         assert updated["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
         assert ("New", "DELETE_COMPLETE", "") in events(cloudformation, updated["StackName"])
-        left = cloudformation.list_stack_resources(StackName=updated["StackName"])["StackResourceSummaries"]
-        assert {each["LogicalResourceId"] for each in left} == {"Vpc", "Bucket"}
+        remaining = cloudformation.list_stack_resources(StackName=updated["StackName"])["StackResourceSummaries"]
+        assert {resource["LogicalResourceId"] for resource in remaining} == {"Vpc", "Bucket"}
 
     def test_nothing_to_change_is_said(self, stack, cloudformation):
-        made = stack({"Vpc": VPC})
+        deployed = stack({"Vpc": VPC})
         template = json.dumps({"Resources": {"Vpc": VPC}, "Outputs": {}})
         cloudformation.create_change_set(
-            StackName=made["StackName"], ChangeSetName="again", ChangeSetType="UPDATE", TemplateBody=template
+            StackName=deployed["StackName"], ChangeSetName="again", ChangeSetType="UPDATE", TemplateBody=template
         )
-        again = cloudformation.describe_change_set(StackName=made["StackName"], ChangeSetName="again")
+        again = cloudformation.describe_change_set(StackName=deployed["StackName"], ChangeSetName="again")
         assert again["Status"] == "FAILED"
         assert "didn't contain changes" in again["StatusReason"]
 
@@ -90,7 +93,7 @@ class TestStacks:
             cloudformation.execute_change_set(StackName=name, ChangeSetName="same")
         for name in ("one", "two"):
             summaries = cloudformation.list_stack_resources(StackName=name)["StackResourceSummaries"]
-            assert [each["LogicalResourceId"] for each in summaries] == [name]
+            assert [summary["LogicalResourceId"] for summary in summaries] == [name]
             cloudformation.delete_stack(StackName=name)
 
     def test_a_stack_is_made_again_under_a_deleted_ones_name_by_a_change_set_of_the_same_name(self, cloudformation):
@@ -101,9 +104,9 @@ class TestStacks:
             change = {"StackName": "again-and-again", "ChangeSetName": "cdk-deploy-change-set"}
             cloudformation.create_change_set(**change, ChangeSetType="CREATE", TemplateBody=body)
             cloudformation.execute_change_set(**change)
-            (made,) = cloudformation.describe_stacks(StackName="again-and-again")["Stacks"]
-            assert made["StackStatus"] == "CREATE_COMPLETE"
-            ids.append(made["StackId"])
+            (deployed,) = cloudformation.describe_stacks(StackName="again-and-again")["Stacks"]
+            assert deployed["StackStatus"] == "CREATE_COMPLETE"
+            ids.append(deployed["StackId"])
             cloudformation.delete_stack(StackName="again-and-again")
         assert ids[0] != ids[1]
 
@@ -158,13 +161,13 @@ class TestStacks:
         }
         stack({"Subnet": subnet}, name="imports")
         cloudformation.delete_stack(StackName="exports")
-        kept = cloudformation.describe_stacks(StackName="exports")["Stacks"][0]
-        assert kept["StackStatus"] == "DELETE_FAILED"
+        retained = cloudformation.describe_stacks(StackName="exports")["Stacks"][0]
+        assert retained["StackStatus"] == "DELETE_FAILED"
         assert "in use by imports" in events(cloudformation, "exports")[-1][2]
 
     def test_zones_are_those_of_the_stacks_region(self, stack):
-        made = stack({"Vpc": VPC}, outputs={"Zone": {"Value": {"Fn::Select": [1, {"Fn::GetAZs": ""}]}}})
-        assert outputs(made)["Zone"] == "us-west-2b"
+        deployed = stack({"Vpc": VPC}, outputs={"Zone": {"Value": {"Fn::Select": [1, {"Fn::GetAZs": ""}]}}})
+        assert outputs(deployed)["Zone"] == "us-west-2b"
 
     def test_what_is_to_be_retained_stays(self, stack, client, cloudformation):
         stack(

@@ -74,11 +74,11 @@ def create(client, role):
 def until(client):
     """Waits until a job has a status or a secondary one; what is said of it then."""
 
-    def wait(name, *wanted):
+    def wait(name, *statuses):
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             description = client("sagemaker").describe_training_job(TrainingJobName=name)
-            if {description["TrainingJobStatus"], description["SecondaryStatus"]} & set(wanted):
+            if {description["TrainingJobStatus"], description["SecondaryStatus"]} & set(statuses):
                 return description
             time.sleep(0.1)
         raise AssertionError(f"{name} is {description['TrainingJobStatus']}, {description['SecondaryStatus']}")
@@ -254,8 +254,12 @@ def test_a_training_plan_is_waited_for_and_one_that_is_over_or_for_others_is_ref
     create, client, world_sandbox, until
 ):
     plans = {
-        each.name: each
-        for each in (plan("to-come", 24, 48), plan("over", -48, -24), plan("hyperpods", -1, 24, "hyperpod-cluster"))
+        training_plan.name: training_plan
+        for training_plan in (
+            plan("to-come", 24, 48),
+            plan("over", -48, -24),
+            plan("hyperpods", -1, 24, "hyperpod-cluster"),
+        )
     }
     world_sandbox.create_prerequisites(training_plans=plans.values())
 
@@ -276,7 +280,7 @@ def test_what_runs_is_listed_by_its_status_and_what_is_not_there_is_said_as_sage
     create("listed", "fail")
     until("listed", "Failed")
     listed = client("sagemaker").list_training_jobs(StatusEquals="Failed")["TrainingJobSummaries"]
-    assert {each["TrainingJobStatus"] for each in listed} == {"Failed"}
-    assert "listed" in {each["TrainingJobName"] for each in listed}
+    assert {job["TrainingJobStatus"] for job in listed} == {"Failed"}
+    assert "listed" in {job["TrainingJobName"] for job in listed}
     with pytest.raises(ClientError, match="Requested resource not found"):
         client("sagemaker").describe_training_job(TrainingJobName="nobody")

@@ -26,8 +26,8 @@ def cluster(tmp_path, key_ring):
     environment["SLIPWAY_AGENT_CACHE"] = os.environ["SLIPWAY_AGENT_CACHE"]
     with KubernetesCluster(
         tmp_path / "kube", name="slipway-eks", mark=secrets.token_hex(8), environment=environment, keys=key_ring
-    ) as made:
-        yield made
+    ) as kubernetes_cluster:
+        yield kubernetes_cluster
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def api_client(cluster):
     configuration = client.Configuration(host=cluster.server.address)
     configuration.api_key = {"authorization": f"Bearer {cluster.tokens.own}"}
     configuration.retries = False
-    with client.ApiClient(configuration) as made:
-        yield made
+    with client.ApiClient(configuration) as api:
+        yield api
 
 
 @pytest.fixture
@@ -59,9 +59,11 @@ def batch(api_client):
 def connection(cluster):
     """The launcher's own way to the API, with a token that is good."""
     token = cluster.tokens.own
-    made = to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token))
-    yield made
-    made.close()
+    api_connection = to_endpoint(
+        Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token)
+    )
+    yield api_connection
+    api_connection.close()
 
 
 @pytest.fixture(name="until")

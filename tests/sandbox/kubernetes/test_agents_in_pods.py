@@ -85,29 +85,29 @@ class Store:
     def file(self, name):
         """A file of the journal, put together."""
         objects = self.client.list_objects_v2(Bucket=BUCKET, Prefix=f"runs/r1/{name}/").get("Contents", ())
-        keys = sorted(each["Key"] for each in objects)
+        keys = sorted(content["Key"] for content in objects)
         return b"".join(self.client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys).decode()
 
     def whole(self):
         """The checkpoints that have a manifest."""
         objects = self.client.list_objects_v2(Bucket=BUCKET, Prefix="checkpoints/step-").get("Contents", ())
-        return [each["Key"] for each in objects if each["Key"].endswith("/manifest.json")]
+        return [content["Key"] for content in objects if content["Key"].endswith("/manifest.json")]
 
     def events(self, kind):
-        return [each for each in map(json.loads, self.file("events.jsonl").splitlines()) if each["event"] == kind]
+        return [event for event in map(json.loads, self.file("events.jsonl").splitlines()) if event["event"] == kind]
 
     def remove(self):
         while objects := self.client.list_objects_v2(Bucket=BUCKET).get("Contents"):
-            keys = [{"Key": each["Key"]} for each in objects]
+            keys = [{"Key": content["Key"]} for content in objects]
             self.client.delete_objects(Bucket=BUCKET, Delete={"Objects": keys})
         self.client.delete_bucket(Bucket=BUCKET)
 
 
 @pytest.fixture
 def pods_store(endpoint):
-    made = Store(endpoint)
-    yield made
-    made.remove()
+    store = Store(endpoint)
+    yield store
+    store.remove()
 
 
 @pytest.fixture
@@ -143,8 +143,8 @@ def submit_pods(cluster, api_client, pod_job, endpoint, pods_store):
         container["volumeMounts"].append({"name": "job", "mountPath": "/job"})
         values = {**KEYS, "AWS_ENDPOINT_URL": endpoint, "PYTHONPATH": str(ROOT), "JOB": "/job/job.json"}
         values |= {"SLIPWAY_ROOT": "/slipway", "SLIPWAY_PARTS": str(nodes), "AWS_EC2_METADATA_DISABLED": "true"}
-        own = {"name": "SLIPWAY_POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-        container["env"] = [own, *({"name": name, "value": value} for name, value in values.items())]
+        pod_name = {"name": "SLIPWAY_POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+        container["env"] = [pod_name, *({"name": name, "value": value} for name, value in values.items())]
         kubernetes.client.BatchV1Api(api_client).create_namespaced_job("default", document)
 
     return submit
@@ -152,11 +152,11 @@ def submit_pods(cluster, api_client, pod_job, endpoint, pods_store):
 
 @pytest.fixture
 def job_conditions(api_client):
-    def look():
+    def read_conditions():
         job_status = kubernetes.client.BatchV1Api(api_client).read_namespaced_job("train", "default").status
         return {condition.type: condition.message for condition in job_status.conditions or ()}
 
-    return look
+    return read_conditions
 
 
 def _running(cluster):
@@ -177,9 +177,9 @@ def test_two_pods_meet_train_and_leave_their_files(cluster, submit_pods, pods_st
     until(lambda: "Complete" in job_conditions(), 60)
     _bit_for_bit(pods_store, 2, 20)
     assert [event["attempt"] for event in pods_store.events("attempt-started")] == [1]
-    assert [each["step"] for each in map(json.loads, pods_store.file("metrics.jsonl").splitlines()) if "step" in each][
-        -1
-    ] == 20
+    assert [
+        record["step"] for record in map(json.loads, pods_store.file("metrics.jsonl").splitlines()) if "step" in record
+    ][-1] == 20
     assert pods_store.file("log.txt").startswith("slipway: ")
 
 
@@ -192,7 +192,7 @@ def test_a_disturbed_job_goes_on_bit_for_bit(cluster, submit_pods, pods_store, j
         cluster.add_node(name, allocatable={"nvidia.com/gpu": "1"})
     submit_pods()
     until(pods_store.whole)
-    pod = next(each for each in _running(cluster) if each["metadata"]["labels"]["job-name"] == "train")
+    pod = next(item for item in _running(cluster) if item["metadata"]["labels"]["job-name"] == "train")
     if disturb == "kill":
         cluster.api.evict("default", pod["metadata"]["name"], {"gracePeriodSeconds": 1})
     elif disturb == "drain":
@@ -233,7 +233,7 @@ def test_pods_that_are_killed_at_random_restore_nothing_torn(  # noqa: PLR0917  
             seconds = {"at once": 0, "soon": 1, "in time": 20}[kind]
             cluster.api.evict("default", pod["metadata"]["name"], {"gracePeriodSeconds": seconds})
         until(
-            lambda pod=pod: pod["metadata"]["name"] not in {each["metadata"]["name"] for each in _running(cluster)}, 60
+            lambda pod=pod: pod["metadata"]["name"] not in {item["metadata"]["name"] for item in _running(cluster)}, 60
         )
         assert len(pods_store.file("events.jsonl")) >= begun
     (cluster._folder / "enough").touch()
@@ -249,10 +249,10 @@ def test_pods_that_are_killed_at_random_restore_nothing_torn(  # noqa: PLR0917  
 def source(cluster, endpoint):
     """What a launcher asks: the API, and the journal of the job's pods."""
     session = Session(environment={**KEYS, "AWS_ENDPOINT_URL": endpoint}, region="us-east-1")
-    own = cluster.tokens.own
-    connection = to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: own))
-    kept = Objects.at(session, f"s3://{BUCKET}/runs/r1")
-    yield KubernetesJobs(connection=connection, namespace="default", kind="Job", kept=kept)
+    token = cluster.tokens.own
+    connection = to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token))
+    journal = Objects.at(session, f"s3://{BUCKET}/runs/r1")
+    yield KubernetesJobs(connection=connection, namespace="default", kind="Job", kept=journal)
     connection.close()
 
 
@@ -283,4 +283,4 @@ def test_a_launcher_is_followed_by_another_over_a_server_that_was_away(
     assert (tmp_path / "job" / "log.txt").read_text() == pods_store.file("log.txt")
     assert (folder.logs / "attempt-1.log").read_text().startswith("slipway: job r1, attempt 1")
     assert (follower.step, follower.saved_step) == (100, 100)
-    assert any("no answer" in each for each in messages)
+    assert any("no answer" in message for message in messages)

@@ -91,16 +91,16 @@ def test_a_pytorch_job_needs_a_container_of_that_name():
 def test_without_a_token_nothing_is_answered(cluster):
     configuration = kubernetes.client.Configuration(host=cluster.server.address)
     configuration.api_key = {"authorization": "Bearer k8s-aws-v1.bm90aGluZw"}
-    with kubernetes.client.ApiClient(configuration) as made, pytest.raises(ApiException) as refused:
-        kubernetes.client.CoreV1Api(made).list_node()
+    with kubernetes.client.ApiClient(configuration) as client, pytest.raises(ApiException) as refused:
+        kubernetes.client.CoreV1Api(client).list_node()
     assert refused.value.status == 401
 
 
 def test_a_stale_change_conflicts_and_an_immutable_field_stays(core, batch, pod_job):
-    made = core.create_namespaced_config_map("default", _map("m", a="1"))
+    config_map = core.create_namespaced_config_map("default", _map("m", a="1"))
     core.patch_namespaced_config_map("m", "default", {"data": {"b": "2"}})
     with pytest.raises(ApiException) as refused:
-        core.replace_namespaced_config_map("m", "default", made)
+        core.replace_namespaced_config_map("m", "default", config_map)
     assert (refused.value.status, "has been modified" in refused.value.body) == (409, True)
     with pytest.raises(ApiException) as refused:
         core.create_namespaced_config_map("default", _map("m"))
@@ -116,7 +116,7 @@ def test_a_list_comes_in_pages_and_a_page_of_a_list_too_old_has_expired(cluster,
         core.create_namespaced_config_map("default", _map(f"m{number}"))
     first = core.list_namespaced_config_map("default", limit=2)
     second = core.list_namespaced_config_map("default", limit=2, _continue=first.metadata._continue)
-    assert [each.metadata.name for each in (*first.items, *second.items)] == ["m0", "m1", "m2", "m3"]
+    assert [config_map.metadata.name for config_map in (*first.items, *second.items)] == ["m0", "m1", "m2", "m3"]
     core.create_namespaced_config_map("default", _map("m9"))
     cluster.api.objects.compact()
     with pytest.raises(ApiException) as refused:
@@ -131,7 +131,7 @@ def test_a_watch_sees_what_comes_to_fit_and_what_ceases_to(cluster, core):
     core.patch_namespaced_config_map("m", "default", {"metadata": {"labels": {"a": None}}})
     options = {"label_selector": "a=1", "resource_version": version, "timeout_seconds": 1}
     events = kubernetes.watch.Watch().stream(core.list_namespaced_config_map, "default", **options)
-    assert [each["type"] for each in events] == ["ADDED", "DELETED"]
+    assert [event["type"] for event in events] == ["ADDED", "DELETED"]
     cluster.api.objects.compact()
     with pytest.raises(ApiException) as refused:
         list(kubernetes.watch.Watch().stream(core.list_namespaced_config_map, "default", **options))
@@ -166,12 +166,12 @@ def test_the_vendors_own_definitions_judge_with_their_rules(api_client):
     definition["metadata"].pop("creationTimestamp", None)
     kubernetes.client.ApiextensionsV1Api(api_client).create_custom_resource_definition(definition)
     custom = kubernetes.client.CustomObjectsApi(api_client)
-    wanted = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": []}
+    requirement = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": []}
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "x"}
-    template = {"spec": {"requirements": [wanted], "nodeClassRef": reference}}
+    template = {"spec": {"requirements": [requirement], "nodeClassRef": reference}}
     body = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "x"}}
     with pytest.raises(ApiException) as refused:
         custom.create_cluster_custom_object("karpenter.sh", "v1", "nodepools", {**body, "spec": {"template": template}})
     assert "requirements with operator 'In' must have a value defined" in refused.value.body
-    wanted["values"] = ["spot"]
+    requirement["values"] = ["spot"]
     custom.create_cluster_custom_object("karpenter.sh", "v1", "nodepools", {**body, "spec": {"template": template}})

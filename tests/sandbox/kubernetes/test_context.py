@@ -63,10 +63,10 @@ def test_what_is_there_is_read_through_it(cluster, plan_at_context, kubeconfig_e
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"}, labels=labels)
     pinned = plan_at_context()
     located_cluster = find(pinned, Session(environment=kubeconfig_environment, region="us-east-2"))
-    looked = inspect_cluster(pinned, located_cluster, kubeconfig_environment)
-    assert [node.name for node in looked.cluster.nodes] == ["n1"]
-    assert (looked.operator, looked.missing_rights) == (Operator.PYTORCHJOB, ())
-    assert looked.granted is None, "EKS does not know the cluster here"
+    inspection = inspect_cluster(pinned, located_cluster, kubeconfig_environment)
+    assert [node.name for node in inspection.cluster.nodes] == ["n1"]
+    assert (inspection.operator, inspection.missing_rights) == (Operator.PYTORCHJOB, ())
+    assert inspection.granted is None, "EKS does not know the cluster here"
 
 
 def test_a_job_is_submitted_followed_and_cancelled_through_it(cluster, kubeconfig_environment, pod_job, until):
@@ -75,9 +75,9 @@ def test_a_job_is_submitted_followed_and_cancelled_through_it(cluster, kubeconfi
     connection, jobs = jobs_at(
         head_node, kubeconfig_environment, place="default/train", checkpoints="s3://team-a/checkpoints", key="k"
     )
-    made = jobs.submit([pod_job("sleep 60")], "k")
-    until(lambda: jobs.facts(made).state is JobState.RUNNING)
-    jobs.cancel(made)
+    submitted = jobs.submit([pod_job("sleep 60")], "k")
+    until(lambda: jobs.facts(submitted).state is JobState.RUNNING)
+    jobs.cancel(submitted)
     until(lambda: jobs.pods("train") == [])
     connection.close()
 

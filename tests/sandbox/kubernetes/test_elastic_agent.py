@@ -71,11 +71,11 @@ class ElasticAgent:
             self.port = probe.getsockname()[1]
         (folder / "hyperpodrun.py").write_text(HYPERPODRUN, encoding="utf-8")
         (folder / "train.py").write_text(TRAINER, encoding="utf-8")
-        words = ["--nnodes=1", "--nproc-per-node=1", "--rdzv-backend=hyperpod", "--shutdown-timeout=60"]
-        words += ["--server-host=127.0.0.1", f"--server-port={self.port}", str(folder / "train.py"), str(folder)]
+        arguments = ["--nnodes=1", "--nproc-per-node=1", "--rdzv-backend=hyperpod", "--shutdown-timeout=60"]
+        arguments += ["--server-host=127.0.0.1", f"--server-port={self.port}", str(folder / "train.py"), str(folder)]
         with (folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
-                [str(ROOT / ".venv-elastic" / "bin" / "python"), str(folder / "hyperpodrun.py"), *words],
+                [str(ROOT / ".venv-elastic" / "bin" / "python"), str(folder / "hyperpodrun.py"), *arguments],
                 env={**os.environ, "NNODES": "1", "TMPDIR": str(folder), **variables},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -101,10 +101,10 @@ class ElasticAgent:
         except urllib.error.URLError:
             return ""
 
-    def until(self, what: Any) -> None:
+    def until(self, condition: Any) -> None:
         """Wait for something to be true."""
         end = time.monotonic() + LONG_S
-        while not what():
+        while not condition():
             assert time.monotonic() < end, (self.folder / "log").read_text(encoding="utf-8")[-2000:]
             time.sleep(0.05)
 

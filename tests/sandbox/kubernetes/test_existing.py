@@ -36,9 +36,9 @@ def add_node(cluster):
     """A node as EKS labels it."""
 
     def make(name, *, room=None, labels=None, taints=(), **bare):
-        own = {"node.kubernetes.io/instance-type": "p5.48xlarge", "topology.k8s.aws/zone-id": "use2-az1"}
-        own |= GROUP if labels is None else labels
-        cluster.add_node(name, allocatable=ROOM if room is None else room, labels=own | bare, taints=taints)
+        node_labels = {"node.kubernetes.io/instance-type": "p5.48xlarge", "topology.k8s.aws/zone-id": "use2-az1"}
+        node_labels |= GROUP if labels is None else labels
+        cluster.add_node(name, allocatable=ROOM if room is None else room, labels=node_labels | bare, taints=taints)
 
     return make
 
@@ -47,7 +47,7 @@ def add_node(cluster):
 def examined_cluster(connection, catalog):
     """The checks of a plan on the cluster, by their names, where something is not well; `pods` is what EKS grants."""
 
-    def make(*, own=False, granted=True, pod_identity=None, **sections):
+    def make(*, owned=False, granted=True, pod_identity=None, **sections):
         target = {**TARGET, **sections.pop("target", {})}
         sections_of_plan = {**PLAN, "purchase": {"option": "on-demand"}, "target": target, **sections}
         plan = pinned_plan(request_of(sections_of_plan), catalog)
@@ -62,16 +62,16 @@ def examined_cluster(connection, catalog):
         where = ExistingCluster(
             head_node=HeadNode(via="eks", host="platform"),
             names=names,
-            own=own,
+            own=owned,
             eks="platform",
             pod_identity=pod_identity,
         )
         operator = chosen(plan, description.operators)
         rights = read.missing_rights(connection, "slipway", operator, "slipway-jobs")
-        looked = Inspection(
+        inspection = Inspection(
             existing=where, cluster=description, operator=operator, missing_rights=rights, granted=granted
         )
-        every = checks(plan, catalog.instance_types[plan.place.instance_type], looked)
+        every = checks(plan, catalog.instance_types[plan.place.instance_type], inspection)
         return {check.name: (check.result, check.got) for check in every if check.result is not Outcome.OK}
 
     return make
@@ -133,8 +133,8 @@ def test_karpenter_may_make_the_nodes(cluster, connection, examined_cluster):
     define(cluster, connection, **POOL)
 
     def pool(name, types):
-        wanted = [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}]
-        spec = {"template": {"spec": {"requirements": wanted}}}
+        requirements = [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}]
+        spec = {"template": {"spec": {"requirements": requirements}}}
         body = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": spec}
         connection.ask("POST", "/apis/karpenter.sh/v1/nodepools", body=body)
 
@@ -157,7 +157,7 @@ def test_nodes_whose_devices_nobody_shows_are_refused(add_node, examined_cluster
 def test_on_a_cluster_of_slipways_own_the_plugins_come_with_the_job(add_node, examined_cluster):
     for name in ("n1", "n2"):
         add_node(name, room={"hugepages-2Mi": "5128Mi"})
-    assert examined_cluster(own=True) == {}
+    assert examined_cluster(owned=True) == {}
 
 
 def test_one_good_node_too_few_is_said_and_one_spare_is_advice(add_node, examined_cluster):
@@ -202,8 +202,8 @@ def test_who_may_work_in_one_namespace_alone_gets_a_job_there(cluster, connectio
     connection.ask("POST", "/api/v1/namespaces", body=space)
     cluster.server.rights.denied.add(("create", "namespaces"))
     jobs = KubernetesJobs(connection=connection, namespace="slipway", kind="Job")
-    wanted = pod_job("true")
-    assert jobs.submit([space, wanted], "k").folder == "slipway/train"
+    job = pod_job("true")
+    assert jobs.submit([space, job], "k").folder == "slipway/train"
 
 
 def test_spot_nodes_that_nobody_drains_are_said(cluster, connection, add_node, examined_cluster):

@@ -40,10 +40,12 @@ class Hosts:
 
 @pytest.fixture
 def hosted(tmp_path):
-    own = {"PATH": "/usr/bin:/bin"}
-    made = HostedKubernetes(NAME, tmp_path / "kube", mark=secrets.token_hex(8), environment=own, keys=KeyRing())
+    environment = {"PATH": "/usr/bin:/bin"}
+    hosted_cluster = HostedKubernetes(
+        NAME, tmp_path / "kube", mark=secrets.token_hex(8), environment=environment, keys=KeyRing()
+    )
     for group, count in (("system", 1), ("workers", 2)):
-        made.join(
+        hosted_cluster.join(
             Machines(
                 group=group,
                 count=count,
@@ -57,17 +59,17 @@ def hosted(tmp_path):
                 managed=False,
             )
         )
-    yield made
-    made.stop()
+    yield hosted_cluster
+    hosted_cluster.stop()
 
 
 @pytest.fixture
 def idle_pods(hosted, monkeypatch):
     for name, value in {**KEYS, "AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION}.items():
         monkeypatch.setenv(name, value)
-    own = {"LifeCycleConfig": {"SourceS3Uri": "s3://b/x", "OnCreate": "on_create.sh"}, "ExecutionRole": "arn:x"}
+    settings = {"LifeCycleConfig": {"SourceS3Uri": "s3://b/x", "OnCreate": "on_create.sh"}, "ExecutionRole": "arn:x"}
     groups = [
-        {"InstanceGroupName": name, "InstanceType": "ml.p5.48xlarge", "InstanceCount": count, **own}
+        {"InstanceGroupName": name, "InstanceType": "ml.p5.48xlarge", "InstanceCount": count, **settings}
         for name, count in (("system", 1), ("workers", 2))
     ]
     request = {
@@ -78,7 +80,7 @@ def idle_pods(hosted, monkeypatch):
     }
     with mock_aws():
         hyperpod_calls.install(None, Hosts(hosted))
-        made = PodCluster(
+        pod_cluster = PodCluster(
             request=request,
             region_name=REGION,
             account_id=ACCOUNT,
@@ -88,9 +90,9 @@ def idle_pods(hosted, monkeypatch):
         )
         for group in groups:
             for _ in range(group["InstanceCount"]):
-                made.add(group["InstanceGroupName"])
-        sagemaker_backends[ACCOUNT][REGION].clusters[NAME] = made
-        yield made
+                pod_cluster.add(group["InstanceGroupName"])
+        sagemaker_backends[ACCOUNT][REGION].clusters[NAME] = pod_cluster
+        yield pod_cluster
 
 
 @pytest.fixture
@@ -111,19 +113,19 @@ def idle_guard(idle_pods):
     variables |= {"PREPAID": "false", "IDLE_MINUTES": "5"}
     with guard_module("hyperpod_eks") as module, Stubber(function) as stub:
 
-        def look(count):
+        def check(count):
             payload = json.dumps({"pods": count, "stuck": []}).encode()
             answer = {"StatusCode": 200, "Payload": StreamingBody(io.BytesIO(payload), len(payload))}
             stub.add_response("invoke", answer, {"FunctionName": "f", "Payload": ANY})
             clients = {"lambda": function, "cloudwatch": cloudwatch}
-            made = module.HyperPodEksGuard(
+            guard = module.HyperPodEksGuard(
                 module.Settings.of(variables), lambda name: clients.get(name) or boto3.client(name), later, asks="f"
             )
-            nodes = made.nodes()
-            if made.all_idle(nodes):
-                made.stop("they have been idle for 5 minutes", len(nodes))
+            nodes = guard.nodes()
+            if guard.all_idle(nodes):
+                guard.stop("they have been idle for 5 minutes", len(nodes))
 
-        yield look
+        yield check
 
 
 def names(hosted, group):
@@ -138,7 +140,7 @@ def test_workers_that_nobody_needs_go_and_come_again_with_a_launch(idle_pods, ho
     assert len(names(hosted, "system")) == 1
     session = Session(environment=KEYS, region=REGION)
     state = hyperpod.describe_cluster(session, NAME)
-    assert {name: (each.current, each.desired) for name, each in state.groups.items()} == {
+    assert {name: (group.current, group.desired) for name, group in state.groups.items()} == {
         "system": (1, 1),
         "workers": (0, 0),
     }

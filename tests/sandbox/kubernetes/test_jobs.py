@@ -26,14 +26,14 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def owner_connection(cluster, key_ring):
-    own = {"AWS_ACCESS_KEY_ID": key_ring.owner.id, "AWS_SECRET_ACCESS_KEY": key_ring.owner.secret}
-    session = Session(environment=own, region="us-east-2")
+    credentials = {"AWS_ACCESS_KEY_ID": key_ring.owner.id, "AWS_SECRET_ACCESS_KEY": key_ring.owner.secret}
+    session = Session(environment=credentials, region="us-east-2")
     endpoint = Endpoint(
         name="slipway-eks", address=cluster.server.address, authority=None, token=lambda: token(session, "slipway-eks")
     )
-    made = to_endpoint(endpoint)
-    yield made
-    made.close()
+    api_connection = to_endpoint(endpoint)
+    yield api_connection
+    api_connection.close()
 
 
 @pytest.fixture
@@ -213,9 +213,9 @@ PAGE = (
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_person_runs_a_command_in_a_pod_and_reaches_its_ports(cluster, jobs, pod_job, until, capfd):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "2"})
-    made = jobs.submit([pod_job(PAGE, nodes=2)], "k")
-    until(lambda: jobs.facts(made).state is JobState.RUNNING)
-    nodes = jobs.nodes(made)
+    submitted = jobs.submit([pod_job(PAGE, nodes=2)], "k")
+    until(lambda: jobs.facts(submitted).state is JobState.RUNNING)
+    nodes = jobs.nodes(submitted)
     assert nodes.names == ("n1", "n1")
     assert nodes.run("n1", ["sh", "-c", "echo in $HOSTNAME; echo no >&2; exit 7"]) == 7
     assert capfd.readouterr() == ("in train-0\n", "no\n")

@@ -25,8 +25,8 @@ def cluster_queue(gpus, **more):
 
 
 def local_queue(**more):
-    made = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "LocalQueue", "metadata": {"name": "gpus"}}
-    return {**made, "spec": {"clusterQueue": "all", **more}}
+    manifest = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "LocalQueue", "metadata": {"name": "gpus"}}
+    return {**manifest, "spec": {"clusterQueue": "all", **more}}
 
 
 @pytest.fixture
@@ -39,11 +39,11 @@ def queued(pod_job):
     """A job of the queue."""
 
     def make(name, *, gpus="4", priority=None, command="sleep 60"):
-        made = pod_job(command, name=name, gpus=gpus)
-        made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "gpus"
+        job = pod_job(command, name=name, gpus=gpus)
+        job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "gpus"
         if priority is not None:
-            made["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = priority
-        return made
+            job["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = priority
+        return job
 
     return make
 
@@ -80,9 +80,10 @@ def test_a_second_job_waits_for_the_quota_of_the_first_and_says_so(cluster, queu
     first = queued_jobs.submit([queued("first")], "k")
     until(lambda: queued_jobs.facts(first).state is JobState.RUNNING)
     second = queued_jobs.submit([queued("second")], "k")
-    wanted = "quota: queue gpus has not admitted it: 4 more GPUs must become free"
+    expected = "quota: queue gpus has not admitted it: 4 more GPUs must become free"
     assert (
-        until(lambda: (job_facts := queued_jobs.facts(second)).reason == wanted and job_facts).state is JobState.PENDING
+        until(lambda: (job_facts := queued_jobs.facts(second)).reason == expected and job_facts).state
+        is JobState.PENDING
     )
     assert queued_jobs.pods("second") == []
     queued_jobs.cancel(first)
@@ -91,9 +92,9 @@ def test_a_second_job_waits_for_the_quota_of_the_first_and_says_so(cluster, queu
 
 def test_a_job_that_will_never_fit_is_told_so(queued_jobs, queue, queued, until):
     queue("2")
-    made = queued_jobs.submit([queued("large")], "k")
+    submitted = queued_jobs.submit([queued("large")], "k")
     until(
-        lambda: queued_jobs.facts(made).reason.endswith(
+        lambda: queued_jobs.facts(submitted).reason.endswith(
             "asks for 4 GPUs, but the queue has only 2 in total: the queue can never admit it"
         )
     )
@@ -127,8 +128,8 @@ def test_a_higher_priority_takes_the_place_of_a_lower_and_gives_it_back(queued_j
 
 def test_a_queue_that_is_not_there_lets_nothing_in(cluster, queued_jobs, queued, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
-    made = queued_jobs.submit([queued("lost")], "k")
-    until(lambda: queued_jobs.facts(made).reason.endswith("LocalQueue gpus doesn't exist"))
+    submitted = queued_jobs.submit([queued("lost")], "k")
+    until(lambda: queued_jobs.facts(submitted).reason.endswith("LocalQueue gpus doesn't exist"))
 
 
 def test_queues_are_read_with_what_stops_them(connection, queue):

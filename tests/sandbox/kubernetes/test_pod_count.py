@@ -45,8 +45,8 @@ def put(cluster):
         container |= {"resources": {"limits": limits}} if limits else {}
         spec = {"containers": [container], "restartPolicy": policy, "terminationGracePeriodSeconds": 1}
         metadata = {"name": name, "labels": labels or {}, "annotations": annotations or {}}
-        made = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-        hosted.create(cluster.api, made)
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        hosted.create(cluster.api, pod)
 
     return make
 
@@ -75,8 +75,8 @@ def test_a_pod_that_cannot_start_is_named_and_counts_for_nothing(cluster, counte
     put("theirs", limits={"nvidia.com/gpu": "1"})
     put("ours", labels={"slipway/job": "train"}, annotations={"slipway/retries": "1"}, **more)
     until(lambda: (counts := counted_pods())["pods"] == 1 and counts["stuck"], lambda: str(counted_pods()))
-    (words,) = counted_pods()["stuck"]
-    assert words.startswith(reason), words
+    (message,) = counted_pods()["stuck"]
+    assert message.startswith(reason), message
 
 
 def test_a_job_that_has_failed_by_the_last_word_of_one_of_its_pods_counts_for_nothing(
@@ -99,8 +99,8 @@ def test_a_pod_without_a_place_waits_in_vain_where_all_workers_are_there(counted
 def test_an_interrupted_pod_and_one_that_may_fail_again_are_at_work(cluster, counted_pods, put, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
     for name, code in (("interrupted", 75), ("fails", 3)):
-        own = {"labels": {"slipway/job": name}, "annotations": {"slipway/retries": "1" if code == 75 else "99"}}
-        put(name, **own, command=f"exit {code}", policy="OnFailure")
+        metadata = {"labels": {"slipway/job": name}, "annotations": {"slipway/retries": "1" if code == 75 else "99"}}
+        put(name, **metadata, command=f"exit {code}", policy="OnFailure")
 
     def restarts():
         container_statuses = [pod.get("status", {}).get("containerStatuses", ()) for pod in cluster.pods()]

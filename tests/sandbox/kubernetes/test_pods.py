@@ -99,17 +99,17 @@ def test_a_machine_that_comes_under_the_name_of_one_that_went_has_none_of_its_po
 def test_a_pod_deleted_by_force_is_killed_and_says_nothing_of_the_next_one_of_its_name(cluster, core, until):
     cluster.add_node("n1")
 
-    def made(script):
+    def run_pod(script):
         container = {"name": "c", "image": "x:1", "command": ["/bin/sh", "-c", script]}
         spec = {"restartPolicy": "Never", "containers": [container]}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
         core.create_namespaced_pod("default", pod)
         until(lambda: core.read_namespaced_pod("p", "default").status.phase == "Running")
 
-    made("trap '' TERM; while :; do sleep 0.1; done")
+    run_pod("trap '' TERM; while :; do sleep 0.1; done")
     (first,) = cluster._runs.values()
     core.delete_namespaced_pod("p", "default", grace_period_seconds=0)
-    made("sleep 60")
+    run_pod("sleep 60")
     until(lambda: not first.is_alive())
     assert core.read_namespaced_pod("p", "default").status.phase == "Running"
 
@@ -223,10 +223,10 @@ def test_devices_can_be_asked_for_once_their_plugin_runs_on_the_node(cluster, ap
     pod = until(lambda: next((pod for pod in _pods(core) if pod.status.conditions), None))
     assert "Insufficient nvidia.com/gpu" in pod.status.conditions[0].message
     (nvidia,) = [
-        each
+        document
         for file in plugin_files(load().instance_types["p5.48xlarge"])
-        for each in yaml.safe_load_all(file.text)
-        if "nvidia" in each["metadata"]["name"]
+        for document in yaml.safe_load_all(file.text)
+        if "nvidia" in document["metadata"]["name"]
     ]
     kubernetes.client.AppsV1Api(api_client).create_namespaced_daemon_set("kube-system", nvidia)
     until(lambda: batch.read_namespaced_job("train", "default").status.succeeded == 1)
@@ -235,11 +235,11 @@ def test_devices_can_be_asked_for_once_their_plugin_runs_on_the_node(cluster, ap
     assert "vpc.amazonaws.com/efa" not in node.status.allocatable
 
 
-def with_claim(made, name="data"):
-    pod = made["spec"]["template"]["spec"]
+def with_claim(job, name="data"):
+    pod = job["spec"]["template"]["spec"]
     pod["volumes"].append({"name": "volume-0", "persistentVolumeClaim": {"claimName": name}})
     pod["containers"][0]["volumeMounts"].append({"name": "volume-0", "mountPath": "/data"})
-    return made
+    return job
 
 
 def _unscheduled(core, run):
@@ -259,9 +259,9 @@ def test_a_pod_waits_for_its_claim_and_what_it_writes_there_outlives_it(cluster,
     until(lambda: 'available: persistentvolumeclaim "data" not found. preemption: ' in _unscheduled(core, "first"))
     core.create_namespaced_persistent_volume_claim("default", claim())
     until(lambda: "pod has unbound immediate PersistentVolumeClaims" in _unscheduled(core, "first"))
-    for each in standing("default", ["other"])[:1]:
-        each["spec"] |= {"claimRef": {"namespace": "default", "name": "data"}}
-        core.create_persistent_volume(each)
+    for volume in standing("default", ["other"])[:1]:
+        volume["spec"] |= {"claimRef": {"namespace": "default", "name": "data"}}
+        core.create_persistent_volume(volume)
     until(lambda: batch.read_namespaced_job("first", "default").status.succeeded)
     batch.create_namespaced_job("default", with_claim(pod_job("cat /data/out", name="second")))
     until(lambda: batch.read_namespaced_job("second", "default").status.succeeded)

@@ -102,22 +102,22 @@ def submit_rendered(cluster, endpoint, catalog, tmp_path):
             sha256 = digest or hashlib.sha256(archive.read_bytes()).hexdigest()
             shipped = JobArchive(uri=f"{store.uri}/.work/job.tar.gz", sha256=sha256, size=str(archive.stat().st_size))
         settings = replace(settings, archive=shipped)
-        made = job_manifests(plan, instances=catalog.instance_types, names=where, job=settings, operator=operator)
+        manifests = job_manifests(plan, instances=catalog.instance_types, names=where, job=settings, operator=operator)
         cluster._environment |= {**KEYS, "AWS_ENDPOINT_URL": endpoint, "SLIPWAY_SANDBOX": "1", **(pods or {})}
         room = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "64Gi"}
         names = {f"n{number}" for number in range(machines)}
         for name in names - {node["metadata"]["name"] for node in cluster.nodes()}:
             cluster.add_node(name, allocatable=room, labels={"node.kubernetes.io/instance-type": "p5.48xlarge"})
-        own = cluster.tokens.own
+        token = cluster.tokens.own
         connections.append(
-            to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: own))
+            to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token))
         )
-        documents = [*yaml.safe_load_all(made.namespace), *yaml.safe_load_all(made.job)]
+        documents = [*yaml.safe_load_all(manifests.namespace), *yaml.safe_load_all(manifests.job)]
         if change:
             change(documents)
-        kept = Objects.at(session, journal_uri(f"{store.uri}/{plan.name}", submission))
+        journal = Objects.at(session, journal_uri(f"{store.uri}/{plan.name}", submission))
         kind = documents[-1]["kind"]
-        jobs = KubernetesJobs(connection=connections[0], namespace=namespace_of(plan), kind=kind, kept=kept)
+        jobs = KubernetesJobs(connection=connections[0], namespace=namespace_of(plan), kind=kind, kept=journal)
         job = jobs.submit(documents, submission)
         return jobs, job, lambda: getattr(jobs.read(job, {"log.txt": 0})["log.txt"], "data", b"").decode()
 
@@ -157,11 +157,13 @@ def test_a_job_fails_after_as_many_retries_as_it_has(  # noqa: PLR0917
 
 @pytest.mark.parametrize("operator", FEWER)
 def test_what_another_try_would_not_mend_is_never_tried_again(submit_rendered, until, tmp_path, operator):
-    made = {}
+    submissions = {}
     for code in ("78", "126", "127"):
         command = ["bash", "-c", f"LIVES={tmp_path}/{code} AGENT=$PPID exec python3 train.py {code}"]
-        made[code] = submit_rendered(operator, FAILS, nodes=1, submission=f"{RUN}-{code}", command=command, retries=3)
-    for code, (jobs, job, log) in some(made.items()):
+        submissions[code] = submit_rendered(
+            operator, FAILS, nodes=1, submission=f"{RUN}-{code}", command=command, retries=3
+        )
+    for code, (jobs, job, log) in some(submissions.items()):
         facts = until(lambda jobs=jobs, job=job: (found := jobs.facts(job)).state.final and found)
         assert facts.state is JobState.FAILED, log()
         assert facts.reason.startswith("a retry would not help: ")
@@ -221,10 +223,10 @@ def test_a_job_that_waits_too_long_for_machines_is_taken_back(  # noqa: PLR0917
     jobs, job, _ = submit_rendered(operator, TRAINER, nodes=2, machines=machines)
     mirror = Mirror(source=jobs, job=job, folder=tmp_path / "copy")
     watch = RemoteWatch(mirror=mirror, look_s=0.1, notify=lambda _: None, waits_s=3.0, give_up=lambda: True)
-    with pytest.raises(NoCapacityError, match=rf"no capacity within 0.05 minutes \(no capacity: {why}") as told:
+    with pytest.raises(NoCapacityError, match=rf"no capacity within 0.05 minutes \(no capacity: {why}") as refused:
         until(watch.ended)
-    assert "purchase.wait_for_capacity_minutes waits longer" in told.value.hint
-    assert told.value.exit_code == 6
+    assert "purchase.wait_for_capacity_minutes waits longer" in refused.value.hint
+    assert refused.value.exit_code == 6
     until(lambda: not jobs.left(job))
     assert jobs.facts(job) is None
 
@@ -237,11 +239,13 @@ def test_a_job_one_of_whose_pods_can_record_nothing_is_ended_whole(submit_render
         pod["initContainers"][0]["env"].append({"name": "AWS_ACCESS_KEY_ID", "value": ""})
 
     jobs, job, _ = submit_rendered(Operator.PYTORCHJOB, TRAINER, retries=1, change=lock_out)
-    said = []
-    watch = RemoteWatch(mirror=Mirror(source=jobs, job=job, folder=tmp_path / "copy"), look_s=0.1, notify=said.append)
-    until(watch.ended, lambda: str(said))
+    messages = []
+    watch = RemoteWatch(
+        mirror=Mirror(source=jobs, job=job, folder=tmp_path / "copy"), look_s=0.1, notify=messages.append
+    )
+    until(watch.ended, lambda: str(messages))
     assert (watch.facts.state, watch.facts.keeps_nodes) == (JobState.FAILED, True)
-    assert any("worker-0: the pod has no credentials" in each for each in said)
+    assert any("worker-0: the pod has no credentials" in message for message in messages)
     until(lambda: not jobs.left(job))
 
 

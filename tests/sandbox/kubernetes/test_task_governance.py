@@ -67,11 +67,11 @@ def models(cluster):
             tags=[],
             creation_time=datetime.now(UTC),
         )
-        made = task_governance.TaskGovernance(Hosts(cluster)).models()
-        yield {model.type.rpartition("::")[2]: model for model in made}
+        resource_models = task_governance.TaskGovernance(Hosts(cluster)).models()
+        yield {model.type.rpartition("::")[2]: model for model in resource_models}
 
 
-def wanted(kind, properties):
+def requested(kind, properties):
     return Requested(
         type=f"AWS::SageMaker::{kind}",
         logical_id="X",
@@ -85,16 +85,18 @@ def wanted(kind, properties):
 
 @pytest.fixture
 def governed(models):
-    models["ClusterSchedulerConfig"].make(wanted("ClusterSchedulerConfig", POLICY))
-    return models["ComputeQuota"].make(wanted("ComputeQuota", QUOTA))
+    models["ClusterSchedulerConfig"].make(requested("ClusterSchedulerConfig", POLICY))
+    return models["ComputeQuota"].make(requested("ComputeQuota", QUOTA))
 
 
 @pytest.fixture
 def governed_jobs(cluster):
     token = cluster.tokens.own
-    made = to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token))
-    yield KubernetesJobs(connection=made, namespace=SPACE, kind="Job")
-    made.close()
+    api_connection = to_endpoint(
+        Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token)
+    )
+    yield KubernetesJobs(connection=api_connection, namespace=SPACE, kind="Job")
+    api_connection.close()
 
 
 @pytest.fixture
@@ -104,14 +106,14 @@ def two_nodes(cluster):
 
 
 def of_the_queue(job, name, *, pods=True, priority=None, gpus="8"):
-    made = job("sleep 60", name=name, gpus=gpus)
+    manifest = job("sleep 60", name=name, gpus=gpus)
     labels = {"kueue.x-k8s.io/queue-name": f"{SPACE}-localqueue"}
     labels |= {} if priority is None else {"kueue.x-k8s.io/priority-class": priority}
-    made["metadata"]["namespace"] = SPACE
-    made["metadata"]["labels"].update(labels)
+    manifest["metadata"]["namespace"] = SPACE
+    manifest["metadata"]["labels"].update(labels)
     if pods:
-        made["spec"]["template"]["metadata"]["labels"].update(labels)
-    return made
+        manifest["spec"]["template"]["metadata"]["labels"].update(labels)
+    return manifest
 
 
 @pytest.mark.usefixtures("two_nodes", "governed")
@@ -127,18 +129,18 @@ def test_a_quota_is_a_queue_in_a_namespace_of_the_teams_own(governed_jobs, pod_j
 @pytest.mark.usefixtures("two_nodes")
 def test_a_changed_quota_is_the_queues_at_once(models, governed, governed_jobs, pod_job, until):
     both = [governed_jobs.submit([of_the_queue(pod_job, name)], "k") for name in ("first", "second")]
-    until(lambda: any(governed_jobs.facts(each).state is JobState.RUNNING for each in both))
+    until(lambda: any(governed_jobs.facts(job).state is JobState.RUNNING for job in both))
     config = {**QUOTA["ComputeQuotaConfig"], "ComputeQuotaResources": [{"InstanceType": "ml.p5.48xlarge", "Count": 2}]}
-    models["ComputeQuota"].change(wanted("ComputeQuota", {**QUOTA, "ComputeQuotaConfig": config}), governed)
-    until(lambda: all(governed_jobs.facts(each).state is JobState.RUNNING for each in both))
+    models["ComputeQuota"].change(requested("ComputeQuota", {**QUOTA, "ComputeQuotaConfig": config}), governed)
+    until(lambda: all(governed_jobs.facts(job).state is JobState.RUNNING for job in both))
 
 
 def test_a_job_that_names_no_queue_is_refused_there(cluster, governed, pod_job):
     kind = next(kind for kind in cluster.api.kinds if kind.kind == "Job")
-    made = pod_job("true", name="free")
+    manifest = pod_job("true", name="free")
     with pytest.raises(RefusedError, match="queue-name' is either missing or does not have a value set"):
-        cluster.api.create(kind, SPACE, made)
-    cluster.api.create(kind, "default", made)
+        cluster.api.create(kind, SPACE, manifest)
+    cluster.api.create(kind, "default", manifest)
 
 
 def test_a_job_whose_pods_name_none_is_let_in_and_never_has_any(cluster, governed, governed_jobs, pod_job, until):
@@ -186,4 +188,4 @@ def test_what_was_made_can_be_read(governed):
 )
 def test_what_sagemaker_refuses_is_refused(models, kind, properties, why):
     with pytest.raises(ResourceRefusedError, match=why):
-        models[kind].make(wanted(kind, properties))
+        models[kind].make(requested(kind, properties))

@@ -68,7 +68,7 @@ SPEC = ClusterSpec(
     head_instance_type="m5.large",
     head_subnet_id="subnet-1",
     head_security_groups=(),
-    queues=tuple(Queue(name=each.queue, exclusive=True, settings={}) for each in GROUPS),
+    queues=tuple(Queue(name=node_group.queue, exclusive=True, settings={}) for node_group in GROUPS),
     groups=GROUPS,
     settings=(("JobRequeue", "1"), ("RequeueExit", "75")),
     tags={},
@@ -82,11 +82,13 @@ def running():
     # Sockets need a short path.
     folder = Path(tempfile.mkdtemp(prefix="slt-", dir="/tmp"))
     places = SlurmPlaces(folder=folder, nodes=folder / "n")
-    for name in [name for each in GROUPS for name in each.node_names()]:
+    for name in [name for node_group in GROUPS for name in node_group.node_names()]:
         scratch = folder / "n" / name / "scratch"
         scratch.mkdir(parents=True)
-        own = node_environment(metadata="http://127.0.0.1:9", scratch=str(scratch), life=f"{folder.name}-{name}")
-        write_node_environment(places, name, own)
+        environment = node_environment(
+            metadata="http://127.0.0.1:9", scratch=str(scratch), life=f"{folder.name}-{name}"
+        )
+        write_node_environment(places, name, environment)
     slurm = PrivateSlurm(places, SPEC, "test-submit")
     slurm.start()
     yield slurm
@@ -103,11 +105,11 @@ class HeadNode:
         self.bin = self.home / "bin"
         self.bin.mkdir(parents=True)
         self.slurm = slurm
-        own = client_environment(slurm.places.configuration)
+        variables = client_environment(slurm.places.configuration)
         self.environment = {
-            **own,
+            **variables,
             "HOME": str(self.home),
-            "PATH": f"{self.bin}:{os.environ['PATH']}:{own['PATH']}",
+            "PATH": f"{self.bin}:{os.environ['PATH']}:{variables['PATH']}",
             "AWS_EC2_METADATA_DISABLED": "true",
         }
         # A login shell sets PATH anew; the profile is where a head node puts its own.
@@ -120,13 +122,13 @@ class HeadNode:
 
     def folder_with(self, text, *options, name="job"):
         """A job folder with a batch script, as an archive of it would be unpacked."""
-        made = self.home / name
-        made.mkdir()
+        folder = self.home / name
+        folder.mkdir()
         lines = "".join(
             f"#SBATCH {option}\n" for option in ("--output=slurm-%j.out", "--nodes=1", "--exclusive", *options)
         )
-        (made / "job.sbatch").write_text(f"#!/bin/bash\n{lines}{text}\n")
-        return str(made)
+        (folder / "job.sbatch").write_text(f"#!/bin/bash\n{lines}{text}\n")
+        return str(folder)
 
     def in_the_way(self, program, text):
         """A program that is found before the real one; {real} in its text is the real one's path."""
@@ -161,9 +163,9 @@ class Sshd:
             subprocess.run(
                 ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name)], check=True
             )
-        with socket.socket() as held:
-            held.bind(("127.0.0.1", 0))
-            self.port = held.getsockname()[1]
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
         shutil.copy(folder / "user.pub", folder / "authorized_keys")
         self.known = folder / "known_hosts"
         key = (folder / "host.pub").read_text().split()
@@ -183,11 +185,11 @@ class Sshd:
     def start(self, **variables):
         """Start it; sessions get these variables beside the head node's."""
         pairs = {**self.head.environment, **variables}
-        words = " ".join(json.dumps(f"{name}={value}") for name, value in pairs.items())
+        assignments = " ".join(json.dumps(f"{name}={value}") for name, value in pairs.items())
         (self.folder / "sshd_config").write_text(
             f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.folder}/host\nPidFile none\nUsePAM no\n"
             f"AuthorizedKeysFile {self.folder}/authorized_keys\nStrictModes no\nPasswordAuthentication no\n"
-            f"PermitRootLogin prohibit-password\nMaxSessions 20\nSetEnv {words}\n"
+            f"PermitRootLogin prohibit-password\nMaxSessions 20\nSetEnv {assignments}\n"
         )
         if os.getuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
@@ -225,9 +227,9 @@ def sshd(tmp_path, head):
 
 @pytest.fixture
 def shell(sshd):
-    made = SshShell("gpu1", sshd.environment)
-    yield made
-    made.close()
+    ssh_shell = SshShell("gpu1", sshd.environment)
+    yield ssh_shell
+    ssh_shell.close()
 
 
 @pytest.fixture
@@ -265,8 +267,8 @@ def s3(keys):
     client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
     yield client
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
-    for each in [content for page in pages for content in page.get("Contents", ())]:
-        client.delete_object(Bucket=BUCKET, Key=each["Key"])
+    for entry in [content for page in pages for content in page.get("Contents", ())]:
+        client.delete_object(Bucket=BUCKET, Key=entry["Key"])
     client.delete_bucket(Bucket=BUCKET)
     client.close()
 

@@ -66,7 +66,7 @@ def checkpoints_command(slipway, keys, monkeypatch, tmp_path):
     for name, value in keys.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
-    return lambda *words: slipway("checkpoints", *words)
+    return lambda *arguments: slipway("checkpoints", *arguments)
 
 
 def stored(s3):
@@ -108,8 +108,12 @@ def test_those_that_expire_are_marked(run_agent, checkpoints_command, s3):
     run_agent(7, keep=2)
     checkpoints = json.loads(checkpoints_command("list", URI, "--json")[1])["checkpoints"]
     record = json.loads(s3.get_object(Bucket=BUCKET, Key="jobs/a/superseded.json")["Body"].read())["steps"]
-    assert {str(each["step"]) for each in checkpoints if each["superseded"]} == {*record} >= {"1", "2", "3"}
-    assert [each["superseded"] for each in checkpoints[:2]] == [False, False]
+    assert (
+        {str(checkpoint["step"]) for checkpoint in checkpoints if checkpoint["superseded"]}
+        == {*record}
+        >= {"1", "2", "3"}
+    )
+    assert [checkpoint["superseded"] for checkpoint in checkpoints[:2]] == [False, False]
     assert (
         f"{len(record)} more checkpoints expire (steps {min(record)} to {max(record)}, "
         in checkpoints_command("list", URI)[1]
@@ -200,7 +204,7 @@ def test_the_layout_of_each_is_listed(checkpoints_command, s3):
     manifest(s3, 50, "lightning", ["epoch=0-step=50.ckpt"])
     manifest(s3, 60, "", ["data"], folder="step-60")
     checkpoints = json.loads(checkpoints_command("list", URI, "--json")[1])["checkpoints"]
-    assert [(each["step"], each["layout"], each["unit"]) for each in checkpoints] == [
+    assert [(checkpoint["step"], checkpoint["layout"], checkpoint["unit"]) for checkpoint in checkpoints] == [
         (60, "slipway", "step"),
         (50, "lightning", "step"),
     ]
@@ -231,13 +235,13 @@ def test_prune_keeps_what_the_kept_ones_point_to(run_agent, checkpoints_command,
     code, out, err = checkpoints_command("prune", URI, "--keep", "2")
     assert (code, "no terminal" in err, stored(s3)) == (2, True, before)
     assert checkpoints_command("prune", URI, "--keep", "2", "--yes")[0] == 0
-    left = stored(s3)
+    remaining = stored(s3)
     # The file that never changed lies with the first step and is still pointed to.
-    assert [key.rpartition("/")[2] for key in left if key.startswith("step-1/")] == ["base"]
-    assert not [key for key in left if key.startswith("step-2/")]
-    assert {"step-9/r1.a1/0-aa/data", "notes.txt"} < left
+    assert [key.rpartition("/")[2] for key in remaining if key.startswith("step-1/")] == ["base"]
+    assert not [key for key in remaining if key.startswith("step-2/")]
+    assert {"step-9/r1.a1/0-aa/data", "notes.txt"} < remaining
     checkpoints = json.loads(checkpoints_command("list", URI, "--json")[1])["checkpoints"]
-    assert [(each["step"], each["reason"]) for each in checkpoints] == [
+    assert [(checkpoint["step"], checkpoint["reason"]) for checkpoint in checkpoints] == [
         (9, "its upload did not finish"),
         (4, None),
         (3, None),
@@ -249,7 +253,7 @@ def test_prune_keeps_what_the_kept_ones_point_to(run_agent, checkpoints_command,
         == 0
     )
     code, out, _ = checkpoints_command("prune", URI, "--keep", "2", "--yes")
-    assert (code, "nothing to delete" in out, stored(s3)) == (0, True, left)
+    assert (code, "nothing to delete" in out, stored(s3)) == (0, True, remaining)
     run_agent(5, attempt=2)
     assert checkpoints_command("verify", URI, "--step", "5")[0] == 0
 
@@ -268,7 +272,7 @@ def test_a_manifest_that_names_a_path_outside_is_not_whole(run_agent, checkpoint
     run_agent(2)
     spoil(s3, "step-2/manifest.json", lambda body: body.replace(b'"path": "data"', b'"path": "../../data"'))
     checkpoints = json.loads(checkpoints_command("list", URI, "--json")[1])["checkpoints"]
-    assert [each["whole"] for each in checkpoints] == [False, True]
+    assert [checkpoint["whole"] for checkpoint in checkpoints] == [False, True]
     assert "must be below" in checkpoints[0]["reason"]
     code, out, _ = checkpoints_command("restore", URI)
     assert (code, "step 1" in out) == (0, True)
@@ -296,7 +300,7 @@ def test_checkpoints_of_pytorch_are_known_by_their_metadata(checkpoints_command,
     spoil(s3, f"step-008/{shard}", lambda body: body[:-1])
     s3.delete_object(Bucket=BUCKET, Key="jobs/a/step-009/.metadata")
     checkpoints = json.loads(checkpoints_command("list", URI, "--json")[1])["checkpoints"]
-    assert [(each["step"], each["format"], each["whole"]) for each in checkpoints] == [
+    assert [(checkpoint["step"], checkpoint["format"], checkpoint["whole"]) for checkpoint in checkpoints] == [
         (9, None, False),
         (8, "dcp", False),
         (7, "dcp", True),

@@ -46,8 +46,8 @@ def test_a_job_is_launched_at_the_price_of_today(far, priced_slipway):
     assert prices.operations()
     lines = err.splitlines()
     order = [
-        next(index for index, line in enumerate(lines) if words in line)
-        for words in ("reading current prices", "run.workdir: ", "submitted: job ", "attempt 1 started", "completed")
+        next(index for index, line in enumerate(lines) if text in line)
+        for text in ("reading current prices", "run.workdir: ", "submitted: job ", "attempt 1 started", "completed")
     ]
     assert order == sorted(order)
     assert [line.strip() for line in lines[-2:]] == ["next: slipway logs far", "next: slipway down far"]

@@ -74,9 +74,9 @@ class HeadNode(Machine):
         (self.instance,) = {
             output["HeadNodeInstanceId"] for output in outputs.values() if "HeadNodeInstanceId" in output
         }
-        own = client_environment(Path(sandbox._cluster("slipway-own")["slurm_conf"]))
-        path = f"{self.home}/bin:{os.environ['PATH']}:{own['PATH']}"
-        self.environment = {**sandbox.job_environment(os.environ), **own, "HOME": str(self.home), "PATH": path}
+        variables = client_environment(Path(sandbox._cluster("slipway-own")["slurm_conf"]))
+        path = f"{self.home}/bin:{os.environ['PATH']}:{variables['PATH']}"
+        self.environment = {**sandbox.job_environment(os.environ), **variables, "HOME": str(self.home), "PATH": path}
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +173,7 @@ def test_a_cluster_is_deployed_and_its_job_runs(user, first_launch):
     written = {request.path for request in user.sandbox.s3_requests()}
     assert any(path.startswith(f"/{bucket}/") and path.endswith("/own/step-1/manifest.json") for path in written)
     steps = ("deployed", "run.workdir", "submitted")
-    order = [next(index for index, line in enumerate(messages) if line.startswith(words)) for words in steps]
+    order = [next(index for index, line in enumerate(messages) if line.startswith(step)) for step in steps]
     assert order == sorted(order)
     assert not any("starting it" in line for line in messages)
     assert json.loads((folder.path / "report.json").read_text())["simulated"] is False

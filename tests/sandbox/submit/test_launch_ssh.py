@@ -53,17 +53,17 @@ def test_an_interrupted_job_comes_back_and_ends_with_the_weights_of_one_that_was
     _, last = report.attempts
     assert (last.ended_by, last.exit_code, last.last_step) == ("completed", 0, TRAINER_STEPS)
     assert last.resumed_from_step > 0
-    words = [sys.executable, "train.py", *TRAINER_WORDS]
+    command = [sys.executable, "train.py", *TRAINER_WORDS]
     alone = subprocess.run(
-        words, cwd=far.work, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True
+        command, cwd=far.work, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True
     )
-    wanted = re.search(r"weights sha256 (\w+)", alone.stdout)[1]
+    expected = re.search(r"weights sha256 (\w+)", alone.stdout)[1]
     logs = "".join(path.read_text() for path in sorted(folder.logs.glob("attempt-*.log")))
-    assert re.findall(r"weights sha256 (\w+)", logs)[-1] == wanted
+    assert re.findall(r"weights sha256 (\w+)", logs)[-1] == expected
     assert logs.count("slipway: fetched s3://far-checkpoints/team/.work/") == 1
     (job,) = took_away
-    (name,) = [each for each, number, _ in far.head.jobs() if number == job]
-    assert [number for each, number, _ in far.head.jobs() if each == name] == [job]
+    (name,) = [job_name for job_name, number, _ in far.head.jobs() if number == job]
+    assert [number for job_name, number, _ in far.head.jobs() if job_name == name] == [job]
     assert any(line.startswith(f"submitted: job {job} on gpu1 over ssh") for line in far.messages)
     submission = folder.read_json("submission.json")
     assert (submission["job"], submission["head_node"]["host"], submission["work"]["git"]) == (job, "gpu1", None)
@@ -136,7 +136,7 @@ def test_following_can_be_stopped_and_the_job_goes_on(far):
     assert goes_on.endswith(" an hour")
     assert ways == ["next: slipway attach far", "next: slipway cancel far"]
     job = folder.read_json("submission.json")["job"]
-    assert [state for _, each, state in far.head.jobs() if each == job] == ["RUNNING"]
+    assert [state for _, number, state in far.head.jobs() if number == job] == ["RUNNING"]
     until(lambda: "team/claim.json" in far.stored())
 
     def decline():

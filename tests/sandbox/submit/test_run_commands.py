@@ -55,8 +55,8 @@ def closed_terminal(far, monkeypatch):
 def slipway_bytes(closed_terminal, monkeypatch, capsysbinary):
     """A command; its exit code, its result, its chatter."""
 
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["slipway", *words])
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["slipway", *arguments])
         with pytest.raises(SystemExit) as ended:
             main()
         out, err = capsysbinary.readouterr()
@@ -126,7 +126,7 @@ def test_cancel_ends_the_job_and_says_what_goes_on(closed_terminal, slipway_byte
     code, out, err = slipway_bytes("cancel", "far", "--yes")
     assert (code, "far: cancelled, job " in out, "slipway down" in err) == (0, True, False)
     job = latest("far", closed_terminal.root).read_json("submission.json")["job"]
-    assert [state for _, each, state in closed_terminal.head.jobs() if each == job] == ["CANCELLED"]
+    assert [state for _, number, state in closed_terminal.head.jobs() if number == job] == ["CANCELLED"]
     assert json.loads(slipway_bytes("status", "far", "--json")[1])["status"] == "cancelled"
     assert latest("far", closed_terminal.root).read_json("report.json")["status"] == "cancelled"
 
@@ -168,8 +168,8 @@ class TestFallback:
     @pytest.fixture
     def story(self, far, keys, tmp_path):
         far.sshd.stop()
-        own = {"SLIPWAY_PYTHON": sys.executable, "SLIPWAY_AGENT_CACHE": str(tmp_path / "cache")}
-        far.sshd.start(**keys, **own, **NO_EFA)
+        variables = {"SLIPWAY_PYTHON": sys.executable, "SLIPWAY_AGENT_CACHE": str(tmp_path / "cache")}
+        far.sshd.start(**keys, **variables, **NO_EFA)
         (far.work / "train.py").write_text("print('hello')\n")
         path = far.root / "plan.yaml"
         path.write_text(PLAN.format(bucket=BUCKET, python=sys.executable))
@@ -183,7 +183,7 @@ class TestFallback:
         )
         node = "trn1-2xlarge-dy-nodes-1"
         far.head.slurm.run("scontrol", "update", f"nodename={node}", "state=drain", "reason=no capacity")
-        made = Fallback(
+        fallback = Fallback(
             options=options,
             candidates=candidates,
             requote=lambda digest: Picked(priced := candidates(), *pick(priced, digest)),
@@ -192,7 +192,7 @@ class TestFallback:
             ),
             obstacle=lambda quoted: None,
         )
-        yield made
+        yield fallback
         if "drain" in far.head.slurm.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T"):
             far.head.slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
 
@@ -205,7 +205,7 @@ class TestFallback:
         assert folder.read_json("quote.json")["instance_type"] == "p4d.24xlarge"
         assert "approved p4d.24xlarge" in far.messages
         first, second = sorted(path for path in folder.path.parent.iterdir() if not path.is_symlink())
-        keys = [json.loads((each / "submission.json").read_text())["key"] for each in (first, second)]
+        keys = [json.loads((run / "submission.json").read_text())["key"] for run in (first, second)]
         states = {name: state for name, _, state in far.head.jobs()}
         assert [states[key] for key in keys] == ["CANCELLED", "COMPLETED"]
         assert json.loads((first / "report.json").read_text())["status"] == "cancelled"

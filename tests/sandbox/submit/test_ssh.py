@@ -96,25 +96,25 @@ class TestShell:
 
 class TestPut:
     def test_a_folder_is_put_whole_and_once(self, sshd, shell, tmp_path):
-        made = tmp_path / "folder"
-        (made / "deep").mkdir(parents=True)
-        (made / "deep" / "data").write_bytes(bytes(range(256)) * 4000)
-        (made / "run").write_text("#!/bin/sh\n")
-        (made / "run").chmod(0o755)
-        archive = archive_of(made, tmp_path / "folder.tar.gz")
+        folder = tmp_path / "folder"
+        (folder / "deep").mkdir(parents=True)
+        (folder / "deep" / "data").write_bytes(bytes(range(256)) * 4000)
+        (folder / "run").write_text("#!/bin/sh\n")
+        (folder / "run").chmod(0o755)
+        archive = archive_of(folder, tmp_path / "folder.tar.gz")
         place = Path(shell.put(archive, "slipway/it's one"))
         assert place == sshd.head.home.resolve() / "slipway" / "it's one"
-        assert (place / "deep" / "data").read_bytes() == (made / "deep" / "data").read_bytes()
+        assert (place / "deep" / "data").read_bytes() == (folder / "deep" / "data").read_bytes()
         assert (place / "run").stat().st_mode & 0o111
         (place / "deep" / "data").write_text("in use")
         assert Path(shell.put(archive, "slipway/it's one")) == place
         assert (place / "deep" / "data").read_text() == "in use"
 
     def test_half_an_archive_leaves_no_folder(self, sshd, shell, tmp_path):
-        made = tmp_path / "folder"
-        made.mkdir()
-        (made / "data").write_bytes(bytes(range(256)) * 4000)
-        archive = archive_of(made, tmp_path / "folder.tar.gz")
+        folder = tmp_path / "folder"
+        folder.mkdir()
+        (folder / "data").write_bytes(bytes(range(256)) * 4000)
+        archive = archive_of(folder, tmp_path / "folder.tar.gz")
         archive.write_bytes(archive.read_bytes()[:-200])
         with pytest.raises(SchedulerError, match="cannot create the job folder"):
             shell.put(archive, "slipway/half")

@@ -37,9 +37,9 @@ def machine(head):
 def machine_session(machine):
     with served(machine) as endpoint:
         keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL_SSM": endpoint}
-        made = Session(environment=keys, region="us-east-2")
-        yield made
-        made.client("ssm").close()
+        session = Session(environment=keys, region="us-east-2")
+        yield session
+        session.client("ssm").close()
 
 
 @pytest.fixture
@@ -112,9 +112,9 @@ def test_a_machine_whose_agent_is_silent(machine, ssm_shell):
 
 
 def test_a_machine_that_is_not_there(machine_session, ssm_shell):
-    gone = MachineCommands(session=machine_session, instance="i-00000000000000000")
+    absent = MachineCommands(session=machine_session, instance="i-00000000000000000")
     with pytest.raises(AwsError, match="InvalidInstanceId") as refused:
-        gone.send(["true"], 60)
+        absent.send(["true"], 60)
     assert "agent is not online" in refused.value.hint
 
 

@@ -16,12 +16,12 @@ pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-submit")]
 
 @pytest.fixture
 def remote_watch(tmp_path):
-    def made(slurm, job, **more):
+    def make(slurm, job, **more):
         mirror = Mirror(source=slurm, job=job, folder=tmp_path / "mirror")
         messages = []
         return RemoteWatch(mirror=mirror, look_s=0.0, notify=messages.append, **more), messages
 
-    return made
+    return make
 
 
 def test_an_interrupted_job_is_not_over_and_need_not_wait_two_minutes(head, local, remote_watch):

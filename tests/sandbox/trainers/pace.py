@@ -52,9 +52,9 @@ sys.path[0] = str(Path.cwd())
 try:
     if sys.argv[0] == "-m":
         sys.argv = sys.argv[1:]
-        kept = runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+        module_globals = runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
     else:
-        kept = runpy.run_path(sys.argv[0], run_name="__main__")
+        module_globals = runpy.run_path(sys.argv[0], run_name="__main__")
 except SystemExit as end:
     if end.code:
         raise

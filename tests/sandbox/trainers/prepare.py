@@ -28,10 +28,10 @@ PreTrainedTokenizerFast(
 ).save_pretrained("model")
 rows = {"sft": [], "dpo": [], "alpaca": []}
 for row in range(128):  # one epoch of LLaMA-Factory on two nodes
-    asked, right, wrong = (WORDS[4 + (row + other) % 6] for other in range(3))
-    rows["sft"].append({"text": f"{asked} is {right} two one"})
-    rows["dpo"].append({"prompt": f"{asked} is", "chosen": f" {right} one", "rejected": f" {wrong} two"})
-    rows["alpaca"].append({"instruction": f"{asked} is ?", "input": "", "output": f"{right} one"})
+    question, right, wrong = (WORDS[4 + (row + other) % 6] for other in range(3))
+    rows["sft"].append({"text": f"{question} is {right} two one"})
+    rows["dpo"].append({"prompt": f"{question} is", "chosen": f" {right} one", "rejected": f" {wrong} two"})
+    rows["alpaca"].append({"instruction": f"{question} is ?", "input": "", "output": f"{right} one"})
 for name, lines in rows.items():
     Path(name).mkdir()
     Path(name, "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -17,18 +17,18 @@ def node_peers(tmp_path, monkeypatch):
     """Makes the peers of one node; `heard` has the notices that were added."""
     for name, seconds in {"_LOOK_S": 0.02, "_LOST_LOOK_S": 0.02, "_GATHER_S": 0.02, "BEAT_S": 0.05}.items():
         monkeypatch.setattr(peers_module, name, seconds)
-    made = []
+    created = []
 
     def make(part, parts=2, *, opened=True):
-        heard = []
+        notices = []
         log = EventLog(tmp_path / f"events-{part}.jsonl")
-        peers = Peers(in_folder(tmp_path, place(part, parts)), place(part, parts), log, on_notice=heard.append)
-        peers.heard = heard  # type: ignore[attr-defined]
+        peers = Peers(in_folder(tmp_path, place(part, parts)), place(part, parts), log, on_notice=notices.append)
+        peers.heard = notices  # type: ignore[attr-defined]
         if opened:
             peers.open()
-        made.append(peers)
+        created.append(peers)
         return peers
 
     yield make
-    for peers in made:
+    for peers in created:
         peers.close()

@@ -52,8 +52,10 @@ class TestFile:
         tops = {name.split("/")[1] for name in names if name.startswith("lib/")}
         sdk = {"boto3", "botocore", "dateutil", "jmespath", "s3transfer", "six.py", "urllib3"}
         assert tops == sdk | {"launcher", "licences"}
-        own = {name for name in names if name.startswith("lib/launcher/")}
-        assert not [name for name in own if not name.startswith(("lib/launcher/__init__.py", "lib/launcher/agent/"))]
+        launcher_files = {name for name in names if name.startswith("lib/launcher/")}
+        assert not [
+            name for name in launcher_files if not name.startswith(("lib/launcher/__init__.py", "lib/launcher/agent/"))
+        ]
         assert not [name for name in names if name.endswith((".pyc", ".so")) or "__pycache__" in name]
 
     def test_carries_the_licences(self, built_agent):

@@ -12,14 +12,14 @@ GCC = "GCC version:  gcc version 11.4.0 (Ubuntu 11.4.0-1ubuntu1~22.04)\n"
 
 @pytest.fixture
 def node_with_drivers(tmp_path):
-    def made(**files):
+    def write_versions(**files):
         for name, content in files.items():
             path = tmp_path / {"nvidia": "proc/driver/nvidia", "neuron": "sys/module/neuron"}[name] / "version"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content.encode() if isinstance(content, str) else content)
         return tmp_path
 
-    return made
+    return write_versions
 
 
 @pytest.mark.parametrize("line, version", [(OPEN, "580.95.05"), (CLOSED, "535.129.03"), (SHORT, "384.81")])

@@ -64,8 +64,8 @@ class TestOtherThings:
 
     def test_socket(self, step_folder, monkeypatch):
         monkeypatch.chdir(step_folder)
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind("rendezvous")
+        with socket.socket(socket.AF_UNIX) as unix_socket:
+            unix_socket.bind("rendezvous")
             assert survey(step_folder).obstacle.startswith("holds 'rendezvous', a socket")
 
     @pytest.mark.parametrize("name", [b"w\xff", b"deep/\xff"])

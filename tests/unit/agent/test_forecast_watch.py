@@ -44,14 +44,14 @@ def test_a_forecast_within_the_range_and_the_budget_says_nothing(events):
 def test_one_beyond_both_is_said_once_each_when_it_has_held(events):
     # 100 steps of 108 s: three hours, $108 and $10 beside.
     forecast_watch = begun(events)
-    forecast_watch.lines([{"step": each, "steps": 100, "seconds": each * 108.0} for each in (1, 2, 3)], 324.0)
+    forecast_watch.lines([{"step": step, "steps": 100, "seconds": step * 108.0} for step in (1, 2, 3)], 324.0)
     forecast_watch.lines([], 324.0 + HOLDS_S - 1)
     assert forecast_events(events) == []
     forecast_watch.lines([], 324.0 + HOLDS_S)
-    (budget, words), (quote, _) = forecast_events(events)
+    (budget, message), (quote, _) = forecast_events(events)
     assert (budget, quote) == ("budget", "quote")
-    assert words.startswith("the forecast, $12")
-    assert words.endswith(", is above the budget of $90.00")
+    assert message.startswith("the forecast, $12")
+    assert message.endswith(", is above the budget of $90.00")
     trained(forecast_watch, step_s=108, first=4, begin_s=324.0 + HOLDS_S)
     assert len(forecast_events(events)) == 2
 

@@ -31,10 +31,10 @@ class Job:
         for part in range(self.parts):
             if part in self.dead or self.states[part].get("ended"):
                 continue
-            wanted = self.listeners[part].parts_to_read(most, self.now)
-            self.reads[part] = len(wanted)
-            for each in wanted:
-                self.listeners[part].update(each, self.files.get(each), self.now)
+            peers = self.listeners[part].parts_to_read(most, self.now)
+            self.reads[part] = len(peers)
+            for peer in peers:
+                self.listeners[part].update(peer, self.files.get(peer), self.now)
             self.states[part]["beat"] += 1
             self.speak(part)
 

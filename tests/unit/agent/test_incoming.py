@@ -69,8 +69,8 @@ def test_many_workers_at_once(path):
             brought(file, part, content)
 
     with ThreadPoolExecutor(8) as pool:
-        for each in [pool.submit(work) for _ in range(8)]:
-            each.result()
+        for future in [pool.submit(work) for _ in range(8)]:
+            future.result()
     assert file.result() == hashlib.sha256(content).hexdigest()
 
 

@@ -59,8 +59,8 @@ UNMARKED = ("slipway", "torchtune", "nemo", "lightning", "composer", "accelerate
 
 
 def play(folder, layout):
-    for each in PLAYERS[layout][1]:
-        write(folder, *(each if isinstance(each, tuple) else (each,)))
+    for entry in PLAYERS[layout][1]:
+        write(folder, *(entry if isinstance(entry, tuple) else (entry,)))
 
 
 def taken(folder, **options):
@@ -94,8 +94,8 @@ def test_without_its_marker_or_tracker_nothing_is_finished(tmp_path, layout):
         write(tmp_path, f"{NEMO}-unfinished")
         play(tmp_path, layout)
     else:
-        for each in PLAYERS[layout][1][:-1]:
-            write(tmp_path, *(each if isinstance(each, tuple) else (each,)))
+        for entry in PLAYERS[layout][1][:-1]:
+            write(tmp_path, *(entry if isinstance(entry, tuple) else (entry,)))
     assert watch.poll(0) + watch.poll(100) + watch.settle(101, clean=False) == []
     (reason,) = watch.unfinished().values()
     assert reason.startswith("it was unfinished when the command ended: ")
@@ -322,9 +322,9 @@ def test_after_a_restore_the_framework_finds_it(tmp_path, layout):
             (tmp_path / name).unlink()
     write_back(row, tmp_path, checkpoint.names)
     assert [row.missing(tmp_path, name, renamed=False) for name in checkpoint.names] == [""] * len(checkpoint.names)
-    for each in PLAYERS[layout][1]:
-        if isinstance(each, tuple):
-            assert (tmp_path / each[0]).read_text() == each[1]
+    for entry in PLAYERS[layout][1]:
+        if isinstance(entry, tuple):
+            assert (tmp_path / entry[0]).read_text() == entry[1]
     links = {path.name: str(path.readlink()) for path in tmp_path.iterdir() if path.is_symlink()}
     assert links == {
         "megatron": {"latest_train_state.pt": "iter_0000100/train_state.pt"},

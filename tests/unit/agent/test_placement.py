@@ -79,11 +79,11 @@ class TestEvents:
 
     def test_a_line_is_printed_in_one_piece(self, tmp_path, monkeypatch):
         """The command prints into the same file; without a buffer, print() writes a line and its end apart."""
-        each = []
+        writes = []
 
         class Writes(io.BytesIO):
             def write(self, data):
-                each.append(bytes(data))
+                writes.append(bytes(data))
                 return super().write(data)
 
         monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(Writes(), write_through=True))
@@ -92,10 +92,10 @@ class TestEvents:
             main(["run", "--config", str(tmp_path / "none.json")]) != 0
         )  # the agents of a job print into one log, too
         monkeypatch.undo()
-        assert each[0] == b"[slipway] restored step=1\n"
-        assert len(each) == 2
-        assert each[1].startswith(b"slipway-agent: ")
-        assert each[1].endswith(b"\n")
+        assert writes[0] == b"[slipway] restored step=1\n"
+        assert len(writes) == 2
+        assert writes[1].startswith(b"slipway-agent: ")
+        assert writes[1].endswith(b"\n")
 
     def test_every_node_has_its_own(self, tmp_path):
         assert events_path(tmp_path / "events.jsonl", part=0) == tmp_path / "events.jsonl"

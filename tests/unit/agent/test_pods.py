@@ -40,7 +40,7 @@ class Memory:
 
     def sizes(self, below=""):
         with self.lock:
-            return {key: len(each.text) for key, each in self.texts.items() if key.startswith(below)}
+            return {key: len(stored.text) for key, stored in self.texts.items() if key.startswith(below)}
 
 
 def place(part, parts=2):
@@ -60,13 +60,14 @@ def joined(*meetings, over=lambda: False):
     """What each of several pods, all at once, comes to."""
     attempts = {}
     threads = [
-        threading.Thread(target=lambda each=each: attempts.update({each: each.join(over=over)})) for each in meetings
+        threading.Thread(target=lambda meeting=meeting: attempts.update({meeting: meeting.join(over=over)}))
+        for meeting in meetings
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(20)
-    return [attempts[each] for each in meetings]
+    return [attempts[meeting] for meeting in meetings]
 
 
 def test_all_pods_meet_in_one_life(quick):
@@ -115,7 +116,7 @@ def test_a_pod_whose_first_pod_was_lost_at_the_end_is_not_done(quick):
 
 
 def test_a_file_that_says_no_life_is_as_none():
-    assert [parse_attempt_state(each) for each in ("", "{}", "[]", '{"life": "x", "completed": true}')] == [None] * 4
+    assert [parse_attempt_state(text) for text in ("", "{}", "[]", '{"life": "x", "completed": true}')] == [None] * 4
 
 
 def test_a_journal_goes_on_where_an_earlier_pod_ended(tmp_path):
@@ -130,7 +131,7 @@ def test_a_journal_goes_on_where_an_earlier_pod_ended(tmp_path):
     with (tmp_path / "events").open("a") as file:
         file.write("three\n")
     assert journal.flush()
-    assert [each.text for _, each in sorted(store.texts.items())] == [b"one\n", b"two\n", b"other\n", b"three\n"]
+    assert [stored.text for _, stored in sorted(store.texts.items())] == [b"one\n", b"two\n", b"other\n", b"three\n"]
     assert end_of(store.sizes("events.jsonl/")) == 20
 
 
@@ -148,8 +149,8 @@ def test_a_container_that_is_started_again_in_its_pod_sends_nothing_twice_and_al
     again = Journal(store, [].append)
     again.keep_file("events.jsonl", path)
     assert again.flush()
-    kept = b"".join(each.text for _, each in sorted(store.texts.items()))
-    assert kept == path.read_bytes() == b"one\nunsent after one\ntwo\nunsent after two\n"
+    content = b"".join(stored.text for _, stored in sorted(store.texts.items()))
+    assert content == path.read_bytes() == b"one\nunsent after one\ntwo\nunsent after two\n"
 
 
 @pytest.mark.parametrize("mark", ["99", "-1", "nonsense", ""])
@@ -200,15 +201,15 @@ def lives(code, retries, ends=None, steps=None):
     """
     store, number = Memory(), 0
     while number < 20:
-        pods = [Rendezvous(store, place(each), say=[].append, machine=f"m{each}", retries=retries) for each in (0, 1)]
-        if any(each is None for each in joined(*pods)):
+        pods = [Rendezvous(store, place(part), say=[].append, machine=f"m{part}", retries=retries) for part in (0, 1)]
+        if any(placement is None for placement in joined(*pods)):
             return number, parse_attempt_state(store.texts[LIFE].text).failed
         number += 1
-        left = code if ends is None else ends[min(number, len(ends)) - 1]
+        exit_code = code if ends is None else ends[min(number, len(ends)) - 1]
         newest = number if steps is None else steps[min(number, len(steps)) - 1]
         # The second pod ends first, and does not know what is whole.
-        for each, known in list(zip(pods, (newest, None), strict=True))[: 1 if left is None else 2][::-1]:
-            each.leave(75 if left is None else left, over=lambda: False, newest=known)
+        for pod, known in list(zip(pods, (newest, None), strict=True))[: 1 if exit_code is None else 2][::-1]:
+            pod.leave(75 if exit_code is None else exit_code, over=lambda: False, newest=known)
     return number, None
 
 
@@ -254,8 +255,8 @@ def test_a_pod_that_was_killed_on_a_machine_that_stays_has_failed(quick):
 def test_a_pod_that_went_with_its_machine_was_interrupted(quick):
     store = Memory()
     for boot in range(3):
-        pods = [Rendezvous(store, place(each), say=[].append, machine=f"m{each}/{boot}", retries=0) for each in (0, 1)]
-        assert [each.attempt for each in joined(*pods)] == [boot + 1] * 2
+        pods = [Rendezvous(store, place(part), say=[].append, machine=f"m{part}/{boot}", retries=0) for part in (0, 1)]
+        assert [placement.attempt for placement in joined(*pods)] == [boot + 1] * 2
 
 
 def test_a_pod_that_cannot_begin_ends_the_job_for_all(quick):
@@ -268,7 +269,7 @@ def test_a_pod_that_cannot_begin_ends_the_job_for_all(quick):
 
 def test_a_failure_is_counted_once_for_all_pods_of_a_life(quick):
     store = Memory()
-    pods = [Rendezvous(store, place(each), say=[].append, retries=1) for each in (0, 1)]
+    pods = [Rendezvous(store, place(part), say=[].append, retries=1) for part in (0, 1)]
     joined(*pods)
     assert [pod.fail(3, over=lambda: False) for pod in pods] == [False, False]
     assert parse_attempt_state(store.texts[LIFE].text).failures == 1

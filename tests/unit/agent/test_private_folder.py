@@ -21,7 +21,7 @@ def shared(tmp_path):
     return place
 
 
-def own(place):
+def own_folder(place):
     return place / f"slipway-{os.geteuid()}"
 
 
@@ -47,7 +47,7 @@ class TestNeighbour:
     @as_root
     @pytest.mark.parametrize("level", [0, 1], ids=["first level", "second level"])
     def test_who_was_first_is_found_out(self, shared, level):
-        folder = [own(shared), own(shared) / "tiny"][level]
+        folder = [own_folder(shared), own_folder(shared) / "tiny"][level]
         folder.mkdir(mode=0o700, parents=True)
         folder.parent.chmod(0o1777 if level == 0 else 0o700)
         os.chown(folder, NEIGHBOUR, NEIGHBOUR)
@@ -59,15 +59,15 @@ class TestNeighbour:
 
     def test_who_planted_a_link_is_found_out(self, shared, tmp_path):
         (tmp_path / "elsewhere").mkdir(mode=0o700)
-        own(shared).symlink_to(tmp_path / "elsewhere")
+        own_folder(shared).symlink_to(tmp_path / "elsewhere")
         with pytest.raises(AgentError, match="is a link"), Scratch(shared, job="tiny", run="r1"):
             pass
         assert list((tmp_path / "elsewhere").iterdir()) == []
 
     @pytest.mark.parametrize("mode", [0o755, 0o770, 0o777, 0o1777])
     def test_who_could_have_changed_it_is_reason_enough(self, shared, mode):
-        own(shared).mkdir()
-        own(shared).chmod(mode)
+        own_folder(shared).mkdir()
+        own_folder(shared).chmod(mode)
         with (
             pytest.raises(AgentError, match=f"is open to others .mode {mode:04o}"),
             Scratch(shared, job="tiny", run="r1"),
@@ -90,7 +90,7 @@ class TestNeighbour:
         shared.chmod(0o777)
         with pytest.raises(AgentError, match="not sticky"), Scratch(shared, job="tiny", run="r1"):
             pass
-        assert not own(shared).exists()
+        assert not own_folder(shared).exists()
 
     @as_root
     def test_a_place_of_another_user_is_refused(self, shared):

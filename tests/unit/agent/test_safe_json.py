@@ -66,7 +66,7 @@ def test_size_is_bounded_before_a_file_is_read_whole(tmp_path):
 
 def test_figures_may_be_no_numbers():
     document = loads(f"[NaN, Infinity, 1e999, -{'9' * 400}, {'9' * 400}, 12]", figures=True)
-    assert [str(each) for each in document] == ["nan", "inf", "inf", "-inf", "inf", "12"]
+    assert [str(figure) for figure in document] == ["nan", "inf", "inf", "-inf", "inf", "12"]
     with pytest.raises(JsonError):
         loads("[" * 10**5, figures=True)
 

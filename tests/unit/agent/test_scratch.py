@@ -128,9 +128,9 @@ class TestPrevious:
     def test_one_of_a_step_that_a_later_attempt_wrote_again_is_named(self, tmp_path):
         removed = []
         for _ in range(2):
-            with claim(tmp_path, on_removed=lambda left, why: removed.append((left.path.name, why))) as scratch:
+            with claim(tmp_path, on_removed=lambda leftover, why: removed.append((leftover.path.name, why))) as scratch:
                 keep(scratch)
-        with claim(tmp_path, on_removed=lambda left, why: removed.append((left.path.name, why))):
+        with claim(tmp_path, on_removed=lambda leftover, why: removed.append((leftover.path.name, why))):
             assert removed == [("step-1", "another attempt wrote the same step")]
 
     def test_what_another_run_left_is_not_but_for_what_has_no_other_copy(self, tmp_path):
@@ -176,7 +176,7 @@ class TestPrevious:
         with claim(tmp_path) as scratch:
             assert scratch.newest_finished() is None
             scratch.forget_previous()
-            assert [str(kept) for kept in scratch.kept()] == [
+            assert [str(checkpoint) for checkpoint in scratch.kept()] == [
                 f"step 1 of run r1 in {scratch.previous}/step-1 (1 bytes)"
             ]
 
@@ -252,7 +252,7 @@ class TestWhatIsNotRecognised:
         for at, name in enumerate(("step-9", "global_step25", "epoch=0-step=50.ckpt")):
             os.utime(left.checkpoints / name, (at, at))
         removed = []
-        with claim(tmp_path, run="r2", on_removed=lambda each, _: removed.append(each.path.name)) as scratch:
+        with claim(tmp_path, run="r2", on_removed=lambda leftover, _: removed.append(leftover.path.name)) as scratch:
             monkeypatch.setattr(Scratch, "_free_bytes", lambda _: 100 + 10 * len(removed))
             scratch.make_room(100)
             assert removed == []
@@ -262,7 +262,7 @@ class TestWhatIsNotRecognised:
 
     def test_in_place_it_goes_before_the_command_starts_alone(self, tmp_path, left, monkeypatch):
         removed = []
-        with claim(tmp_path, on_removed=lambda each, _: removed.append(each.path.name)) as scratch:
+        with claim(tmp_path, on_removed=lambda leftover, _: removed.append(leftover.path.name)) as scratch:
             monkeypatch.setattr(Scratch, "_free_bytes", lambda _: 0)
             scratch.make_room(1)
             assert removed == ["step-9"]
@@ -300,7 +300,9 @@ class TestTheOnlyCopy:
             there = left.parents[1] / "checkpoints"
             assert [path.name for path in there.iterdir()] == ["step-5"]
             assert names(left.parents[1] / "aside" / "r1") == ["step-6"]
-            assert [(kept.path, kept.step, kept.run) for kept in other.kept()] == [(there / "step-5", 5, "r1")]
+            assert [(checkpoint.path, checkpoint.step, checkpoint.run) for checkpoint in other.kept()] == [
+                (there / "step-5", 5, "r1")
+            ]
 
     def test_the_same_job_with_its_checkpoints_elsewhere(self, tmp_path, left):
         with Scratch(tmp_path, job="tiny", run="r2", uri="s3://elsewhere", layouts=Layouts()) as scratch:
@@ -308,9 +310,9 @@ class TestTheOnlyCopy:
             record(scratch, keep(scratch, "step-5", "other"))
             scratch.release(5)
             scratch.forget_previous()
-            assert [(kept.path.name, kept.run) for kept in scratch.kept()] == [("step-5.of-r1", "r1")]
+            assert [(checkpoint.path.name, checkpoint.run) for checkpoint in scratch.kept()] == [("step-5.of-r1", "r1")]
         with Scratch(tmp_path, job="tiny", run="r2", uri="s3://elsewhere", layouts=Layouts()) as scratch:
-            assert [kept.path.name for kept in scratch.kept()] == ["step-5.of-r1"]
+            assert [checkpoint.path.name for checkpoint in scratch.kept()] == ["step-5.of-r1"]
 
     def test_a_torn_one_of_the_same_step_does_not_take_its_place(self, tmp_path, left):
         with claim(tmp_path) as scratch:

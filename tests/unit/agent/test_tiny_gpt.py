@@ -65,12 +65,12 @@ class TestGradients:
         rng, step = np.random.default_rng(0), 1e-5
         for name, gradient in gradients.items():
             for at in {tuple(rng.integers(0, size) for size in gradient.shape) for _ in range(6)}:
-                kept = weights[name][at]
+                original = weights[name][at]
                 losses = []
-                for moved in (kept + step, kept - step):
+                for moved in (original + step, original - step):
                     weights[name][at] = moved
                     losses.append(gpt_module.loss_and_gradients(weights, shape, inputs, targets)[0])
-                weights[name][at] = kept
+                weights[name][at] = original
                 slope = (losses[0] - losses[1]) / (2 * step)
                 assert gradient[at] == pytest.approx(slope, rel=1e-5, abs=1e-8), f"{name}{list(at)}"
 
@@ -79,10 +79,11 @@ class TestGradients:
         changed = inputs.copy()
         changed[:, 3:] = (changed[:, 3:] + 1) % 11
         before = [
-            gpt_module.loss_and_gradients(weights, shape, each[:, :3], targets[:, :3])[0] for each in (inputs, changed)
+            gpt_module.loss_and_gradients(weights, shape, tokens[:, :3], targets[:, :3])[0]
+            for tokens in (inputs, changed)
         ]
         assert before[0] == before[1]
-        whole = [gpt_module.loss_and_gradients(weights, shape, each, targets)[0] for each in (inputs, changed)]
+        whole = [gpt_module.loss_and_gradients(weights, shape, tokens, targets)[0] for tokens in (inputs, changed)]
         assert whole[0] != whole[1]
 
     def test_a_uniform_guess_costs_the_logarithm_of_the_vocabulary(self, gpt_module):
@@ -103,25 +104,25 @@ class TestRun:
             folder.mkdir()
         code, output = finished(trainer(never, *steps))
         assert code == 0
-        wanted = weights_line(output)
-        assert wanted.endswith(" after step 60")
+        expected = weights_line(output)
+        assert expected.endswith(" after step 60")
         first = trainer(often, *steps, "--log-every", "1", SLIPWAY_CHECKPOINT_DIR=str(often))
         while not (line := first.stdout.readline()).startswith("step 7/"):
             assert line, "it ended before its seventh step"
         first.send_signal(signal.SIGUSR1)
         code, output = finished(first)
         assert code == 85
-        (left,) = often.glob("step-*")
-        assert 7 <= int(left.name.removeprefix("step-")) < 60
+        (checkpoint,) = often.glob("step-*")
+        assert 7 <= int(checkpoint.name.removeprefix("step-")) < 60
         assert not list(often.glob("tmp-*"))
         second = trainer(
-            often, *steps, "--every", "10", SLIPWAY_CHECKPOINT_DIR=str(often), SLIPWAY_RESUME_DIR=str(left)
+            often, *steps, "--every", "10", SLIPWAY_CHECKPOINT_DIR=str(often), SLIPWAY_RESUME_DIR=str(checkpoint)
         )
         code, output = finished(second)
-        assert (code, weights_line(output)) == (0, wanted)
-        assert output.startswith(f"resumed from step {left.name.removeprefix('step-')} ")
+        assert (code, weights_line(output)) == (0, expected)
+        assert output.startswith(f"resumed from step {checkpoint.name.removeprefix('step-')} ")
         summary = json.loads((often / "step-60" / "weights.json").read_text())
-        assert summary == {"step": 60, "sha256": wanted.split()[2]}
+        assert summary == {"step": 60, "sha256": expected.split()[2]}
 
     def test_it_learns(self, tmp_path):
         metrics = tmp_path / "metrics.jsonl"

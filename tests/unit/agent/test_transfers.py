@@ -12,14 +12,14 @@ class Beginning(Transfers):
     """Transfers that somebody cuts off between the first look and the start."""
 
     def begin(self) -> Future[None]:
-        made: Future[None] = Future()
+        future: Future[None] = Future()
 
         def start() -> Future[None]:
             self.cancel()
-            return made
+            return future
 
         self._start("uploading", "key", start)
-        return made
+        return future
 
     def _shut_down(self) -> None:
         self.cancel()

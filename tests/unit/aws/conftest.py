@@ -36,7 +36,7 @@ def session_of(price_services, served_prices):
 
     def session(region: str = "us-east-1") -> Session:
         for service in SERVICES:
-            made = sessions.session(region, service.lower())
-        return dataclasses.replace(made)
+            service_session = sessions.session(region, service.lower())
+        return dataclasses.replace(service_session)
 
     return session

@@ -62,8 +62,8 @@ def kinds_made(moto_client):
         names[cluster, RetainedKind.INTERFACE] = network_interface["NetworkInterfaceId"]
         for name in (f"k8s-elb-{cluster}", f"eks-cluster-sg-{cluster}"):
             group = {"GroupName": name, "Description": "x", "VpcId": subnet["VpcId"]}
-            made = ec2.create_security_group(**group, TagSpecifications=given("security-group"))
-            names.setdefault((cluster, RetainedKind.GROUP), made["GroupId"])
+            security_group = ec2.create_security_group(**group, TagSpecifications=given("security-group"))
+            names.setdefault((cluster, RetainedKind.GROUP), security_group["GroupId"])
     return names
 
 
@@ -80,7 +80,7 @@ def test_what_is_its_own_is_found_with_the_command_that_deletes_it(moto_session,
         for created in reversed(created_resources)
         if created.kind is not RetainedKind.LOAD_BALANCER
     }
-    assert {kind: each.name for kind, each in rest.items()} == {
+    assert {kind: resource.name for kind, resource in rest.items()} == {
         kind: name for (cluster, kind), name in kinds_made.items() if cluster == OWN
     }
     assert [created.gib for created in created_resources if created.kind is RetainedKind.VOLUME] == [40.0, 7.0]
@@ -95,9 +95,11 @@ def test_an_account_without_any_has_none(moto_session):
 
 
 def test_down_says_what_it_costs_and_why_it_stays(moto_session, kinds_made):
-    kept = list(created_in_kubernetes(moto_session, load(), REGION, OWN))
-    dollars, unknown = [retained for retained in kept if retained.kind is RetainedKind.VOLUME]
+    resources = list(created_in_kubernetes(moto_session, load(), REGION, OWN))
+    dollars, unknown = [retained for retained in resources if retained.kind is RetainedKind.VOLUME]
     assert dollars.usd_per_month == load().bill_item("ebs.gp3-storage", REGION).usd * 40
     assert (unknown.usd_per_month, unknown.unpriced) == (None, "its price is unknown")
-    assert all(retained.reason.endswith(f"--region {REGION}") for retained in kept)
-    assert all("holds the network" in retained.reason for retained in kept if retained.kind is not RetainedKind.VOLUME)
+    assert all(retained.reason.endswith(f"--region {REGION}") for retained in resources)
+    assert all(
+        "holds the network" in retained.reason for retained in resources if retained.kind is not RetainedKind.VOLUME
+    )

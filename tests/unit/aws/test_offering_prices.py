@@ -43,7 +43,7 @@ class TestCapacityBlocks:
     def test_a_week_is_asked_for_where_no_day_is_to_be_had(self, price_services, session_of):
         price_services.blocks = [block(P5, "us-east-2", "1680", hours=168)]
         assert rates(capacity_blocks(session_of("us-east-2"), P5, 1, NOW)) == {"": "10.000000"}
-        assert [each.body["CapacityDurationHours"] for each in price_services.requests] == ["24", "168"]
+        assert [request.body["CapacityDurationHours"] for request in price_services.requests] == ["24", "168"]
 
     def test_segments_add_up(self, price_services, session_of):
         segments = [

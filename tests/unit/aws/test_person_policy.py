@@ -58,7 +58,7 @@ def calls(path):
     """The actions that a module's calls need."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     services = literal_arguments(tree, "client")
-    names = {each.attr for each in ast.walk(tree) if isinstance(each, ast.Attribute)}
+    names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     names |= literal_arguments(tree, "get_waiter")
     action_names = set()
     for service in services:
@@ -73,10 +73,10 @@ def calls(path):
 def literal_arguments(tree, method):
     """The first words that are given to a method."""
     return {
-        each.args[0].value
-        for each in ast.walk(tree)
-        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr == method
-        if each.args and isinstance(each.args[0], ast.Constant)
+        node.args[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == method
+        if node.args and isinstance(node.args[0], ast.Constant)
     }
 
 

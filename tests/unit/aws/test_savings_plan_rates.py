@@ -7,7 +7,7 @@ P5 = "p5.48xlarge"
 
 
 def rates(answer):
-    keys = {each.key: str(each.usd) for each in answer.rates}
+    keys = {plan_rate.key: str(plan_rate.usd) for plan_rate in answer.rates}
     return {(key.region, key.detail, key.term_years, key.payment): usd for key, usd in keys.items()}
 
 

@@ -21,7 +21,7 @@ def state(status="CREATE_COMPLETE"):
 
 def event(number, status, logical="", kind="AWS::EC2::VPC", reason=None):
     """An event of a resource, or without a logical id of the stack itself."""
-    made = {
+    stack_event = {
         "StackId": ID,
         "EventId": str(number),
         "StackName": "slipway-a-training",
@@ -31,7 +31,7 @@ def event(number, status, logical="", kind="AWS::EC2::VPC", reason=None):
         "Timestamp": BEGAN + timedelta(seconds=number),
         "ResourceStatus": status,
     }
-    return made if reason is None else {**made, "ResourceStatusReason": reason}
+    return stack_event if reason is None else {**stack_event, "ResourceStatusReason": reason}
 
 
 CREATED = event(1, "CREATE_COMPLETE")

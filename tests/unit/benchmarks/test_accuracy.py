@@ -116,15 +116,17 @@ def test_further_rows_hold_too():
 
 def test_shipped_coefficients_are_what_the_fit_gives():
     observations = fit_training.observe(fit_training.shipped_rows(), fit_training.unfitted())
-    made = fit_training.fitted(observations, fit_training.errors_left_out(observations), fit_training.fit(observations))
+    fitted = fit_training.fitted(
+        observations, fit_training.errors_left_out(observations), fit_training.fit(observations)
+    )
     shipped = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
-    made["fitted_on"] = shipped["fitted_on"]
+    fitted["fitted_on"] = shipped["fitted_on"]
     for part in ("coefficients", "spreads"):
-        assert made[part].keys() == shipped[part].keys()
-    assert made["coefficients"] == pytest.approx(shipped["coefficients"], abs=2e-4)
-    assert made["rows_by_chip"] == shipped["rows_by_chip"]
+        assert fitted[part].keys() == shipped[part].keys()
+    assert fitted["coefficients"] == pytest.approx(shipped["coefficients"], abs=2e-4)
+    assert fitted["rows_by_chip"] == shipped["rows_by_chip"]
     for name in ("run_framework", "run_tuned", "run_scale", "quantile_low", "quantile_high"):
-        assert made[name] == pytest.approx(shipped[name], abs=2e-3)
+        assert fitted[name] == pytest.approx(shipped[name], abs=2e-3)
 
 
 def test_an_estimate_knows_no_row_by_name():

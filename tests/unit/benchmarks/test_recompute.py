@@ -24,12 +24,12 @@ def quoted(path):
     return quote_document(priced.quote(1), 1, CATALOG.instance_types)
 
 
-@pytest.mark.parametrize("path", recompute.PLANS, ids=lambda each: each.stem)
+@pytest.mark.parametrize("path", recompute.PLANS, ids=lambda path: path.stem)
 def test_a_quote_is_what_an_independent_program_makes_of_it(path):
     quote = quoted(path)
-    own = recompute.recompute(recompute.read(path), quote, NOW.date())
-    off = recompute.deviations(quote, own)
-    assert max(abs(each) for each in off.values()) <= recompute.TOLERANCE, off
+    recomputed = recompute.recompute(recompute.read(path), quote, NOW.date())
+    off = recompute.deviations(quote, recomputed)
+    assert max(abs(deviation) for deviation in off.values()) <= recompute.TOLERANCE, off
 
 
 def test_a_quote_without_the_tail_or_the_range_of_prices_would_be_found(monkeypatch):
@@ -45,12 +45,12 @@ def test_a_quote_without_the_tail_or_the_range_of_prices_would_be_found(monkeypa
 @pytest.mark.parametrize("module", [recompute, recompute_prices])
 def test_it_imports_nothing_of_what_it_checks(module):
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
-    names = [each.module or "" for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)]
-    names += [alias.name for each in ast.walk(tree) if isinstance(each, ast.Import) for alias in each.names]
+    names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names += [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     assert not [name for name in some(names) if name.partition(".")[0] in ("launcher", "infra")]
 
 
 def test_every_way_of_buying_is_among_them():
     options = {quoted(path)["purchase_option"] for path in recompute.PLANS}
-    wanted = {"on-demand", "spot", "capacity-block", "training-plan", "savings-plan", "reserved", "bedrock"}
-    assert options == wanted
+    expected = {"on-demand", "spot", "capacity-block", "training-plan", "savings-plan", "reserved", "bedrock"}
+    assert options == expected

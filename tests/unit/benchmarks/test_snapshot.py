@@ -33,10 +33,10 @@ def keep_rows(tmp_path):
     ]
 
     def keep(table, *rows):
-        for each, lines in ((table, rows), (tables.SOURCES, sources)):
-            path = folder / each.path
+        for csv_table, lines in ((table, rows), (tables.SOURCES, sources)):
+            path = folder / csv_table.path
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(tables.encode(each, lines), encoding="utf-8")
+            path.write_text(tables.encode(csv_table, lines), encoding="utf-8")
         return folder
 
     return keep

@@ -131,7 +131,7 @@ def test_sagemaker_takes_a_newer_rate_of_another_component(catalog: Catalog):
 def test_a_newer_rate_of_a_training_job_is_none_of_hyperpod():
     """HyperPod's surcharge is a fifth where SageMaker's others is 15 %: a newer row of those says nothing of it."""
     for name, region in load().store.sagemaker:
-        cluster, training = (load().sagemaker(name, region, each) for each in ("cluster", "training"))
+        cluster, training = (load().sagemaker(name, region, component) for component in ("cluster", "training"))
         if isinstance(cluster, Price) and isinstance(training, Price):
             assert cluster.usd > training.usd or "g6e" in name, (name, region)
     price = load().sagemaker("ml.g6e.48xlarge", "us-east-2", "cluster")

@@ -35,7 +35,7 @@ def test_a_newer_row_wins_and_the_older_one_is_history(tmp_path: Path):
     assert price.source == "AWS Price List"
     assert price.as_of == date(2026, 11, 19)
     history = catalog.selector.rows(Key("on-demand", "p5.48xlarge", "us-east-1"))
-    assert [each.usd for each in history] == ["98.32", "55.04", "55.04", "55.04", "49.5"]
+    assert [row.usd for row in history] == ["98.32", "55.04", "55.04", "55.04", "49.5"]
 
 
 def test_what_the_cache_does_not_have_comes_from_the_snapshot(tmp_path: Path):
@@ -217,8 +217,8 @@ class TestFarOutside:
         assert contradiction is not None
         assert (contradiction.usd, contradiction.zone) == (self.FAR, "use2-az1")
         assert catalog.selector.contradiction(Key("spot", "p5.48xlarge", "us-east-2", "use2-az2")) is None
-        wanted = PriceFilter(instance_type="p5.48xlarge", region="us-east-2", option="spot")
-        shown = show(catalog, wanted, datetime(2026, 11, 20, tzinfo=UTC), history=False)
+        price_filter = PriceFilter(instance_type="p5.48xlarge", region="us-east-2", option="spot")
+        shown = show(catalog, price_filter, datetime(2026, 11, 20, tzinfo=UTC), history=False)
         assert [(price_row.zone, price_row.basis) for price_row in shown if price_row.zone] == [
             ("use2-az1", Basis.UNVERIFIED)
         ]

@@ -12,8 +12,8 @@ def row(usd: str, as_of: str, basis: str = "listed") -> Row:
     return Row(zone="", usd=usd, as_of=as_of, basis=basis, source="s", note="")
 
 
-def usd(each: Row) -> str:
-    return each.usd
+def usd(price_row: Row) -> str:
+    return price_row.usd
 
 
 def winner(*rows: Row, until: str = FOREVER) -> str | None:
@@ -65,7 +65,7 @@ def test_order_of_rows_does_not_matter_and_no_candidate_is_newer(rows: list[Row]
     newest_row = newest(rows, usd, until)
     again = newest(data.draw(st.permutations(rows)), usd, until)
     assert (newest_row is None) == (again is None)
-    candidates = [each for each in rows if each.basis != "unverified" and each.as_of <= until]
+    candidates = [price_row for price_row in rows if price_row.basis != "unverified" and price_row.as_of <= until]
     assert (newest_row is None) == (not candidates)
     if newest_row is not None and again is not None:
         assert (float(newest_row.usd), newest_row.as_of, newest_row.basis) == (

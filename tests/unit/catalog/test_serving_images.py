@@ -14,7 +14,7 @@ from tests.checks import some
 IMAGES = load_images()
 
 
-@pytest.mark.parametrize("image", IMAGES.images, ids=lambda each: each.name)
+@pytest.mark.parametrize("image", IMAGES.images, ids=lambda image: image.name)
 class TestEveryImage:
     def test_it_is_pinned_to_one_release_with_its_source(self, image):
         assert re.match(r"\d+\.\d+\.\d+", image.tag)

@@ -25,8 +25,8 @@ def test_the_plan_is_found_from_where_it_was_typed(words):
 
 
 def test_other_context_and_absolute_paths_are_left_alone():
-    words = ["diff", "-c", "gate=1", "-c", "plan=/srv/job.yaml", "-o", "/srv/out", "-a", "mine"]
-    assert completed(words, Path("/home/ada")) == words
+    arguments = ["diff", "-c", "gate=1", "-c", "plan=/srv/job.yaml", "-o", "/srv/out", "-a", "mine"]
+    assert completed(arguments, Path("/home/ada")) == arguments
 
 
 @pytest.mark.parametrize("words", [["-o", "out"], ["--output", "out"], ["--output=out"]])
@@ -51,9 +51,11 @@ def test_without_a_plan_the_command_says_which_words_it_wants(slipway):
 @pytest.mark.cdk
 def test_it_lists_the_stacks_of_a_plan_in_any_folder(tmp_path):
     (tmp_path / "job.yaml").write_text((EXAMPLES / "p5-spot.yaml").read_text(encoding="utf-8"), encoding="utf-8")
-    words = [sys.executable, "-P", "-m", "launcher", "cdk", "--", "ls", "-c", "plan=job.yaml"]
-    own = os.environ | WITHOUT_VALIDATION
-    done = subprocess.run(words, cwd=tmp_path, env=own, capture_output=True, text=True, check=False, timeout=300)
+    command = [sys.executable, "-P", "-m", "launcher", "cdk", "--", "ls", "-c", "plan=job.yaml"]
+    environment = os.environ | WITHOUT_VALIDATION
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     assert "slipway-p5-spot-training" in done.stdout
     assert (tmp_path / "cdk.out").is_dir()

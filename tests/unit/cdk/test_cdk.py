@@ -110,10 +110,10 @@ def test_what_a_stack_is_of_is_read_from_the_stack(quote: Quote, tmp_path: Path)
 def test_an_assembly_that_was_changed_after_it_was_shown_is_refused(quote: Quote, tmp_path: Path, change: str) -> None:
     runner, folder = Pretending(quote.digest), tmp_path / "cdk.out"
     cdk = Cdk(runner=runner, environment={"PATH": "/usr/bin:/bin"})
-    made = cdk.synth(tmp_path / "plan.json", quote.digest, folder)
-    made.refuse_if_changed()
+    assembly = cdk.synth(tmp_path / "plan.json", quote.digest, folder)
+    assembly.refuse_if_changed()
     (folder / "read.1.2.lock").touch()
-    made.refuse_if_changed()
+    assembly.refuse_if_changed()
     template = folder / "stack-1.template.json"
     if change == "edit":
         template.write_text(template.read_text().replace('"MaxCount": 1', '"MaxCount": 6'))
@@ -127,9 +127,9 @@ def test_an_assembly_that_was_changed_after_it_was_shown_is_refused(quote: Quote
     ran = len(runner.commands)
     outputs = tmp_path / "outputs.json"
     with pytest.raises(QuoteMismatchError, match="changed after it was synthesised"):
-        deploy(quote, Bundle(digest=quote.digest, files=()), made, cdk, outputs=outputs, now=NOW)
+        deploy(quote, Bundle(digest=quote.digest, files=()), assembly, cdk, outputs=outputs, now=NOW)
     with pytest.raises(QuoteMismatchError, match="changed after it was synthesised"):
-        made.refuse_if_changed()
+        assembly.refuse_if_changed()
     assert len(runner.commands) == ran
 
 
@@ -146,9 +146,9 @@ def test_an_edit_while_the_stacks_are_deployed_reaches_no_stack(quote: Quote, tm
 
     read: list[str] = []
     cdk = Cdk(runner=Editing(quote.digest), environment={"PATH": "/usr/bin:/bin"})
-    made = cdk.synth(tmp_path / "plan.json", quote.digest, tmp_path / "cdk.out")
+    assembly = cdk.synth(tmp_path / "plan.json", quote.digest, tmp_path / "cdk.out")
     outputs = tmp_path / "outputs.json"
-    deploy(quote, Bundle(digest=quote.digest, files=()), made, cdk, outputs=outputs, now=NOW)
+    deploy(quote, Bundle(digest=quote.digest, files=()), assembly, cdk, outputs=outputs, now=NOW)
     (template,) = read
     assert '"MaxCount": 1' in template
 
@@ -156,9 +156,9 @@ def test_an_edit_while_the_stacks_are_deployed_reaches_no_stack(quote: Quote, tm
 def test_a_dry_run_has_no_assembly_and_names_its_commands(quote: Quote, tmp_path: Path) -> None:
     runner = RecordingRunner()
     cdk = Cdk(runner=runner, environment={"PATH": "/usr/bin:/bin"})
-    made = cdk.synth(tmp_path / "plan.json", quote.digest, tmp_path / "cdk.out")
+    assembly = cdk.synth(tmp_path / "plan.json", quote.digest, tmp_path / "cdk.out")
     bundle = Bundle(digest=quote.digest, files=())
-    deploy(quote, bundle, made, cdk, outputs=tmp_path / "outputs.json", now=NOW)
+    deploy(quote, bundle, assembly, cdk, outputs=tmp_path / "outputs.json", now=NOW)
     assert [("synth" in command.argv, "deploy" in command.argv) for command in runner.commands] == [
         (True, False),
         (False, True),
@@ -246,8 +246,8 @@ class TestTemporaryFiles:
         assert list(tmp_path.iterdir()) == []
 
     def test_those_of_a_command_that_was_killed_with_its_launcher_go_with_the_next(self, tmp_path):
-        words = "touch $TMPDIR/left; echo $$ > $TMPDIR/pid; sleep 600 & wait"
-        launcher = subprocess.Popen([sys.executable, "-c", RUNS, words, str(tmp_path)])
+        script = "touch $TMPDIR/left; echo $$ > $TMPDIR/pid; sleep 600 & wait"
+        launcher = subprocess.Popen([sys.executable, "-c", RUNS, script, str(tmp_path)])
         folder = until(lambda: next((path.parent for path in tmp_path.glob("*/pid") if path.read_text()), None))
         child = int((folder / "pid").read_text())
         launcher.kill()
@@ -258,9 +258,9 @@ class TestTemporaryFiles:
         finally:
             os.killpg(child, signal.SIGKILL)
 
-        def gone():
+        def is_removed():
             SubprocessRunner().run(Command(argv=("/bin/true",), cwd=tmp_path, environment={"TMPDIR": str(tmp_path)}))
             return not folder.exists()
 
-        until(gone)
+        until(is_removed)
         assert list(tmp_path.iterdir()) == []

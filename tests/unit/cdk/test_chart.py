@@ -29,7 +29,7 @@ def test_it_depends_on_nothing_that_is_not_there(pins, content):
 def test_an_archive_that_is_packed_otherwise_gives_the_same_chart(pins, content):
     """GitHub compresses its archives anew at times, under another folder's name."""
     with tarfile.open(fileobj=io.BytesIO(content["chart.tar.gz"])) as archive:
-        inside = {each.name: archive.extractfile(each).read() for each in archive}
+        inside = {member.name: archive.extractfile(member).read() for member in archive}
     other = {f"x/{name.partition('/')[2]}": text for name, text in reversed(inside.items())}
     repacked = {**content, "chart.tar.gz": archive_of(other, compressed="w:xz")}
     assert packed_chart(pins, repacked) == packed_chart(pins, content)

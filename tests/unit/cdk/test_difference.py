@@ -19,10 +19,10 @@ HYPERPOD = json.loads((GOLDEN / "hyperpod-p5-plan/training.json").read_text())
 
 def changed(template, kind, **properties):
     """The template with other properties of its one resource of a type."""
-    made = copy.deepcopy(template)
-    (key,) = [key for key, each in made["Resources"].items() if each["Type"] == kind]
-    made["Resources"][key]["Properties"] |= properties
-    return made
+    modified = copy.deepcopy(template)
+    (key,) = [key for key, resource in modified["Resources"].items() if resource["Type"] == kind]
+    modified["Resources"][key]["Properties"] |= properties
+    return modified
 
 
 def fates(old, new):
@@ -58,13 +58,13 @@ def test_a_stack_that_is_not_there_is_all_new():
 )
 def test_a_property_decides_whether_a_resource_is_replaced(kind, properties, change, because):
     stack_diff = stack_change("s", HYPERPOD, changed(HYPERPOD, kind, **properties), REPLACING)
-    (own,) = [resource for resource in stack_diff.resources if resource.type == kind]
-    assert (own.change, own.because) == (change, because)
+    (matched,) = [resource for resource in stack_diff.resources if resource.type == kind]
+    assert (matched.change, matched.because) == (change, because)
 
 
 def test_a_replacement_goes_on_to_what_cannot_change_its_reference():
     fate_by_type = fates(NETWORK, changed(NETWORK, "AWS::EC2::VPC", CidrBlock="10.9.0.0/16"))
-    assert {fate_by_type[f"AWS::EC2::{each}"] for each in ("VPC", "Subnet", "RouteTable", "NatGateway", "Route")} == {
+    assert {fate_by_type[f"AWS::EC2::{name}"] for name in ("VPC", "Subnet", "RouteTable", "NatGateway", "Route")} == {
         Change.REPLACED
     }
     # The file system is changed in a property that stays; the machines only hold its name.
@@ -92,9 +92,11 @@ def test_an_export_whose_resource_is_replaced_or_that_goes_is_found():
     moved = changed(NETWORK, "AWS::EC2::VPC", CidrBlock="10.9.0.0/16")
     broken = broken_exports(NETWORK, moved, stack_change("s", NETWORK, moved, REPLACING))
     assert set(imports(json.loads((GOLDEN / "p5-spot/training.json").read_text()))) & broken.keys()
-    assert all("is replaced" in each for each in broken.values())
-    gone = {**NETWORK, "Outputs": {}}
-    assert set(broken_exports(NETWORK, gone, stack_change("s", NETWORK, gone, REPLACING)).values()) == {"it goes"}
+    assert all("is replaced" in reason for reason in broken.values())
+    without_exports = {**NETWORK, "Outputs": {}}
+    assert set(
+        broken_exports(NETWORK, without_exports, stack_change("s", NETWORK, without_exports, REPLACING)).values()
+    ) == {"it goes"}
     assert broken_exports(NETWORK, NETWORK, stack_change("s", NETWORK, NETWORK, REPLACING)) == {}
 
 
@@ -120,6 +122,8 @@ def test_of_what_has_a_fixed_name_there_are_no_two(case):
     "wanted, needs", [("1.36", Needs.NOTHING), ("1.37", Needs.NEW_CLUSTER), ("1.34", Needs.NEW_CLUSTER)]
 )
 def test_eks_goes_up_one_version_at_a_time(wanted, needs):
-    old, new = ({"Resources": {"C": {"Type": EKS_TYPE, "Properties": {"Version": each}}}} for each in ("1.35", wanted))
+    old, new = (
+        {"Resources": {"C": {"Type": EKS_TYPE, "Properties": {"Version": version}}}} for version in ("1.35", wanted)
+    )
     (resource,) = stack_change("s", old, new, REPLACING, {EKS_TYPE: eks_version}).resources
     assert [key.needs for key in resource.keys] == [needs]

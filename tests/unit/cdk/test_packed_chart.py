@@ -48,11 +48,11 @@ CHART = f"""\
 
 
 def zipped(files):
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
         for name, text in files.items():
             archive.writestr(name, text)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 @pytest.fixture
@@ -103,8 +103,8 @@ def lint(helm, tmp_path):
         with zipfile.ZipFile(io.BytesIO(chart)) as archive:
             archive.extractall(tmp_path / "chart")
         (tmp_path / "values.yaml").write_text(values)
-        words = [helm, "lint", "--with-subcharts", tmp_path / "chart", "--values", tmp_path / "values.yaml"]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        command = [helm, "lint", "--with-subcharts", tmp_path / "chart", "--values", tmp_path / "values.yaml"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         errors = {line for line in done.stdout.splitlines() if line.startswith("[ERROR]")}
         assert bool(errors) == bool(done.returncode), done.stdout + done.stderr
         return errors
@@ -135,7 +135,7 @@ def values(request, catalog):
 
 
 def test_every_example_that_installs_the_chart_is_among_them():
-    plans = [each for each in EXAMPLES.rglob("*.yaml") if "\nslipway: 1" in f"\n{each.read_text()}"]
+    plans = [path for path in EXAMPLES.rglob("*.yaml") if "\nslipway: 1" in f"\n{path.read_text()}"]
     targets = {plan: plan_file.load(plan).target for plan in plans}
     assert sorted(path for path, of in targets.items() if of.kind == ("hyperpod-eks",) and of.cluster is None) == PLANS
 
@@ -147,7 +147,7 @@ def test_helm_finds_nothing_wrong_with_it(pins, nested_content, lint):
 def test_helm_finds_what_is_wrong(pins, nested_content, lint):
     files = files_of(packed_chart(pins, nested_content))
     files["charts/kept/templates/map.yaml"] += b"{{ .Values.a | nonsense }}\n"
-    assert ["nonsense" in each for each in lint(zipped(files))] == [True]
+    assert ["nonsense" in error for error in lint(zipped(files))] == [True]
 
 
 def test_helm_finds_nothing_wrong_in_hyperpods_chart_as_an_example_tells_it(hyperpods, values, lint):
@@ -158,10 +158,12 @@ def test_helm_finds_nothing_wrong_in_hyperpods_chart_as_an_example_tells_it(hype
 
 
 def test_a_cluster_takes_what_hyperpods_chart_makes_and_ours_has_the_same_plugins(hyperpods, layer, values):
-    made = rendered_by_helm(hyperpods, layer, values, release="hyperpod-dependencies", namespace="kube-system")
-    judged = {f"{each['kind']} {each['metadata']['name']}": refusals(each) for each in made}
-    assert {name: errors for name, errors in judged.items() if errors} == {}
-    assert _plugins(made) == _plugins(own_objects(values))
+    manifests = rendered_by_helm(hyperpods, layer, values, release="hyperpod-dependencies", namespace="kube-system")
+    refusals_by_name = {
+        f"{manifest['kind']} {manifest['metadata']['name']}": refusals(manifest) for manifest in manifests
+    }
+    assert {name: errors for name, errors in refusals_by_name.items() if errors} == {}
+    assert _plugins(manifests) == _plugins(own_objects(values))
 
 
 def _plugins(documents):
@@ -172,8 +174,11 @@ def _plugins(documents):
 
 
 def test_the_sandbox_renders_it_with_the_layers_helm(pins, nested_content, rendered):
-    made = rendered(packed_chart(pins, nested_content))
-    assert {each["metadata"]["name"]: each["data"]["a"] for each in made} == {"kept": "7", "elsewhere": "3"}
+    manifests = rendered(packed_chart(pins, nested_content))
+    assert {manifest["metadata"]["name"]: manifest["data"]["a"] for manifest in manifests} == {
+        "kept": "7",
+        "elsewhere": "3",
+    }
 
 
 def test_helm_refuses_a_dependency_that_is_named_and_not_there(pins, nested_content, rendered):

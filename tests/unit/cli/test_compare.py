@@ -34,9 +34,9 @@ def compare_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         plan = {**BASE, **sections}
         plan["workload"] = {"train": {**BASE["workload"]["train"], **(train or {})}}
         if gpu:
-            own = {"p5.48xlarge/on-demand": gpu, "trn1.32xlarge/on-demand": trainium}
+            overrides = {"p5.48xlarge/on-demand": gpu, "trn1.32xlarge/on-demand": trainium}
             plan["target"] = {"instance_type": ["p5.48xlarge", "trn1.32xlarge"], "nodes": 1, "region": "us-east-2"}
-            plan["purchase"] = {"option": "on-demand", "price_overrides": own, **sections.get("purchase", {})}
+            plan["purchase"] = {"option": "on-demand", "price_overrides": overrides, **sections.get("purchase", {})}
         Path("plan.yaml").write_text(yaml.safe_dump(plan), encoding="utf-8")
         comparison = compare(Path("plan.yaml"), NOW, PriceOptions())
         assert isinstance(comparison, Comparison)

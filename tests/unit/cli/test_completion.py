@@ -122,13 +122,13 @@ def run_completion(
     line: str, *command: str, cwd: Path | None = None, kind: str = "bash"
 ) -> subprocess.CompletedProcess[str]:
     """Run the completion of slipway for a line whose last word is incomplete."""
-    own = {"bash": {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}}
+    variables = {"bash": {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}}
     fish = {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     bin_folder = Path(sys.executable).parent
     path = f"{bin_folder}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, completion.VARIABLE: f"complete_{kind}", **own.get(kind, fish)}
-    words = command or (str(bin_folder / "slipway"),)
-    return subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PATH": path, completion.VARIABLE: f"complete_{kind}", **variables.get(kind, fish)}
+    arguments = command or (str(bin_folder / "slipway"),)
+    return subprocess.run(arguments, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
 # -------------------------------------------------------------------------------------------------------- real shells
@@ -179,13 +179,13 @@ CONTROL = r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|[\x00\x08]"
 """What moves a terminal's cursor, sets its colours, and fills its pauses."""
 
 
-def until(file: int, wanted: str, patience_s: float = 20.0) -> str:
+def until(file: int, expected: str, patience_s: float = 20.0) -> str:
     """What a terminal shows until something wanted is in it."""
     shown, end = "", time.monotonic() + patience_s
-    while wanted not in shown:
-        left = end - time.monotonic()
-        if left < 0 or not select.select([file], [], [], left)[0]:
-            pytest.fail(f"waited for {wanted!r}, the terminal shows {shown!r}")
+    while expected not in shown:
+        remaining_s = end - time.monotonic()
+        if remaining_s < 0 or not select.select([file], [], [], remaining_s)[0]:
+            pytest.fail(f"waited for {expected!r}, the terminal shows {shown!r}")
         shown += re.sub(CONTROL, "", os.read(file, 4096).decode(errors="replace"))
     return shown
 

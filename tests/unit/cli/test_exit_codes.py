@@ -275,9 +275,9 @@ def test_govcloud_is_priced_where_a_plan_names_it_and_only_there(empty_folder, s
     def regions(text):
         (empty_folder / "plan.yaml").write_text(text)
         candidates = json.loads(slipway("plan", "plan.yaml", "--all", "--json").out)["candidates"]
-        return {each["region"] for each in candidates}
+        return {candidate["region"] for candidate in candidates}
 
     anywhere = regions(GOOD.replace(", region: us-east-1", ""))
     assert "us-east-1" in anywhere
-    assert not [each for each in anywhere if each.startswith("us-gov-")]
+    assert not [region for region in anywhere if region.startswith("us-gov-")]
     assert regions(GOOD.replace("us-east-1", "us-gov-west-1")) == {"us-gov-west-1"}

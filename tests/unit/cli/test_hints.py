@@ -53,14 +53,19 @@ def mentions() -> Iterator[tuple[str, list[str]]]:
         for path in sorted((ROOT / folder).rglob("*.py")):
             for line, text in texts(path):
                 for match in MENTION.finditer(text):
-                    words = match[1].rstrip(" .:").split()
-                    if words and "-->" not in words and words[0] not in SAID and not words[0].startswith(VALUE):
-                        yield f"{path.relative_to(ROOT)}:{line}", words
+                    arguments = match[1].rstrip(" .:").split()
+                    if (
+                        arguments
+                        and "-->" not in arguments
+                        and arguments[0] not in SAID
+                        and not arguments[0].startswith(VALUE)
+                    ):
+                        yield f"{path.relative_to(ROOT)}:{line}", arguments
 
 
-def typed(words: list[str]) -> tuple[Any, list[str]]:
+def typed(arguments: list[str]) -> tuple[Any, list[str]]:
     """A command and the words that it is given in a sentence."""
-    command, rest = COMMANDS[words[0]], words[1:]
+    command, rest = COMMANDS[arguments[0]], arguments[1:]
     below = getattr(command, "commands", None)
     if below:
         command, rest = below[rest[0]], rest[1:]
@@ -78,19 +83,19 @@ def typed(words: list[str]) -> tuple[Any, list[str]]:
 def test_every_command_that_is_named_exists_and_can_be_pasted():
     named = list(mentions())
     assert len(named) > 100
-    problems = [(where, words, refusal(where, words)) for where, words in named]
+    problems = [(where, arguments, refusal(where, arguments)) for where, arguments in named]
     assert [problem for problem in problems if problem[-1]] == []
 
 
-def refusal(where: str, words: list[str]) -> str | None:
+def refusal(where: str, arguments: list[str]) -> str | None:
     """Why a command that a message names cannot be pasted; None where it can."""
-    if words[0] not in COMMANDS:
+    if arguments[0] not in COMMANDS:
         return "no such command"
-    command, given = typed(words)
+    command, given = typed(arguments)
     if given or not where.startswith(BY_MAIL):
         values = {"NAME": "name"}
         try:
-            command.make_context(words[0], [values.get(word, word).replace(VALUE, A_DAY) for word in given])
+            command.make_context(arguments[0], [values.get(word, word).replace(VALUE, A_DAY) for word in given])
         except Exception as error:  # noqa: BLE001 - click's, of which typer exports no base
             return str(error)
     return None
@@ -121,9 +126,9 @@ def test_the_command_that_is_named_next_keeps_what_this_one_was_given(tmp_path):
     assert shlex.split(next_command(priced_plan)) == ["slipway", "quote", str(plan), *flags, "--pick", "1"]
     for name, takes in TAKES.items():
         more = {"render": ("-o", "out"), "spike": ("--type", "p5.48xlarge")}.get(name, ())
-        words = shlex.split(command(priced_plan, name, *more))
-        assert [word for word in words if word in takes] == list(takes)
-        COMMANDS[name].make_context(name, words[2:])
+        arguments = shlex.split(command(priced_plan, name, *more))
+        assert [word for word in arguments if word in takes] == list(takes)
+        COMMANDS[name].make_context(name, arguments[2:])
     # A rank of all candidates is none of another command's.
     assert shlex.split(command_for(priced_plan, "render", 3))[-2:] == ["--pick", priced_plan.digest(3)[:12]]
     assert shlex.split(command_for(priced_plan, "quote", 3))[-2:] == ["--pick", "3"]

@@ -30,11 +30,11 @@ PAGES = {
 }
 
 
-def typed(*words, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["slipway", *words])
-    with pytest.raises(SystemExit) as left:
+def typed(*arguments, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["slipway", *arguments])
+    with pytest.raises(SystemExit) as exit_info:
         app.main()
-    return left.value.code
+    return exit_info.value.code
 
 
 def recorded_run(root):
@@ -110,9 +110,9 @@ def pages(tmp_path_factory):
         monkeypatch.chdir(root)
         recorded_run(root)
         recorded_dollars(root)
-        for name, words in PAGES.items():
+        for name, arguments in PAGES.items():
             path = root / f"{name}.html"
-            assert typed(*words, "--html", str(path), monkeypatch=monkeypatch) == 0
+            assert typed(*arguments, "--html", str(path), monkeypatch=monkeypatch) == 0
             paths[name] = path
     return paths
 
@@ -173,8 +173,8 @@ def opened(browser, pages):
         return page
 
     yield go
-    for each in contexts:
-        each.close()
+    for browser_context in contexts:
+        browser_context.close()
 
 
 def across(dot):
@@ -201,9 +201,9 @@ def test_a_page_asks_nobody_complains_of_nothing_and_fits(opened, name, width):
     assert page.evaluate(beyond) == []
     figures = page.locator("figure > svg")
     assert figures.count() >= 1
-    for each in figures.all():
-        assert each.get_attribute("role") == "img"
-        assert len(each.locator("desc").text_content()) > 10
+    for figure in figures.all():
+        assert figure.get_attribute("role") == "img"
+        assert len(figure.locator("desc").text_content()) > 10
 
 
 @pytest.mark.browser
@@ -221,12 +221,14 @@ def test_the_plots_of_a_plan_hold_the_numbers_of_its_json(opened, monkeypatch, c
         places.append((float(usd["mid"]), across(dot)))
     assert sorted(places) == sorted(places, key=lambda pair: pair[1])
     front = page.locator("#times circle.front").all()
-    points = sorted((float(each.get_attribute("data-h")), float(each.get_attribute("data-usd"))) for each in front)
+    points = sorted(
+        (float(circle.get_attribute("data-h")), float(circle.get_attribute("data-usd"))) for circle in front
+    )
     assert [usd for _, usd in points] == sorted((usd for _, usd in points), reverse=True)
     assert all(later > sooner * 1.01 for (sooner, _), (later, _) in itertools.pairwise(points))
     every = [
-        (float(each.get_attribute("data-h")), float(each.get_attribute("data-usd")))
-        for each in page.locator("#times circle").all()
+        (float(circle.get_attribute("data-h")), float(circle.get_attribute("data-usd")))
+        for circle in page.locator("#times circle").all()
     ]
     assert not [(h, usd) for h, usd in points if any(a < h and b < usd for a, b in every)]
     assert "us-east-2" in page.locator("#ranges desc").text_content()
@@ -238,11 +240,11 @@ def test_the_table_is_sorted_and_the_scenario_moves_the_totals(opened):
     head = page.locator("#candidates th", has_text="hours")
     head.locator("button").click()
     column = page.locator("#candidates tbody tr td:nth-child(7)")
-    hours = [float(each.get_attribute("data-v")) for each in column.all()]
+    hours = [float(cell.get_attribute("data-v")) for cell in column.all()]
     assert head.get_attribute("aria-sort") == "ascending"
     assert hours == sorted(hours)
     head.locator("button").click()
-    hours = [float(each.get_attribute("data-v")) for each in column.all()]
+    hours = [float(cell.get_attribute("data-v")) for cell in column.all()]
     assert hours == sorted(hours, reverse=True)
     total = page.locator("#candidates td[data-mid]").first
     page.locator("#scenario").fill("100")
@@ -265,10 +267,10 @@ def test_a_run_shows_its_interruption_and_its_dollars(opened):
 def test_spot_is_drawn_against_interruptions_with_its_break_even(opened):
     page = opened("quote")
     assert page.locator("#spot line.bad").count() == 1
-    sums = [float(each.get_attribute("data-usd")) for each in page.locator("#money rect").all()]
+    sums = [float(bar.get_attribute("data-usd")) for bar in page.locator("#money rect").all()]
     assert sums == sorted(sums, reverse=True)
     shown = page.locator("#bill td[data-t='$']").all_text_contents()
-    assert all(re.fullmatch(r"[\d,]+\.\d\d|<0\.01|unpriced", each) for each in shown)
+    assert all(re.fullmatch(r"[\d,]+\.\d\d|<0\.01|unpriced", amount) for amount in shown)
 
 
 @pytest.mark.browser
@@ -277,15 +279,15 @@ def test_a_ledger_sets_what_was_used_and_billed_beside_the_quote(opened, pages, 
     page = opened("ledger")
     assert typed("ledger", "--json", monkeypatch=monkeypatch) == 0
     runs = {f"{run['name']}/{run['run']}": run for run in json.loads(capsys.readouterr().out)["runs"]}
-    real = {key: each for key, each in runs.items() if each["billed_usd"] is not None}
+    real = {key: run for key, run in runs.items() if run["billed_usd"] is not None}
     assert len(real) == 2
     drawn = page.locator("#beside circle[data-run]").all()
-    shown = {(each.get_attribute("data-run"), each.get_attribute("data-kind")): each for each in drawn}
+    shown = {(circle.get_attribute("data-run"), circle.get_attribute("data-kind")): circle for circle in drawn}
     assert {key for key, _ in shown} == real.keys()
     for key, run in real.items():
         usd = {"quoted": run["quoted_usd"]["mid"], "used": run["usd_used"], "billed": run["billed_usd"]}
-        for kind, each in usd.items():
-            assert float(shown[key, kind].get_attribute("data-usd")) == pytest.approx(float(each))
+        for kind, amount in usd.items():
+            assert float(shown[key, kind].get_attribute("data-usd")) == pytest.approx(float(amount))
     assert "used $42.00, billed $41.15" in page.locator("#sums desc").text_content()
     assert page.locator("#runs tbody tr").count() == len(runs)
     assert page.locator("#groups tbody tr").count() == len({run["name"] for run in runs.values()})
@@ -296,13 +298,15 @@ def test_a_sweep_draws_every_point_of_its_json(opened, monkeypatch, capsys):
     page = opened("sweep")
     assert typed("plan", str(TRAIN), *SWEEP, "--json", monkeypatch=monkeypatch) == 0
     points = json.loads(capsys.readouterr().out)["points"]
-    known = {str(number): each["candidate"]["usd"] for number, each in enumerate(points, start=1) if each["candidate"]}
+    known = {
+        str(number): point["candidate"]["usd"] for number, point in enumerate(points, start=1) if point["candidate"]
+    }
     dots = page.locator("#ranges circle").all()
     assert {dot.get_attribute("data-rank") for dot in dots} == known.keys()
-    for each in dots:
+    for dot in dots:
         for part in ("low", "mid", "high"):
-            usd = known[each.get_attribute("data-rank")][part]
-            assert float(each.get_attribute(f"data-{part}")) == pytest.approx(float(usd))
+            usd = known[dot.get_attribute("data-rank")][part]
+            assert float(dot.get_attribute(f"data-{part}")) == pytest.approx(float(usd))
     assert page.locator("#swept path.line").count() == 2
     assert page.locator("#swept path.band").count() == 2
     assert page.locator("#points tbody tr:not(.more)").count() == len(points)
@@ -319,24 +323,24 @@ def test_a_comparison_says_what_is_cheaper_outside_of_the_plan_and_marks_it(tmp_
     rows = re.findall(r'<tr><td class="n" data-t="#">.*?</tr>(?:<tr class="more">.*?</tr>)?', page.read_text())
     inside = [row for row in rows if "outside the plan" not in row]
     assert 0 < len(inside) < len(rows)
-    assert all("p5.48xlarge" in each and ">spot<" in each for each in inside)
+    assert all("p5.48xlarge" in row and ">spot<" in row for row in inside)
 
 
 def test_two_sides_of_serving_cross_where_their_months_are_equal(pages):
     text = pages["serving-compare"].read_text(encoding="utf-8")
-    words = text.partition('id="traffic-d">')[2].partition("</desc>")[0]
+    description = text.partition('id="traffic-d">')[2].partition("</desc>")[0]
     sides = {}
-    for each in words.split("; "):
-        name, _, rest = each.partition(": ")
+    for part in description.split("; "):
+        name, _, rest = part.partition(": ")
         if rest:
             sides[name] = [
                 (float(x), float(usd.replace(",", ""))) for x, usd in re.findall(r"([\d.]+)/s \$([\d,]+)", rest)
             ]
-    marks = re.findall(r"(\w+) = (\w+) at ([\d.e+-]+)/s", words)
+    marks = re.findall(r"(\w+) = (\w+) at ([\d.e+-]+)/s", description)
     changes = 0
-    for (one, own), (two, other) in itertools.combinations(sides.items(), 2):
+    for (one, points), (two, other) in itertools.combinations(sides.items(), 2):
         known = dict(other)
-        signs = [(x, usd > known[x]) for x, usd in own if x in known]
+        signs = [(x, usd > known[x]) for x, usd in points if x in known]
         for (before, left), (after, right) in itertools.pairwise(signs):
             if left != right:
                 changes += 1

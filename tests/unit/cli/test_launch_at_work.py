@@ -28,14 +28,14 @@ def lines(documents):
 def working_run(tmp_path, monkeypatch):
     """A launch that is this process, with a job that has begun."""
     monkeypatch.chdir(tmp_path)
-    made = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
-    state(made)
-    made.write_json("quote.json", QUOTE)
-    made.write_json("plan.json", {"budget": {"max_usd": "500"}})
-    (made.path / "job").mkdir()
-    (made.path / "job" / "events.jsonl").write_text(lines(EVENTS))
-    (made.path / "job" / "metrics.jsonl").write_text(lines(STEPS))
-    return made
+    run = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
+    state(run)
+    run.write_json("quote.json", QUOTE)
+    run.write_json("plan.json", {"budget": {"max_usd": "500"}})
+    (run.path / "job").mkdir()
+    (run.path / "job" / "events.jsonl").write_text(lines(EVENTS))
+    (run.path / "job" / "metrics.jsonl").write_text(lines(STEPS))
+    return run
 
 
 def state(folder, *, ended=None, status="running", command="launch --sandbox"):
@@ -66,18 +66,18 @@ def test_a_launch_that_deploys_is_not_over(working_run, slipway):
 def test_watching_ends_with_the_launch_and_says_what_has_no_meter_once(working_run, slipway, monkeypatch):
     begun = working_run.path / "job" / "events.jsonl"
     begun.rename(begun.with_suffix(".later"))
-    looks = []
+    calls = []
 
-    def look(_):
-        looks.append(1)
-        if len(looks) == 3:
+    def sleep(_):
+        calls.append(1)
+        if len(calls) == 3:
             begun.with_suffix(".later").rename(begun)
-        if len(looks) == 4:
+        if len(calls) == 4:
             state(working_run, ended="done", status="succeeded")
 
-    replace_sleep(monkeypatch, "launcher.cli.status", look)
+    replace_sleep(monkeypatch, "launcher.cli.status", sleep)
     code, out, err = slipway("status", "tiny", "--watch")
-    assert (code, len(looks), err.count("tiny: running; its job has not started")) == (0, 4, 1)
+    assert (code, len(calls), err.count("tiny: running; its job has not started")) == (0, 4, 1)
     assert err.count("step 40 of 900 (4%)") == 1
     assert "tiny: succeeded" in out
 

@@ -22,8 +22,8 @@ purchase: {option: on-demand}
 LAUNCHER = "import sys; sys.argv = ['slipway', *{words!r}]; {before}from launcher.cli.app import main; main()"
 
 
-def run(folder, *words, before="", **kwargs):
-    code = LAUNCHER.format(words=list(words), before=before)
+def run(folder, *arguments, before="", **kwargs):
+    code = LAUNCHER.format(words=list(arguments), before=before)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
         [sys.executable, "-c", code],
@@ -99,9 +99,9 @@ def killed(here):
     from datetime import UTC, datetime
 
     folder = run_folder.create("x", datetime(2026, 11, 20, 12, tzinfo=UTC), here)
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    facts = {"command": "launch", "pid": gone.pid, "started_at": "2026-11-20T12:00:00+00:00", "ended": None}
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    facts = {"command": "launch", "pid": process.pid, "started_at": "2026-11-20T12:00:00+00:00", "ended": None}
     folder.write_json("command.json", facts)
     return folder
 
@@ -127,8 +127,8 @@ def test_a_killed_launch_tells_what_is_known(current_folder, slipway):
     folder.write_json("outputs.json", {"slipway-x-network": {}})
     code, out, _ = slipway("status", "plan.yaml")
     assert code == 0
-    for words in ("x: killed", "may still exist and be billed: slipway-x-network", "slipway down x"):
-        assert words in out
+    for text in ("x: killed", "may still exist and be billed: slipway-x-network", "slipway down x"):
+        assert text in out
     assert json.loads(slipway("status", "x", "--json")[1])["status"] == "killed"
     code, out, err = slipway("report", "plan.yaml")
     assert (code, "quoted $12.50" in out, "was killed" in err) == (0, True, True)

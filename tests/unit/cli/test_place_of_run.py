@@ -10,7 +10,7 @@ from launcher.records.command_record import FILE
 COMMANDS = [
     ["down", "tiny", "--dry-run"],
     ["cost", "tiny"],
-    *(["endpoint", what, "tiny"] for what in ("url", "test", "load", "token")),
+    *(["endpoint", subcommand, "tiny"] for subcommand in ("url", "test", "load", "token")),
 ]
 
 

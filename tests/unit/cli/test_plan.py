@@ -119,41 +119,41 @@ def test_a_plan_has_the_keys_of_the_contract(price_text):
     json_document = document(price_text(SOME))
     assert list(json_document)[:7] == ["schema", "name", "as_of", "considered", "candidates", "findings", "next"]
     assert json_document["schema"] == "slipway.plan/1"
-    for rank, each in enumerate(json_document["candidates"], start=1):
-        assert set(each) >= CANDIDATE
-        assert each["rank"] == rank
-        check_candidate(each)
+    for rank, candidate in enumerate(json_document["candidates"], start=1):
+        assert set(candidate) >= CANDIDATE
+        assert candidate["rank"] == rank
+        check_candidate(candidate)
 
 
 def test_a_quote_has_the_keys_of_the_contract(price_text):
     priced_plan = price_text(SOME)
     for rank in range(1, len(priced_plan.candidates) + 1):
-        each = quote_document(priced_plan.quote(rank), rank, priced_plan.catalog.instance_types)
-        assert set(each) >= QUOTE
-        check_candidate(each)
-        lines = [float(line["usd"]) for line in each["components"] if line["usd"] is not None]
-        if each["usd"] is not None:
-            assert sum(lines) == pytest.approx(float(each["usd"]["mid"]))
-        assert {line["group"] for line in each["components"]} <= {"compute", "storage", "network", "other"}
-        assert all(set(line) == {"name", "value", "unit", "source"} for line in each["assumptions"])
-        assert all(set(line) == {"name", "value", "on"} for line in each["policies"])
+        quote = quote_document(priced_plan.quote(rank), rank, priced_plan.catalog.instance_types)
+        assert set(quote) >= QUOTE
+        check_candidate(quote)
+        lines = [float(line["usd"]) for line in quote["components"] if line["usd"] is not None]
+        if quote["usd"] is not None:
+            assert sum(lines) == pytest.approx(float(quote["usd"]["mid"]))
+        assert {line["group"] for line in quote["components"]} <= {"compute", "storage", "network", "other"}
+        assert all(set(line) == {"name", "value", "unit", "source"} for line in quote["assumptions"])
+        assert all(set(line) == {"name", "value", "on"} for line in quote["policies"])
 
 
-def check_candidate(each: dict) -> None:
-    assert re.fullmatch(r"[0-9a-f]{64}", each["digest"])
-    assert each["hours"]["low"] <= each["hours"]["mid"] <= each["hours"]["high"]
-    assert (each["usd"] is None) is (each["unpriced"] is not None) is (each["price"] is None)
-    assert each["gate"]["verdict"] == ("allow" if each["gate"]["exit_code"] == 0 else "refuse")
-    assert (each["term_years"] is None) is (each["payment"] is None)
-    for text in (each["usd_per_hour"], each["commitment_usd"], *(each["usd"] or {}).values()):
+def check_candidate(candidate: dict) -> None:
+    assert re.fullmatch(r"[0-9a-f]{64}", candidate["digest"])
+    assert candidate["hours"]["low"] <= candidate["hours"]["mid"] <= candidate["hours"]["high"]
+    assert (candidate["usd"] is None) is (candidate["unpriced"] is not None) is (candidate["price"] is None)
+    assert candidate["gate"]["verdict"] == ("allow" if candidate["gate"]["exit_code"] == 0 else "refuse")
+    assert (candidate["term_years"] is None) is (candidate["payment"] is None)
+    for text in (candidate["usd_per_hour"], candidate["commitment_usd"], *(candidate["usd"] or {}).values()):
         assert text is None or MONEY.fullmatch(text)
-    if each["price"] is not None:
-        span = {"range"} if each["purchase_option"] == "spot" else set()
-        assert set(each["price"]) == {"usd_per_hour", "source", "basis", "as_of", "note"} | span
-        hourly = float(each["price"]["usd_per_hour"]) * each["nodes"]
-        assert float(each["usd_per_hour"]) == pytest.approx(hourly)
-    if each["spot"] is not None:
-        assert set(each["spot"]) == {
+    if candidate["price"] is not None:
+        span = {"range"} if candidate["purchase_option"] == "spot" else set()
+        assert set(candidate["price"]) == {"usd_per_hour", "source", "basis", "as_of", "note"} | span
+        hourly = float(candidate["price"]["usd_per_hour"]) * candidate["nodes"]
+        assert float(candidate["usd_per_hour"]) == pytest.approx(hourly)
+    if candidate["spot"] is not None:
+        assert set(candidate["spot"]) == {
             "interruptions_expected",
             "checkpoint_interval_s",
             "overhead_fraction",
@@ -179,15 +179,21 @@ def test_a_price_of_ones_own_has_the_user_for_its_source(price_text):
 
 def test_the_best_row_of_each_type_and_option_is_there_priced_or_not(price_text):
     candidates = document(price_text(SOME))["candidates"]
-    keys = [(each["instance_type"], each["purchase_option"]) for each in candidates]
+    keys = [(candidate["instance_type"], candidate["purchase_option"]) for candidate in candidates]
     once = [
         key for key in keys if key[1] != "capacity-block"
     ]  # whose row has one beside it that holds the high estimate
     assert len(set(once)) == len(once)
-    unpriced = {(each["instance_type"], each["purchase_option"]) for each in candidates if each["usd"] is None}
+    unpriced = {
+        (candidate["instance_type"], candidate["purchase_option"])
+        for candidate in candidates
+        if candidate["usd"] is None
+    }
     assert {("trn2.48xlarge", "on-demand"), ("p5e.48xlarge", "on-demand")} <= unpriced
-    assert [each["usd"] is None for each in candidates] == sorted(each["usd"] is None for each in candidates)
-    trn2 = next(each for each in candidates if keys[each["rank"] - 1] == ("trn2.48xlarge", "on-demand"))
+    assert [candidate["usd"] is None for candidate in candidates] == sorted(
+        candidate["usd"] is None for candidate in candidates
+    )
+    trn2 = next(candidate for candidate in candidates if keys[candidate["rank"] - 1] == ("trn2.48xlarge", "on-demand"))
     assert trn2["unverified"]["usd_per_hour"] == "85.964"
 
 
@@ -220,8 +226,8 @@ def test_all_shows_every_combination(price_text):
 
 def test_ranks_and_digests_name_the_same_candidate(price_text, slipway):
     second = price_text(SOME).quote(2)
-    for words in (["--pick", "2"], ["--pick", second.digest], ["--pick", second.digest[:6].upper()]):
-        shown = json.loads(slipway("quote", "plan.yaml", "--json", *words).out)
+    for selection in (["--pick", "2"], ["--pick", second.digest], ["--pick", second.digest[:6].upper()]):
+        shown = json.loads(slipway("quote", "plan.yaml", "--json", *selection).out)
         assert (shown["rank"], shown["digest"]) == (2, second.digest)
 
 

@@ -26,19 +26,23 @@ def keys(schema: dict[str, Any], path: str = "") -> dict[str, dict[str, Any]]:
     """Every key below an object with its schema, sections before what they hold."""
     key_paths = {}
     for name, inner in opened(schema).get("properties", {}).items():
-        own = f"{path}.{name}" if path else name
-        key_paths[own] = inner
-        key_paths |= keys(inner, own)
+        key_path = f"{path}.{name}" if path else name
+        key_paths[key_path] = inner
+        key_paths |= keys(inner, key_path)
     return key_paths
 
 
 def opened(schema: dict[str, Any]) -> dict[str, Any]:
     """The object among what a value may be, or in a list of them."""
     if "anyOf" in schema:
-        return next((opened_schema for each in schema["anyOf"] if (opened_schema := opened(each))), {})
+        return next((opened_schema for alternative in schema["anyOf"] if (opened_schema := opened(alternative))), {})
     if schema.get("type") == "array":
         return opened(schema["items"])
-    return schema if all("description" in each for each in schema.get("properties", {"": {}}).values()) else {}
+    return (
+        schema
+        if all("description" in property_schema for property_schema in schema.get("properties", {"": {}}).values())
+        else {}
+    )
 
 
 def step(value: Any, key: str) -> Any:
@@ -63,14 +67,14 @@ def example(path: str) -> Any:
 def allowed(schema: dict[str, Any]) -> str:
     """What a value may be, in words."""
     if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(word for each in schema["anyOf"] if (word := allowed(each))))
+        return " or ".join(dict.fromkeys(word for alternative in schema["anyOf"] if (word := allowed(alternative))))
     if "enum" in schema:
-        return ", ".join("null" if each is None else f"`{each}`" for each in schema["enum"])
+        return ", ".join("null" if value is None else f"`{value}`" for value in schema["enum"])
     kind = schema.get("type", "")
     if kind == "array":
         return f"list of {allowed(schema['items'])}"
     limits = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most"}
-    bounds = ", ".join(f"{words} {schema[key]:,}" for key, words in limits.items() if key in schema)
+    bounds = ", ".join(f"{label} {schema[key]:,}" for key, label in limits.items() if key in schema)
     kind = "mapping" if kind == "object" or isinstance(kind, list) else kind
     return f"{kind} ({bounds})" if bounds else kind
 
@@ -99,7 +103,9 @@ def page() -> str:
         "",
     ]
     for section in sections:
-        own = {path: each for path, each in every.items() if path.rpartition(".")[0] == section and not opened(each)}
+        section_keys = {
+            path: schema for path, schema in every.items() if path.rpartition(".")[0] == section and not opened(schema)
+        }
         if section:
             many = " (a list; these are the keys of an entry)" if every[section].get("type") == "array" else ""
             named = (
@@ -109,8 +115,8 @@ def page() -> str:
             )
             text = every[section]["description"]
             lines += [f"## {section}", "", f"{text[0].upper()}{text[1:]}{many}.{named}", ""]
-        lines += ["| key | meaning | default | allowed | example |", "|---|---|---|---|---|"] if own else []
-        lines += [*(row(path, schema) for path, schema in own.items()), ""]
+        lines += ["| key | meaning | default | allowed | example |", "|---|---|---|---|---|"] if section_keys else []
+        lines += [*(row(path, schema) for path, schema in section_keys.items()), ""]
     return "\n".join(lines)
 
 
@@ -144,6 +150,8 @@ def test_the_page_of_json_names_every_document(golden):
     for name in DOCUMENTS:
         schema = schema_of(name)
         shapes = schema.get("anyOf", [schema])
-        held = " or ".join(", ".join(f"`{key}`" for key in shape["properties"] if key != "schema") for shape in shapes)
-        lines.append(f"| `{schema['title']}` | {held} | [{name}.schema.json](schemas/{name}.schema.json) |")
+        key_lists = " or ".join(
+            ", ".join(f"`{key}`" for key in shape["properties"] if key != "schema") for shape in shapes
+        )
+        lines.append(f"| `{schema['title']}` | {key_lists} | [{name}.schema.json](schemas/{name}.schema.json) |")
     golden("../../docs/json.md", "\n".join(lines) + "\n")

@@ -44,7 +44,7 @@ def test_a_row_shows_what_the_quote_does(wide):
 def test_rows_of_thousands_are_printed_one_by_one(wide, capsys):
     types = wide.catalog.instance_types
     data = {"schema": "slipway.plan/1", "candidates": [], "next": 'a "word"', "findings": []}
-    rows = [candidate(each, rank, types) for rank, each in enumerate(wide.rows, start=1)]
+    rows = [candidate(row, rank, types) for rank, row in enumerate(wide.rows, start=1)]
     output.long_document(data, "candidates", iter(rows))
     text = capsys.readouterr().out
     assert json.loads(text) == {**data, "candidates": rows}
@@ -68,7 +68,7 @@ def test_the_note_of_an_unpriced_row_is_its_reason(wide):
 
 
 def test_notes_of_a_long_table_are_counted(wide):
-    rows = [table_row(rank, each) for rank, each in enumerate(wide.rows, start=1)]
+    rows = [table_row(rank, row) for rank, row in enumerate(wide.rows, start=1)]
     noted = [row for row in rows if row.below]
     unpriced = [row for row in rows if row.unpriced]
     notes = " ".join(" ".join(counted_notes([*noted, *unpriced], 80)).split())

@@ -48,7 +48,7 @@ def test_every_command_is_a_module_that_registers_itself() -> None:
         assert name in getattr(alone, "commands")  # noqa: B009
 
 
-def made(**changes: Any) -> dict[str, object]:
+def parsed(**changes: Any) -> dict[str, object]:
     """What a command with one parameter of each kind gets from some words."""
     got: dict[str, object] = {}
     app = typer.Typer()
@@ -73,8 +73,8 @@ def made(**changes: Any) -> dict[str, object]:
 
 
 def test_words_become_values_of_their_kind() -> None:
-    words = ["a/b", "--name", "x", "--count", "3", "--hours", "0.5", "--usd", "2.50", "--loud"]
-    assert made(words=[*words, "--many", "p", "--many", "q"]) == {
+    arguments = ["a/b", "--name", "x", "--count", "3", "--hours", "0.5", "--usd", "2.50", "--loud"]
+    assert parsed(words=[*arguments, "--many", "p", "--many", "q"]) == {
         "file": Path("a/b"),
         "name": "x",
         "count": 3,
@@ -83,8 +83,8 @@ def test_words_become_values_of_their_kind() -> None:
         "loud": True,
         "many": ["p", "q"],
     }
-    assert made(words=["a"])["count"] == 1
-    assert made(words=["a"])["hours"] is None
+    assert parsed(words=["a"])["count"] == 1
+    assert parsed(words=["a"])["hours"] is None
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_words_become_values_of_their_kind() -> None:
 def test_words_of_the_wrong_kind_are_refused_by_their_name(words: list[str]) -> None:
     refusal: Any
     with pytest.raises(command_line._USAGE_ERROR) as refusal:
-        made(words=words)
+        parsed(words=words)
     assert refusal.value.exit_code == 2
     assert refusal.value.param.name == (words[1].removeprefix("--") if words else "file")
 

@@ -28,13 +28,13 @@ def test_every_file_has_its_command_and_the_bootstrap_all_of_cloudformations(sli
     code, out, err = slipway_here(*WORDS, "-o", "here")
     assert code == 0
     commands = [shlex.split(line) for line in out.splitlines() if line.startswith(("aws ", "cdk "))]
-    made = {words[words.index("--policy-name") + 1]: words[-1] for words in commands[:-1]}
-    for name, path in made.items():
+    policies = {command[command.index("--policy-name") + 1]: command[-1] for command in commands[:-1]}
+    for name, path in policies.items():
         assert path == f"file://here/{name}.json"
         assert json.loads((tmp_path / "here" / f"{name}.json").read_text())["Version"] == "2012-10-17"
     arns = commands[-1][commands[-1].index("--cloudformation-execution-policies") + 1].split(",")
     named = {arn.rpartition("/")[2] for arn in arns}
-    assert named == set(made) - {
+    assert named == set(policies) - {
         "SlipwayBoundary",
         "SlipwayPerson",
         "SlipwayDoctor",
@@ -58,8 +58,8 @@ def test_a_plan_brings_its_target_boundary_qualifier_and_data(slipway_here, tmp_
     assert "arn:aws:s3:::corpus-of-the-team" in (tmp_path / "here/SlipwayHyperPod.json").read_text()
     base = json.loads((tmp_path / "here/SlipwayBase.json").read_text())
     (makes,) = (statement for statement in base["Statement"] if statement["Sid"] == "MakeRoles")
-    wanted = {"iam:PermissionsBoundary": "arn:aws:iam::123456789012:policy/engineers"}
-    assert makes["Condition"] == {"StringEquals": wanted}
+    expected = {"iam:PermissionsBoundary": "arn:aws:iam::123456789012:policy/engineers"}
+    assert makes["Condition"] == {"StringEquals": expected}
 
 
 def test_without_a_bucket_of_data_no_buckets_policy_may_be_changed(slipway_here, tmp_path):
@@ -93,15 +93,15 @@ def test_a_plan_with_roles_of_its_own_brings_their_policies_and_lets_cloudformat
     assert [policy["name"] for policy in document["policies"] if policy["for"] == "role"] == ["SlipwayRoleNodes"]
     attach = "aws iam attach-role-policy --role-name machines --policy-arn"
     assert f"{attach} arn:aws:iam::123456789012:policy/SlipwayRoleNodes" in document["commands"]
-    made = json.loads((tmp_path / "here/SlipwayRoleNodes.json").read_text())
-    (kept,) = (statement for statement in made["Statement"] if statement["Sid"] == "KeepCheckpoints")
-    assert kept["Resource"] == ["arn:aws:s3:::weights/team/*"]
+    nodes_policy = json.loads((tmp_path / "here/SlipwayRoleNodes.json").read_text())
+    (keeps,) = (statement for statement in nodes_policy["Statement"] if statement["Sid"] == "KeepCheckpoints")
+    assert keeps["Resource"] == ["arn:aws:s3:::weights/team/*"]
     # Whoever launches it ships to the same place, under the same key, when the cluster is up and billed.
     store = json.loads((tmp_path / "here/SlipwayStore.json").read_text())
     (ships,) = (statement for statement in store["Statement"] if "s3:PutObject" in statement["Action"])
     (uses,) = (statement for statement in store["Statement"] if "kms:GenerateDataKey" in statement["Action"])
     assert (ships["Resource"], uses["Resource"]) == (["arn:aws:s3:::weights/team/*"], [KEY])
-    (read,) = (statement for statement in made["Statement"] if statement["Sid"] == "ReadData")
+    (read,) = (statement for statement in nodes_policy["Statement"] if statement["Sid"] == "ReadData")
     assert (read["Action"], read["Resource"]) == (["s3:GetObject"], ["arn:aws:s3:::corpus/tokens/*"])
     base = json.loads((tmp_path / "here/SlipwayBase.json").read_text())
     (gives,) = (statement for statement in base["Statement"] if statement["Sid"] == "GiveNamedRoles")

@@ -25,9 +25,9 @@ MONEY = re.compile(r"-?\d+(\.\d+)?")
 CUT = (date(2025, 4, 1), date(2025, 6, 25))
 
 
-def page(catalog, wanted, width, *, history=False, everything=False):
-    rows = show(catalog, wanted, NOW, history=history)
-    return show_page(rows, wanted, width, everything=everything, history=history, as_of=catalog.prices_as_of)
+def page(catalog, price_filter, width, *, history=False, everything=False):
+    rows = show(catalog, price_filter, NOW, history=history)
+    return show_page(rows, price_filter, width, everything=everything, history=history, as_of=catalog.prices_as_of)
 
 
 def text(lines):
@@ -50,15 +50,15 @@ class TestShow:
     @pytest.mark.parametrize("width", [80, 120])
     def test_every_note_is_whole(self, catalog, width):
         for kind in ("spot", "bill-item", "savings-plan"):
-            wanted = PriceFilter(option=kind)
-            shown = " ".join(" ".join(page(catalog, wanted, width, everything=True)).split())
-            for row in show(catalog, wanted, NOW, history=False):
+            price_filter = PriceFilter(option=kind)
+            shown = " ".join(" ".join(page(catalog, price_filter, width, everything=True)).split())
+            for row in show(catalog, price_filter, NOW, history=False):
                 assert row.note in shown, row
 
     @pytest.mark.parametrize("width", [80, 120])
     def test_the_history(self, golden, catalog, width):
-        wanted = PriceFilter(instance_type=P5, region="us-east-1", option="capacity-block")
-        golden(f"prices/history-{width}.txt", text(page(catalog, wanted, width, history=True)))
+        price_filter = PriceFilter(instance_type=P5, region="us-east-1", option="capacity-block")
+        golden(f"prices/history-{width}.txt", text(page(catalog, price_filter, width, history=True)))
 
     @pytest.mark.long
     @pytest.mark.parametrize("width", [80, 120])
@@ -69,17 +69,17 @@ class TestShow:
             assert [line for line in some(lines) if len(line) > width] == []
 
     def test_at_80_columns_no_price_age_or_basis_is_missing(self, catalog):
-        wanted = PriceFilter(instance_type=P5, region="us-east-1")
-        rows = show(catalog, wanted, NOW, history=False)
-        lines = page(catalog, wanted, 80, everything=True)
+        price_filter = PriceFilter(instance_type=P5, region="us-east-1")
+        rows = show(catalog, price_filter, NOW, history=False)
+        lines = page(catalog, price_filter, 80, everything=True)
         for row in some(rows):
             pattern = rf" {plain(row.usd)} +{row.age_days} d\*? +{row.basis.value} +\[\d+\]"
             assert any(re.search(pattern, line) for line in lines), row
 
     def test_at_80_columns_a_bill_item_keeps_place_and_unit(self, catalog):
-        wanted = PriceFilter(option="bill-item")
-        rows = [row for row in show(catalog, wanted, NOW, history=False) if row.usd is not None]
-        lines = page(catalog, wanted, 80, everything=True)
+        price_filter = PriceFilter(option="bill-item")
+        rows = [row for row in show(catalog, price_filter, NOW, history=False) if row.usd is not None]
+        lines = page(catalog, price_filter, 80, everything=True)
         assert [line for line in lines if line.startswith("  ") and "…," in line] == []
         for row in some(rows):
             assert f"  {row.name}, {row.unit}" in lines
@@ -99,15 +99,15 @@ class TestShow:
         assert f"  {MOST} of " in text(page(catalog, PriceFilter(option="on-demand"), 100))
 
     def test_on_an_earlier_day_what_was_known_then(self, catalog):
-        wanted = PriceFilter(instance_type=P5, option="on-demand")
-        page_text = text(page(catalog.at(date(2025, 4, 1)), wanted, 100))
+        price_filter = PriceFilter(instance_type=P5, option="on-demand")
+        page_text = text(page(catalog.at(date(2025, 4, 1)), price_filter, 100))
         assert "1 price, as known on 2025-04-01" in page_text
         assert "98.32" in page_text
         assert "55.04" not in page_text
 
     def test_nothing_known_is_said(self, catalog):
-        wanted = PriceFilter(instance_type="trn3", region="us-east-1", option="spot")
-        assert page(catalog, wanted, 80) == ["", "  No price is known."]
+        price_filter = PriceFilter(instance_type="trn3", region="us-east-1", option="spot")
+        assert page(catalog, price_filter, 80) == ["", "  No price is known."]
 
     @pytest.mark.parametrize(
         "wanted, message, hint",
@@ -167,16 +167,18 @@ class TestDiff:
 
     def test_changes_come_first_and_the_largest_on_top(self, catalog):
         days = (date(2026, 2, 1), date(2026, 11, 1))
-        wanted = PriceFilter(option="capacity-block")
-        lines = diff_page(diff(catalog, wanted, *days), wanted, days, 100, everything=True)
+        price_filter = PriceFilter(option="capacity-block")
+        lines = diff_page(diff(catalog, price_filter, *days), price_filter, days, 100, everything=True)
         shares = [float(match[1]) for line in lines if (match := re.search(r"([+-][\d.]+) %", line))]
         assert shares == sorted(shares, key=abs, reverse=True)
         assert len(shares) > 3
 
     def test_gone_and_new_are_words(self, catalog):
         early, late = date(2025, 7, 1), date(2025, 8, 1)
-        wanted = PriceFilter(instance_type="p6-b200.48xlarge", option="on-demand")
-        page_text = text(diff_page(diff(catalog, wanted, early, late), wanted, (early, late), 80, everything=False))
+        price_filter = PriceFilter(instance_type="p6-b200.48xlarge", option="on-demand")
+        page_text = text(
+            diff_page(diff(catalog, price_filter, early, late), price_filter, (early, late), 80, everything=False)
+        )
         assert "0 changed, 0 removed, 1 added" in page_text
         assert re.search(r" new  +113\.9328", page_text)
 
@@ -248,7 +250,7 @@ class TestRefresh:
         assert document["schema"] == "slipway.prices/1"
         refresh = document["refresh"]
         assert (refresh["asked"], refresh["answered"], refresh["resumed"], refresh["prices"]) == (12, 11, 3, 1234)
-        assert [(each["usd_before"], each["usd_after"], each["percent"]) for each in refresh["jumped"]] == [
+        assert [(jump["usd_before"], jump["usd_after"], jump["percent"]) for jump in refresh["jumped"]] == [
             ("14", "28", 100.0),
             ("55.5", "20.25", -63.51),
         ]

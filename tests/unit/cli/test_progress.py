@@ -172,8 +172,8 @@ class TestJob:
         standard_error(monkeypatch, io.StringIO())
         messages = []
         job = JobLine(messages.append, iter(range(0, 1000, 20)).__next__)
-        for each in (moment(1, 80, saved=60, loss=2.5), moment(2, 80, saved=94, loss=2.5), moment(2, 100, saved=94)):
-            job.show(each)
+        for state in (moment(1, 80, saved=60, loss=2.5), moment(2, 80, saved=94, loss=2.5), moment(2, 100, saved=94)):
+            job.show(state)
         assert messages == [
             "attempt 1  step 80 of 900  loss 2.500  saved at step 60",
             "attempt 2  saved at step 94",

@@ -20,7 +20,9 @@ def test_an_endpoint(tmp_path: Path, slipway) -> None:
 def test_kubernetes(tmp_path: Path, slipway) -> None:
     assert slipway("render", str(PINNED / "llama31-8b-eks.yaml"), "-o", str(tmp_path)).code == 0
     objects = [
-        each for path in (tmp_path / "kubernetes").iterdir() for each in yaml.safe_load_all(path.read_text("utf-8"))
+        manifest
+        for path in (tmp_path / "kubernetes").iterdir()
+        for manifest in yaml.safe_load_all(path.read_text("utf-8"))
     ]
     assert {"Deployment", "DaemonSet", "Service"} <= {object_["kind"] for object_ in objects}
 

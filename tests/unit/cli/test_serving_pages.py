@@ -129,12 +129,12 @@ def test_json_of_a_portfolio(write_plan, slipway):
     code, out, _ = slipway("portfolio", "plan.yaml", "sft.yaml", "--json")
     document = json.loads(out)
     assert (code, document["schema"]) == (0, "slipway.portfolio/1")
-    months = [float(each["usd_per_month"]["mid"]) for each in document["plans"]]
+    months = [float(plan["usd_per_month"]["mid"]) for plan in document["plans"]]
     assert float(document["usd_per_month"]["mid"]) == pytest.approx(sum(months))
-    sft = next(each for each in document["plans"] if each["name"] == "sft")
+    sft = next(plan for plan in document["plans"] if plan["name"] == "sft")
     assert float(sft["usd_per_month"]["mid"]) == pytest.approx(2 * float(sft["choice"]["usd"]["mid"]))
-    assert [each["kind"] for each in document["plans"]] == ["serve", "train"]
-    chips = {each["accelerator"]: each for each in document["one_chip"]}
+    assert [plan["kind"] for plan in document["plans"]] == ["serve", "train"]
+    chips = {chip["accelerator"]: chip for chip in document["one_chip"]}
     assert chips["Trainium1"]["missing"] == []
     assert float(chips["H100"]["difference_usd"]) > 0
     assert "sft" in chips["Inferentia2"]["missing"]

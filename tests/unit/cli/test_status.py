@@ -62,10 +62,10 @@ TEMPLATE = json.dumps({"Resources": {"Nothing": {"Type": "AWS::SNS::Topic"}}})
 def cut_deployment(tmp_path, monkeypatch):
     """A deployment of tiny-gpt was cut short: one stack was made, the folder names another, and there is no output."""
     monkeypatch.chdir(tmp_path)
-    made = run_folder.create("tiny-gpt", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
+    folder = run_folder.create("tiny-gpt", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
     request = plan_file.load(ROOT / "examples" / "tiny-gpt.yaml")
-    made.write_json("plan.json", document(request))
-    made.write_json("outputs.json", {"slipway-tiny-gpt-network": {}})
+    folder.write_json("plan.json", document(request))
+    folder.write_json("outputs.json", {"slipway-tiny-gpt-network": {}})
     return request.target.region[0]
 
 
@@ -99,9 +99,9 @@ def test_checkpoints_that_slipway_down_has_left_go_with_a_word_of_their_own(cut_
 
 def test_a_launch_that_ended_early_names_what_exists_and_the_way_out(cut_deployment, slipway, tmp_path, monkeypatch):
     folder = run_folder.latest("tiny-gpt", tmp_path)
-    made = {"name": "slipway-tiny-gpt-training", "status": "CREATE_IN_PROGRESS"}
+    stack = {"name": "slipway-tiny-gpt-training", "status": "CREATE_IN_PROGRESS"}
     folder.write_json(
-        "report.json", {**REPORT, "status": "failed", "simulated": False, "attempts": [], "stacks": [made]}
+        "report.json", {**REPORT, "status": "failed", "simulated": False, "attempts": [], "stacks": [stack]}
     )
     status_text = " ".join(slipway("status", "tiny-gpt")[1].split())
     assert "slipway-tiny-gpt-network, slipway-tiny-gpt-training (their state could not be read)" in status_text
@@ -160,8 +160,8 @@ def test_checkpoints_of_a_run_that_is_not_there(empty_run, slipway):
 
 @pytest.mark.parametrize("uri", ["s3://", "s3:///runs", "s3://No_Bucket/x", "s3://a"])
 def test_a_bucket_that_cannot_be(tmp_path, slipway, uri):
-    for words in (["list"], ["verify"], ["prune", "--yes"], ["restore"]):
-        code, out, err = slipway("checkpoints", words[0], uri, *words[1:])
+    for arguments in (["list"], ["verify"], ["prune", "--yes"], ["restore"]):
+        code, out, err = slipway("checkpoints", arguments[0], uri, *arguments[1:])
         assert (code, out, f"no bucket can have this name: {uri}" in err, "s3://bucket/prefix" in err) == (
             2,
             "",
@@ -179,7 +179,7 @@ def test_one_step_and_all_of_them_are_not_asked_for_at_once(empty_run, slipway):
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_table_of_checkpoints_fits_and_names_the_run_from_80_columns(width, superseded):
     run = "llama31-8b-sft-20261120t203048z-089799cd"
-    made = [
+    checkpoints = [
         Checkpoint(
             step=step,
             folder=f"step-{step}",
@@ -195,7 +195,7 @@ def test_the_table_of_checkpoints_fits_and_names_the_run_from_80_columns(width, 
         )
         for step in (120_000, 90_000)
     ]
-    lines = page("s3://bucket/runs", tuple(made), width)
+    lines = page("s3://bucket/runs", tuple(checkpoints), width)
     assert max(map(len, lines)) <= width
     assert [("120000" in line, "41.0 MiB" in line, "20:29:38" in line) for line in lines].count((True, True, True)) == 1
     assert (run.removeprefix("llama31-8b-sft-") in "".join(lines)) == (width >= 80)

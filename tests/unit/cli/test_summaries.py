@@ -32,13 +32,13 @@ def run(code: str, **more: str) -> subprocess.CompletedProcess[str]:
 def test_every_summary_is_the_first_sentence_of_its_command():
     commands = get_command(application()).commands  # type: ignore[attr-defined]
     assert list(commands) == list(SUMMARIES)
-    for name, each in commands.items():
-        assert " ".join(each.help.split("\n\n")[0].split()) == SUMMARIES[name]
+    for name, command in commands.items():
+        assert " ".join(command.help.split("\n\n")[0].split()) == SUMMARIES[name]
 
 
 @pytest.mark.parametrize("width", ["80", "120"])
 def test_the_help_is_the_same_with_and_without_the_commands(width: str):
-    shown = [CliRunner().invoke(each(), ["--help"], env={"COLUMNS": width}).output for each in (front, application)]
+    shown = [CliRunner().invoke(build(), ["--help"], env={"COLUMNS": width}).output for build in (front, application)]
     assert shown[0] == shown[1]
     assert "launch" in shown[0]
 
@@ -48,10 +48,13 @@ def test_it_loads_no_command_and_nothing_that_prices(words: list[str]):
     answer = run(LOADED.format(words=json.dumps(words)))
     loaded = set(json.loads(answer.stderr.splitlines()[-1]))
     assert "launcher.cli.app" in loaded
-    own = {each for each in loaded if each.startswith("launcher.")} - {"launcher.answers", "launcher.answers.lines"}
-    assert not {each for each in own if each.split(".")[1] not in ("cli", "model")}
-    assert not {f"launcher.cli.{name}" for name in SUMMARIES} & own
-    assert not {each for each in own if each.endswith("_page")}
+    launcher_modules = {module for module in loaded if module.startswith("launcher.")} - {
+        "launcher.answers",
+        "launcher.answers.lines",
+    }
+    assert not {module for module in launcher_modules if module.split(".")[1] not in ("cli", "model")}
+    assert not {f"launcher.cli.{name}" for name in SUMMARIES} & launcher_modules
+    assert not {module for module in launcher_modules if module.endswith("_page")}
     assert "rich" not in loaded
 
 
@@ -62,6 +65,6 @@ def test_a_command_that_does_not_exist_is_named_with_its_neighbour():
 
 
 def test_a_shell_that_completes_a_word_is_answered_from_the_commands():
-    words = {VARIABLE: "complete_bash", "COMP_WORDS": "slipway plan --exp", "COMP_CWORD": "2"}
-    answer = run("import sys; from launcher.cli.app import main; sys.argv = ['slipway']; main()", **words)
+    variables = {VARIABLE: "complete_bash", "COMP_WORDS": "slipway plan --exp", "COMP_CWORD": "2"}
+    answer = run("import sys; from launcher.cli.app import main; sys.argv = ['slipway']; main()", **variables)
     assert "--explain" in answer.stdout

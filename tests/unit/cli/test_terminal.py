@@ -25,7 +25,7 @@ purchase: {option: on-demand}
 """
 
 
-def typed(words, *, answer=b"", folder, app=None, **environment):
+def typed(arguments, *, answer=b"", folder, app=None, **environment):
     """What a command prints to a terminal of 80 columns, and its exit code; `app` is the CDK app that stays."""
     printed = bytearray()
 
@@ -38,7 +38,7 @@ def typed(words, *, answer=b"", folder, app=None, **environment):
 
     code = (
         f"import os, sys; os.chdir({str(folder)!r}); os.environ.update({environment!r}); "
-        f"sys.argv = {['slipway', *words]!r}; from launcher.cli.app import main; "
+        f"sys.argv = {['slipway', *arguments]!r}; from launcher.cli.app import main; "
     )
     if app is not None:
         code += f"from launcher.cdk import toolchain; toolchain.app_command = lambda: {app.command()!r}; "
@@ -83,8 +83,8 @@ def test_a_launch_asks_in_at_most_25_lines(plan_folder, warm_app):
 def test_an_endpoint_asks_in_at_most_30_lines(tmp_path, warm_app):
     plan = ROOT / "examples" / "serve" / "pinned" / "llama31-8b-inf2.yaml"
     (tmp_path / "plan.yaml").write_text(plan.read_text(encoding="utf-8"), encoding="utf-8")
-    words = ["deploy", "plan.yaml", "--sandbox", "--despite-verdict"]
-    shown, code = typed(words, answer=b"n\n", folder=tmp_path, app=warm_app, **TERMINAL)
+    arguments = ["deploy", "plan.yaml", "--sandbox", "--despite-verdict"]
+    shown, code = typed(arguments, answer=b"n\n", folder=tmp_path, app=warm_app, **TERMINAL)
     before = shown.split("[y/N]")[0]
     assert code == 7
     assert soft_rows(before) <= 30
@@ -122,8 +122,8 @@ def test_a_remark_before_the_question_is_wrapped_at_words(width):
 
 @pytest.mark.long
 def test_verbose_says_the_rest_wherever_it_is_typed(plan_folder, warm_app):
-    words = ["launch", "plan.yaml", "--sandbox", "-v"]
-    shown, _ = typed(words, answer=b"n\n", folder=plan_folder, app=warm_app, **TERMINAL)
+    arguments = ["launch", "plan.yaml", "--sandbox", "-v"]
+    shown, _ = typed(arguments, answer=b"n\n", folder=plan_folder, app=warm_app, **TERMINAL)
     assert "assumptions" in shown
     assert "1 candidate" in shown
 
@@ -147,8 +147,8 @@ def test_long_output_goes_through_the_pager(plan_folder):
     pager.chmod(0o755)
     shown, code = typed(["quote", "plan.yaml"], folder=plan_folder, **TERMINAL | {"LINES": "20", "PAGER": str(pager)})
     assert (shown.split()[0], code) == ("PAGED", 0)
-    for words, lines in ((["quote", "plan.yaml"], "60"), (["quote", "plan.yaml", "--no-pager"], "20")):
-        shown, _ = typed(words, folder=plan_folder, **TERMINAL | {"LINES": lines, "PAGER": str(pager)})
+    for arguments, lines in ((["quote", "plan.yaml"], "60"), (["quote", "plan.yaml", "--no-pager"], "20")):
+        shown, _ = typed(arguments, folder=plan_folder, **TERMINAL | {"LINES": lines, "PAGER": str(pager)})
         assert "PAGED" not in shown
 
 
@@ -168,5 +168,5 @@ def test_chatter_is_broken_at_blanks_in_a_terminal_but_for_commands_to_copy(monk
     assert lines.count(command) == 2
     broken = lines[: lines.index(command)]
     assert len(broken) == 3
-    assert all(len(each) <= 60 and each.startswith("  words") for each in broken)
+    assert all(len(line) <= 60 and line.startswith("  words") for line in broken)
     assert lines[-2] == f"  {'words ' * 20}"

@@ -72,7 +72,7 @@ def test_weekdays_leave_the_weekend_to_the_last_range():
 
 def test_a_half_hour_is_half_an_hour():
     eight = hours_of_day(("cron(30 8 * * ? *) 4-6", "cron(0 20 * * ? *) 1-2"))[8]
-    assert [(each.share, each.least) for each in eight] == [(0.5, 1), (0.5, 4)]
+    assert [(slot.share, slot.least) for slot in eight] == [(0.5, 1), (0.5, 4)]
 
 
 @pytest.mark.parametrize(

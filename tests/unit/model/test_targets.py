@@ -62,7 +62,7 @@ def test_the_first_that_takes_a_way_of_buying_is_taken():
 def test_nothing_else_asks_which_kind_a_target_is():
     """The next target is a folder: an `if` on a kind elsewhere would be one more place to change."""
     comparisons = []
-    for path in sorted(each for room in ROOMS for each in (ROOT / room).rglob("*.py")):
+    for path in sorted(file for room in ROOMS for file in (ROOT / room).rglob("*.py")):
         name = str(path.relative_to(ROOT))
         if name.startswith("launcher/targets/"):
             # A target knows its own kind, and the one that it points to as a way out.

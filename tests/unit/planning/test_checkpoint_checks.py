@@ -65,5 +65,5 @@ def test_what_is_allowed(checkpoint):
     ],
 )
 def test_what_is_refused(checkpoint, path, message):
-    ((where, words),) = paths_and_messages(**checkpoint)
-    assert (where, words[: len(message)]) == (path, message)
+    ((where, text),) = paths_and_messages(**checkpoint)
+    assert (where, text[: len(message)]) == (path, message)

@@ -127,8 +127,8 @@ def test_overhead_is_dalys_at_dalys_interval():
     assert lost.failures_per_h == pytest.approx(per_h)
     write = goodput.checkpoint_write_s(shape, FACTS).mid
     interval = daly_interval_s(checkpoint_s=write, mtbf_s=3600 / per_h)
-    wanted = overhead_fraction(checkpoint_s=write, interval_s=interval, mtbf_s=3600 / per_h, restart_s=600)
-    assert lost.fraction == pytest.approx(wanted)
+    expected = overhead_fraction(checkpoint_s=write, interval_s=interval, mtbf_s=3600 / per_h, restart_s=600)
+    assert lost.fraction == pytest.approx(expected)
 
 
 def test_large_jobs_and_immature_software_fail_more_often():

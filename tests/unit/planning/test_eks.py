@@ -49,10 +49,10 @@ class TestInterfaces:
         for facts in some(catalog.instance_types.values()):
             if "efa_interfaces" in facts.unknown:
                 continue
-            made = eks.interfaces(facts, layout)
-            assert sum("efa" in each.kind for each in made) == facts.efa_interfaces, facts.name
-            assert len({(each.card, each.device) for each in made}) == len(made)
-            assert not made or (made[0].card, made[0].device) == (0, 0)
+            interfaces = eks.interfaces(facts, layout)
+            assert sum("efa" in interface.kind for interface in interfaces) == facts.efa_interfaces, facts.name
+            assert len({(interface.card, interface.device) for interface in interfaces}) == len(interfaces)
+            assert not interfaces or (interfaces[0].card, interfaces[0].device) == (0, 0)
 
     def test_one_of_efa_alone_is_never_the_first(self, catalog):
         for facts in some(catalog.instance_types.values()):

@@ -192,7 +192,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
 def test_bad_input_is_an_error_with_the_fix(endpoint_findings_of, case):
     serve, target, code, message, fix = case
-    errors = [each for each in endpoint_findings_of(serve, target) if each.level is Level.ERROR]
+    errors = [finding for finding in endpoint_findings_of(serve, target) if finding.level is Level.ERROR]
     (error,) = [error for error in errors if error.code == code]
     assert message in f"{error.path}: {error.message}"
     assert fix in error.hint
@@ -216,11 +216,11 @@ def test_a_chip_without_an_image_is_refused(endpoint_findings_of, serve, name, c
     ],
 )
 def test_a_network_that_would_not_be_used_is_refused(endpoint_findings_of, rest, code):
-    assert code in [each.code for each in endpoint_findings_of(rest=rest)]
+    assert code in [finding.code for finding in endpoint_findings_of(rest=rest)]
 
 
 def test_spot_is_not_sold_for_endpoints(endpoint_findings_of):
-    assert [each.code for each in endpoint_findings_of(option="spot")] == ["ec2-only"]
+    assert [finding.code for finding in endpoint_findings_of(option="spot")] == ["ec2-only"]
 
 
 WARNED = {
@@ -245,8 +245,8 @@ def test_a_shape_that_was_compiled_has_nothing_against_it(endpoint_findings_of):
 
 def test_several_findings_are_reported_at_once(endpoint_findings_of):
     codes = {
-        each.code
-        for each in endpoint_findings_of(
+        finding.code
+        for finding in endpoint_findings_of(
             {"deployment": "canary", "schedule": ["at(2030-01-01T00:00:00) 0-3"], "max_instances": 1}, {"nodes": 2}
         )
     }
@@ -254,8 +254,8 @@ def test_several_findings_are_reported_at_once(endpoint_findings_of):
 
 
 def test_containers_are_judged_alike_on_kubernetes(unchecked_plan, catalog):
-    made = unchecked_plan({"tensor_parallel": 12}, {"kind": "eks"})
-    assert [finding.code for finding in container_findings(served(made, catalog))] == ["tensor-parallel"]
+    plan = unchecked_plan({"tensor_parallel": 12}, {"kind": "eks"})
+    assert [finding.code for finding in container_findings(served(plan, catalog))] == ["tensor-parallel"]
     codes = [
         finding.code
         for finding in endpoint_findings(served(unchecked_plan({}, {"kind": "eks"}), catalog), load_serving())
@@ -303,13 +303,13 @@ def test_a_schedule_names_a_time_zone_or_none():
 class TestPinned:
     def test_an_open_layout_is_decided(self, catalog):
         free = {"tensor_parallel": "auto", "batch_size": "auto", "sequence_length": "auto"}
-        made = pinned_serving(request_of(free, LARGE), catalog, BedrockCatalog(), load_serving())
-        serve = made.request.workload.serve
+        plan = pinned_serving(request_of(free, LARGE), catalog, BedrockCatalog(), load_serving())
+        serve = plan.request.workload.serve
         assert None not in (serve.tensor_parallel, serve.batch_size, serve.sequence_length)
 
     def test_a_plan_that_is_whole_keeps_its_digest(self, catalog):
-        made = pinned_serving(request_of(), catalog, BedrockCatalog(), load_serving())
-        assert pinned_serving(made.request, catalog, BedrockCatalog(), load_serving()).digest == made.digest
+        plan = pinned_serving(request_of(), catalog, BedrockCatalog(), load_serving())
+        assert pinned_serving(plan.request, catalog, BedrockCatalog(), load_serving()).digest == plan.digest
 
     @pytest.mark.parametrize(
         "target, message",

@@ -57,5 +57,5 @@ class TestKeys:
         ],
     )
     def test_a_range_is_one_that_somebody_calls_from(self, range_, code):
-        wanted = [(code, "network.api_cidrs")] if code else []
-        assert codes_and_paths(network={"api_cidrs": [range_]}) == wanted
+        expected = [(code, "network.api_cidrs")] if code else []
+        assert codes_and_paths(network={"api_cidrs": [range_]}) == expected

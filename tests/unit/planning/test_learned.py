@@ -34,21 +34,21 @@ def test_nothing_is_learned_without_a_run():
 @given(st.floats(0.02, 2.0), st.integers(0, 6))
 def test_more_of_the_same_never_widens(hours, count):
     prior = BOOT_RANGE_H.high / BOOT_RANGE_H.low
-    before = learned_hours(BOOT_RANGE_H, [measured_start(hours, f"a/{each}") for each in range(count)])
-    after = learned_hours(BOOT_RANGE_H, [measured_start(hours, f"a/{each}") for each in range(count + 1)])
+    before = learned_hours(BOOT_RANGE_H, [measured_start(hours, f"a/{number}") for number in range(count)])
+    after = learned_hours(BOOT_RANGE_H, [measured_start(hours, f"a/{number}") for number in range(count + 1)])
     assert after.high / after.low <= (before.high / before.low if before else prior) * (1 + 1e-9)
     assert not after.contradiction
     assert min(hours, BOOT_H) * (1 - 1e-9) <= after.mid <= max(hours, BOOT_H) * (1 + 1e-9)
 
 
 def test_many_runs_take_over():
-    hours = learned_hours(BOOT_RANGE_H, [measured_start(0.5, f"a/{each}") for each in range(30)])
+    hours = learned_hours(BOOT_RANGE_H, [measured_start(0.5, f"a/{number}") for number in range(30)])
     assert hours.mid == pytest.approx(0.5, rel=0.02)
     assert hours.source == "measured, 30 runs, 2026-11-20"
 
 
 def test_a_contradiction_widens_and_is_named():
-    agreeing = [measured_start(0.1, f"a/{each}") for each in range(4)]
+    agreeing = [measured_start(0.1, f"a/{number}") for number in range(4)]
     before, after = (
         learned_hours(BOOT_RANGE_H, agreeing),
         learned_hours(BOOT_RANGE_H, [*agreeing, measured_start(1.5, "odd/1")]),
@@ -59,7 +59,7 @@ def test_a_contradiction_widens_and_is_named():
 
 
 def test_several_restarts_of_a_run_say_more_than_one():
-    one, four = (learned_hours(RESTART_RANGE_H, [measured_start(0.1, starts=each)]) for each in (1, 4))
+    one, four = (learned_hours(RESTART_RANGE_H, [measured_start(0.1, starts=starts)]) for starts in (1, 4))
     assert four.mid < one.mid
     assert four.high / four.low < one.high / one.low
 
@@ -82,7 +82,7 @@ def tail(minutes, assumed=5, **changes):
 
 
 def test_the_idle_tail_is_learned_where_the_same_thing_ends_it():
-    known = [tail(8, run=f"a/{each}") for each in range(10)]
+    known = [tail(8, run=f"a/{number}") for number in range(10)]
     tail_hours = learned_tail("parallelcluster", 5 / 60, known)
     assert tail_hours.mid * 60 == pytest.approx(8, rel=0.05)
     assert tail_hours.high / tail_hours.low < 2**2
@@ -96,7 +96,7 @@ def test_the_idle_tail_is_learned_where_the_same_thing_ends_it():
 @given(st.floats(0.5, 600.0), st.integers(0, 6))
 def test_more_of_the_same_tail_never_widens(minutes, count):
     before, after = (
-        learned_tail("parallelcluster", 5 / 60, [tail(minutes, run=f"a/{each}") for each in range(number)])
+        learned_tail("parallelcluster", 5 / 60, [tail(minutes, run=f"a/{index}") for index in range(number)])
         for number in (count, count + 1)
     )
     assert after.high / after.low <= (before.high / before.low if before else 4.0) * (1 + 1e-9)

@@ -76,7 +76,7 @@ def test_activations_are_korthikantis():
 
 
 def test_a_long_sequence_is_shared_by_more_chips():
-    short, long = (memory.fits(job("llama-3.1-8b", "H100-SXM", 8, sequence_length=each)) for each in (4096, 32_768))
+    short, long = (memory.fits(job("llama-3.1-8b", "H100-SXM", 8, sequence_length=length)) for length in (4096, 32_768))
     assert short.group < long.group <= 8
     assert long.fits
 

@@ -115,9 +115,9 @@ def test_remarks_are_made_where_pcs_is_asked_for(catalog):
     assert not {"pcs-shared-folder", "pcs-partial-fleet"} & codes(
         catalog, target={"nodes": 1}, storage={"lustre_gib": 2400}
     )
-    held = {"option": "on-demand", "reservation": {"id": "cr-0fedcba9876543210", "count": 2}}
-    assert "pcs-reservation-unconfirmed" in codes(catalog, purchase=held)
-    block = {**held, "option": "capacity-block"}
+    on_demand = {"option": "on-demand", "reservation": {"id": "cr-0fedcba9876543210", "count": 2}}
+    assert "pcs-reservation-unconfirmed" in codes(catalog, purchase=on_demand)
+    block = {**on_demand, "option": "capacity-block"}
     neuron = {"instance_type": "trn1.32xlarge", "ami": "ami-0123456789abcdef0"}
     assert "pcs-trainium-unconfirmed" in codes(catalog, target=neuron, purchase=block)
 

@@ -28,9 +28,9 @@ class TestPosterior:
     @given(
         st.floats(0.3, 3.0), st.floats(0.0, 0.5), st.integers(1, 8), st.sampled_from([1, 2, 4, 16]), st.integers(0, 3)
     )
-    def test_more_of_the_same_never_widens(self, times, own, nodes, count, others):
-        base = tuple(measured(times, spread_of=0.1, nodes=2**each, run=f"other/{each}") for each in range(others))
-        runs = [measured(times, spread_of=own, nodes=nodes, run=f"a/{each}") for each in range(count + 1)]
+    def test_more_of_the_same_never_widens(self, times, run_spread, nodes, count, others):
+        base = tuple(measured(times, spread_of=0.1, nodes=2**number, run=f"other/{number}") for number in range(others))
+        runs = [measured(times, spread_of=run_spread, nodes=nodes, run=f"a/{number}") for number in range(count + 1)]
         fewer, more = learned(*base, *runs[:-1]), learned(*base, *runs)
         assert more.scale <= fewer.scale * (1 + 1e-9) <= spread(SHAPE, FACTS) * (1 + 1e-6)
         assert not more.contradiction
@@ -42,7 +42,7 @@ class TestPosterior:
         assert learned(one, two).scale <= learned(one).scale * (1 + 1e-9)
 
     def test_a_contradiction_widens_and_is_reported(self):
-        agreeing = [measured(0.8, run=f"a/{each}") for each in range(5)]
+        agreeing = [measured(0.8, run=f"a/{number}") for number in range(5)]
         odd = measured(0.4, run="b/1")
         before, after = learned(*agreeing), learned(*agreeing, odd)
         assert after.contradiction
@@ -69,7 +69,7 @@ class TestPosterior:
     @given(st.floats(0.4, 2.5), st.sampled_from([1, 2, 8]))
     def test_more_machines_are_never_slower(self, times, nodes):
         facts = replace(FACTS, measured=(measured(times, nodes=nodes),))
-        rates = [throughput.rate(replace(SHAPE, chips=8 * 2**each), facts).tokens_mid for each in range(7)]
+        rates = [throughput.rate(replace(SHAPE, chips=8 * 2**exponent), facts).tokens_mid for exponent in range(7)]
         assert rates == sorted(rates)
 
     def test_what_the_plan_says_was_measured_is_above_all(self):

@@ -73,7 +73,7 @@ def test_what_does_not_is_let_through(name):
 
 
 def test_the_plan_may_say_that_one_is_none():
-    assert [each.path for each in secret_findings_of(dict(list(SECRETS.items())[:2]), ["HF_TOKEN"])] == [
+    assert [finding.path for finding in secret_findings_of(dict(list(SECRETS.items())[:2]), ["HF_TOKEN"])] == [
         "run.env.AWS_ACCESS_KEY_ID"
     ]
 

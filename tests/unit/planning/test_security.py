@@ -44,8 +44,8 @@ def test_a_target_that_cannot_says_which_one_can(changes, code, path):
 
 @pytest.mark.parametrize("kind", ["parallelcluster", "eks", "hyperpod-slurm", "hyperpod-eks"])
 def test_a_cluster_of_machines_in_the_account_can(kind):
-    wanted = laid_over(laid_over(laid_over(BASE, LOGGED), GROUPED), {"target": {"kind": kind}})
-    plan = pinned_plan(request_of(wanted), load())
+    document = laid_over(laid_over(laid_over(BASE, LOGGED), GROUPED), {"target": {"kind": kind}})
+    plan = pinned_plan(request_of(document), load())
     assert security_findings(plan.request, plan.place) == ()
     assert check(plan.request, load()) == ()
 
@@ -67,9 +67,11 @@ def test_a_job_for_a_cluster_that_is_there_asks_for_nothing():
     ],
 )
 def test_a_key_that_policies_can_name_and_the_region_has(kind, arn, code):
-    wanted = laid_over(BASE, {"storage": {"kms_key_arn": arn}, "target": {"kind": kind}})
-    findings_by_code = codes(request_findings(request_of(wanted), load()))
-    assert [each for each in ("key-region", "not-a-key") if each in findings_by_code] == ([code] if code else [])
+    document = laid_over(BASE, {"storage": {"kms_key_arn": arn}, "target": {"kind": kind}})
+    findings_by_code = codes(request_findings(request_of(document), load()))
+    assert [key_code for key_code in ("key-region", "not-a-key") if key_code in findings_by_code] == (
+        [code] if code else []
+    )
     if code is not None:
         assert (findings_by_code[code].level, findings_by_code[code].path) == ("error", "storage.kms_key_arn")
 
@@ -87,8 +89,8 @@ ROLE = "arn:aws:iam::123456789012:role/team/machines"
     ],
 )
 def test_a_role_that_nothing_would_take_on_is_refused(kind, roles, path):
-    wanted = laid_over(BASE, {"target": {"kind": kind}, "security": {"roles": roles}})
-    finding = codes(request_findings(request_of(wanted), load()))["role-unused"]
+    document = laid_over(BASE, {"target": {"kind": kind}, "security": {"roles": roles}})
+    finding = codes(request_findings(request_of(document), load()))["role-unused"]
     assert (finding.level, finding.path) == ("error", path)
 
 
@@ -100,11 +102,11 @@ def test_roles_are_of_one_account():
 
 def test_roles_change_a_plans_digest_and_none_keeps_it():
     catalog = load()
-    own, none, named = (
-        pinned_plan(request_of(laid_over(BASE, {"security": {"roles": each}})), catalog).digest
-        for each in ({}, {"nodes": None}, {"nodes": ROLE})
+    empty, none, named = (
+        pinned_plan(request_of(laid_over(BASE, {"security": {"roles": roles}})), catalog).digest
+        for roles in ({}, {"nodes": None}, {"nodes": ROLE})
     )
-    assert pinned_plan(request_of(BASE), catalog).digest == own == none != named
+    assert pinned_plan(request_of(BASE), catalog).digest == empty == none != named
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_roles_change_a_plans_digest_and_none_keeps_it():
     [
         ({"vpc_id": None, "subnet_ids": [], "security_group_ids": [GROUP]}, "groups-without-vpc"),
         ({"security_group_ids": [GROUP, GROUP]}, "group-twice"),
-        ({"security_group_ids": [f"sg-0000000{each}" for each in range(4)]}, "too-many-groups"),
+        ({"security_group_ids": [f"sg-0000000{number}" for number in range(4)]}, "too-many-groups"),
     ],
 )
 def test_groups_that_ec2_would_refuse(network, code):

@@ -40,7 +40,8 @@ def ends_of(changes, now="2026-11-23"):
     findings = [finding for finding in quoted.findings if finding.code == "announced-end"]
     assert len(findings) == len(quoted.ends)
     return {
-        end.key: (each.level.value, each.path, each.message) for end, each in zip(quoted.ends, findings, strict=True)
+        end.key: (finding.level.value, finding.path, finding.message)
+        for end, finding in zip(quoted.ends, findings, strict=True)
     }
 
 
@@ -73,8 +74,8 @@ def test_the_end_of_a_kubernetes_version_is_a_dated_finding_from_a_year_before(n
 def test_an_end_within_the_plans_runs_is_a_warning_and_a_later_one_is_information():
     once = ends_of({"target": {"kind": "eks"}})
     monthly = ends_of({"target": {"kind": "eks"}, "workload": {"train": {"runs": 24, "runs_per_month": 1}}})
-    assert {each[0] for each in once.values()} == {"info"}
-    assert {each[0] for each in monthly.values()} == {"warning"}
+    assert {end[0] for end in once.values()} == {"info"}
+    assert {end[0] for end in monthly.values()} == {"warning"}
     assert set(once) == {"kubernetes/1.35", "image/pytorch:2.13.0-cu133-amzn2023"}
 
 

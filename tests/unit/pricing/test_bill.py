@@ -51,7 +51,7 @@ def test_a_line_without_a_price_is_no_zero():
 
 
 def lines(priced_plan):
-    return {each.name: each for each in priced_plan.quote(1).components}
+    return {line.name: line for line in priced_plan.quote(1).components}
 
 
 def test_training_data_pay_for_their_way_from_another_region(priced):
@@ -80,13 +80,13 @@ def test_a_line_without_a_price_warns_and_leaves_the_total_incomplete(priced):
         {"target": {"instance_type": "p5en.48xlarge", "region": "eu-south-2"}, "purchase": {"option": "spot"}}
     )
     first = quoted.quote(1)
-    unpriced = [each for each in first.components if each.unpriced]
+    unpriced = [line for line in first.components if line.unpriced]
     assert first.incomplete
     assert unpriced
     (finding,) = [finding for finding in first.findings if finding.code == "unpriced-line"]
     assert finding.message.startswith(f"{len(unpriced)} lines have no price, the total is incomplete: ")
-    assert all(each.name in finding.message for each in unpriced)
-    assert first.usd.mid == sum(each.usd for each in first.components if each.usd is not None)
+    assert all(line.name in finding.message for line in unpriced)
+    assert first.usd.mid == sum(line.usd for line in first.components if line.usd is not None)
 
 
 def test_storage_in_the_plan_is_storage_in_the_bill(priced):
@@ -106,8 +106,8 @@ def test_storage_in_the_plan_is_storage_in_the_bill(priced):
 
 def test_outputs_of_a_known_size_are_in_the_bill(priced):
     quoted, plain = (priced({"run": run}).quote(1) for run in ({"outputs": ["out"], "outputs_gib": 3600}, {}))
-    assert {each.name: each for each in quoted.components}["S3 outputs"].quantity == 3600
-    assert "S3 outputs" not in {each.name for each in plain.components}
+    assert {line.name: line for line in quoted.components}["S3 outputs"].quantity == 3600
+    assert "S3 outputs" not in {line.name for line in plain.components}
     # At 1 GB/s they are an hour and four minutes on their way.
     assert quoted.billed_hours == pytest.approx(plain.billed_hours + 1.073741824)
 
@@ -116,7 +116,7 @@ def test_the_hours_of_steps_are_billed(priced):
     steps = {"before": [{"command": "a", "hours": 2}, {"command": "b"}], "after": [{"command": "c", "hours": 0.5}]}
     quoted, plain = (priced({"run": run}).quote(1) for run in (steps, {}))
     assert quoted.billed_hours == pytest.approx(plain.billed_hours + 2.5)
-    hours, before = ({each.name: each.quantity for each in of.components} for of in (quoted, plain))
+    hours, before = ({line.name: line.quantity for line in of.components} for of in (quoted, plain))
     assert hours["data, steps and outputs"] == pytest.approx(2.5 * quoted.plan.place.nodes)
     assert hours["start-up of the nodes"] == pytest.approx(before["start-up of the nodes"])
     (assumption,) = [
@@ -143,7 +143,7 @@ def test_what_the_trainer_keeps_itself_is_not_in_the_bill(priced):
         priced({"checkpoint": policy, "purchase": {"option": "spot"}}).quote(1)
         for policy in ({"mode": "own", "uri": "s3://team/runs", "interval": 600}, {"interval": 600})
     )
-    assert not {each.name for each in quoted.components} & {"S3 checkpoints", "S3 uploads"}
+    assert not {line.name for line in quoted.components} & {"S3 checkpoints", "S3 uploads"}
     # It is priced as a job with checkpoints.
     assert quoted.hours == agent.hours
     assert any(assumption.value == "s3://team/runs" for assumption in quoted.assumptions)
@@ -152,7 +152,7 @@ def test_what_the_trainer_keeps_itself_is_not_in_the_bill(priced):
 def test_a_cluster_is_up_as_long_as_its_nodes(priced):
     """Nothing stops idle nodes: they stay a day, and head node, disks and network with them."""
     quoted = priced({"guardrails": {"idle_minutes": 0}, "storage": {"lustre_gib": 2400}}).quote(1)
-    components_by_name = {each.name: each for each in quoted.components}
+    components_by_name = {line.name: line for line in quoted.components}
     node_h = JOB_H + 0.15 + 24
     assert components_by_name["NAT gateway"].quantity == pytest.approx(node_h)
     assert components_by_name["head node m6i.xlarge"].quantity == pytest.approx(node_h)
@@ -164,7 +164,7 @@ def test_a_cluster_is_up_as_long_as_its_nodes(priced):
 
 def test_what_stays_billed_until_the_cluster_is_removed_is_said(priced):
     quoted = priced({"storage": {"lustre_gib": 2400}}).quote(1)
-    components_by_name = {each.name: each for each in quoted.components}
+    components_by_name = {line.name: line for line in quoted.components}
     hourly = ("NAT gateway", "public IPv4 address of the NAT", "head node m6i.xlarge")
     fsx = components_by_name["FSx Lustre 2400 GiB, 250 MB/s/TiB"].unit_price_usd * 2400 / 730
     least = sum(components_by_name[name].unit_price_usd for name in hourly) + fsx
@@ -177,7 +177,7 @@ def test_what_stays_billed_until_the_cluster_is_removed_is_said(priced):
 def test_a_network_that_exists_has_its_own_way_out(priced):
     network = {"vpc_id": "vpc-01234567", "subnet_ids": ["subnet-01234567"]}
     quote = priced({"network": network, "workload": {"train": {"hours": 13}}}).quote(1)
-    assert [each.name for each in quote.components if each.group == "network"] == ["private DNS zone"]
+    assert [line.name for line in quote.components if line.group == "network"] == ["private DNS zone"]
     assert any(assumption.value == "not counted" for assumption in quote.assumptions)
 
 
@@ -187,10 +187,10 @@ def test_a_job_that_never_saves_stores_nothing(priced):
 
 
 def test_every_line_says_where_its_price_is_from(priced):
-    for each in some(priced().quote(1).components):
-        assert each.source
-        assert each.basis in {"listed", "derived", "memory"}
-        assert each.as_of
+    for line in some(priced().quote(1).components):
+        assert line.source
+        assert line.basis in {"listed", "derived", "memory"}
+        assert line.as_of
 
 
 # --------------------------------------------------------------------------------------- what exists with the cluster
@@ -220,7 +220,7 @@ def test_endpoints_are_paid_for_each_and_take_the_logs_past_the_nat(priced):
 def test_weights_come_through_the_nat_again_with_each_machine_that_is_lost(priced, method, fetched):
     plan = {"workload": {"train": {"hours": None, "tokens_b": 20, "method": method}}, "purchase": {"option": "spot"}}
     quoted = priced(plan).quote(1)
-    components_by_name = {each.name: each for each in quoted.components}
+    components_by_name = {line.name: line for line in quoted.components}
     lost = (quoted.spot.interruptions_per_hour + quoted.work.node_failures_per_h) * quoted.hours.mid
     assert lost > 0.1
     through = components_by_name["NAT data"].quantity - components_by_name["CloudWatch logs"].quantity
@@ -228,7 +228,7 @@ def test_weights_come_through_the_nat_again_with_each_machine_that_is_lost(price
     assumptions = {assumption.name: assumption.value for assumption in quoted.assumptions}
     assert ("weights through the NAT gateway" in assumptions) is bool(fetched)
     named = priced({**plan, "run": {"data": [{"uri": "s3://team-data/tokens", "path": "/data"}]}}).quote(1)
-    (past,) = (each for each in named.components if each.name == "NAT data")
+    (past,) = (line for line in named.components if line.name == "NAT data")
     assert (past.quantity < components_by_name["NAT data"].quantity) is bool(fetched)
 
 
@@ -313,12 +313,12 @@ def test_a_dns_zone_is_free_for_half_a_day_and_then_paid_by_whole_months(priced,
 def test_replaced_checkpoints_stay_until_the_buckets_rule_expires_them(priced):
     plan = {"workload": {"train": {"hours": None, "tokens_b": 5}}, "checkpoint": {"interval": 600, "keep": 4}}
     quoted = priced(plan).quote(1)
-    components_by_name = {each.name: each for each in quoted.components}
+    components_by_name = {line.name: line for line in quoted.components}
     saves = quoted.hours.mid * 6
     size = quoted.work.checkpoint_gb / 1.073741824  # of 2^30 bytes
     assert components_by_name["S3 replaced checkpoints"].quantity == pytest.approx((saves - 4) * size * 36 / 730)
     few = priced({**plan, "checkpoint": {"interval": 600, "keep": 400}}).quote(1)
-    assert "S3 replaced checkpoints" not in {each.name for each in few.components}
+    assert "S3 replaced checkpoints" not in {line.name for line in few.components}
 
 
 def test_a_log_of_requests_is_stored_for_as_long_as_its_bucket_keeps_it(priced):

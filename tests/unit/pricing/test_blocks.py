@@ -33,7 +33,7 @@ def test_a_cluster_that_is_deployed_before_its_block_begins_costs_until_then(pat
     messages = [finding.message for finding in quoted.findings if finding.code == "not-begun"]
     until = quoted.left_up_usd_per_hour
     assert len(messages) == bool(hours)
-    assert all(f"in 2.0 days: a cluster deployed now costs ${until * 24:,.2f} a day" in each for each in messages)
+    assert all(f"in 2.0 days: a cluster deployed now costs ${until * 24:,.2f} a day" in message for message in messages)
 
 
 def test_an_offering_is_ranked_by_what_it_is_expected_to_cost():

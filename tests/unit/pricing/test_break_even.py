@@ -43,8 +43,8 @@ def test_without_a_priced_rival_there_is_no_break_even(priced):
     alone = {**OPEN["purchase"], "option": "spot"}
     assert of(priced({**OPEN, "purchase": alone}), "spot").spot.break_even_interruptions_per_hour is None
     trn2 = {"region": "us-east-2", "az_id": None, "instance_type": "trn2.48xlarge", "nodes": 1}
-    own = {"option": ["spot", "on-demand"], "price_overrides": {"trn2.48xlarge/spot": "20"}}
-    unpriced = priced({**OPEN, "target": trn2, "purchase": own})
+    purchase = {"option": ["spot", "on-demand"], "price_overrides": {"trn2.48xlarge/spot": "20"}}
+    unpriced = priced({**OPEN, "target": trn2, "purchase": purchase})
     assert of(unpriced, "on-demand").usd is None
     assert of(unpriced, "spot").spot.break_even_interruptions_per_hour is None
 

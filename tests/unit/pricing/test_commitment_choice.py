@@ -177,12 +177,12 @@ def test_quote_portfolio_and_commit_say_the_same_dollars(tmp_path, hours, nodes,
 
     committed = bought("reserved")
     quoted = committed.members[0].choice
-    (held,) = committed.commitments
-    assert float(quoted.commitment_usd) == pytest.approx(float(held.usd_per_month) * 36, rel=1e-9)
+    (commitment,) = committed.commitments
+    assert float(quoted.commitment_usd) == pytest.approx(float(commitment.usd_per_month) * 36, rel=1e-9)
     assert float(quoted.cash_usd) == pytest.approx(float(quoted.commitment_usd + other_usd(quoted)), rel=1e-9)
     compute = sum(line.usd for line in quoted.components if line.group == "compute")
     assert float(compute) * min(5000, 36 * runs_per_month) == pytest.approx(float(quoted.commitment_usd), rel=1e-6)
-    sets = held.instances / nodes
+    sets = commitment.instances / nodes
     assert sets == math.ceil(used_hours(quoted) / nodes * runs_per_month / 730 - 1e-9)
     on_demand = bought("on-demand")
     run_usd = sum(line.usd for line in on_demand.members[0].choice.components if line.group == "compute")

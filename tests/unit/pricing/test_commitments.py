@@ -121,9 +121,9 @@ class TestPortfolio:
 
     def test_a_month_is_what_holding_the_commitment_costs(self, tmp_path):
         priced_portfolio = self.page(tmp_path, "{hours: 12}")
-        (held,) = priced_portfolio.commitments
-        assert held.usd_per_month == pytest.approx(Decimal("17356.48"), rel=Decimal("0.001"))
-        assert priced_portfolio.usd_per_month.mid > held.usd_per_month
+        (commitment,) = priced_portfolio.commitments
+        assert commitment.usd_per_month == pytest.approx(Decimal("17356.48"), rel=Decimal("0.001"))
+        assert priced_portfolio.usd_per_month.mid > commitment.usd_per_month
 
     def test_plans_that_fit_into_one_commitment_pay_it_once(self, tmp_path):
         alone = self.page(tmp_path, "{hours: 12}").commitments[0].usd_per_month

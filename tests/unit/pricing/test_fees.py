@@ -31,8 +31,8 @@ OWN = '"pcs/controller": "0.6", "pcs/node": "0.1", "pcs/accounting": "0.2"'
 
 @pytest.fixture
 def quoted(tmp_path):
-    def quote(kind="pcs", own="", **options):
-        more = f", price_overrides: {{{own}}}" if own else ""
+    def quote(kind="pcs", overrides="", **options):
+        more = f", price_overrides: {{{overrides}}}" if overrides else ""
         path = tmp_path / "plan.yaml"
         path.write_text(PLAN.format(kind=kind, more=more))
         return price(path, NOW, PriceOptions(max_price_age=10_000, **options))
@@ -47,7 +47,10 @@ def lines(quote):
 def test_each_fee_is_a_line_with_its_reason(quoted):
     components = lines(quoted().quote(1))
     assert set(components) == {*FEES, STORAGE}
-    assert all(each.usd is None and "purchase.price_overrides pcs/" in each.unpriced for each in components.values())
+    assert all(
+        component.usd is None and "purchase.price_overrides pcs/" in component.unpriced
+        for component in components.values()
+    )
 
 
 def test_a_launch_is_refused_until_they_are_priced_and_the_sandbox_is_not(quoted):
@@ -60,47 +63,47 @@ def test_a_launch_is_refused_until_they_are_priced_and_the_sandbox_is_not(quoted
 
 @pytest.mark.parametrize("left", ["pcs/controller", "pcs/node", "pcs/accounting"])
 def test_one_unknown_fee_is_enough(quoted, left):
-    own = ", ".join(each for each in OWN.split(", ") if left not in each)
-    assert quoted(own=own).quote(1).gate.reason.endswith(left)
+    overrides = ", ".join(override for override in OWN.split(", ") if left not in override)
+    assert quoted(overrides=overrides).quote(1).gate.reason.endswith(left)
 
 
 def test_the_persons_own_prices_count_by_the_hour(quoted):
-    quote = quoted(own=OWN).quote(1)
+    quote = quoted(overrides=OWN).quote(1)
     components, hours = lines(quote), quote.hours.mid
     assert quote.gate.allowed
-    assert {each.basis for each in components.values()} == {Basis.USER}
+    assert {component.basis for component in components.values()} == {Basis.USER}
     controller, nodes, login, accounting = (components[fee] for fee in FEES)
     assert controller.quantity == login.quantity == accounting.quantity >= hours
     assert nodes.quantity >= 2 * hours
     assert controller.usd == pytest.approx(Decimal("0.6") * Decimal(repr(controller.quantity)), abs=Decimal("0.001"))
-    assert quoted(own=OWN.replace("0.6", "9.6")).quote(1).usd.mid > quote.usd.mid
+    assert quoted(overrides=OWN.replace("0.6", "9.6")).quote(1).usd.mid > quote.usd.mid
 
 
 def test_the_storage_of_accounting_is_part_of_its_price_unless_it_has_one(quoted):
-    assert STORAGE not in lines(quoted(own=OWN).quote(1))
-    split = quoted(own=f'{OWN}, "pcs/accounting-storage": "0.5"').quote(1)
+    assert STORAGE not in lines(quoted(overrides=OWN).quote(1))
+    split = quoted(overrides=f'{OWN}, "pcs/accounting-storage": "0.5"').quote(1)
     storage = lines(split)[STORAGE]
     assert split.gate.allowed
     assert (storage.unit, storage.unit_price_usd) == ("GB-month", Decimal("0.5"))
     assert storage.quantity * 730 == pytest.approx(lines(split)["PCS accounting, small"].quantity)
-    alone = quoted(own='"pcs/accounting-storage": "0.5"').quote(1)
+    alone = quoted(overrides='"pcs/accounting-storage": "0.5"').quote(1)
     assert alone.gate.exit_code == 4
     assert lines(alone)[STORAGE].usd is not None
 
 
 def test_a_price_of_the_region_goes_before_one_without(quoted):
-    here = quoted(own=f'{OWN}, "pcs/controller/us-east-2": "7", "pcs/controller/us-west-2": "8"').quote(1)
+    here = quoted(overrides=f'{OWN}, "pcs/controller/us-east-2": "7", "pcs/controller/us-west-2": "8"').quote(1)
     assert lines(here)["PCS controller, small"].unit_price_usd == Decimal(7)
 
 
 def test_an_unknown_fee_never_ranks_before_what_is_priced(quoted):
     both = quoted(kind="[pcs, parallelcluster]")
     assert [candidate.place.target for candidate in both.candidates] == [TargetKind.PARALLELCLUSTER, TargetKind.PCS]
-    free = quoted(kind="[pcs, parallelcluster]", own=OWN)
+    free = quoted(kind="[pcs, parallelcluster]", overrides=OWN)
     assert [candidate.unknown_fees for candidate in free.candidates] == [(), ()]
 
 
 def test_a_key_that_no_service_has_is_refused(quoted):
     with pytest.raises(SlipwayError) as refusal:
-        quoted(own='"pcs/controllers": "1"').quote(1)
+        quoted(overrides='"pcs/controllers": "1"').quote(1)
     assert "pcs/controllers" in str(refusal.value.findings)

@@ -34,8 +34,8 @@ class TestCandidates:
         assert targets(priced({"target": BOTH})) == set(map(TargetKind, BOTH["kind"]))
 
     def test_a_price_of_ones_own_brings_it_in_and_the_cheaper_is_kept(self, priced):
-        (kept,) = priced({"purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "40"}}}).candidates
-        assert (kept.place.target, kept.offer.price.usd) == (TargetKind.HYPERPOD_SLURM, 40)
+        (candidate,) = priced({"purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "40"}}}).candidates
+        assert (candidate.place.target, candidate.offer.price.usd) == (TargetKind.HYPERPOD_SLURM, 40)
         dear = {"purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "400"}}}
         assert targets(priced(dear)) == {TargetKind.PARALLELCLUSTER}
 
@@ -100,8 +100,8 @@ class TestPrices:
         quoted = priced({"target": POD, "purchase": {"option": "spot"}}).quote(1)
         assert "publishes no rate of spot" in quoted.unpriced
         assert '"ml.p5.48xlarge/spot"' in quoted.gate.hint
-        own = {"option": "spot", "price_overrides": {"ml.p5.48xlarge/spot": "20"}}
-        priced_plan = priced({"target": POD, "purchase": own})
+        purchase = {"option": "spot", "price_overrides": {"ml.p5.48xlarge/spot": "20"}}
+        priced_plan = priced({"target": POD, "purchase": purchase})
         assert priced_plan.quote(1).price.usd == 20
         assert "hyperpod-spot-unconfirmed" in {finding.code for finding in priced_plan.findings}
 

@@ -82,7 +82,9 @@ def test_a_longer_idle_time_never_makes_the_high_estimate_lower(minutes, more, o
     if kind == "hyperpod-slurm" and option != "on-demand":
         return
     plan = {"target": {"kind": kind}, "purchase": {"option": option, "owned": owned}}
-    short, long = (price_over({**plan, "guardrails": {"idle_minutes": each}}) for each in (minutes, minutes + more))
+    short, long = (
+        price_over({**plan, "guardrails": {"idle_minutes": idle_minutes}}) for idle_minutes in (minutes, minutes + more)
+    )
     low, high = short.quote(1).usd, long.quote(1).usd
     if low is not None and high is not None:
         assert high.high >= low.high

@@ -10,8 +10,8 @@ from tests.plans import request_of
 def ends(target, **rails):
     """The policies that end nodes."""
     job = {"train": {"model": "llama-3.1-8b", "hours": 2}}
-    wanted = {"instance_type": "p5.48xlarge", "nodes": 1, **target}
-    request = request_of({"slipway": 1, "name": "tiny", "workload": job, "target": wanted, "guardrails": rails})
+    target_section = {"instance_type": "p5.48xlarge", "nodes": 1, **target}
+    request = request_of({"slipway": 1, "name": "tiny", "workload": job, "target": target_section, "guardrails": rails})
     kind = TargetKind(target.get("kind", "parallelcluster"))
     names = ("TTL", "idle stop", "warm pool")
     return {

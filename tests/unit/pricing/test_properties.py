@@ -68,8 +68,8 @@ def test_more_tokens_never_cost_less(tokens, more):
 @given(interval=st.floats(30, 20_000), rate=st.floats(0.001, 1))
 def test_the_automatic_interval_is_not_beaten_by_one_of_ones_own(interval, rate):
     automatic = total(purchase__interruptions_per_node_hour=rate)
-    own = total(purchase__interruptions_per_node_hour=rate, checkpoint__interval=interval)
-    assert automatic <= 1.01 * own
+    explicit = total(purchase__interruptions_per_node_hour=rate, checkpoint__interval=interval)
+    assert automatic <= 1.01 * explicit
 
 
 numbers = st.sampled_from([1e-9, 0.5, 3, 1e4, 1e12, 1e300]) | st.floats(1e-6, 1e6)

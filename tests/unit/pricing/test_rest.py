@@ -10,7 +10,7 @@ from tests.unit.pricing.conftest import price_over
 
 SPOT = price_over({"purchase": {"option": "spot"}, "storage": {"lustre_gib": 4800}, "target": {"nodes": 8}})
 FAR = price_over({"target": {"instance_type": "p4d.24xlarge", "region": "ap-northeast-2"}})
-RESTS = [each.rest for priced in (SPOT, FAR) if isinstance(each := priced.candidates[0], TrainingCandidate)]
+RESTS = [candidate.rest for priced in (SPOT, FAR) if isinstance(candidate := priced.candidates[0], TrainingCandidate)]
 
 
 @given(

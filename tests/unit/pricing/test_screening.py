@@ -64,9 +64,9 @@ def test_the_best_candidate_is_the_best_of_all_places_by_the_whole_bill(priced, 
 
     best = {}
     for place in all_places(priced_plan.resolution.groups):
-        each = training_candidate(place, works(place.instance_type, place.nodes), context)
+        draft = training_candidate(place, works(place.instance_type, place.nodes), context)
         key = (place.instance_type, place.option)
-        best[key] = min(best.get(key, row(each)), row(each))
+        best[key] = min(best.get(key, row(draft)), row(draft))
     assert {
         (candidate.place.instance_type, candidate.place.option): row(candidate)
         for candidate in priced_plan.candidates[::-1]
@@ -95,16 +95,16 @@ def test_what_is_passed_over_is_what_a_fold_over_every_draft_leaves_out(priced, 
     best, drafts = {}, 0
     for place in all_places(priced_plan.resolution.groups):
         against = place_findings(context.request, place, context.catalog)
-        each = training_candidate(place, work(place.instance_type, place.nodes), context, against)
-        if not each.priced:
+        draft = training_candidate(place, work(place.instance_type, place.nodes), context, against)
+        if not draft.priced:
             continue
         drafts += 1
-        least = each.rest.least_usd(each.size)
-        quoted_usd = float(each.rest.total_usd(each.size) + each.missing_usd)
+        least = draft.rest.least_usd(draft.size)
+        quoted_usd = float(draft.rest.total_usd(draft.size) + draft.missing_usd)
         assert quoted_usd - 0.05 - quoted_usd * 1e-6 <= least <= quoted_usd, place
-        late = deadline is not None and each.hours > deadline
+        late = deadline is not None and draft.hours > deadline
         key = (place.instance_type, place.option)
-        best[key] = min(best.get(key, (late, order(each))), (late, order(each)))
+        best[key] = min(best.get(key, (late, order(draft))), (late, order(draft)))
     # Of an offering in two lengths the first counts, which is the cheaper.
     priced_ones = [candidate for candidate in priced_plan.candidates[::-1] if candidate.priced]
     assert {(one.place.instance_type, one.place.option): order(one) for one in priced_ones} == {
@@ -130,7 +130,7 @@ def test_the_first_row_is_the_same_with_and_without_all(priced):
     changes = wide(instance_type=["p5.48xlarge", "p5en.48xlarge", "p4d.24xlarge", "trn2.48xlarge"], nodes={"max": 4})
     few, every = priced(changes), priced(changes, everything=True)
     assert few.candidates[0].plan == every.candidates[0].plan
-    ranks = [each.cheapest_of("neuron") for each in (few, every)]
+    ranks = [priced_plan.cheapest_of("neuron") for priced_plan in (few, every)]
     assert few.candidates[ranks[0] - 1].plan == every.candidates[ranks[1] - 1].plan
 
 
@@ -145,8 +145,8 @@ def test_lines_without_a_price_rank_at_the_dearest_of_other_regions(priced):
     ]
     assert ranked == sorted(ranked)
     missing = [component for component in incomplete[0].components if component.unpriced is not None]
-    assert all(each.usd is None and each.elsewhere_usd > 0 for each in missing)
-    store = next(each for each in missing if each.name == "S3 checkpoints")
+    assert all(component.usd is None and component.elsewhere_usd > 0 for component in missing)
+    store = next(component for component in missing if component.name == "S3 checkpoints")
     dearest = max(
         price.usd
         for region in priced_plan.catalog.regions
@@ -198,7 +198,7 @@ def test_a_restore_of_everything_on_many_nodes_is_warned_of(priced, nodes, mode,
     (size,) = {round(quote.work.checkpoint_gb)}
     messages = [finding.message for finding in quote.findings if finding.code == "restore-by-all"]
     whole = f"at a restore, each of the 33 nodes reads the files of all nodes, {size:,} GB"
-    assert [each.startswith(whole) for each in messages] == [True] * warned
+    assert [message.startswith(whole) for message in messages] == [True] * warned
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_disk_that_cannot_hold_the_checkpoints_is_warned_of(priced, params_b, 
     work = {"train": {"model": {"params_b": params_b}, "hours": 100, "tokens_b": None, "method": "pretrain"}}
     quote = priced({**plan, "workload": work, "checkpoint": {"mode": mode}}).quote(1)
     messages = [finding.message for finding in quote.findings if finding.code == "disk-too-small"]
-    assert [each.startswith("a node of p4d.24xlarge needs about ") for each in messages] == [True] * warned
+    assert [message.startswith("a node of p4d.24xlarge needs about ") for message in messages] == [True] * warned
 
 
 def test_several_nodes_need_efa_unless_they_are_asked_for(priced):

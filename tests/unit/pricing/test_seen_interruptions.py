@@ -34,7 +34,7 @@ def test_hardly_an_hour_changes_hardly_anything():
 
 @given(st.floats(0.001, 2.0), st.floats(0.1, 5000.0), st.integers(0, 5))
 def test_more_runs_of_the_same_rate_never_widen(rate, hours, runs):
-    same = [count(round(rate * hours), hours, f"a/{each}") for each in range(runs + 1)]
+    same = [count(round(rate * hours), hours, f"a/{number}") for number in range(runs + 1)]
     fewer, more = learned_rate(*PRIOR, tuple(same[:-1])), learned_rate(*PRIOR, tuple(same))
     assert ratio(more) <= (ratio(fewer) if fewer else PRIOR[2] / PRIOR[0]) * (1 + 1e-9)
     assert not more.contradiction
@@ -56,7 +56,7 @@ def test_many_hours_take_over():
 
 
 def test_a_contradiction_widens_and_is_named():
-    calm = tuple(count(1, 200.0, f"a/{each}") for each in range(4))
+    calm = tuple(count(1, 200.0, f"a/{number}") for number in range(4))
     before, after = learned_rate(*PRIOR, calm), learned_rate(*PRIOR, (*calm, count(30, 20.0, "storm/1")))
     assert not before.contradiction
     assert "storm/1: 30 in 20 node-hours" in after.contradiction
@@ -69,6 +69,6 @@ def test_a_run_elsewhere_counts_by_half_and_others_not_at_all():
     on_demand = measured(1.0, **(spot | {"purchase_option": "on-demand"}))
     old, sandbox = measured(1.0), measured(1.0, **spot, simulated=True)
     weighted_counts = counts("p5.48xlarge", "us-east-2", (here, there, on_demand, old, sandbox), 0.08)
-    assert [each.weight for each in weighted_counts] == [1.0, 0.5]
+    assert [weighted_count.weight for weighted_count in weighted_counts] == [1.0, 0.5]
     assert weighted_counts[0].node_hours == pytest.approx(100.0 * (0.92 + 0.08 * 2))
     assert counts("p4d.24xlarge", "us-east-2", (here,), 0.08) == ()

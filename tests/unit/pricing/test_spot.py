@@ -93,9 +93,9 @@ def test_the_percentile_is_exact_where_only_one_interruption_matters(lag: float,
     inside = math.exp(-hazard * work)
     for cell in range(cells):
         struck = work * (cell + 0.5) / cells
-        kept = max(0, math.floor((struck - lag) / 0.25)) * 0.25
-        if struck - kept <= lost_hours:
-            inside += hazard * math.exp(-hazard * (struck + work - kept)) * work / cells
+        saved = max(0, math.floor((struck - lag) / 0.25)) * 0.25
+        if struck - saved <= lost_hours:
+            inside += hazard * math.exp(-hazard * (struck + work - saved)) * work / cells
     assert inside == pytest.approx(0.9, abs=2e-5)
 
 
@@ -145,5 +145,5 @@ def test_a_quantile_that_need_not_be_looked_for_is_the_same(
     work: float, hazard: float, write: float, share: float
 ) -> None:
     job = replace(LOSSY, work=work, hazard=hazard, write=write)
-    own = job.quantile_hours(0.9)
-    assert job.quantile_hours(0.9, least=own * share) == max(own, own * share)
+    quantile = job.quantile_hours(0.9)
+    assert job.quantile_hours(0.9, least=quantile * share) == max(quantile, quantile * share)

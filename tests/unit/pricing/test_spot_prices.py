@@ -134,4 +134,4 @@ def test_how_far_prices_move_is_what_the_shipped_ones_did():
     inside = [max(pair) <= MOVES for pair in zip(risen, fallen, strict=True)]
     assert len(inside) >= 40
     assert 0.75 <= sum(inside) / len(inside) <= 0.85
-    assert sum(each <= MOVES for each in risen) / len(risen) == pytest.approx(0.9, abs=0.04)
+    assert sum(rise <= MOVES for rise in risen) / len(risen) == pytest.approx(0.9, abs=0.04)

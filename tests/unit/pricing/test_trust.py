@@ -37,8 +37,8 @@ def test_before_the_newer_row_was_seen_nothing_contradicts(priced):
 
 
 def test_a_price_of_the_users_own_is_not_contradicted(priced):
-    own = {"option": "capacity-block", "price_overrides": {"p5en.48xlarge/capacity-block": "50"}}
-    assert messages_with(priced, {**BLOCK, "purchase": own}, "contradicted-price") == []
+    purchase = {"option": "capacity-block", "price_overrides": {"p5en.48xlarge/capacity-block": "50"}}
+    assert messages_with(priced, {**BLOCK, "purchase": purchase}, "contradicted-price") == []
 
 
 @pytest.mark.parametrize("day, old", [(date(2026, 9, 16), False), (date(2026, 9, 17), True)])
@@ -48,15 +48,15 @@ def test_a_band_of_the_advisor_has_an_age_limit(priced, day, old):
 
 
 def test_an_own_rate_of_interruptions_needs_no_band(priced):
-    own = {**SPOT, "purchase": {"option": "spot", "interruptions_per_node_hour": 0.01}}
-    assert messages_with(priced, own, "old-band") == []
+    changes = {**SPOT, "purchase": {"option": "spot", "interruptions_per_node_hour": 0.01}}
+    assert messages_with(priced, changes, "old-band") == []
 
 
 def test_old_lines_of_the_bill_are_counted_and_the_oldest_is_named(priced):
     (message,) = messages_with(priced, SPOT, "old-bill-prices")
     assert "older than 365 days, the oldest (CloudWatch requests) of 2024-02-22" in message
     early = datetime(2024, 3, 1, 12, tzinfo=UTC)
-    assert all("CloudWatch requests" not in each for each in messages_with(priced, SPOT, "old-bill-prices", now=early))
+    assert all("CloudWatch requests" not in text for text in messages_with(priced, SPOT, "old-bill-prices", now=early))
 
 
 def test_without_a_price_there_is_no_age():

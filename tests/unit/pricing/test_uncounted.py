@@ -21,7 +21,7 @@ def test_a_support_rate_of_ones_own_is_said_in_dollars_beside_every_total(priced
     quoted = priced({"target": PLACE, "purchase": {"support_percent": 7.5}}).quote(1)
     plain = priced({"target": PLACE}).quote(1)
     line = next(assumption for assumption in quoted.assumptions if assumption.name.startswith("AWS Support"))
-    shares = [Decimal(each) for each in line.value.split(", ")]
+    shares = [Decimal(share) for share in line.value.split(", ")]
     totals = (quoted.usd.low, quoted.usd.mid, quoted.usd.high)
     assert shares == [round(total * Decimal("0.075"), 2) for total in totals]
     assert "7.5 % of this total" in line.source

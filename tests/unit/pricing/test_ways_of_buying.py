@@ -169,17 +169,19 @@ def test_a_training_plan_is_hyperpods_and_priced_by_its_fee(priced):
 
 
 def test_a_price_of_ones_own_goes_first_and_the_region_goes_before_the_type(priced):
-    own = {"p5.48xlarge/on-demand": "20", "p5.48xlarge/on-demand/us-east-1": "10"}
-    assert priced({"purchase": {"price_overrides": own}}).quote(1).price.usd == 10
-    assert priced({"purchase": {"price_overrides": own}, "target": {"region": "us-east-2"}}).quote(1).price.usd == 20
+    overrides = {"p5.48xlarge/on-demand": "20", "p5.48xlarge/on-demand/us-east-1": "10"}
+    assert priced({"purchase": {"price_overrides": overrides}}).quote(1).price.usd == 10
+    assert (
+        priced({"purchase": {"price_overrides": overrides}, "target": {"region": "us-east-2"}}).quote(1).price.usd == 20
+    )
 
 
 def test_a_discount_is_taken_off_listed_prices_and_noted(priced):
     quoted = priced({"purchase": {"discount_percent": 25}}).quote(1)
     assert quoted.price.usd == Decimal("41.28")
     assert "less 25 %" in quoted.price.note
-    own = {"discount_percent": 25, "price_overrides": {"p5.48xlarge/on-demand": "40"}}
-    assert priced({"purchase": own}).quote(1).price.usd == 40
+    purchase = {"discount_percent": 25, "price_overrides": {"p5.48xlarge/on-demand": "40"}}
+    assert priced({"purchase": purchase}).quote(1).price.usd == 40
 
 
 def test_credits_pay_in_the_order_they_expire(priced):

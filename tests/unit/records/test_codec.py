@@ -14,8 +14,8 @@ from launcher.records.codec import named, picked, plain
 
 
 def test_a_record_has_its_fields_in_their_order():
-    kept = Retained(kind=RetainedKind.LOGS, name="/aws/l", reason="billed", usd_per_month=Decimal("0.2300"))
-    assert list(plain(kept).items()) == [
+    retained = Retained(kind=RetainedKind.LOGS, name="/aws/l", reason="billed", usd_per_month=Decimal("0.2300"))
+    assert list(plain(retained).items()) == [
         ("kind", "logs"),
         ("name", "/aws/l"),
         ("reason", "billed"),

@@ -25,7 +25,7 @@ BEGUN = datetime(2026, 10, 30, 12, tzinfo=UTC)
 
 def entry(**changes) -> LedgerEntry:
     """A run of a hundred hours over the end of a month."""
-    made = LedgerEntry(
+    ledger_entry = LedgerEntry(
         name="llama",
         run="20261030T120000Z",
         origin="0123456789ab",
@@ -52,7 +52,7 @@ def entry(**changes) -> LedgerEntry:
         usd_used=Decimal("4052.2768"),
         shared=Shared(cluster="llama", reservation="cr-1", tail_h=0.5, list_usd_per_hour=Decimal(110)),
     )
-    return made._replace(**changes)
+    return ledger_entry._replace(**changes)
 
 
 amounts = st.decimals(0, 10**9, places=4)
@@ -80,14 +80,14 @@ some_entries = st.builds(
 class TestForms:
     @pytest.mark.long
     @given(some_entries)
-    def test_json_and_back(self, made):
-        assert parse_entry(json.loads(json.dumps(entry_document(made)))) == made
+    def test_json_and_back(self, ledger_entry):
+        assert parse_entry(json.loads(json.dumps(entry_document(ledger_entry)))) == ledger_entry
 
     @given(some_entries)
-    def test_a_line_of_the_index_and_back(self, made):
-        line = line_of(made)
+    def test_a_line_of_the_index_and_back(self, ledger_entry):
+        line = line_of(ledger_entry)
         assert "\n" not in line
-        assert entry_of_line(line) == made
+        assert entry_of_line(line) == ledger_entry
 
     @pytest.mark.parametrize(
         "key, value, message",
@@ -128,10 +128,10 @@ class TestSums:
 
     @pytest.mark.long
     @given(st.lists(some_entries, max_size=6))
-    def test_groups_add_up_to_the_total(self, made):
-        whole = total(made)
+    def test_groups_add_up_to_the_total(self, entries):
+        whole = total(entries)
         for by in (Grouping.NAME, Grouping.TYPE, Grouping.MONTH):
-            groups = grouped(made, by)
+            groups = grouped(entries, by)
             assert sum(group.runs for group in groups) == whole.runs
             assert sum((group.usd_at_quoted_rate for group in groups), Decimal(0)) == whole.usd_at_quoted_rate
 
@@ -178,8 +178,8 @@ class TestIndex:
 
 
 class TestFocus:
-    def rows(self, *made):
-        return list(csv.DictReader(io.StringIO(focus_csv(made))))
+    def rows(self, *entries):
+        return list(csv.DictReader(io.StringIO(focus_csv(entries))))
 
     def test_a_run_over_the_end_of_a_month_is_a_row_in_each(self):
         first, second = self.rows(entry())
@@ -207,10 +207,10 @@ class TestFocus:
     @pytest.mark.focus
     def test_the_official_validator_passes_it(self, tmp_path):
         path = tmp_path / "ledger.csv"
-        held = Shared(reservation="cr-2", prepaid_usd=Decimal(9000))
-        block = entry(option="capacity-block", target="hyperpod-eks", tags={}, shared=held)
-        made = [entry(), entry(simulated=True), block]
-        path.write_text(focus_csv(made), encoding="utf-8")
+        shared = Shared(reservation="cr-2", prepaid_usd=Decimal(9000))
+        block = entry(option="capacity-block", target="hyperpod-eks", tags={}, shared=shared)
+        entries = [entry(), entry(simulated=True), block]
+        path.write_text(focus_csv(entries), encoding="utf-8")
         # It looks for its list of currencies below the current folder.
         place = next((VALIDATOR.parent / "lib").glob("python*/site-packages"))
         command = [VALIDATOR / "focus-validator", "--data-file", path, "--validate-version", "1.0"]

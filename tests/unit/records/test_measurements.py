@@ -32,8 +32,8 @@ def test_a_line_from_before_there_were_interruptions_is_read(tmp_path):
 
 def test_back_and_forth_and_each_once(tmp_path):
     path = tmp_path / FILE
-    for each in (measurement(), measurement(run="other"), measurement()):
-        add_measurement(path, each)
+    for record in (measurement(), measurement(run="other"), measurement()):
+        add_measurement(path, record)
     assert load_measurements(path) == ((measurement(), measurement(run="other")), ())
 
 
@@ -42,8 +42,8 @@ def test_what_is_known_later_counts_in_place_of_what_was_kept_first_wherever_it_
     later = replace(known, idle_tail_h=0.4)
     for order in ((known, later), (later, known)):
         path.unlink(missing_ok=True)
-        for each in order:
-            add_measurement(path, each)
+        for record in order:
+            add_measurement(path, record)
         assert load_measurements(path) == ((later,), ())
 
 

@@ -85,9 +85,9 @@ class TestKeeping:
             catalog.savings_plan(name, region, SavingsPlanKind.COMPUTE, 3, upfront),
             catalog.savings_plan(ml, region, SavingsPlanKind.SAGEMAKER, 3, upfront),
         ]
-        assert [str(each.usd) for each in catalog_prices if isinstance(each, Price)] == list(prices.values())
-        assert {(each.as_of, each.basis) for each in catalog_prices} == {(DAY, Basis.LISTED)}
-        assert all(" API" in each.source for each in catalog_prices)
+        assert [str(price.usd) for price in catalog_prices if isinstance(price, Price)] == list(prices.values())
+        assert {(price.as_of, price.basis) for price in catalog_prices} == {(DAY, Basis.LISTED)}
+        assert all(" API" in price.source for price in catalog_prices)
 
     def test_the_shipped_files_are_not_touched(self, cache):
         before = {path: path.stat().st_mtime_ns for path in tables.SNAPSHOT.rglob("*") if path.is_file()}
@@ -107,8 +107,8 @@ class TestKeeping:
     def test_of_days_with_one_price_the_first_and_the_last_are_kept(self, cache):
         for ago, usd in reversed([*enumerate(("22", "20", "20", "20", "20", "21"))]):
             cache.keep([spot("use2-az1", usd, f"note of {ago}")], DAY - timedelta(days=ago))
-        kept = [(row[3], row[4]) for row in rows(cache)]
-        assert kept == [("21", "2026-11-15"), ("20", "2026-11-16"), ("20", "2026-11-19"), ("22", "2026-11-20")]
+        retained = [(row[3], row[4]) for row in rows(cache)]
+        assert retained == [("21", "2026-11-15"), ("20", "2026-11-16"), ("20", "2026-11-19"), ("22", "2026-11-20")]
 
     def test_spot_prices_are_kept_as_long_as_ec2_keeps_them_and_others_for_ever(self):
         old, new = "2026-08-01", "2026-11-20"
@@ -119,10 +119,10 @@ class TestKeeping:
 
     def test_what_a_killed_process_left_behind_is_removed(self, cache):
         cache.keep([spot("use2-az1", "20")], DAY)
-        left = cache.folder / "prices" / ".spot.csv.0a1b2c3d"
-        left.write_text("half a li")
+        leftover = cache.folder / "prices" / ".spot.csv.0a1b2c3d"
+        leftover.write_text("half a li")
         cache.keep([spot("use2-az1", "21")], DAY)
-        assert not left.exists()
+        assert not leftover.exists()
         assert [row[3] for row in rows(cache)] == ["21"]
 
     def test_a_file_that_is_not_of_the_format_is_not_written_over(self, cache):

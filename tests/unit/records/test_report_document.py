@@ -37,7 +37,7 @@ def test_seconds_that_a_service_bills_stand_beside_those_that_were_quoted() -> N
     seconds = {"seconds": 2450, "trained_seconds": 7000, "quoted_seconds": 3240}
     assert document["actual"]["billable"] == {**seconds, "usd": "32.9219"}
     assert parse_report(json.loads(json.dumps(document))).billable == report.billable
-    (line,) = [each for each in page(report, 200) if "bills" in each]
+    (line,) = [line for line in page(report, 200) if "bills" in line]
     assert line.split("bills ")[1] == (
         "2,450 seconds of each instance at the rate on demand, $32.92 (trained 7,000); quoted 3,240 seconds"
     )

@@ -18,9 +18,9 @@ def new_run(tmp_path):
 @pytest.mark.parametrize("head_node,scheduler", [(API, "kubernetes"), (NODE, "slurm")])
 @pytest.mark.parametrize("cancelled", [True, False])
 def test_it_is_read_as_it_was_written(new_run, head_node, scheduler, cancelled):
-    made = submission(head_node, job="j", cancelled=cancelled)
-    made.write(new_run)
-    assert recorded(new_run) == made
+    record = submission(head_node, job="j", cancelled=cancelled)
+    record.write(new_run)
+    assert recorded(new_run) == record
     assert new_run.read_json(FILE)["scheduler"] == scheduler
 
 

@@ -14,7 +14,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.rendering.batch import JobSettings
 from tests.checks import some
 
-BASH = shutil.which("bash")
+BASH, SLEEP = shutil.which("bash"), shutil.which("sleep")
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=40)
 AWKWARD = st.sampled_from(
     ["$(touch injected)", "`touch injected`", "'; touch injected; '", 'a"b', "a\nb", "${HOME}", "\\", "#"]
@@ -35,8 +35,8 @@ def directives(script):
     """The options that sbatch reads: its lines before the first command."""
     lines = script.splitlines()
     commands = next(index for index, line in enumerate(lines) if line and not line.startswith("#"))
-    words = [line.removeprefix("#SBATCH --") for line in lines[:commands] if line.startswith("#SBATCH ")]
-    return dict(word.partition("=")[::2] for word in words)
+    options = [line.removeprefix("#SBATCH --") for line in lines[:commands] if line.startswith("#SBATCH ")]
+    return dict(word.partition("=")[::2] for word in options)
 
 
 class TestEveryPlan:
@@ -59,10 +59,10 @@ class TestEveryPlan:
         assert (options["open-mode"], options["output"]) == ("append", "slurm-%j.out")
 
     def test_no_path_of_a_machine_stands_in_it(self, bundle):
-        words = [
+        tokens = [
             word for line in script_of(bundle).splitlines()[1:] if not line.startswith("#") for word in line.split()
         ]
-        assert {word for word in some(words) if word.startswith("/")} == set()
+        assert {word for word in some(tokens) if word.startswith("/")} == set()
 
     def test_the_agent_reads_its_job(self, bundle, plan):
         job = parse(bundle.file("job.json").text)
@@ -128,6 +128,7 @@ def run_batch(tmp_path):
             "agent-python",
             f'printf "%s\\n" "$@" >"$SLURM_SUBMIT_DIR/agent-words"; env >"$SLURM_SUBMIT_DIR/agent-env"; {agent}',
         )
+        program("sleep", f"exec {SLEEP} 0.02")  # the script looks every half second whether the agent has ended
         for name, body in (programs or {}).items():
             program(name, body)
         variables = {
@@ -162,8 +163,8 @@ def one_node(bundle_of, plan_of):
 class TestRun:
     def test_the_agent_is_started_in_place_with_its_job(self, run_batch, one_node):
         assert run_batch(one_node()).returncode == 0
-        words = (run_batch.job / "agent-words").read_text().splitlines()
-        assert words == [f"{run_batch.job}/slipway-agent.pyz", "run", "--config", f"{run_batch.job}/job.json"]
+        arguments = (run_batch.job / "agent-words").read_text().splitlines()
+        assert arguments == [f"{run_batch.job}/slipway-agent.pyz", "run", "--config", f"{run_batch.job}/job.json"]
 
     @pytest.mark.parametrize("code", [0, 1, 75, 143])
     def test_its_exit_code_is_the_jobs(self, run_batch, one_node, code):
@@ -262,16 +263,22 @@ class TestJob:
 
     def test_the_policy_is_the_plans(self, bundle_of, plan_of):
         policy = {"keep": 5, "grace_seconds": 20, "max_mb_s": 100}
-        made = self.job_of(bundle_of, plan_of, checkpoint=policy).checkpoint
-        assert (made.mode, made.keep, made.grace_seconds, made.max_mb_s, made.interval_s) == ("agent", 5, 20, 100, 600)
+        checkpoint = self.job_of(bundle_of, plan_of, checkpoint=policy).checkpoint
+        assert (
+            checkpoint.mode,
+            checkpoint.keep,
+            checkpoint.grace_seconds,
+            checkpoint.max_mb_s,
+            checkpoint.interval_s,
+        ) == ("agent", 5, 20, 100, 600)
 
     def test_without_checkpoints_there_is_no_address(self, bundle_of, plan_of):
-        made = self.job_of(bundle_of, plan_of, checkpoint={"mode": "none"}).checkpoint
-        assert (made.mode, made.uri) == ("none", None)
+        checkpoint = self.job_of(bundle_of, plan_of, checkpoint={"mode": "none"}).checkpoint
+        assert (checkpoint.mode, checkpoint.uri) == ("none", None)
 
     def test_a_trainer_that_writes_to_s3_itself_is_told_where(self, bundle_of, plan_of):
-        made = self.job_of(bundle_of, plan_of, checkpoint={"mode": "dcp"}).checkpoint
-        assert (made.mode, made.uri) == ("dcp", "s3://slipway-small-checkpoints/jobs/small")
+        checkpoint = self.job_of(bundle_of, plan_of, checkpoint={"mode": "dcp"}).checkpoint
+        assert (checkpoint.mode, checkpoint.uri) == ("dcp", "s3://slipway-small-checkpoints/jobs/small")
 
     def test_setup_lines_prepare_the_commands_own_shell(self, bundle_of, plan_of, tmp_path):
         run = {"setup": ["export GREETING=hello", "cd /"], "command": ["printenv", "GREETING"]}
@@ -282,27 +289,27 @@ class TestJob:
 
     def test_a_submission_has_its_own_settings(self, bundle_of, plan_of):
         job = JobSettings(run="r2", checkpoint_interval_s=None, drain=False, imds_poll_s=0.2)
-        made = parse(bundle_of(plan_of(), job).file("job.json").text)
-        assert (made.run, made.drain, made.imds_poll_s) == ("r2", False, 0.2)
+        spec = parse(bundle_of(plan_of(), job).file("job.json").text)
+        assert (spec.run, spec.drain, spec.imds_poll_s) == ("r2", False, 0.2)
 
     def test_a_submission_may_let_the_interval_follow_the_write_time(self, bundle_of, plan_of):
         job = JobSettings(run="r2", checkpoint_interval_s=300.0, mtbf_s=7200.0)
-        made = parse(bundle_of(plan_of(), job).file("job.json").text).checkpoint
-        assert (made.interval_s, made.mtbf_s) == (300.0, 7200.0)
+        checkpoint = parse(bundle_of(plan_of(), job).file("job.json").text).checkpoint
+        assert (checkpoint.interval_s, checkpoint.mtbf_s) == (300.0, 7200.0)
 
     def test_a_command_that_hangs_is_ended_when_the_guardrails_say_so(self, bundle_of, plan_of):
         assert self.job_of(bundle_of, plan_of, guardrails={"hung_minutes": 12}).hung_minutes == 12
         assert self.job_of(bundle_of, plan_of, guardrails={"hung_minutes": 0}).hung_minutes is None
 
     def test_the_end_of_a_capacity_block_is_reported(self, bundle_of, plan_of):
-        own = {"id": "cr-0123456789abcdef0", "ends_at": "2026-12-04T11:30:00Z"}
-        made = self.job_of(bundle_of, plan_of, purchase={"option": "capacity-block", "reservation": own})
-        assert made.leaves_at() == datetime(2026, 12, 4, 10, 45, tzinfo=UTC)
+        reservation = {"id": "cr-0123456789abcdef0", "ends_at": "2026-12-04T11:30:00Z"}
+        spec = self.job_of(bundle_of, plan_of, purchase={"option": "capacity-block", "reservation": reservation})
+        assert spec.leaves_at() == datetime(2026, 12, 4, 10, 45, tzinfo=UTC)
 
     def test_instances_outlive_a_reservation_of_another_kind(self, bundle_of, plan_of):
-        own = {"id": "cr-0123456789abcdef0", "ends_at": "2026-12-04T11:30:00Z"}
-        made = self.job_of(bundle_of, plan_of, purchase={"option": "on-demand", "reservation": own})
-        assert made.ends_at is None
+        reservation = {"id": "cr-0123456789abcdef0", "ends_at": "2026-12-04T11:30:00Z"}
+        spec = self.job_of(bundle_of, plan_of, purchase={"option": "on-demand", "reservation": reservation})
+        assert spec.ends_at is None
 
     @pytest.mark.parametrize(
         "run, path",

@@ -162,9 +162,9 @@ def run_command(node, bundle):
 
 def given_to_the_trainer(node):
     """Its words, its environment and its folder, as bytes."""
-    words = (node / "out" / "words").read_bytes().split(b"\0")[:-1]
+    arguments = (node / "out" / "words").read_bytes().split(b"\0")[:-1]
     entries = (node / "out" / "environment").read_bytes().split(b"\0")[:-1]
-    return words, dict(entry.split(b"=", 1) for entry in entries)
+    return arguments, dict(entry.split(b"=", 1) for entry in entries)
 
 
 def as_bytes(value):
@@ -211,8 +211,8 @@ class TestTheCommandItself:
     def test_setup_lines_come_first_in_the_same_shell(self, way, node_folder, render):
         run = {"command": ["trainer", "a b"], "setup": ["cd ..", "export A='x y'", "false || true"], **IMAGES[way]}
         run_command(node_folder, render(run=run))
-        words, environment = given_to_the_trainer(node_folder)
-        assert (words, environment[b"A"]) == ([b"a b"], b"x y")
+        arguments, environment = given_to_the_trainer(node_folder)
+        assert (arguments, environment[b"A"]) == ([b"a b"], b"x y")
         assert (node_folder / "out" / "folder").read_text() == f"{node_folder / 'job'}\n"
 
     @WAYS
@@ -227,14 +227,22 @@ class TestTheWholeWay:
     @WAYS
     @pytest.mark.parametrize("nodes", [1, 2])
     def test_from_the_batch_script_to_the_trainer(self, way, nodes, node_folder, render):
-        words, variables = ["a'b", "$(touch injected)", "c\nd", "é"], {"A": "`touch injected`", "PYTHONPATH": "x\ny"}
-        run = {"command": ["trainer", *words], "env": variables, "secrets": {"TOKEN": SECRET}, **IMAGES[way]}
+        trainer_arguments, variables = (
+            ["a'b", "$(touch injected)", "c\nd", "é"],
+            {"A": "`touch injected`", "PYTHONPATH": "x\ny"},
+        )
+        run = {
+            "command": ["trainer", *trainer_arguments],
+            "env": variables,
+            "secrets": {"TOKEN": SECRET},
+            **IMAGES[way],
+        }
         bundle = render(target={"nodes": nodes}, run=run, checkpoint={"mode": "none"})
         (node_folder / "out" / "secret").write_text("s3cr$t `touch injected` 'ü\n", encoding="utf-8")
         answer = started(node_folder, bundle, nodes)
         assert answer.returncode == 0, answer.stderr
         arguments, environment = given_to_the_trainer(node_folder)
-        assert arguments == as_bytes(words)
+        assert arguments == as_bytes(trainer_arguments)
         assert holds(environment, as_bytes(variables))
         assert environment[b"TOKEN"].decode() == "s3cr$t `touch injected` 'ü"
         assert environment[b"PET_RDZV_ID"] == b"12.0"
@@ -270,9 +278,9 @@ class TestContainers:
 
     def test_docker_is_given_the_network_the_memory_and_the_folders(self, node_folder, render):
         run_command(node_folder, render(run={"command": ["trainer"], **IMAGES["docker"]}))
-        words = self.words_of(node_folder, "docker")
-        assert words[:3] == ["rm", "--force", f"slipway-{os.getuid()}"]
-        options = words[3 : words.index("team/trainer:1")]
+        arguments = self.words_of(node_folder, "docker")
+        assert arguments[:3] == ["rm", "--force", f"slipway-{os.getuid()}"]
+        options = arguments[3 : arguments.index("team/trainer:1")]
         for pair in (("--network", "host"), ("--ipc", "host"), ("--ulimit", "memlock=-1"), ("--entrypoint", "bash")):
             assert options[options.index(pair[0]) + 1] == pair[1]
         assert {"--rm", "--interactive", "--init"} <= set(options)
@@ -290,10 +298,10 @@ class TestContainers:
         bundle = render(run={"command": ["trainer"], **IMAGES["enroot"]})
         run_command(node_folder, bundle)
         run_command(node_folder, bundle)
-        words = self.words_of(node_folder, "enroot")
-        assert words.count("import") == 1
-        assert words[words.index("import") + 3] == "docker://team/trainer:1"
-        assert words.count("create") == words.count("start") == 2
+        arguments = self.words_of(node_folder, "enroot")
+        assert arguments.count("import") == 1
+        assert arguments[arguments.index("import") + 3] == "docker://team/trainer:1"
+        assert arguments.count("create") == arguments.count("start") == 2
 
     @pytest.mark.parametrize(
         "image, uri",
@@ -306,22 +314,22 @@ class TestContainers:
     )
     def test_enroot_is_told_of_a_registry_in_its_own_way(self, node_folder, render, image, uri):
         run_command(node_folder, render(run={"command": ["trainer"], "image": image}))
-        words = self.words_of(node_folder, "enroot")
-        assert words[words.index("import") + 3] == uri
+        arguments = self.words_of(node_folder, "enroot")
+        assert arguments[arguments.index("import") + 3] == uri
 
     def test_a_squashed_file_needs_no_registry(self, node_folder, render):
         image = node_folder / "trainer.sqsh"
         image.touch()
         run_command(node_folder, render(run={"command": ["trainer"], "image": str(image)}))
-        words = self.words_of(node_folder, "enroot")
-        assert "import" not in words
-        assert words[words.index("create") + 3] == str(image)
+        arguments = self.words_of(node_folder, "enroot")
+        assert "import" not in arguments
+        assert arguments[arguments.index("create") + 3] == str(image)
 
     def test_ecrs_password_is_fetched_and_written_nowhere(self, node_folder, render):
         image = "123456789012.dkr.ecr.us-west-2.amazonaws.com/team/trainer:1"
         run_command(node_folder, render(run={"command": ["trainer"], "image": image, "container": "docker"}))
-        words = self.words_of(node_folder, "docker")
-        assert words[:5] == ["login", "--username", "AWS", "--password-stdin", image.partition("/")[0]]
+        arguments = self.words_of(node_folder, "docker")
+        assert arguments[:5] == ["login", "--username", "AWS", "--password-stdin", image.partition("/")[0]]
         assert (node_folder / "out" / "login").read_text() == "token\n"
         assert "us-west-2" in (node_folder / "out" / "aws").read_text()
         run_command(node_folder, render(run={"command": ["trainer"], "image": image}))

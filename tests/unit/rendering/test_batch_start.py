@@ -15,6 +15,7 @@ case "$2" in
     node) echo "NodeName=$4 Arch=x86_64 NodeAddr=10.1.2.3 NodeHostName=$4 Version=24.05" ;;
 esac
 """
+SLEEP = "exec /bin/sleep 0.02"  # the script looks every half second whether the agent has ended
 AGENT = 'env -0 >"$SLURM_SUBMIT_DIR/environment"'
 
 
@@ -27,7 +28,7 @@ def start(tmp_path, bundle_of, plan_of):
 
     def run(*, target=None, nodes=1, programs_too=None, sandbox=False, checkpoint=None, **environment):
         plan = plan_of(target={"nodes": nodes, **(target or {})}, checkpoint=checkpoint or {})
-        stand_ins = {"srun": SRUN, "scontrol": SCONTROL, "agent-python": AGENT, **(programs_too or {})}
+        stand_ins = {"srun": SRUN, "scontrol": SCONTROL, "agent-python": AGENT, "sleep": SLEEP, **(programs_too or {})}
         for name, body in stand_ins.items():
             (programs / name).write_text(f"#!/bin/bash\n{body}\n", encoding="utf-8")
             (programs / name).chmod(0o755)
@@ -159,9 +160,9 @@ class TestMeeting:
         assert (here["PET_NPROC_PER_NODE"], here["SLIPWAY_WORKERS_PER_NODE"]) == ("1", "1")
 
     def test_what_is_set_already_stays(self, start):
-        own = {"MASTER_ADDR": "10.9.9.9", "MASTER_PORT": "5", "PET_NPROC_PER_NODE": "4", "PET_RDZV_ID": "mine"}
-        environment = start(nodes=2, sandbox=True, **own).environment
-        assert {name: environment[name] for name in own} == own
+        variables = {"MASTER_ADDR": "10.9.9.9", "MASTER_PORT": "5", "PET_NPROC_PER_NODE": "4", "PET_RDZV_ID": "mine"}
+        environment = start(nodes=2, sandbox=True, **variables).environment
+        assert {name: environment[name] for name in variables} == variables
         assert environment["PET_RDZV_ENDPOINT"] == "10.9.9.9:5"
 
     def test_neurons_collectives_meet_at_an_address_not_a_name(self, start):

@@ -40,10 +40,10 @@ def resource(configuration, index=0):
 
 class TestCapacity:
     def test_on_demand_grows_from_nothing(self, configuration_of):
-        made = configuration_of()
-        assert queue(made)["CapacityType"] == "ONDEMAND"
-        assert (resource(made)["MinCount"], resource(made)["MaxCount"]) == (0, 2)
-        assert "CapacityReservationTarget" not in resource(made)
+        configuration = configuration_of()
+        assert queue(configuration)["CapacityType"] == "ONDEMAND"
+        assert (resource(configuration)["MinCount"], resource(configuration)["MaxCount"]) == (0, 2)
+        assert "CapacityReservationTarget" not in resource(configuration)
 
     def test_spot(self, configuration_of):
         assert queue(configuration_of(purchase={"option": "spot"}))["CapacityType"] == "SPOT"
@@ -53,50 +53,52 @@ class TestCapacity:
         assert queue(configuration_of(purchase={"option": option}))["CapacityType"] == "ONDEMAND"
 
     def test_a_block_is_up_whole_all_the_time_and_without_placement_group(self, configuration_of):
-        made = configuration_of(purchase=BLOCK)
-        assert queue(made)["CapacityType"] == "CAPACITY_BLOCK"
-        assert (resource(made)["MinCount"], resource(made)["MaxCount"]) == (2, 2)
-        assert resource(made)["CapacityReservationTarget"] == {"CapacityReservationId": "cr-0123456789abcdef0"}
-        assert queue(made)["Networking"]["PlacementGroup"] == {"Enabled": False}
+        configuration = configuration_of(purchase=BLOCK)
+        assert queue(configuration)["CapacityType"] == "CAPACITY_BLOCK"
+        assert (resource(configuration)["MinCount"], resource(configuration)["MaxCount"]) == (2, 2)
+        assert resource(configuration)["CapacityReservationTarget"] == {"CapacityReservationId": "cr-0123456789abcdef0"}
+        assert queue(configuration)["Networking"]["PlacementGroup"] == {"Enabled": False}
 
     def test_an_on_demand_reservation_has_no_placement_group_either(self, configuration_of):
-        made = configuration_of(purchase={"option": "on-demand", "reservation": {"id": "cr-0123456789abcdef0"}})
-        assert queue(made)["CapacityType"] == "ONDEMAND"
-        assert queue(made)["Networking"]["PlacementGroup"] == {"Enabled": False}
-        assert resource(made)["MinCount"] == 0
+        configuration = configuration_of(
+            purchase={"option": "on-demand", "reservation": {"id": "cr-0123456789abcdef0"}}
+        )
+        assert queue(configuration)["CapacityType"] == "ONDEMAND"
+        assert queue(configuration)["Networking"]["PlacementGroup"] == {"Enabled": False}
+        assert resource(configuration)["MinCount"] == 0
 
     def test_nodes_of_a_job_come_together_or_not_at_all(self, configuration_of):
         assert configuration_of()["Scheduling"]["ScalingStrategy"] == "all-or-nothing"
 
     def test_further_types_are_further_queues(self, configuration_of):
         target = {"fallback_types": ["p5en.48xlarge", "p4d.24xlarge"]}
-        made = configuration_of(target=target, purchase={"option": "spot"})
-        assert [slurm_queue["Name"] for slurm_queue in made["Scheduling"]["SlurmQueues"]] == [
+        configuration = configuration_of(target=target, purchase={"option": "spot"})
+        assert [slurm_queue["Name"] for slurm_queue in configuration["Scheduling"]["SlurmQueues"]] == [
             "p5-48xlarge",
             "p5en-48xlarge",
             "p4d-24xlarge",
         ]
-        assert {slurm_queue["CapacityType"] for slurm_queue in made["Scheduling"]["SlurmQueues"]} == {"SPOT"}
+        assert {slurm_queue["CapacityType"] for slurm_queue in configuration["Scheduling"]["SlurmQueues"]} == {"SPOT"}
 
     def test_a_further_queue_never_uses_the_block(self, configuration_of):
-        made = configuration_of(target={"fallback_types": ["p4d.24xlarge"]}, purchase=BLOCK)
-        assert queue(made, 1)["CapacityType"] == "ONDEMAND"
-        assert resource(made, 1)["MinCount"] == 0
-        assert "CapacityReservationTarget" not in resource(made, 1)
+        configuration = configuration_of(target={"fallback_types": ["p4d.24xlarge"]}, purchase=BLOCK)
+        assert queue(configuration, 1)["CapacityType"] == "ONDEMAND"
+        assert resource(configuration, 1)["MinCount"] == 0
+        assert "CapacityReservationTarget" not in resource(configuration, 1)
 
 
 class TestTypes:
     @pytest.mark.parametrize("name, efa", [("p5.48xlarge", True), ("trn2.48xlarge", True), ("trn1.2xlarge", False)])
     def test_efa_and_placement_group_follow_from_the_type(self, configuration_of, name, efa):
         region = "us-east-1" if name == "trn1.2xlarge" else "us-east-2"
-        made = configuration_of(target={"instance_type": name, "region": region})
-        assert resource(made)["Efa"] == {"Enabled": efa}
-        assert queue(made)["Networking"]["PlacementGroup"] == {"Enabled": efa}
+        configuration = configuration_of(target={"instance_type": name, "region": region})
+        assert resource(configuration)["Efa"] == {"Enabled": efa}
+        assert queue(configuration)["Networking"]["PlacementGroup"] == {"Enabled": efa}
 
     @pytest.mark.parametrize("wanted", [True, False])
     def test_the_plan_decides_about_the_placement_group(self, configuration_of, wanted):
-        made = configuration_of(target={"placement_group": wanted})
-        assert queue(made)["Networking"]["PlacementGroup"] == {"Enabled": wanted}
+        configuration = configuration_of(target={"placement_group": wanted})
+        assert queue(configuration)["Networking"]["PlacementGroup"] == {"Enabled": wanted}
 
     def test_nvme_is_mounted(self, configuration_of):
         assert queue(configuration_of())["ComputeSettings"]["LocalStorage"]["EphemeralVolume"] == {
@@ -117,8 +119,8 @@ class TestTypes:
         ],
     )
     def test_the_topology_is_corrected_where_it_is_published(self, configuration_of, name, region, settings):
-        made = configuration_of(target={"instance_type": name, "region": region})
-        assert resource(made).get("CustomSlurmSettings") == settings
+        configuration = configuration_of(target={"instance_type": name, "region": region})
+        assert resource(configuration).get("CustomSlurmSettings") == settings
 
     def test_combined_interfaces_are_an_option(self, configuration_of):
         assert configuration_of(target={"efa_layout": "classic"})["DevSettings"] == {"EfaInterfaceType": "efa"}
@@ -134,13 +136,13 @@ class TestTypes:
         assert all(argument.startswith("--") for argument in arguments(queue(configuration_of())))
 
     def test_an_old_python_is_joined_by_a_new_one(self, configuration_of):
-        made = arguments(queue(configuration_of(target={"os": "alinux2023"})))
-        assert made[-2:] == ["--python=python3.11", "python3.11"]
+        options = arguments(queue(configuration_of(target={"os": "alinux2023"})))
+        assert options[-2:] == ["--python=python3.11", "python3.11"]
 
     @pytest.mark.parametrize("name, chips", [("p5.48xlarge", "nvidia"), ("trn2.48xlarge", "neuron")])
     def test_accelerators_are_reported_under_the_clusters_name(self, configuration_of, name, chips):
-        made = arguments(queue(configuration_of(target={"instance_type": name})))
-        assert made[:3] == ["--metrics=s3://slipway-small-assets/metrics.py", "--cluster=small", f"--chips={chips}"]
+        options = arguments(queue(configuration_of(target={"instance_type": name})))
+        assert options[:3] == ["--metrics=s3://slipway-small-assets/metrics.py", "--cluster=small", f"--chips={chips}"]
 
 
 class TestHeadNode:
@@ -161,7 +163,9 @@ class TestHeadNode:
         assert "KeyName" not in yaml.safe_dump(head)
 
     def test_the_login_nodes_end_before_their_pool_goes(self, configuration_of):
-        full, empty, none = (configuration_of(storage=each) for each in ({"login_nodes": 2}, {"login_pool": True}, {}))
+        full, empty, none = (
+            configuration_of(storage=storage) for storage in ({"login_nodes": 2}, {"login_pool": True}, {})
+        )
 
         def login_node_needs(old, new):
             both = {"ClusterConfiguration": old}, {"ClusterConfiguration": new}
@@ -171,20 +175,20 @@ class TestHeadNode:
         assert login_node_needs(full, none) == [Needs.NEW_CLUSTER]
 
     def test_metadata_answers_tokens_only(self, configuration_of):
-        made = configuration_of()
-        assert made["Imds"] == {"ImdsSupport": "v2.0"}
-        assert made["HeadNode"]["Imds"] == {"Secured": True}
+        configuration = configuration_of()
+        assert configuration["Imds"] == {"ImdsSupport": "v2.0"}
+        assert configuration["HeadNode"]["Imds"] == {"Secured": True}
 
     def test_nodes_get_our_policy_and_not_parallelclusters_wide_one(self, configuration_of):
-        made = configuration_of()
-        (policy,) = queue(made)["Iam"]["AdditionalIamPolicies"]
+        configuration = configuration_of()
+        (policy,) = queue(configuration)["Iam"]["AdditionalIamPolicies"]
         assert policy["Policy"].endswith("policy/parallelcluster/slipway-small")
-        assert "S3Access" not in yaml.safe_dump(made)
+        assert "S3Access" not in yaml.safe_dump(configuration)
 
     def test_no_public_address(self, configuration_of):
-        made = configuration_of()
-        assert queue(made)["Networking"]["AssignPublicIp"] is False
-        assert "ElasticIp" not in made["HeadNode"]["Networking"]
+        configuration = configuration_of()
+        assert queue(configuration)["Networking"]["AssignPublicIp"] is False
+        assert "ElasticIp" not in configuration["HeadNode"]["Networking"]
 
 
 class TestSettings:
@@ -195,8 +199,8 @@ class TestSettings:
 
     @pytest.mark.parametrize("minutes, expected", [("auto", 5), (0, 525_600), (0.2, 1), (7.5, 8), (60, 60)])
     def test_idle_nodes_stop_after_whole_minutes(self, configuration_of, minutes, expected):
-        made = configuration_of(guardrails={"idle_minutes": minutes})
-        assert made["Scheduling"]["SlurmSettings"]["ScaledownIdletime"] == expected
+        configuration = configuration_of(guardrails={"idle_minutes": minutes})
+        assert configuration["Scheduling"]["SlurmSettings"]["ScaledownIdletime"] == expected
 
     def test_lustre(self, configuration_of):
         storage = {
@@ -215,10 +219,10 @@ class TestSettings:
         assert "SharedStorage" not in configuration_of()
 
     def test_training_data_are_linked_into_lustre(self, configuration_of):
-        made = configuration_of(
+        configuration = configuration_of(
             workload={"train": {"data": {"uri": "s3://corpus/tokens"}}}, storage={"lustre_gib": 1200}
         )
-        (link,) = made["SharedStorage"][0]["FsxLustreSettings"]["DataRepositoryAssociations"]
+        (link,) = configuration["SharedStorage"][0]["FsxLustreSettings"]["DataRepositoryAssociations"]
         assert (link["DataRepositoryPath"], link["FileSystemPath"]) == ("s3://corpus/tokens", "/data")
 
     def test_the_boundary_reaches_every_role(self, configuration_of):
@@ -255,7 +259,11 @@ class TestNames:
             instance_type for instance_type in catalog.instance_types.values() if instance_type.accelerator is not None
         ]
         assert trained
-        assert all(len(queue_name(each.name)) <= 25 for each in trained if "parallelcluster" in each.targets)
+        assert all(
+            len(queue_name(instance_type.name)) <= 25
+            for instance_type in trained
+            if "parallelcluster" in instance_type.targets
+        )
 
     def test_the_longest_plan_name_fits(self, plan_of):
         assert len(cluster_name(plan_of(name="x" * 40))) <= 60

@@ -146,7 +146,9 @@ class TestHyperpodsNodes:
     @pytest.mark.parametrize("kind", ["Ingress", "Egress"])
     def test_a_group_whose_members_may_not_speak_with_each_other_is_seen(self, recorded_stack, p5en, kind):
         (name,) = [
-            key for key, each in recorded_stack["Resources"].items() if each["Type"] == f"AWS::EC2::SecurityGroup{kind}"
+            key
+            for key, resource in recorded_stack["Resources"].items()
+            if resource["Type"] == f"AWS::EC2::SecurityGroup{kind}"
         ]
         del recorded_stack["Resources"][name]
         assert [finding.code for finding in stack_findings(recorded_stack, p5en)] == ["efa-kept-apart"]
@@ -173,7 +175,7 @@ def test_a_stack_as_it_is_loses_nothing(recorded_stack, p5_type):
 
 
 def _workers(stack):
-    (workers,) = [each for name, each in stack["Resources"].items() if name.startswith("WorkersNodesTemplate")]
+    (workers,) = [resource for name, resource in stack["Resources"].items() if name.startswith("WorkersNodesTemplate")]
     return workers["Properties"]["LaunchTemplateData"]
 
 
@@ -188,7 +190,7 @@ def test_interfaces_that_are_not_attached_are_seen(recorded_stack, p5_type):
 @pytest.mark.parametrize("kind", ["Ingress", "Egress"])
 def test_a_group_whose_members_may_not_speak_with_each_other_is_seen(recorded_stack, p5_type, kind):
     resources = recorded_stack["Resources"]
-    (name,) = [key for key, each in resources.items() if each["Type"] == f"AWS::EC2::SecurityGroup{kind}"]
+    (name,) = [key for key, resource in resources.items() if resource["Type"] == f"AWS::EC2::SecurityGroup{kind}"]
     del resources[name]
     assert [finding.code for finding in stack_findings(recorded_stack, p5_type)] == ["efa-kept-apart"]
 
@@ -205,9 +207,9 @@ def test_a_rule_to_everywhere_is_none_to_itself(recorded_stack, p5_type):
 
 def test_nodes_of_several_zones_are_seen(recorded_stack, p5_type):
     (group,) = [
-        each["Properties"]
-        for name, each in recorded_stack["Resources"].items()
-        if each["Type"] == "AWS::EKS::Nodegroup" and name.startswith("Workers")
+        resource["Properties"]
+        for name, resource in recorded_stack["Resources"].items()
+        if resource["Type"] == "AWS::EKS::Nodegroup" and name.startswith("Workers")
     ]
     group["Subnets"] *= 2
     assert [finding.code for finding in stack_findings(recorded_stack, p5_type)] == ["efa-across-zones"]

@@ -42,8 +42,8 @@ def test_jobs_for_clusters_that_exist(catalog, bundle_of, path, version):
     plan = pinned_plan(plan_file.load(path), catalog)
     bundle = bundle_of(plan)
     *beside, job = yaml.safe_load_all(bundle.file("kubernetes/job.yaml").text)
-    for each in (*beside, *yaml.safe_load_all(bundle.file("kubernetes/namespace.yaml").text)):
-        kubernetes_validate.validate(each, version, strict=True)
+    for manifest in (*beside, *yaml.safe_load_all(bundle.file("kubernetes/namespace.yaml").text)):
+        kubernetes_validate.validate(manifest, version, strict=True)
     for replica in job["spec"].get("pytorchReplicaSpecs", {"Job": job["spec"]}).values():
         pod = {"apiVersion": "v1", "kind": "Pod", **replica["template"]}
         kubernetes_validate.validate(pod, version, strict=True)
@@ -56,8 +56,8 @@ def test_jobs_for_clusters_that_exist(catalog, bundle_of, path, version):
 
 def test_plugins_run_on_nodes_of_the_plan_alone(eks_plan, bundle_of):
     text = bundle_of(eks_plan).file("kubernetes/plugins.yaml").text
-    for each in some(filter(None, yaml.safe_load_all(text))):
-        affinity = each["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    for manifest in some(filter(None, yaml.safe_load_all(text))):
+        affinity = manifest["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
         (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
         assert term["matchExpressions"][0]["values"] == [eks_plan.place.instance_type]
 

@@ -166,11 +166,11 @@ class TestScript:
             scripts.mkdir()
             for name, text in lifecycle_files(plan, catalog.instance_types).items():
                 (scripts / name).write_text(text, encoding="utf-8")
-            own = subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=True).stdout.split()[0]
-            address = {"controller": self.CONTROLLER, "login": self.OTHER, "workers": self.OTHER, group: own}
+            host_ip = subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=True).stdout.split()[0]
+            address = {"controller": self.CONTROLLER, "login": self.OTHER, "workers": self.OTHER, group: host_ip}
             listed = [
-                {"Name": name, "Instances": [{"CustomerIpAddress": each, "InstanceId": "i-1"}]}
-                for name, each in address.items()
+                {"Name": name, "Instances": [{"CustomerIpAddress": ip, "InstanceId": "i-1"}]}
+                for name, ip in address.items()
             ]
             listed.append({"Name": "workers-that-are-yet-to-come", "Instances": None})
             write(root, "opt/ml/config/resource_config.json", json.dumps({"InstanceGroups": listed}))

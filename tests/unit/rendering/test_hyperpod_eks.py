@@ -24,8 +24,8 @@ def example_bundle(request, catalog):
 
 
 def test_golden(example_bundle, golden):
-    plan, made = example_bundle
-    for file in made.files:
+    plan, bundle = example_bundle
+    for file in bundle.files:
         if file.path in (
             "cluster.yaml",
             "hyperpod.yaml",
@@ -36,15 +36,15 @@ def test_golden(example_bundle, golden):
 
 
 def test_the_chart_brings_the_plugins_so_that_the_job_does_not(example_bundle):
-    _, made = example_bundle
-    assert not {"kubernetes/plugins.yaml", "kubernetes/device-plugin.yaml"} & {file.path for file in made.files}
+    _, bundle = example_bundle
+    assert not {"kubernetes/plugins.yaml", "kubernetes/device-plugin.yaml"} & {file.path for file in bundle.files}
 
 
 def test_the_job_selects_the_nodes_that_are_made(example_bundle):
-    plan, made = example_bundle
-    nodes = yaml.safe_load(made.file("hyperpod.yaml").text)
+    plan, bundle = example_bundle
+    nodes = yaml.safe_load(bundle.file("hyperpod.yaml").text)
     (workers,) = (group for group in nodes["InstanceGroups"] if group["InstanceGroupName"] == "workers")
-    documents = yaml.safe_load_all(made.file("kubernetes/job.yaml").text)
+    documents = yaml.safe_load_all(bundle.file("kubernetes/job.yaml").text)
     (job,) = (document for document in documents if document["kind"] == "PyTorchJob")
     pod = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
     assert pod["nodeSelector"]["node.kubernetes.io/instance-type"] == workers["InstanceType"]
@@ -62,10 +62,10 @@ def on_node(example_bundle, tmp_path):
     (tmp_path / "proc/mounts").write_text("/dev/md0 /opt/dlami/nvme ext4 rw 0 0\n")
     (tmp_path / "var/lib/kubelet").mkdir(parents=True)
     (tmp_path / "var/lib/kubelet/kubeconfig").write_text("who I am")
-    own = {"SLIPWAY_ROOT": str(tmp_path), "PATH": f"{programs}:/usr/bin:/bin", "SLIPWAY_TRIES": "1"}
+    variables = {"SLIPWAY_ROOT": str(tmp_path), "PATH": f"{programs}:/usr/bin:/bin", "SLIPWAY_TRIES": "1"}
 
     def run(script, **more):
-        done = subprocess.run(["bash", script], check=False, env={**own, **more}, capture_output=True, text=True)
+        done = subprocess.run(["bash", script], check=False, env={**variables, **more}, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
@@ -104,6 +104,6 @@ def test_a_nodes_disks_hold_images_and_pods_folders_and_do_so_after_a_reboot(on_
         assert (disk / "kubelet/kubeconfig").read_text() == "who I am"
     bound = [f"bind {disk}/{name} rw" for name in ("containerd", "kubelet")]
     assert (tmp_path / "bound").read_text().splitlines() == bound * 2
-    assert [shellcheck(each) for each in (script, tmp_path / "on_create.sh")] == ["", ""]
+    assert [shellcheck(path) for path in (script, tmp_path / "on_create.sh")] == ["", ""]
     (tmp_path / "proc/mounts").write_text("")
     assert "warning: no NVMe disk is mounted" in on_node(script)

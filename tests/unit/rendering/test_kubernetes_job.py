@@ -54,8 +54,8 @@ def context_of(catalog):
     return make
 
 
-def documents(made):
-    return list(yaml.safe_load_all(made.job))
+def documents(manifests):
+    return list(yaml.safe_load_all(manifests.job))
 
 
 def pods(document):
@@ -74,7 +74,7 @@ def container(pod):
 
 
 def variables(pod):
-    return {each["name"]: each.get("value") for each in container(pod)["env"]}
+    return {variable["name"]: variable.get("value") for variable in container(pod)["env"]}
 
 
 class TestSchemas:
@@ -84,9 +84,9 @@ class TestSchemas:
     def test_the_job_and_what_it_stands_in(self, context_of, on_kubernetes, name, version):
         target = {"instance_type": name, "nodes": 1 if name == "g5.xlarge" else 2}
         image = {} if name != "p6-b200.48xlarge" else {"run": {"image": "team/trainer@sha256:" + "0" * 64}}
-        made = context_of(on_kubernetes(target=target, **image), Operator.JOB)
-        for each in (*documents(made), *yaml.safe_load_all(made.namespace)):
-            kubernetes_validate.validate(each, version, strict=True)
+        manifests = context_of(on_kubernetes(target=target, **image), Operator.JOB)
+        for manifest in (*documents(manifests), *yaml.safe_load_all(manifests.namespace)):
+            kubernetes_validate.validate(manifest, version, strict=True)
 
     @pytest.mark.parametrize("operator", Operator)
     def test_the_pods_of_every_operator(self, context_of, on_kubernetes, operator):
@@ -98,8 +98,8 @@ class TestSchemas:
     @pytest.mark.parametrize("operator", Operator)
     def test_the_volumes_of_a_plan_are_in_every_pod(self, context_of, on_kubernetes, operator):
         volumes = [{"claim": "fsx-claim", "path": "/fsx"}, {"claim": "data", "path": "/data"}]
-        made = context_of(on_kubernetes(managed=True, run={"volumes": volumes}), operator)
-        for template in some(pods(documents(made)[-1])):
+        manifests = context_of(on_kubernetes(managed=True, run={"volumes": volumes}), operator)
+        for template in some(pods(documents(manifests)[-1])):
             kubernetes_validate.validate({"apiVersion": "v1", "kind": "Pod", **template}, NEWEST, strict=True)
             named = {mount["name"]: mount["mountPath"] for mount in container(template)["volumeMounts"]}
             claims = [volume for volume in template["spec"]["volumes"] if "persistentVolumeClaim" in volume]
@@ -113,9 +113,9 @@ class TestSchemas:
             "data": [{"uri": "s3://corpus/tokens", "path": "/fsx/tokens"}],
         }
         plan = on_kubernetes(run=run, checkpoint={"mode": "own", "uri": "/fsx/runs"})
-        made = kubernetes_job.pod_spec(plan, names=symbolic_names(plan), job=JOB)
-        assert (made.checkpoint.uri, made.data[0].path) == ("${SLIPWAY_VOLUME_0}/runs", "${SLIPWAY_VOLUME_0}/tokens")
-        assert made.data[0].shared
+        spec = kubernetes_job.pod_spec(plan, names=symbolic_names(plan), job=JOB)
+        assert (spec.checkpoint.uri, spec.data[0].path) == ("${SLIPWAY_VOLUME_0}/runs", "${SLIPWAY_VOLUME_0}/tokens")
+        assert spec.data[0].shared
 
     @pytest.mark.skipif("SLIPWAY_VENDOR_DATA" not in os.environ, reason="SLIPWAY_VENDOR_DATA names no folder")
     def test_a_pytorchjob_by_its_own_definition(self, context_of, on_kubernetes):
@@ -132,7 +132,7 @@ class TestSchemas:
 def closed(schema):
     """A schema that takes no key which it does not name, as the API server's strict field validation does."""
     if isinstance(schema, list):
-        return [closed(each) for each in schema]
+        return [closed(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     closed_schema = {key: closed(value) for key, value in schema.items()}
@@ -180,7 +180,9 @@ class TestRequests:
         assert pod["spec"]["terminationGracePeriodSeconds"] == 262 + 30
 
     def test_nodes_are_named_as_their_service_bills_them(self, context_of, on_kubernetes):
-        plain, managed = (on_kubernetes(managed=each, target={"az_id": "use2-az1"}) for each in (False, True))
+        plain, managed = (
+            on_kubernetes(managed=is_managed, target={"az_id": "use2-az1"}) for is_managed in (False, True)
+        )
         (pod,) = pods(documents(context_of(plain, Operator.JOB))[-1])
         assert pod["spec"]["nodeSelector"] == {
             "node.kubernetes.io/instance-type": "p5.48xlarge",
@@ -204,8 +206,8 @@ class TestQueue:
             assert labels["kueue.x-k8s.io/queue-name"] == "hyperpod-ns-vision-localqueue"
             assert labels["kueue.x-k8s.io/priority-class"] == "training-priority"
         for pod in pods(document):
-            wanted = pod["metadata"]["annotations"]["kueue.x-k8s.io/podset-preferred-topology"]
-            assert wanted == "topology.k8s.aws/network-node-layer-3"
+            topology = pod["metadata"]["annotations"]["kueue.x-k8s.io/podset-preferred-topology"]
+            assert topology == "topology.k8s.aws/network-node-layer-3"
             assert "affinity" not in pod["spec"]
 
     def test_without_a_queue_the_scheduler_keeps_pods_together(self, context_of, on_kubernetes):
@@ -298,9 +300,9 @@ class TestFindings:
 class TestAccount:
     """Whose rights pods have: their plan's on clusters of our own, one that all jobs share on those of others."""
 
-    def accounts(self, made):
-        spoken, made = documents(made), list(yaml.safe_load_all(made.namespace))
-        return [made[-1]["metadata"]["name"], spoken[-1]["spec"]["template"]["spec"]["serviceAccountName"]]
+    def accounts(self, manifests):
+        spoken, manifests = documents(manifests), list(yaml.safe_load_all(manifests.namespace))
+        return [manifests[-1]["metadata"]["name"], spoken[-1]["spec"]["template"]["spec"]["serviceAccountName"]]
 
     def test_it_is_called_as_the_plan_where_the_cluster_is_made_for_it(self, context_of, on_kubernetes):
         assert self.accounts(context_of(on_kubernetes(name="mine"))) == ["mine", "mine"]

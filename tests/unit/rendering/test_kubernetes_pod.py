@@ -108,9 +108,9 @@ class TestFetch:
         done = self.run(root, store, archive, SLIPWAY_OPERATOR=operator, **more)
         assert done.returncode == 0, done.stderr
         assert "try 2 of 2" in done.stdout
-        own = {**os.environ, "SLIPWAY_LAST_WORD": str(root / "word")}
+        environment = {**os.environ, "SLIPWAY_LAST_WORD": str(root / "word")}
         start = [sys.executable, str(root / "job" / "kubernetes" / "start.py")]
-        first = subprocess.run(start, env=own, capture_output=True, text=True, check=False)
+        first = subprocess.run(start, env=environment, capture_output=True, text=True, check=False)
         word = (root / "word").read_text(encoding="utf-8")
         assert word.startswith(GAVE_UP)
         assert word.removeprefix(GAVE_UP) in first.stdout, first.stderr
@@ -161,12 +161,12 @@ class TestFetch:
     def test_the_manifest_holds_the_script_as_it_is(self, plan_of, catalog):
         plan = plan_of()
         job = replace(JOB, archive=JobArchive(uri="s3://b/k", sha256="a", size="7"))
-        made = job_manifests(
+        manifest = job_manifests(
             plan, instances=catalog.instance_types, names=symbolic_names(plan), job=job, operator=Operator.JOB
         ).job
-        (first,) = list(yaml.safe_load_all(made))[-1]["spec"]["template"]["spec"]["initContainers"]
+        (first,) = list(yaml.safe_load_all(manifest))[-1]["spec"]["template"]["spec"]["initContainers"]
         assert first["command"][2] == asset(FETCH_SCRIPT).read_text(encoding="utf-8")
-        values = {each["name"]: each["value"] for each in first["env"]}
+        values = {variable["name"]: variable["value"] for variable in first["env"]}
         assert (values["SLIPWAY_JOB_URI"], values["SLIPWAY_JOB_BYTES"]) == ("s3://b/k", "7")
 
 
@@ -181,12 +181,12 @@ class TestStart:
         ],
     )
     def test_an_older_driver_gets_the_libraries_of_the_image(self, tmp_path, driver, is_older):
-        own = runpy.run_path(str(asset(START_SCRIPT)))["compat_libraries"]
-        assert own(tmp_path / "version", tmp_path) == ""
+        compat_libraries = runpy.run_path(str(asset(START_SCRIPT)))["compat_libraries"]
+        assert compat_libraries(tmp_path / "version", tmp_path) == ""
         (tmp_path / "version").write_text(f"NVRM version: {driver}\nGCC version:  gcc 11.4.1\n")
-        assert own(tmp_path / "version", tmp_path) == ""
+        assert compat_libraries(tmp_path / "version", tmp_path) == ""
         (tmp_path / "libcuda.so.1").symlink_to("libcuda.so.580.65.06")
-        assert own(tmp_path / "version", tmp_path) == (str(tmp_path) if is_older else "")
+        assert compat_libraries(tmp_path / "version", tmp_path) == (str(tmp_path) if is_older else "")
 
     def run(self, root, **more):
         """start.py with an agent in its place that prints what it finds."""
@@ -207,7 +207,7 @@ class TestStart:
 
     def test_secrets_that_are_refused_are_asked_for_as_often_as_it_may_fail(self, monkeypatch):
         monkeypatch.setenv("SLIPWAY_SANDBOX", "1")
-        own = runpy.run_path(str(asset(START_SCRIPT)))["secrets_problem"]
+        secrets_problem = runpy.run_path(str(asset(START_SCRIPT)))["secrets_problem"]
         arn, requests = "arn:aws:secretsmanager:us-east-1:1:secret:a", []
 
         class Sdk:
@@ -215,7 +215,7 @@ class TestStart:
                 requests.append((service, region_name))
                 raise NoCredentialsError
 
-        why = own({"SLIPWAY_RETRIES": "2"}, {"TOKEN": arn}, Sdk())
+        why = secrets_problem({"SLIPWAY_RETRIES": "2"}, {"TOKEN": arn}, Sdk())
         assert "Unable to locate credentials (try 3 of 3)" in why
         assert requests == [("secretsmanager", "us-east-1")] * 3
 
@@ -237,8 +237,8 @@ class TestStart:
         assert environment["NEURON_RT_ROOT_COMM_ID"] == "j-0.j:62182"
 
     def test_a_pod_of_kubeflows(self, tmp_path):
-        own = {"MASTER_ADDR": "j-master-0", "MASTER_PORT": "23456", "PET_NODE_RANK": "1", "RANK": "8"}
-        environment = self.environment_of(tmp_path, SLIPWAY_OPERATOR="pytorchjob", SLIPWAY_PARTS="2", **own)
+        variables = {"MASTER_ADDR": "j-master-0", "MASTER_PORT": "23456", "PET_NODE_RANK": "1", "RANK": "8"}
+        environment = self.environment_of(tmp_path, SLIPWAY_OPERATOR="pytorchjob", SLIPWAY_PARTS="2", **variables)
         assert (environment["SLIPWAY_PART"], environment["PET_RDZV_ENDPOINT"]) == ("1", "j-master-0:23456")
 
     def test_hyperpods_agent_arranges_the_meeting_itself(self, tmp_path):

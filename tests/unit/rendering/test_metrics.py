@@ -70,10 +70,10 @@ def report(tmp_path, metadata_endpoint):
             path = tmp_path / name.replace("_", "-")
             path.write_text(text)
             path.chmod(0o755)
-        what = ["--chips", chips] if chips else ["--jobs"]
-        words = [sys.executable, "-P", "-I", tmp_path / "metrics.py", "--cluster", "tiny", *what, "--once"]
+        options = ["--chips", chips] if chips else ["--jobs"]
+        command = [sys.executable, "-P", "-I", tmp_path / "metrics.py", "--cluster", "tiny", *options, "--once"]
         environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "AWS_EC2_METADATA_SERVICE_ENDPOINT": metadata_endpoint}
-        answer = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
+        answer = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
         sent = (tmp_path / "sent").read_text().splitlines() if (tmp_path / "sent").exists() else []
         return answer, sent
 

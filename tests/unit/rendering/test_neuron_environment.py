@@ -43,7 +43,7 @@ def publish(index, name, version, content, requires=()):
     files = {
         f"{module}.py": content,
         f"{module}-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        + "".join(f"Requires-Dist: {each}\n" for each in requires),
+        + "".join(f"Requires-Dist: {requirement}\n" for requirement in requires),
         f"{module}-{version}.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     record = ""
@@ -61,7 +61,7 @@ def run_script(tmp_path, indexes):
     """Runs the script; its answer and what the module `torch_neuronx` of the environment says it is."""
     _, address = indexes
 
-    def run(template, folder, *words):
+    def run(template, folder, *arguments):
         known = load().instance_types["trn1.32xlarge"].chip.training_stack
         stack = replace(known, release="2.28", python_packages=("torch-neuronx==2.9.0.2.*",))
         script = tmp_path / "environment.sh"
@@ -71,10 +71,10 @@ def run_script(tmp_path, indexes):
             )
         )
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
-        own = {"PIP_INDEX_URL": f"{address}/pypi/", "NEURON_INDEX": f"{address}/neuron/", "PIP_NO_CACHE_DIR": "1"}
+        variables = {"PIP_INDEX_URL": f"{address}/pypi/", "NEURON_INDEX": f"{address}/neuron/", "PIP_NO_CACHE_DIR": "1"}
         answer = subprocess.run(
-            ["bash", str(script), str(tmp_path / folder), *map(str, words)],
-            env=clean | own | {"PIP_CONFIG_FILE": os.devnull},
+            ["bash", str(script), str(tmp_path / folder), *map(str, arguments)],
+            env=clean | variables | {"PIP_CONFIG_FILE": os.devnull},
             capture_output=True,
             text=True,
             check=False,
@@ -120,9 +120,9 @@ def test_the_lock_brings_the_same_again_or_nothing(run_script, indexes, tmp_path
     published(folder)
     run_script(template, "first")
     lock = tmp_path / "first/requirements.lock"
-    kept = lock.read_text()
+    locked = lock.read_text()
     answer, _ = run_script(template, "first")  # once more over what is there
-    assert (answer.returncode, lock.read_text()) == (0, kept), answer.stderr
+    assert (answer.returncode, lock.read_text()) == (0, locked), answer.stderr
     publish(folder / "pypi", "numpy", "2.1", "")
     answer, of = run_script(template, "second", lock)
     assert (answer.returncode, of) == (0, "neuron"), answer.stderr

@@ -65,8 +65,8 @@ FINGERPRINT = "00FA2C1079260870A76D2C285749CAD8646D9185"
 MAINTAINERS = "Amazon AWS Neuron <neuron-maintainers@amazon.com>"
 
 
-def gpg(home, *words):
-    command = ["gpg", "--homedir", home, "--batch", "--quiet", *words]
+def gpg(home, *arguments):
+    command = ["gpg", "--homedir", home, "--batch", "--quiet", *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -93,8 +93,8 @@ def package_repository(tmp_path):
         script = tmp_path / "node.sh"
         script.write_text(SCRIPT.read_text().replace(FINGERPRINT, second if known else FINGERPRINT))
         environ = {"PATH": f"{programs}:/usr/bin:/bin", "SLIPWAY_ROOT": str(root), "SLIPWAY_BAKE": "1"}
-        words = [BASH, script, *NEURON]
-        answer = subprocess.run(words, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
+        command = [BASH, script, *NEURON]
+        answer = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
         return answer, [*root.rglob("neuron.asc")], (tmp_path / "installed").exists()
 
     return start
@@ -111,8 +111,10 @@ class TestKey:
     def test_of_several_that_of_the_fingerprint_is_kept(self, package_repository, release, tmp_path):
         answer, keys, installed = package_repository(release, known=True)
         assert (answer.returncode, len(keys), installed) == (0, 1, True), answer.stderr
-        kept = gpg(tmp_path / "gnupg", "--show-keys", "--with-colons", keys[0])
-        assert [line.split(":")[9] for line in kept.splitlines() if line.startswith("uid:")] == [f"2 {MAINTAINERS}"]
+        key_listing = gpg(tmp_path / "gnupg", "--show-keys", "--with-colons", keys[0])
+        assert [line.split(":")[9] for line in key_listing.splitlines() if line.startswith("uid:")] == [
+            f"2 {MAINTAINERS}"
+        ]
 
 
 def test_another_operating_system_is_refused(dry_run):
@@ -139,7 +141,7 @@ class TestMetrics:
         fetch, *services = answer.stdout.splitlines()
         assert fetch.startswith("+ aws s3 cp --only-show-errors s3://assets/metrics.py ")
         assert services[1::2] == [
-            f"+ systemctl enable --now slipway-{each}.service" for each in ("node-jobs", "metrics")
+            f"+ systemctl enable --now slipway-{service}.service" for service in ("node-jobs", "metrics")
         ]
 
     def test_jobs_are_reported_without_accelerators_too(self, dry_run):

@@ -35,11 +35,11 @@ def run_machine_script(tmp_path, root):
     script = tmp_path / "machine.sh"
     script.write_text(machine_script())
 
-    def run(*words, **more):
-        own = {"SLIPWAY_DRY_RUN": "1", "SLIPWAY_ROOT": str(root), "SLIPWAY_TRIES": "1", **more}
-        environment = {"PATH": os.environ["PATH"], **own}
+    def run(*arguments, **more):
+        variables = {"SLIPWAY_DRY_RUN": "1", "SLIPWAY_ROOT": str(root), "SLIPWAY_TRIES": "1", **more}
+        environment = {"PATH": os.environ["PATH"], **variables}
         return subprocess.run(
-            ["bash", str(script), *words], check=False, capture_output=True, text=True, env=environment
+            ["bash", str(script), *arguments], check=False, capture_output=True, text=True, env=environment
         )
 
     return run

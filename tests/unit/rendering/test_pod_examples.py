@@ -62,23 +62,23 @@ def pod_plan(request, catalog):
 def test_every_document_is_taken(pod_plan, catalog, version):
     bundle = render(pod_plan, instances=catalog.instance_types, names=symbolic_names(pod_plan), job=JOB)
     files = [file for file in bundle.files if file.path.startswith("kubernetes/") and file.path.endswith(".yaml")]
-    judged = {
+    refusals_by_document = {
         f"{file.path}: {document['kind']}": refusals(document, version=version)
         for file in files
         for document in yaml.safe_load_all(file.text)
         if document
     }
-    assert judged
-    assert {name: problems for name, problems in judged.items() if problems} == {}
+    assert refusals_by_document
+    assert {name: problems for name, problems in refusals_by_document.items() if problems} == {}
 
 
 @pytest.mark.parametrize("operator", list(Operator))
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 def test_so_is_its_job_under_every_operator(pod_plan, catalog, operator, version):
-    made = job_manifests(
+    manifests = job_manifests(
         pod_plan, instances=catalog.instance_types, names=symbolic_names(pod_plan), job=JOB, operator=operator
     )
-    for text in (made.namespace, made.job):
+    for text in (manifests.namespace, manifests.job):
         for document in some(yaml.safe_load_all(text)):
             assert refusals(document, version=version) == []
 
@@ -88,39 +88,46 @@ def test_the_operators_own_definition_takes_it(pod_plan, catalog):
     """With its rules in CEL."""
     pytest.importorskip("cel")
     path = Path(os.environ["SLIPWAY_VENDOR_DATA"], "crds", "kubeflow.org_pytorchjobs.yaml")
-    made = job_manifests(
+    manifests = job_manifests(
         pod_plan,
         instances=catalog.instance_types,
         names=symbolic_names(pod_plan),
         job=JOB,
         operator=Operator.PYTORCHJOB,
     )
-    (document,) = yaml.safe_load_all(made.job)
+    (document,) = yaml.safe_load_all(manifests.job)
     kinds = tuple(defined(yaml.safe_load(path.read_text(encoding="utf-8"))))
     assert refusals(document, kinds=kinds) == []
     assert refusals({**document, "spec": {**document["spec"], "pytorchReplicaSpec": {}}}, kinds=kinds) != []
 
 
+@pytest.fixture(scope="module")
+def hyperpod():
+    """The validator of HYPERPOD, whose schema is checked once."""
+    jsonschema.Draft202012Validator.check_schema(HYPERPOD)
+    return jsonschema.Draft202012Validator(HYPERPOD)
+
+
 @pytest.mark.long
-def test_what_hyperpods_client_knows_of_its_operators_job(pod_plan, catalog):
-    made = job_manifests(
+def test_what_hyperpods_client_knows_of_its_operators_job(hyperpod, pod_plan, catalog):
+    manifests = job_manifests(
         pod_plan,
         instances=catalog.instance_types,
         names=symbolic_names(pod_plan),
         job=JOB,
         operator=Operator.HYPERPOD_PYTORCHJOB,
     )
-    (document,) = yaml.safe_load_all(made.job)
+    (document,) = yaml.safe_load_all(manifests.job)
     (replicas,) = document["spec"]["replicaSpecs"]
     affinity = replicas["template"]["spec"].get("affinity", {})
     if pod_plan.place.nodes > 1 and pod_plan.request.target.queue is None:
         # The package gives the terms of node affinity to it, though it describes the others: Kubernetes' own judge it.
         (term,) = affinity["podAffinity"].pop("preferredDuringSchedulingIgnoredDuringExecution")
         assert set(term) == {"weight", "podAffinityTerm"}
-    jsonschema.validate(document["spec"], HYPERPOD)
+    hyperpod.validate(document["spec"])
     document["spec"]["runPolicy"]["jobMaxRetry"] = 3
     with pytest.raises(jsonschema.ValidationError, match="jobMaxRetry"):
-        jsonschema.validate(document["spec"], HYPERPOD)
+        hyperpod.validate(document["spec"])
 
 
 def flat(schema, defs, path=""):
@@ -128,7 +135,7 @@ def flat(schema, defs, path=""):
     if "$ref" in schema:
         return flat(defs[schema["$ref"].rpartition("/")[2]], defs, path)
     if "anyOf" in schema:
-        (schema,) = (each for each in schema["anyOf"] if each != {"type": "null"})
+        (schema,) = (alternative for alternative in schema["anyOf"] if alternative != {"type": "null"})
         return flat(schema, defs, path)
     fields = {path: (schema["type"], frozenset(schema.get("required", ())))}
     if path.endswith(".template"):
@@ -145,5 +152,5 @@ def test_the_sandbox_judges_by_the_same_fields_and_asks_for_more():
     assert {path: of for path, (of, _) in ours.items()} == {path: of for path, (of, _) in theirs.items()}
     more = {path: required - theirs[path][1] for path, (_, required) in ours.items()}
     assert all(theirs[path][1] <= required for path, (_, required) in ours.items())
-    own = {"": {"nprocPerNode", "replicaSpecs"}, ".replicaSpecs[]": {"template"}}
-    assert {path: set(required) for path, required in more.items() if required} == own
+    expected = {"": {"nprocPerNode", "replicaSpecs"}, ".replicaSpecs[]": {"template"}}
+    assert {path: set(required) for path, required in more.items() if required} == expected

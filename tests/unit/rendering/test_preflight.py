@@ -129,9 +129,9 @@ class TestCollective:
         """The collective on two processes, with a minimum bandwidth."""
 
         def start(minimum):
-            words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-            words += [asset(COLLECTIVE), "--backend", "gloo", "--largest-mib", "1", "--minimum-gb-s", str(minimum)]
-            return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+            command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+            command += [asset(COLLECTIVE), "--backend", "gloo", "--largest-mib", "1", "--minimum-gb-s", str(minimum)]
+            return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
         return start
 

@@ -59,7 +59,7 @@ def serve(**more):
 
 
 def objects(bundle, path=SERVICE_FILE):
-    return {each["kind"]: each for each in yaml.safe_load_all(bundle.file(path).text)}
+    return {manifest["kind"]: manifest for manifest in yaml.safe_load_all(bundle.file(path).text)}
 
 
 def pod(bundle):
@@ -68,9 +68,9 @@ def pod(bundle):
 
 class TestEndpointFile:
     def test_it_is_what_the_stack_makes(self, serving_bundle):
-        made = json.loads(serving_bundle("llama31-8b-inf2").file(ENDPOINT_FILE).text)
-        assert (made["mode"], made["copies"], made["least"], made["most"]) == ("components", 3, 1, 5)
-        assert "sdk2.26.1" in made["image"]
+        endpoint = json.loads(serving_bundle("llama31-8b-inf2").file(ENDPOINT_FILE).text)
+        assert (endpoint["mode"], endpoint["copies"], endpoint["least"], endpoint["most"]) == ("components", 3, 1, 5)
+        assert "sdk2.26.1" in endpoint["image"]
 
     def test_what_cannot_be_is_refused_with_the_reasons(self, serving_bundle):
         with pytest.raises(ImpossibleError) as refusal:
@@ -260,7 +260,7 @@ class TestService:
 
     def test_neuron_is_told_by_variables_and_a_gpu_by_arguments(self, serving_bundle):
         (server,) = pod(serving_bundle("llama31-8b-eks"))["containers"]
-        values = {each["name"]: each["value"] for each in server["env"]}
+        values = {variable["name"]: variable["value"] for variable in server["env"]}
         assert (values["SM_ON_TENSOR_PARALLEL_SIZE"], values["SM_ON_MODEL"]) == ("8", "/opt/ml/model")
         assert "command" not in server
         (server,) = pod(serving_bundle(**VARIANTS["gpu"]))["containers"]
@@ -285,9 +285,9 @@ class TestService:
         assert probe["periodSeconds"] * probe["failureThreshold"] == 3600
 
     def test_a_pod_finishes_its_answers_within_the_notice_of_spot(self, serving_bundle):
-        made = pod(serving_bundle())
-        drain = made["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
-        assert drain < made["terminationGracePeriodSeconds"] <= 120
+        spec = pod(serving_bundle())
+        drain = spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+        assert drain < spec["terminationGracePeriodSeconds"] <= 120
 
     def test_a_rollout_leaves_most_pods_or_brings_another(self, serving_bundle):
         several = objects(serving_bundle("llama31-8b-eks"))

@@ -36,9 +36,9 @@ def request_with(plan_of, bundle_of):
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_is_a_request_that_the_model_allows(path, catalog, bundle_of):
-    made = request(bundle_of(pinned_plan(plan_file.load(path), catalog)))
-    assert request_complaints(made) == []
-    assert made["AlgorithmSpecification"]["TrainingImage"].partition("/")[0].endswith("amazonaws.com")
+    training_request = request(bundle_of(pinned_plan(plan_file.load(path), catalog)))
+    assert request_complaints(training_request) == []
+    assert training_request["AlgorithmSpecification"]["TrainingImage"].partition("/")[0].endswith("amazonaws.com")
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_every_example_is_a_request_that_the_model_allows(path, catalog, bundle_
     ],
 )
 def test_what_botocore_lets_through_is_refused(request_with, member, value):
-    made = request_with()
-    place = made
+    training_request = request_with()
+    place = training_request
     for name in member[:-1]:
         place = place[name]
     place[member[-1]] = value
-    complaints = request_complaints(made)
+    complaints = request_complaints(training_request)
     assert complaints
-    assert all(member[0] in each for each in complaints)
+    assert all(member[0] in complaint for complaint in complaints)
 
 
 def test_managed_spot_waits_longer_than_it_runs_and_on_demand_has_no_wait(request_with):
@@ -91,9 +91,9 @@ def test_a_time_limit_a_warm_pool_a_training_plan_and_a_vpc_are_passed_on(reques
 
 def test_a_key_is_no_key_of_a_volume_where_there_is_none(request_with):
     key = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
-    made = request_with(storage={"kms_key_arn": key})
-    assert made["OutputDataConfig"]["KmsKeyId"] == key
-    assert "VolumeKmsKeyId" not in made["ResourceConfig"]
+    training_request = request_with(storage={"kms_key_arn": key})
+    assert training_request["OutputDataConfig"]["KmsKeyId"] == key
+    assert "VolumeKmsKeyId" not in training_request["ResourceConfig"]
 
 
 @pytest.mark.parametrize(
@@ -222,9 +222,9 @@ def test_a_job_folder_that_leads_outside_is_refused(tmp_path, entry):
 
 
 def test_the_channel_holds_what_the_entry_needs(plan_of, bundle_of):
-    made = bundle_of(plan_of(**JOBS))
-    document = json.loads(made.file(ENVIRONMENT_FILE).text)
+    bundle = bundle_of(plan_of(**JOBS))
+    document = json.loads(bundle.file(ENVIRONMENT_FILE).text)
     assert document["SLIPWAY_OPERATOR"] == "job"
     assert not {"SLIPWAY_PARTS", "SLIPWAY_MEETING"} & set(document)
-    assert made.file(ENTRY_FILE).text == (ROOT / ENTRY_SCRIPT).read_text()
-    assert json.loads(made.file("job.json").text)["grace_s"] == 120.0
+    assert bundle.file(ENTRY_FILE).text == (ROOT / ENTRY_SCRIPT).read_text()
+    assert json.loads(bundle.file("job.json").text)["grace_s"] == 120.0

@@ -70,14 +70,14 @@ SCHEMA = {
 KIND = Kind(group="example.org", version="v1", plural="things", kind="Thing", schema=SCHEMA)
 
 
-def thing(**spec):
+def custom_object(**spec):
     return {"apiVersion": "example.org/v1", "kind": "Thing", "metadata": {"name": "x"}, "spec": spec}
 
 
 def verdict(spec, old=None):
     """The messages about an object; empty when it is valid."""
     try:
-        validate(KIND, thing(**spec), None if old is None else thing(**old))
+        validate(KIND, custom_object(**spec), None if old is None else custom_object(**old))
     except RefusedError as refused:
         return list(refused.causes) or [("", str(refused))]
     return []
@@ -176,11 +176,11 @@ def test_the_verdicts_are_those_of_the_crd_server():
         "securityGroupSelectorTerms": [{"id": "sg-0"}],
         "subnetSelectorTerms": [{"id": "subnet-0"}],
     }
-    made = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "x"}}
-    both = _said(nodes, {**made, "spec": {**spec, "role": "r", "instanceProfile": "p"}})
+    node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "x"}}
+    both = _said(nodes, {**node_class, "spec": {**spec, "role": "r", "instanceProfile": "p"}})
     assert "must specify exactly one of ['role', 'instanceProfile']" in both
     cards = [{"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "efa-only"}]
-    alone = _said(nodes, {**made, "spec": {**spec, "role": "r", "networkInterfaces": cards}})
+    alone = _said(nodes, {**node_class, "spec": {**spec, "role": "r", "networkInterfaces": cards}})
     assert "must include a primary interface with interfaceType='interface'" in alone
 
 
@@ -188,9 +188,9 @@ def test_the_verdicts_are_those_of_the_crd_server():
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
 def test_kueues_own_definitions_judge_queues(version):
     queues = _vendor("kueue.x-k8s.io_localqueues")[version]
-    made = {"apiVersion": f"kueue.x-k8s.io/{version}", "kind": "LocalQueue", "metadata": {"name": "gpus"}}
-    assert _said(queues, {**made, "spec": {"clusterQueue": "all"}}) == ""
-    assert "should match" in _said(queues, {**made, "spec": {"clusterQueue": "Bad_Name"}})
+    local_queue = {"apiVersion": f"kueue.x-k8s.io/{version}", "kind": "LocalQueue", "metadata": {"name": "gpus"}}
+    assert _said(queues, {**local_queue, "spec": {"clusterQueue": "all"}}) == ""
+    assert "should match" in _said(queues, {**local_queue, "spec": {"clusterQueue": "Bad_Name"}})
     assert "immutable" in _said(
-        queues, {**made, "spec": {"clusterQueue": "b"}}, {**made, "spec": {"clusterQueue": "a"}}
+        queues, {**local_queue, "spec": {"clusterQueue": "b"}}, {**local_queue, "spec": {"clusterQueue": "a"}}
     )

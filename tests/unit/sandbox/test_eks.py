@@ -41,7 +41,7 @@ def ec2_backend():
         yield ec2_backends[ACCOUNT][REGION]
 
 
-def wanted(kind, **properties):
+def requested(kind, **properties):
     return Requested(
         type=f"AWS::EKS::{kind}",
         logical_id="X",
@@ -62,7 +62,7 @@ def subnets(ec2_backend):
 
 def cluster(subnet_ids, **network):
     return MAKE["Cluster"](
-        wanted(
+        requested(
             "Cluster",
             Name="slipway-x",
             RoleArn=ROLE,
@@ -75,7 +75,7 @@ def cluster(subnet_ids, **network):
 def group(ec2, *, capacity="ON_DEMAND", desired=2, **data):
     template = ec2.create_launch_template("t", "", {"InstanceType": "p5.48xlarge", **data}, {})
     return MAKE["Nodegroup"](
-        wanted(
+        requested(
             "Nodegroup",
             ClusterName="slipway-x",
             NodegroupName="workers",
@@ -90,10 +90,10 @@ def group(ec2, *, capacity="ON_DEMAND", desired=2, **data):
 
 class TestCluster:
     def test_it_can_be_described(self, subnets):
-        made = cluster(subnets[:2])
+        created = cluster(subnets[:2])
         eks_cluster = eks_backends[ACCOUNT][REGION].describe_cluster("slipway-x")
         assert (eks_cluster.version, eks_cluster.resources_vpc_config["endpointPublicAccess"]) == ("1.35", False)
-        assert made.attributes["ClusterSecurityGroupId"].startswith("sg-")
+        assert created.attributes["ClusterSecurityGroupId"].startswith("sg-")
 
     def test_one_zone_is_too_few(self, subnets):
         with pytest.raises(ResourceRefusedError, match="two different AZs"):
@@ -112,9 +112,9 @@ BLOCK = {
 
 class TestKubernetes:
     def test_a_cluster_answers_where_its_kubernetes_does(self, subnets):
-        made = cluster(subnets[:2])
+        created = cluster(subnets[:2])
         eks_cluster = eks_backends[ACCOUNT][REGION].describe_cluster("slipway-x")
-        assert eks_cluster.endpoint == made.attributes["Endpoint"] == f"http://127.0.0.1:1/slipway-x/{REGION}"
+        assert eks_cluster.endpoint == created.attributes["Endpoint"] == f"http://127.0.0.1:1/slipway-x/{REGION}"
 
     def test_the_machines_of_a_group_carry_what_the_template_attaches(self, ec2_backend, subnets):
         cluster(subnets[:2])
@@ -169,8 +169,8 @@ class TestRest:
     def test_what_is_refused(self, subnets, kind, properties, message):
         cluster(subnets[:2])
         with pytest.raises(ResourceRefusedError, match=message):
-            MAKE[kind](wanted(kind, ClusterName="slipway-x", **properties))
+            MAKE[kind](requested(kind, ClusterName="slipway-x", **properties))
 
     def test_nothing_is_made_without_its_cluster(self, ec2_backend):
         with pytest.raises(ResourceRefusedError, match="No cluster found"):
-            MAKE["Addon"](wanted("Addon", ClusterName="slipway-y", AddonName="coredns"))
+            MAKE["Addon"](requested("Addon", ClusterName="slipway-y", AddonName="coredns"))

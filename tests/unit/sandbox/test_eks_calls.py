@@ -36,7 +36,7 @@ def eks_session():
     eks_calls.install(HOSTS)
     with moto_server() as endpoint:
         keys = {"AWS_ACCESS_KEY_ID": ACCOUNT, "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": endpoint}
-        made = Session(environment=keys, region=REGION)
+        session = Session(environment=keys, region=REGION)
         place = {"region_name": REGION, "endpoint_url": endpoint}
         client, ec2 = (
             boto3.client(name, **place, aws_access_key_id=ACCOUNT, aws_secret_access_key="x") for name in ("eks", "ec2")
@@ -63,16 +63,16 @@ def eks_session():
         policy = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
         parts.entries[ROLE] = [{"PolicyArn": policy, "AccessScope": {"Type": "cluster"}}]
         parts.pod_roles["slipway", "slipway-jobs"] = ROLE
-        yield made, client
+        yield session, client
 
 
 def test_what_was_made_is_described(eks_session):
-    own, client = eks_session
-    assert addon_version(own, NAME, "coredns") == ("ACTIVE", "v1.14.2-eksbuild.4")
-    assert access_policies(own, NAME, ROLE) == ("AmazonEKSClusterAdminPolicy",)
+    session, client = eks_session
+    assert addon_version(session, NAME, "coredns") == ("ACTIVE", "v1.14.2-eksbuild.4")
+    assert access_policies(session, NAME, ROLE) == ("AmazonEKSClusterAdminPolicy",)
     assert client.describe_access_entry(clusterName=NAME, principalArn=ROLE)["accessEntry"]["principalArn"] == ROLE
-    assert len(granted_roles(own, NAME, "slipway", "slipway-jobs")) == 1
-    assert granted_roles(own, NAME, "default", "slipway-jobs") == ()
+    assert len(granted_roles(session, NAME, "slipway", "slipway-jobs")) == 1
+    assert granted_roles(session, NAME, "default", "slipway-jobs") == ()
 
 
 @pytest.mark.parametrize(
@@ -91,22 +91,24 @@ def test_what_is_not_there_is_said(eks_session, call, arguments):
 
 
 def test_a_role_is_lent_to_one_account_once_and_taken_back_from_it_alone(eks_session):
-    own, client = eks_session
+    session, client = eks_session
     pod_identity = PodIdentity(cluster=NAME, pods_role=ROLE, access_role=ROLE)
     messages, waited = [], []
     for account in ("first", "second", "first"):
-        grant(pod_identity, "slipway", account, own, messages.append, wait=waited.append)
+        grant(pod_identity, "slipway", account, session, messages.append, wait=waited.append)
     assert len(messages) == len(waited) == 2, "what is granted is left alone, and nobody waits for it"
     with pytest.raises(ClientError, match="ResourceInUseException"):
         client.create_pod_identity_association(
             clusterName=NAME, namespace="slipway", serviceAccount="first", roleArn=ROLE
         )
-    assert len({granted_roles(own, NAME, "slipway", each) for each in ("first", "second")}) == 2
-    assert revoke(pod_identity, "slipway", "first", own) is True
-    assert revoke(pod_identity, "slipway", "first", own) is False
-    assert granted_roles(own, NAME, "slipway", "first") == ()
-    assert len(granted_roles(own, NAME, "slipway", "second")) == 1
-    assert revoke(pod_identity, "slipway", "second", own) is True
+    assert (
+        len({granted_roles(session, NAME, "slipway", service_account) for service_account in ("first", "second")}) == 2
+    )
+    assert revoke(pod_identity, "slipway", "first", session) is True
+    assert revoke(pod_identity, "slipway", "first", session) is False
+    assert granted_roles(session, NAME, "slipway", "first") == ()
+    assert len(granted_roles(session, NAME, "slipway", "second")) == 1
+    assert revoke(pod_identity, "slipway", "second", session) is True
 
 
 def test_a_group_that_is_set_to_none_loses_its_machines_and_gets_them_again(eks_session):

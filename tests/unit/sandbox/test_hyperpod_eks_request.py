@@ -133,14 +133,14 @@ class TestChart:
     @pytest.mark.long
     @pytest.mark.parametrize("nvidia, plugins", [(True, {"nvidia", "aws-efa"}), (False, {"neuron", "aws-efa"})])
     def test_a_cluster_takes_every_object_of_it(self, nvidia, plugins):
-        made = list(own_objects(self.values(nvidia=nvidia, efa=True)))
-        assert [refusal for document in made for refusal in refusals(document)] == []
-        names = [each["metadata"]["name"] for each in made if each["kind"] == "DaemonSet"]
+        manifests = list(own_objects(self.values(nvidia=nvidia, efa=True)))
+        assert [refusal for document in manifests for refusal in refusals(document)] == []
+        names = [manifest["metadata"]["name"] for manifest in manifests if manifest["kind"] == "DaemonSet"]
         assert {
             plugin for plugin in ("nvidia", "neuron", "aws-efa") if any(plugin in name for name in names)
         } == plugins
 
     def test_it_is_known_for_what_it_is(self):
-        made = emulated_files()
-        assert set(made) == {chart_pins().chart_name, chart_pins().layer_name}
-        assert all(is_emulated(each) for each in made.values())
+        files = emulated_files()
+        assert set(files) == {chart_pins().chart_name, chart_pins().layer_name}
+        assert all(is_emulated(content) for content in files.values())

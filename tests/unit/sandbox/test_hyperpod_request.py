@@ -50,7 +50,7 @@ def test_a_request_becomes_partitions_nodes_and_the_settings_of_the_script():
 def test_a_training_plan_gives_its_instances(name):
     spec = read(request_with(on_plan(name)), ACCOUNT)
     assert [group.max_count for group in spec.groups] == [2]
-    assert any("the window of its training plan" in each for each in spec.left_out)
+    assert any("the window of its training plan" in reason for reason in spec.left_out)
 
 
 ABSENT = {"DnsName": "fs-00000002.fsx.test", "MountName": "x"}

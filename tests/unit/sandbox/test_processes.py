@@ -11,10 +11,10 @@ from launcher.sandbox import processes
 @pytest.fixture
 def sleeper(tmp_path):
     """A process with a child, marked, holding a file."""
-    held = tmp_path / "held.log"
+    log_path = tmp_path / "held.log"
     child = "import time; print(1, flush=True); time.sleep(60)"
     program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    with held.open("w") as file:
+    with log_path.open("w") as file:
         process = subprocess.Popen(
             [sys.executable, "-c", program],
             env={"SLIPWAY_TEST": str(tmp_path)},

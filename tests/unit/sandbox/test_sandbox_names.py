@@ -8,12 +8,12 @@ from launcher.sandbox import running_sandbox
 
 def test_a_folder_uses_the_default_one_until_it_names_another(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    own = {"XDG_CACHE_HOME": str(tmp_path)}
-    assert running_sandbox.folder_of(own) == tmp_path / "slipway" / "sandbox.json"
+    environment = {"XDG_CACHE_HOME": str(tmp_path)}
+    assert running_sandbox.folder_of(environment) == tmp_path / "slipway" / "sandbox.json"
     running_sandbox.select(tmp_path, "team-2")
     assert running_sandbox.selected_in(tmp_path) == "team-2"
-    assert running_sandbox.folder_of(own) == tmp_path / "slipway" / "sandbox-team-2.json"
-    assert running_sandbox.folder_of(own, running_sandbox.DEFAULT) == tmp_path / "slipway" / "sandbox.json"
+    assert running_sandbox.folder_of(environment) == tmp_path / "slipway" / "sandbox-team-2.json"
+    assert running_sandbox.folder_of(environment, running_sandbox.DEFAULT) == tmp_path / "slipway" / "sandbox.json"
     running_sandbox.select(tmp_path, running_sandbox.DEFAULT)
     assert running_sandbox.selected_in(tmp_path) == running_sandbox.DEFAULT
 

@@ -57,8 +57,12 @@ def sent(service, call, key, *, region="us-west-2", **given):
 
 def presigned(key, *, region, name, **more):
     """A presigned address of an object, as somebody asks for it."""
-    own = {"aws_access_key_id": key.id, "aws_secret_access_key": key.secret, "aws_session_token": key.token or None}
-    client = boto3.client("s3", endpoint_url=ENDPOINT, region_name=region, **own)
+    credentials = {
+        "aws_access_key_id": key.id,
+        "aws_secret_access_key": key.secret,
+        "aws_session_token": key.token or None,
+    }
+    client = boto3.client("s3", endpoint_url=ENDPOINT, region_name=region, **credentials)
     url = client.generate_presigned_url("get_object", Params={"Bucket": "bucket", "Key": name}, **more)
     return Request(method="GET", target=url.removeprefix(ENDPOINT), headers={"host": "localhost:4566"})
 
@@ -115,8 +119,8 @@ def test_presigned_addresses_are_taken_until_they_end(name, region, known_keys, 
 
 
 def test_a_key_for_a_time_needs_its_token_and_ends(known_keys):
-    held = known_keys.grant(timedelta(hours=1))
-    bare = AccessKey(id=held.id, secret=held.secret)
+    temporary_key = known_keys.grant(timedelta(hours=1))
+    bare = AccessKey(id=temporary_key.id, secret=temporary_key.secret)
     assert why(sent("sts", "get_caller_identity", bare), known_keys) is Refusal.SESSION
     ended = known_keys.grant(timedelta(seconds=-1))
     assert why(sent("sts", "get_caller_identity", ended), known_keys) is Refusal.EXPIRED
@@ -144,9 +148,9 @@ def test_a_request_of_another_hour_is_refused(known_keys):
 def _signed_at(key, moment):
     """A request signed at another time, which the SDK does not do."""
     signer = SigV4Auth(Credentials(key.id, key.secret), "sts", "us-east-1")
-    made = AWSRequest("GET", f"{ENDPOINT}/", headers={"host": "localhost:4566", "X-Amz-Date": moment})
-    made.context["timestamp"] = moment
-    signature = signer.signature(signer.string_to_sign(made, signer.canonical_request(made)), made)
+    request = AWSRequest("GET", f"{ENDPOINT}/", headers={"host": "localhost:4566", "X-Amz-Date": moment})
+    request.context["timestamp"] = moment
+    signature = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
     scope = f"{key.id}/{moment[:8]}/us-east-1/sts/aws4_request"
     authorization = f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host;x-amz-date, Signature={signature}"
     headers = {"host": "localhost:4566", "x-amz-date": moment, "authorization": authorization}
@@ -175,9 +179,9 @@ def test_what_a_web_page_sends_is_refused(host, origin):
 
 class TestTokensOfEks:
     def token(self, key, cluster="train", endpoint="http://localhost:4566"):
-        own = {"AWS_ACCESS_KEY_ID": key.id, "AWS_SECRET_ACCESS_KEY": key.secret, "AWS_ENDPOINT_URL": endpoint}
-        own |= {"AWS_SESSION_TOKEN": key.token} if key.token else {}
-        return eks_token(Session(environment=own, region="us-east-2"), cluster)
+        environment = {"AWS_ACCESS_KEY_ID": key.id, "AWS_SECRET_ACCESS_KEY": key.secret, "AWS_ENDPOINT_URL": endpoint}
+        environment |= {"AWS_SESSION_TOKEN": key.token} if key.token else {}
+        return eks_token(Session(environment=environment, region="us-east-2"), cluster)
 
     def test_one_that_a_key_has_signed_is_taken(self, known_keys, key):
         assert tokens.Tokens("train", known_keys).allows(self.token(key))
@@ -186,7 +190,7 @@ class TestTokensOfEks:
         taken = tokens.Tokens("train", known_keys)
         forged = AccessKey(id=known_keys.owner.id, secret="guessed")
         refused = (self.token(KeyRing().owner), self.token(known_keys.owner, cluster="other"), self.token(forged))
-        assert [taken.allows(each) for each in refused] == [False, False, False]
+        assert [taken.allows(token) for token in refused] == [False, False, False]
         assert tokens.refusal(refused[0], "train", known_keys, datetime.now(UTC)).startswith("access key SANDBOX")
 
     @pytest.mark.parametrize("minutes, taken", [(14, True), (16, False)])
@@ -213,14 +217,14 @@ def test_nothing_that_was_changed_on_its_way_is_taken(rounds, known_keys, capsys
     with capsys.disabled():
         print(f"\nchanged on its way: SLIPWAY_ATTACK_SEED={seed}")  # noqa: T201
     chance = random.Random(seed)
-    held = known_keys.grant(timedelta(hours=1))
+    temporary_key = known_keys.grant(timedelta(hours=1))
     taken = [
         sent("s3", "put_object", known_keys.owner, Bucket="b", Key="k", Body=b"x", Metadata={"m": "v"}),
-        sent("dynamodb", "list_tables", held),
+        sent("dynamodb", "list_tables", temporary_key),
         presigned(known_keys.owner, region="us-east-1", name="k"),
-        presigned(held, region="us-west-2", name="k"),
+        presigned(temporary_key, region="us-west-2", name="k"),
     ]
-    assert [why(each, known_keys) for each in taken] == [None] * len(taken)
+    assert [why(request, known_keys) for request in taken] == [None] * len(taken)
     for number in range(rounds):
         after = _changed(chance.choice(taken), chance)
         assert why(after, known_keys) is not None, (seed, number, after)
@@ -244,10 +248,10 @@ def _changed(request, chance):
     text = request.target if part == "target" else request.headers[part]
     place = chance.randrange(len(text))
     letter = chance.choice([letter for letter in LETTERS if letter.lower() != text[place].lower()])
-    made = text[:place] + letter + text[place + 1 :]
+    changed_text = text[:place] + letter + text[place + 1 :]
     if part == "target":
-        return replace(request, target=made)
-    return replace(request, headers={**request.headers, part: made})
+        return replace(request, target=changed_text)
+    return replace(request, headers={**request.headers, part: changed_text})
 
 
 METHODS = ("GET", "PUT", "POST", "DELETE", "HEAD")

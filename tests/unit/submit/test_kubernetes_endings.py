@@ -13,7 +13,9 @@ def ended(code, *, reason="Error", at="2026-11-22T05:00:00Z", message=""):
 
 def pod(*states, name="train-0", last=None, disrupted=None, deleted=False, **status):
     """A pod on n1 with a container of each state."""
-    containers = [{"name": f"c{number}", "state": each, "lastState": last or {}} for number, each in enumerate(states)]
+    containers = [
+        {"name": f"c{number}", "state": state, "lastState": last or {}} for number, state in enumerate(states)
+    ]
     conditions = [] if disrupted is None else [{"type": "DisruptionTarget", "status": "True", "reason": disrupted}]
     return {
         "metadata": {"name": name, **({"deletionTimestamp": "2026-11-22T05:00:00Z"} if deleted else {})},
@@ -56,9 +58,9 @@ def test_a_pod_that_ended_badly_says_why(given, expected):
 def test_the_last_one_counts_and_what_left_because_of_it_does_not():
     first = pod(ended(3, at="2026-11-22T05:00:00Z"), name="train-0")
     last = pod(ended(4, at="2026-11-22T06:00:00Z"), name="train-1")
-    left = pod(ended(75, at="2026-11-22T07:00:00Z"), name="train-2")
-    assert jobs.of_pods([left, last, first]) == "pod train-1: container c0 ended with exit 4"
-    assert jobs.of_job(BACKOFF, [left, last, first], []) == (
+    evicted = pod(ended(75, at="2026-11-22T07:00:00Z"), name="train-2")
+    assert jobs.of_pods([evicted, last, first]) == "pod train-1: container c0 ended with exit 4"
+    assert jobs.of_job(BACKOFF, [evicted, last, first], []) == (
         "it failed more often than run.retries allows; pod train-1: container c0 ended with exit 4"
     )
 

@@ -153,10 +153,10 @@ def test_without_the_plug_in_the_command_is_reported(session_shell, tmp_path):
 
 def test_a_persons_session_is_the_jobs_users_and_its_ports_are_this_machines(session_shell):
     there = session_shell()
-    words = there.terminal("srun --pty bash")
-    assert words[:7] == ["aws", "ssm", "start-session", "--region", "us-east-2", "--target", TARGET]
-    assert words[7:9] == ["--document-name", "AWS-StartInteractiveCommand"]
-    (line,) = json.loads(words[10])["command"]
+    command = there.terminal("srun --pty bash")
+    assert command[:7] == ["aws", "ssm", "start-session", "--region", "us-east-2", "--target", TARGET]
+    assert command[7:9] == ["--document-name", "AWS-StartInteractiveCommand"]
+    (line,) = json.loads(command[10])["command"]
     assert subprocess.run(["sh", "-c", line.replace("srun --pty bash", "echo $HOME")], capture_output=True, text=True,
         env=there.environment, check=True).stdout == f"{there.home}\n"  # fmt: skip
     assert there.direct("true") is None

@@ -70,9 +70,9 @@ def tree(tmp_path_factory):
 def ignored_by_git(tree, pattern):
     rules = tree / ".git" / "info" / "exclude"
     rules.write_text(f"{pattern}\n")
-    words = ["git", "-C", str(tree), "ls-files", "-z", "--others", "--ignored", "--exclude-standard"]
+    command = ["git", "-C", str(tree), "ls-files", "-z", "--others", "--ignored", "--exclude-standard"]
     environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_GLOBAL": os.devnull}
-    done = subprocess.run(words, env=environment, capture_output=True, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, check=True)
     return {name.decode() for name in done.stdout.split(b"\0") if name}
 
 

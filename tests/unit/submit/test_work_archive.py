@@ -24,11 +24,11 @@ ENVIRONMENT = {
 }
 
 
-def git(folder, *words):
+def git(folder, *arguments):
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "init.defaultBranch=main"]
     environment = {name: value for name, value in ENVIRONMENT.items() if name != "GIT_DIR"}
     done = subprocess.run(
-        ["git", *identity, "-C", str(folder), *words], env=environment, capture_output=True, text=True, check=True
+        ["git", *identity, "-C", str(folder), *arguments], env=environment, capture_output=True, text=True, check=True
     )
     return done.stdout.strip()
 
@@ -68,17 +68,21 @@ def members(archive):
 
 class TestGit:
     def test_what_git_ignores_stays_and_the_revision_is_said(self, work_repository, tmp_path):
-        made = packed(work_repository, tmp_path)
-        assert sorted(members(made)) == [".gitignore", "conf/a.yaml", "train.py"]
-        assert (made.git.revision, made.git.dirty, made.files) == (git(work_repository, "rev-parse", "HEAD"), False, 3)
+        archive = packed(work_repository, tmp_path)
+        assert sorted(members(archive)) == [".gitignore", "conf/a.yaml", "train.py"]
+        assert (archive.git.revision, archive.git.dirty, archive.files) == (
+            git(work_repository, "rev-parse", "HEAD"),
+            False,
+            3,
+        )
 
     def test_a_dirty_tree_goes_as_it_stands_and_says_so(self, work_repository, tmp_path):
         write(work_repository, train_dot_py="print(2)\n", new_dot_py="new\n")
         (work_repository / "conf" / "a.yaml").unlink()
-        made = packed(work_repository, tmp_path)
-        assert sorted(members(made)) == [".gitignore", "new.py", "train.py"]
-        assert made.git.dirty
-        with tarfile.open(made.path) as opened:
+        archive = packed(work_repository, tmp_path)
+        assert sorted(members(archive)) == [".gitignore", "new.py", "train.py"]
+        assert archive.git.dirty
+        with tarfile.open(archive.path) as opened:
             assert opened.extractfile("train.py").read() == b"print(2)\n"
 
     def test_a_folder_of_a_repository_is_packed_alone(self, work_repository, tmp_path):
@@ -88,12 +92,12 @@ class TestGit:
 
     def test_a_repository_without_a_commit(self, work, tmp_path):
         git(work, "init", "-q")
-        made = packed(work, tmp_path)
-        assert (made.git.revision, made.git.dirty, made.files) == (None, True, 2)
+        archive = packed(work, tmp_path)
+        assert (archive.git.revision, archive.git.dirty, archive.files) == (None, True, 2)
 
     def test_a_folder_that_git_ignores_is_packed_as_outside_git(self, work_repository, tmp_path):
-        made = packed(work_repository / "data", tmp_path)
-        assert (sorted(members(made)), made.git) == (["big"], None)
+        archive = packed(work_repository / "data", tmp_path)
+        assert (sorted(members(archive)), archive.git) == (["big"], None)
 
     def test_a_submodule_goes_with_its_files(self, work_repository, tmp_path):
         inner = tmp_path / "inner"
@@ -116,11 +120,13 @@ class TestElsewhere:
         write(work, _dot_env="KEY=1\n", _dot_slipway__a="a", env__pyvenv_dot_cfg="", deep__b="b")
         (work / "__pycache__").mkdir(exist_ok=True)
         (work / "__pycache__" / "m.pyc").write_text("x")
-        made = packed(work, tmp_path)
-        assert {"conf/a.yaml", "deep/b", "train.py"} <= set(members(made))
-        assert not [name for name in members(made) if ".env" in name or ".slipway" in name or name.startswith("env/")]
-        assert not [name for name in members(made) if name.startswith("__pycache__")]
-        assert made.git is None
+        archive = packed(work, tmp_path)
+        assert {"conf/a.yaml", "deep/b", "train.py"} <= set(members(archive))
+        assert not [
+            name for name in members(archive) if ".env" in name or ".slipway" in name or name.startswith("env/")
+        ]
+        assert not [name for name in members(archive) if name.startswith("__pycache__")]
+        assert archive.git is None
 
     def test_no_folder_is_said(self, tmp_path):
         with pytest.raises(ImpossibleError, match=r"run\.workdir: no folder"):
@@ -155,15 +161,15 @@ class TestPrivate:
         if tracked:
             git(work_repository, "add", "-f", ".")
             git(work_repository, "commit", "-q", "-m", "two")
-        made = packed(work_repository, tmp_path)
-        assert set(members(made)) - {"data/big", "old.ckpt"} == {".gitignore", "conf/a.yaml", "train.py"}
+        archive = packed(work_repository, tmp_path)
+        assert set(members(archive)) - {"data/big", "old.ckpt"} == {".gitignore", "conf/a.yaml", "train.py"}
         shortest = {name.split("/")[0] if name.startswith(".") else name for name in self.NAMES}
-        assert set(made.left_out) == shortest
+        assert set(archive.left_out) == shortest
 
     def test_outside_git_too(self, work, tmp_path):
         write(work, _dot_env="KEY=1\n", _dot_aws__credentials="x")
-        made = packed(work, tmp_path)
-        assert (sorted(members(made)), made.left_out) == (["conf/a.yaml", "train.py"], (".aws", ".env"))
+        archive = packed(work, tmp_path)
+        assert (sorted(members(archive)), archive.left_out) == (["conf/a.yaml", "train.py"], (".aws", ".env"))
 
     def test_a_file_that_holds_a_private_key_stays(self, work, tmp_path):
         (work / "deploy.txt").write_text(f"the key:\n{PRIVATE_KEY}")
@@ -171,9 +177,9 @@ class TestPrivate:
         (work / "windows.pem").write_bytes(b"-----BEGIN RSA PRIVATE KEY-----\r\nMII\r\n")
         (work / "public.pem").write_text("-----BEGIN PUBLIC KEY-----\nMII\n")
         (work / "scan.py").write_text('KEY = re.compile("-----BEGIN PRIVATE KEY-----")\n')
-        made = packed(work, tmp_path)
-        assert made.left_out == ("account.json", "deploy.txt", "windows.pem")
-        assert {"public.pem", "scan.py"} <= set(members(made))
+        archive = packed(work, tmp_path)
+        assert archive.left_out == ("account.json", "deploy.txt", "windows.pem")
+        assert {"public.pem", "scan.py"} <= set(members(archive))
 
     def test_the_users_own_rules_add_and_readmit(self, work_repository, tmp_path):
         write(
@@ -185,10 +191,10 @@ class TestPrivate:
             notes__b="b",
         )
         write(work_repository, _dot_slipwayignore="notes/*\n!notes/b\n!.env\n!keys/\n!data/big\n")
-        made = packed(work_repository, tmp_path)
+        archive = packed(work_repository, tmp_path)
         there = {".env", ".gitignore", ".slipwayignore", "conf/a.yaml", "data/big", "keys/id_rsa", "keys/mine.txt"}
-        assert set(members(made)) == there | {"notes/b", "train.py"}
-        assert made.left_out == ()
+        assert set(members(archive)) == there | {"notes/b", "train.py"}
+        assert archive.left_out == ()
 
     def test_rules_that_cannot_be_read_are_said(self, work, tmp_path):
         (work / ".slipwayignore").write_bytes(b"\xff\xfe")
@@ -302,4 +308,4 @@ class TestUnpacking:
         with pytest.raises(fetch_module.Refusal):
             fetch_module.unpack(path, target)
         assert list(target.iterdir()) == []
-        assert sorted(each.name for each in tmp_path.iterdir()) == ["deep", "hostile.tar.gz"]
+        assert sorted(entry.name for entry in tmp_path.iterdir()) == ["deep", "hostile.tar.gz"]

@@ -121,7 +121,7 @@ def test_a_mixture_of_experts_is_left_to_bedrock():
 def test_sleeping_at_zero_warns_of_the_cold_start():
     assert "cold-start" in {finding.code for finding in price({**GOOD, "min_instances": 0}).findings}
     quiet = price({**GOOD, "min_instances": 0, "asynchronous": True}).findings
-    assert "cold-start" not in {each.code for each in quiet}
+    assert "cold-start" not in {finding.code for finding in quiet}
 
 
 def warnings(serve, **sections):

@@ -51,22 +51,24 @@ def test_neuron_repeats_the_cache_where_cores_outnumber_heads(catalog, model):
 def test_more_live_requests_take_longer_each_and_give_more_together(catalog, facts, model):
     chip, small = catalog.accelerators["H100"], model("llama-3.1-8b")
     rates = [rate(copy(small, chip, tensor_parallel=1, batch=batch), facts) for batch in (2, 8, 32, 128)]
-    assert [each.tpot_ms for each in rates] == sorted(each.tpot_ms for each in rates)
-    assert [each.ttft_ms for each in rates] == sorted(each.ttft_ms for each in rates)
-    assert [each.tokens_per_s for each in rates] == sorted(each.tokens_per_s for each in rates)
+    assert [serving_rate.tpot_ms for serving_rate in rates] == sorted(serving_rate.tpot_ms for serving_rate in rates)
+    assert [serving_rate.ttft_ms for serving_rate in rates] == sorted(serving_rate.ttft_ms for serving_rate in rates)
+    assert [serving_rate.tokens_per_s for serving_rate in rates] == sorted(
+        serving_rate.tokens_per_s for serving_rate in rates
+    )
 
 
 def test_a_batch_pays_for_every_prompt():
-    thing = copy(from_dimensions(ModelDimensions(params_b=8)), _chip(), batch=4, output_tokens=100.0)
-    serving_rate = rate_of(thing, Times(decode_s=0.01, prefill_s=0.1), 1.0)
+    replica = copy(from_dimensions(ModelDimensions(params_b=8)), _chip(), batch=4, output_tokens=100.0)
+    serving_rate = rate_of(replica, Times(decode_s=0.01, prefill_s=0.1), 1.0)
     assert serving_rate.tokens_per_s == pytest.approx(4 * 100 / (4 * 0.1 + 100 * 0.01))
 
 
 def test_an_embedding_counts_its_input():
-    thing = copy(
+    replica = copy(
         from_dimensions(ModelDimensions(params_b=0.3)), _chip(), batch=1, output_tokens=0.0, input_tokens=256.0
     )
-    serving_rate = rate_of(thing, Times(decode_s=0.0, prefill_s=0.004), 1.0)
+    serving_rate = rate_of(replica, Times(decode_s=0.0, prefill_s=0.004), 1.0)
     assert serving_rate.tokens_per_s == pytest.approx(256 / 0.004)
     assert (serving_rate.ttft_ms, serving_rate.tpot_ms) == (4.0, 0.0)
 

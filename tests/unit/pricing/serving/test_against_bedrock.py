@@ -30,9 +30,9 @@ def test_bedrock_costs_1_54_per_million_output_tokens(serving_priced):
 
 
 def test_an_endpoint_on_inf2_loses_at_every_utilisation(compared):
-    each = crossing(compared(target=PINNED), "on-demand")
-    assert each.candidate.estimate.tokens_per_s.mid == 1226.1
-    assert each.utilisation == pytest.approx(2.29, abs=0.01)
+    crossover = crossing(compared(target=PINNED), "on-demand")
+    assert crossover.candidate.estimate.tokens_per_s.mid == 1226.1
+    assert crossover.utilisation == pytest.approx(2.29, abs=0.01)
 
 
 def test_ec2_on_demand_loses_too(compared):
@@ -41,9 +41,9 @@ def test_ec2_on_demand_loses_too(compared):
 
 
 def test_the_3_year_rate_of_ec2_crosses_at_about_82_percent(compared):
-    each = crossing(compared(target={**PINNED, "kind": "eks"}), "reserved", kind="eks", years=3)
-    assert each.candidate.offer.price.usd == Decimal("5.60791")
-    assert each.utilisation == pytest.approx(0.82, abs=0.01)
+    crossover = crossing(compared(target={**PINNED, "kind": "eks"}), "reserved", kind="eks", years=3)
+    assert crossover.candidate.offer.price.usd == Decimal("5.60791")
+    assert crossover.utilisation == pytest.approx(0.82, abs=0.01)
 
 
 def test_a_full_instance_costs_what_the_notes_say(serving_priced):
@@ -70,10 +70,10 @@ def test_types_that_lose_at_every_volume_are_told_so(compared):
 def test_beyond_the_crossover_machines_win(compared):
     volume = compared().sides.turn.requests
     above = compared({"requests_per_s": volume * 1.0001 / (3600 * 730)})
-    assert min(each.usd for each in machines_of(above)) + above.sides.maintenance_usd < above.hosted.usd
+    assert min(machine.usd for machine in machines_of(above)) + above.sides.maintenance_usd < above.hosted.usd
     for share in (0.2, 0.5, 0.8, 0.99):
         below = compared({"requests_per_s": volume * share / (3600 * 730)})
-        assert min(each.usd for each in machines_of(below)) + below.sides.maintenance_usd > below.hosted.usd
+        assert min(machine.usd for machine in machines_of(below)) + below.sides.maintenance_usd > below.hosted.usd
 
 
 def machines_of(priced_plan):
@@ -87,7 +87,7 @@ def test_a_verdict_never_contradicts_itself(compared, share):
     requests_per_s = 15.0 * share
     comparison = compared({"requests_per_s": requests_per_s}, target={"kind": "eks"})
     now, sides, turn = requests_per_s * 3600 * 730, comparison.sides, comparison.sides.turn
-    best = min(each for each in (sides.gpu_usd, sides.neuron_usd) if each is not None)
+    best = min(usd for usd in (sides.gpu_usd, sides.neuron_usd) if usd is not None)
     if sides.hosted_usd <= best:
         assert turn.requests is None or turn.requests >= now
     else:
@@ -106,9 +106,9 @@ def test_too_close_to_call_is_the_same_on_both_sides(compared):
         kinds[gap] = comparison.verdict
     near = [verdict for gap, verdict in kinds.items() if -0.15 < gap < 0.15]
     assert {gap > 0 for gap in kinds if -0.15 < gap < 0.15} == {True, False}
-    assert all(each.choice is ServingChoice.MEASURE_FIRST for each in near)
-    assert all("–" in each.text and each.text.startswith("Too close to call") for each in near)
-    far = {each.choice for gap, each in kinds.items() if gap > 0.2 or gap < -0.2}
+    assert all(verdict.choice is ServingChoice.MEASURE_FIRST for verdict in near)
+    assert all("–" in verdict.text and verdict.text.startswith("Too close to call") for verdict in near)
+    far = {verdict.choice for gap, verdict in kinds.items() if gap > 0.2 or gap < -0.2}
     assert far <= {ServingChoice.BEDROCK, ServingChoice.GPU}
 
 

@@ -81,9 +81,9 @@ def test_of_several_regions_the_cheapest_is_taken():
     catalog = BedrockCatalog()
     for model_id in ("meta.llama3-70b-instruct-v1:0", "anthropic.claude-haiku-4-5-20251001-v1:0"):
         for region in ("us-east-1", "ap-south-1", "eu-west-2"):
-            own = catalog.price(model_id, region, BedrockProfile.NONE)
-            assert own.profile == ""
-            assert own.region in ("", region)
+            price = catalog.price(model_id, region, BedrockProfile.NONE)
+            assert price.profile == ""
+            assert price.region in ("", region)
 
 
 def test_the_price_of_a_region_is_used_where_it_is_its_own(serving_priced):
@@ -143,17 +143,17 @@ def test_a_batch_is_half_the_price_where_requests_may_wait(serving_priced):
 def test_long_requests_cost_what_long_requests_cost(serving_priced):
     serve = {"model": "openai.gpt-5.4", "bedrock": {"profile": "us"}, "output_tokens": 400}
     row = BedrockCatalog().price("openai.gpt-5.4", "us-east-1", BedrockProfile.US)
-    short, long = (hosted(serving_priced, {**serve, "input_tokens": each}) for each in (272_000, 272_001))
+    short, long = (hosted(serving_priced, {**serve, "input_tokens": tokens}) for tokens in (272_000, 272_001))
     assert short.serving.bedrock.input_usd_per_million == row.input_usd
     assert long.serving.bedrock.input_usd_per_million == row.parts["over_272k_input"] > row.input_usd
 
 
 def test_imported_weights_are_billed_by_the_unit_and_the_minute(serving_priced):
     quoted = hosted(serving_priced, OWN, mode=BedrockMode.CUSTOM_IMPORT)
-    run, kept = line(quoted, "imported, 1 × 2 units"), line(quoted, "kept")
+    run, storage = line(quoted, "imported, 1 × 2 units"), line(quoted, "kept")
     assert run.unit_price_usd == Decimal("0.05718")
     assert run.quantity == pytest.approx(2 * 730 * 60, rel=1e-3)
-    assert kept.usd == Decimal("3.90")
+    assert storage.usd == Decimal("3.90")
     assert "other-weights" not in {finding.code for finding in quoted.findings}
 
 
@@ -204,7 +204,7 @@ def test_an_announced_end_is_reported_from_a_year_before(now, reported):
     moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
     plan = request({"model": "llama-3-8b", "requests_per_s": 0.05})
     priced_plan = price_serving(PATH, plan, load(), moment, PriceOptions())
-    rank = next(rank for rank, each in enumerate(priced_plan.candidates, 1) if each.place.option == "bedrock")
+    rank = next(rank for rank, candidate in enumerate(priced_plan.candidates, 1) if candidate.place.option == "bedrock")
     quoted = priced_plan.quote(rank)
     ends = [finding.message for finding in quoted.findings if finding.code == "announced-end"]
     assert bool(ends) is reported

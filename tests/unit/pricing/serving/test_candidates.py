@@ -77,14 +77,14 @@ def test_the_place_is_the_cheapest_of_all(serving_priced):
         "purchase": {"option": "on-demand"},
     }
     every = serving_priced(None, options=PriceOptions(everything=True), **sections).candidates
-    possible = [each.usd for each in every if each.usd is not None and not each.refusals]
+    possible = [candidate.usd for candidate in every if candidate.usd is not None and not candidate.refusals]
     assert best.usd == min(possible)
 
 
 def test_a_layout_nobody_measured_does_not_displace_the_measured_one(serving_priced):
     """Six copies of four cores would be replaced in finer steps than the three that were measured."""
-    for wanted in (4, 12, 40, 75):
-        assert of(serving_priced, {"requests_per_s": wanted}, target=INF2).estimate.measured
+    for requests_per_s in (4, 12, 40, 75):
+        assert of(serving_priced, {"requests_per_s": requests_per_s}, target=INF2).estimate.measured
 
 
 @pytest.mark.parametrize("serve", [{}, {"input_tokens": 1400}, {"requests_per_s": 40}, {"asynchronous": True}])
@@ -92,7 +92,7 @@ def test_a_synthesis_by_hand_has_the_layout_of_the_quote(serving_priced, serve):
     sections = {"target": {**INF2, "region": "us-east-1"}, "purchase": {"option": "on-demand"}}
     quoted = of(serving_priced, serve, **sections).plan.request.workload.serve
     catalog = load()
-    made = pinned_serving(requested(serve, **sections), catalog, BedrockCatalog(prices_as_of=None), load_serving())
-    by_hand = made.request.workload.serve
+    pinned = pinned_serving(requested(serve, **sections), catalog, BedrockCatalog(prices_as_of=None), load_serving())
+    by_hand = pinned.request.workload.serve
     names = ("tensor_parallel", "batch_size", "sequence_length")
     assert [getattr(by_hand, name) for name in names] == [getattr(quoted, name) for name in names]

@@ -105,10 +105,10 @@ def test_an_asynchronous_endpoint_sleeps_and_bedrock_has_a_batch_price(serving_p
 
 
 def test_provisioned_throughput_is_the_users_price(serving_priced):
-    own = {"bedrock": {"provisioned_usd_per_hour": "20", "provisioned_units": 2}}
+    serve = {"bedrock": {"provisioned_usd_per_hour": "20", "provisioned_units": 2}}
     candidate = next(
         candidate
-        for candidate in serving_priced(own).candidates
+        for candidate in serving_priced(serve).candidates
         if candidate.bedrock and candidate.bedrock.mode == "provisioned"
     )
     assert candidate.usd == Decimal(20) * 2 * 730
@@ -166,7 +166,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("serve, name, code", REFUSED, ids=[each[2] for each in REFUSED])
+@pytest.mark.parametrize("serve, name, code", REFUSED, ids=[case[2] for case in REFUSED])
 def test_what_cannot_be_deployed_is_reported_for_the_candidate_and_refused(serving_priced, serve, name, code):
     only = {"target": {"instance_type": name}, "purchase": {"option": "on-demand"}}
     priced_plan = serving_priced({"requests_per_s": 1, **serve}, **only)
@@ -181,10 +181,10 @@ def test_a_place_for_the_weights_may_follow(serving_priced):
     quoted = serving_priced(**INF2).quote(1)
     assert {finding.code: finding.level for finding in quoted.findings}["model-without-uri"] is Level.WARNING
     assert quoted.gate.allowed
-    own = serving_priced({"artifacts_uri": "s3://models/llama", "batch_size": 32, "tensor_parallel": 8}, **INF2).quote(
-        1
-    )
-    assert {"model-without-uri", "shape-not-compiled"}.isdisjoint(finding.code for finding in own.findings)
+    with_uri = serving_priced(
+        {"artifacts_uri": "s3://models/llama", "batch_size": 32, "tensor_parallel": 8}, **INF2
+    ).quote(1)
+    assert {"model-without-uri", "shape-not-compiled"}.isdisjoint(finding.code for finding in with_uri.findings)
 
 
 def test_an_open_layout_gives_whole_chips_to_a_container(serving_priced):

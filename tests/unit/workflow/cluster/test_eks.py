@@ -114,15 +114,15 @@ def test_nodes_of_a_block_are_set_when_it_begins_and_once(one_account):
         clock=lambda: moment[0],
     )
 
-    def wanted():
+    def desired_size():
         return describe_group(session, "slipway-small", "workers").desired
 
     beginning.check()
-    assert (beginning.left_s, wanted(), messages) == (3 * 3600, 0, [])
+    assert (beginning.left_s, desired_size(), messages) == (3 * 3600, 0, [])
     moment[0] = starts_at
     beginning.check()
     beginning.check()
-    assert (beginning.left_s, wanted(), len(messages)) == (0, 2, 1)
+    assert (beginning.left_s, desired_size(), len(messages)) == (0, 2, 1)
 
 
 def made_cluster(state):
@@ -140,8 +140,8 @@ def test_an_api_that_does_not_answer_costs_no_machines(one_account):
     """It is asked again for three minutes, then the launch ends before there is a node."""
     aws_account.reset(one_account)
     made_cluster(one_account)
-    made = eks_backends["123456789012"]["us-east-2"].clusters["slipway-small"]
-    made.endpoint, made.certificate_authority = "https://127.0.0.1:9", {"data": ""}
+    cluster = eks_backends["123456789012"]["us-east-2"].clusters["slipway-small"]
+    cluster.endpoint, cluster.certificate_authority = "https://127.0.0.1:9", {"data": ""}
     outputs = {**OUTPUTS, "ClusterName": "slipway-small", "AccessRoleArn": ROLE}
     waited, named = [], plan(network={"api_cidrs": ["52.94.76.0/24"]})
     with pytest.raises(ImpossibleError, match="no node was started, and nothing was submitted") as refusal:

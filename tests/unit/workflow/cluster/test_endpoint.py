@@ -68,9 +68,9 @@ class TestChat:
         send = asker(served("small", endpoint_session), endpoint_session)
         runtime.url = "gone"
         with endpoint_runtime.served(Runtime()) as other:
-            gone = other.url
+            stopped_url = other.url
         endpoint = served("small", endpoint_session)
-        lost = type(endpoint)(**{**values(endpoint), "base_url": f"{gone}/endpoints/x/openai/v1"})
+        lost = type(endpoint)(**{**values(endpoint), "base_url": f"{stopped_url}/endpoints/x/openai/v1"})
         assert send().output_tokens == 8
         with pytest.raises(AwsError, match="chat with 127"):
             asker(lost, endpoint_session)()
@@ -175,7 +175,7 @@ class TestState:
             settled(served("small", endpoint_session), endpoint_session, messages.append, wait=waited.append).status
             == "InService"
         )
-        assert messages == [f"endpoint {NAME}: {each}, 2 instances" for each in ("Creating", "Updating")]
+        assert messages == [f"endpoint {NAME}: {status}, 2 instances" for status in ("Creating", "Updating")]
         assert len(waited) == 3
 
     def test_it_is_not_waited_for_without_end(self, runtime, endpoint_session):
@@ -223,7 +223,7 @@ class TestCommands:
             monkeypatch.setenv(name, value)
         monkeypatch.chdir(tmp_path)
         app = application(("endpoint",))
-        return lambda *words: CliRunner().invoke(app, ["endpoint", *words, "--region", "us-east-1"])
+        return lambda *arguments: CliRunner().invoke(app, ["endpoint", *arguments, "--region", "us-east-1"])
 
     def test_test_shows_the_answer(self, run):
         done = run("test", "small")

@@ -40,12 +40,12 @@ def training_plan():
 def stubbed_sagemaker():
     """A session whose SageMaker and FSx give the test's answers."""
     keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
-    made = {
+    clients = {
         name: boto3.client(name, region_name="us-east-2", aws_access_key_id="x", aws_secret_access_key="x")
         for name in ("sagemaker", "fsx")
     }
-    session = Session(environment=keys, region="us-east-2", clients=made)
-    with Stubber(made["sagemaker"]) as sagemaker, Stubber(made["fsx"]) as fsx:
+    session = Session(environment=keys, region="us-east-2", clients=clients)
+    with Stubber(clients["sagemaker"]) as sagemaker, Stubber(clients["fsx"]) as fsx:
         yield session, sagemaker, fsx
         sagemaker.assert_no_pending_responses()
 
@@ -232,7 +232,7 @@ class TestReadBack:
         stubbed_sagemaker[1].add_response("describe_cluster", self.described(), {"ClusterName": "slipway-p5-plan"})
         readback.cluster(reading)
         assert reading.checks.wrong == []
-        assert any("group workers: ml.p5.48xlarge 2 Compute" in each for each in reading.checks.agreed)
+        assert any("group workers: ml.p5.48xlarge 2 Compute" in line for line in reading.checks.agreed)
 
     @pytest.mark.parametrize(
         "changes, message",
@@ -272,5 +272,5 @@ def test_logs_that_stay_are_named_with_their_price():
         for name in ("slipway-p5-plan/abcdefghijkl", "slipway-other/abcdefghijkl"):
             client.create_log_group(logGroupName=f"/aws/sagemaker/Clusters/{name}")
         session = Session(environment=keys, region="us-east-2", clients={"logs": client})
-        (kept,) = leftovers.retained_logs(session, load(), "us-east-2", "slipway-p5-plan", None)
-    assert kept.name == "/aws/sagemaker/Clusters/slipway-p5-plan/abcdefghijkl"
+        (retained,) = leftovers.retained_logs(session, load(), "us-east-2", "slipway-p5-plan", None)
+    assert retained.name == "/aws/sagemaker/Clusters/slipway-p5-plan/abcdefghijkl"

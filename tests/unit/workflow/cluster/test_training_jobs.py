@@ -89,8 +89,8 @@ class Api:
             answer = self.answers[name]
             answer = answer.pop(0) if isinstance(answer, list) else answer
             if isinstance(answer, str):
-                code, _, words = answer.partition(": ")
-                raise ClientError({"Error": {"Code": code, "Message": words}}, name)
+                code, _, message = answer.partition(": ")
+                raise ClientError({"Error": {"Code": code, "Message": message}}, name)
             return answer
 
         return call

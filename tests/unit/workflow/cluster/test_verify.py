@@ -59,7 +59,7 @@ def test_what_may_not_be_read_is_said_and_fails_nothing(sns):
     reader = reading(client, "AWS::SNS::Topic", "AWS::SNS::TopicPolicy")
     unread = _read(reader)
     assert set(unread) == {"AWS::SNS::Topic", "AWS::SNS::TopicPolicy"}
-    assert all("not read back: describe topic" in each for each in unread.values())
+    assert all("not read back: describe topic" in reason for reason in unread.values())
     assert reader.checks.wrong == []
 
 

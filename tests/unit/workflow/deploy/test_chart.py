@@ -34,9 +34,9 @@ def publisher(tmp_path, content):
 def own_pins(publisher, pins, monkeypatch):
     """Pins whose files that server has."""
     files = tuple(replace(file, url=f"{publisher[0]}/{file.name}") for file in pins.files)
-    made = replace(pins, files=files)
-    monkeypatch.setattr(chart, "chart_pins", lambda: made)
-    return made
+    local_pins = replace(pins, files=files)
+    monkeypatch.setattr(chart, "chart_pins", lambda: local_pins)
+    return local_pins
 
 
 @pytest.fixture
@@ -46,14 +46,14 @@ def environment(tmp_path):
 
 def test_it_is_fetched_once_and_kept(own_pins, environment, publisher):
     messages = []
-    made = chart_and_layer(environment, messages.append)
-    assert set(made) == {own_pins.chart_name, own_pins.layer_name}
+    contents = chart_and_layer(environment, messages.append)
+    assert set(contents) == {own_pins.chart_name, own_pins.layer_name}
     assert len(messages) == len(own_pins.files)
     for path in publisher[1].iterdir():
         path.unlink()
-    assert chart_and_layer(environment, messages.append) == made
+    assert chart_and_layer(environment, messages.append) == contents
     assert len(messages) == len(own_pins.files)
-    assert cached_files(environment) == made
+    assert cached_files(environment) == contents
 
 
 def test_nothing_is_kept_that_is_not_what_is_pinned(own_pins, environment, publisher):
@@ -88,10 +88,10 @@ class TestAssembly:
 
     @pytest.fixture
     def folder(self, tmp_path):
-        made = tmp_path / "assembly"
-        made.mkdir()
-        (made / "manifest.json").write_text(json.dumps({"artifacts": {}}))
-        return made
+        assembly = tmp_path / "assembly"
+        assembly.mkdir()
+        (assembly / "manifest.json").write_text(json.dumps({"artifacts": {}}))
+        return assembly
 
     def test_it_knows_whether_it_names_the_chart(self, folder):
         from launcher.catalog.hyperpod_chart import chart_pins
@@ -110,8 +110,8 @@ class TestAssembly:
             whole.refuse_if_changed()
 
     def test_nothing_is_laid_into_one_that_was_changed(self, folder):
-        made = Assembly.read(folder)
+        assembly = Assembly.read(folder)
         (folder / "more.json").write_text("{}")
         with pytest.raises(QuoteMismatchError):
-            made.completed({"chart.zip": b"chart"})
+            assembly.completed({"chart.zip": b"chart"})
         assert not (folder / "chart.zip").exists()

@@ -84,6 +84,6 @@ def test_who_may_not_remove_it_gets_the_command_before_anything_is_deployed(acco
 
 def test_down_lists_it_with_its_command(account_with_logs):
     session = Session(environment=account_with_logs.environment, region=REGION)
-    (kept,) = leftovers.control_plane_log(session, load(), REGION, "slipway-probe")
-    assert kept.name == NAME
-    assert f"delete-log-group --region {REGION} --log-group-name {NAME}" in kept.reason
+    (retained,) = leftovers.control_plane_log(session, load(), REGION, "slipway-probe")
+    assert retained.name == NAME
+    assert f"delete-log-group --region {REGION} --log-group-name {NAME}" in retained.reason

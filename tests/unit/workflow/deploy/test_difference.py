@@ -98,9 +98,9 @@ def topics(**properties):
 
 def test_an_update_lists_what_is_replaced_first_and_counts(account, account_session, tmp_path):
     there(account, "slipway-team-training", topics())
-    wanted = topics(TopicName="other")
-    wanted["Resources"]["More"] = {"Type": "AWS::SNS::Topic"}
-    difference = difference_of(assembly(tmp_path / "cdk.out", training=wanted), account_session)
+    template = topics(TopicName="other")
+    template["Resources"]["More"] = {"Type": "AWS::SNS::Topic"}
+    difference = difference_of(assembly(tmp_path / "cdk.out", training=template), account_session)
     lines = [line.strip() for line in difference_lines(difference, context(account, []), REGION, ["in words"])]
     assert lines[:2] == ["changes: in words", "slipway-team-training: 1 new, 1 replaced"]
     assert lines[2].split() == ["replaced", "AWS::SNS::Topic", "Topic:", "TopicName"]
@@ -120,16 +120,16 @@ def test_the_price_of_an_hour_before_and_after_is_said(account, account_session,
             "HeadNode": {"InstanceType": "m6i.xlarge"},
             "Scheduling": {"SlurmQueues": [{"Name": "q", "ComputeResources": [nodes]}]},
         }
-        own = {"Type": "Custom::PclusterCluster", "Properties": {"ClusterConfiguration": configuration}}
-        return {"Resources": {"Cluster": own, "Guard": GUARD}}
+        cluster = {"Type": "Custom::PclusterCluster", "Properties": {"ClusterConfiguration": configuration}}
+        return {"Resources": {"Cluster": cluster, "Guard": GUARD}}
 
     catalog = load()
     one, four = (hourly_rate([stack(count)], catalog, REGION) for count in (1, 4))
     head = catalog.on_demand("m6i.xlarge", REGION).usd
     assert (one.usd, four.usd, one.unknown) == (20 + head, 80 + head, ())
-    made = assembly(tmp_path / "cdk.out", training=stack(4))
+    new_assembly = assembly(tmp_path / "cdk.out", training=stack(4))
     before = {"slipway-team-training": stack(1)}
-    comparison = compared(made, dict.fromkeys(before), before)
+    comparison = compared(new_assembly, dict.fromkeys(before), before)
     lines = [line.strip() for line in difference_lines(comparison, context(account, []), REGION, ["in words"])]
     assert lines[-2] == f"${four.usd:,.2f} an hour while all nodes run; before: ${one.usd:,.2f}"
     assert lines[-1] == f"this changes existing resources: ${one.usd:,.2f} an hour becomes ${four.usd:,.2f}"
@@ -191,8 +191,8 @@ def test_an_export_in_use_that_would_change_is_refused_with_the_way_out(
         "TemplateBody": json.dumps(user if "training" in sent["StackName"] else topics() | {"Outputs": export})
     }
     there(account, "slipway-team-training", topics(TopicName="unused"))
-    made = assembly(tmp_path / "cdk.out", network=topics(TopicName="new") | {"Outputs": export}, training=user)
-    difference, messages = difference_of(made, account_session), []
+    new_assembly = assembly(tmp_path / "cdk.out", network=topics(TopicName="new") | {"Outputs": export}, training=user)
+    difference, messages = difference_of(new_assembly, account_session), []
     with pytest.raises(ImpossibleError, match="Topic is replaced: CloudFormation refuses this"):  # noqa: SIM117
         with agreed(difference, first_quote, context(account, messages), ["in words"]):
             pytest.fail("it was deployed")
@@ -227,9 +227,9 @@ def test_a_no_leaves_nothing_behind(account, account_session, tmp_path, first_qu
 def test_a_dry_run_without_credentials_says_that_nobody_was_asked(account, tmp_path, first_quote):
     account.canned["cloudformation.DescribeStacks"] = aws_account.DENIED
     messages = []
-    made = assembly(tmp_path / "cdk.out", training=topics())
+    new_assembly = assembly(tmp_path / "cdk.out", training=topics())
     shown_only(
-        made,
+        new_assembly,
         Session(environment=account.environment, region=REGION),
         context(account, messages),
         ["in words"],
@@ -238,26 +238,26 @@ def test_a_dry_run_without_credentials_says_that_nobody_was_asked(account, tmp_p
     assert any("Slipway cannot read what exists in AWS" in line for line in messages)
     assert "  1 resources in 1 new stack; nothing in these stacks is billed by the hour" in messages
     with pytest.raises(AwsError):
-        difference_of(made, Session(environment=account.environment, region=REGION))
+        difference_of(new_assembly, Session(environment=account.environment, region=REGION))
 
 
 def test_a_dry_run_looks_into_a_sandbox_that_is_there_and_says_of_a_new_one_that_it_is_empty(
     account, tmp_path, first_quote
 ):
     there(account, "slipway-team-training", topics())
-    made = assembly(tmp_path / "cdk.out", training=topics(TopicName="new"))
+    new_assembly = assembly(tmp_path / "cdk.out", training=topics(TopicName="new"))
     folder = run_folder.create("team", datetime(2026, 11, 20, tzinfo=UTC), tmp_path)
-    box = SimpleNamespace(process_environment=lambda base: base | account.environment)
+    emulator = SimpleNamespace(process_environment=lambda base: base | account.environment)
     empty, bundle = {"XDG_CACHE_HOME": str(tmp_path)}, Bundle(digest=first_quote.digest, files=())
-    for sandbox, line in ((box, "  slipway-team-training: 1 replaced"), (None, "a new sandbox is empty")):
+    for sandbox, line in ((emulator, "  slipway-team-training: 1 replaced"), (None, "a new sandbox is empty")):
         messages = []
         options = DeployOptions(
             root=tmp_path, sandbox=True, dry_run=True, notify=messages.append, emulator=sandbox, environment=empty
         )
         show_deployment(
-            folder, first_quote, bundle, made, context=context(account, messages), description=["it"], options=options
+            folder, first_quote, bundle, new_assembly, context=context(account, messages), description=["it"], options=options
         )
-        assert any(line in each for each in messages), messages
+        assert any(line in message for message in messages), messages
 
 
 HOLDER = """
@@ -271,8 +271,8 @@ with deploying(Path(sys.argv[1]), "team", "us-east-2"):
 
 
 def test_two_deployments_of_one_name_the_second_is_refused_and_names_the_first(tmp_path):
-    words = [sys.executable, "-c", HOLDER, str(tmp_path)]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
         try:
             assert first.stdout.readline() == "held\n"
             with pytest.raises(ImpossibleError, match=f"process {first.pid} of "), deploying(tmp_path, "team", REGION):

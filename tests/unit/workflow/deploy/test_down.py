@@ -122,7 +122,7 @@ def test_a_profile_that_is_not_there_is_a_sentence():
 
 
 def test_the_page_adds_up_what_stays():
-    kept = (
+    retained = (
         Retained(
             kind=RetainedKind.CHECKPOINTS, name="b", reason="12 objects", gib=1536.0, usd_per_month=Decimal("35.328")
         ),
@@ -137,12 +137,13 @@ def test_the_page_adds_up_what_stays():
         done=False,
         stacks=(("slipway-a-training", "CREATE_COMPLETE"),),
         instances=(("m5.2xlarge", 1), ("p5.48xlarge", 2)),
-        kept=kept,
+        kept=retained,
     )
     text = "\n".join(page(removal, 100))
     assert document(removal)["usd_per_month"] == "35.328"
     assert (
-        document(replace(removal, kept=(replace(kept[0], usd_per_month=Decimal("0.2300")),)))["usd_per_month"] == "0.23"
+        document(replace(removal, kept=(replace(retained[0], usd_per_month=Decimal("0.2300")),)))["usd_per_month"]
+        == "0.23"
     )
     assert "slipway-a-training  CREATE_COMPLETE" in text
     assert "1 x m5.2xlarge, 2 x p5.48xlarge run now, and the jobs on them end" in text

@@ -51,11 +51,11 @@ def rate(quoted_endpoint):
 
 
 def test_an_endpoint_costs_what_it_may_scale_to(endpoint_left, rate):
-    left = endpoint_left()
-    assert left.words == (
+    leftover = endpoint_left()
+    assert leftover.words == (
         f"endpoint slipway-{NAME} runs, InService, {rate}: slipway endpoint test {NAME} sends a request, {REMOVES}"
     )
-    assert left.stack == (STACK, "CREATE_COMPLETE")
+    assert leftover.stack == (STACK, "CREATE_COMPLETE")
 
 
 def test_one_that_an_update_failed_on_stands_as_before(endpoint_left):
@@ -75,22 +75,22 @@ def test_cloudformation_that_goes_on(endpoint_left, rate):
 
 @pytest.mark.parametrize("status", ["ROLLBACK_COMPLETE", "REVIEW_IN_PROGRESS", "CREATE_COMPLETE"])
 def test_a_stack_without_its_endpoint(endpoint_left, status):
-    left = endpoint_left(stack=status, gone=True)
-    assert left.words == f"stack {STACK} remains ({status}), without its endpoint: {REMOVES}"
+    leftover = endpoint_left(stack=status, gone=True)
+    assert leftover.words == f"stack {STACK} remains ({status}), without its endpoint: {REMOVES}"
 
 
 def test_nothing_is_nothing(endpoint_left):
-    left = endpoint_left(deployed=False, gone=True)
-    assert (left.words, left.stack) == (None, None)
+    leftover = endpoint_left(deployed=False, gone=True)
+    assert (leftover.words, leftover.stack) == (None, None)
 
 
 def test_who_cannot_ask_says_so(quoted_endpoint):
     nobody = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
-    left = left_behind(
+    leftover = left_behind(
         quoted_endpoint[0],
         quoted_endpoint[1],
         Session(environment={**nobody, "AWS_MAX_ATTEMPTS": "1"}, region="us-east-1"),
     )
-    assert left.words.startswith("Slipway cannot read whether the endpoint runs and is billed (")
-    assert left.words.endswith(f": {REMOVES}")
-    assert left.stack is None
+    assert leftover.words.startswith("Slipway cannot read whether the endpoint runs and is billed (")
+    assert leftover.words.endswith(f": {REMOVES}")
+    assert leftover.stack is None

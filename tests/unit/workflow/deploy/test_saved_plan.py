@@ -49,8 +49,13 @@ def saved(tmp_path):
 
 def test_it_is_a_plan_file_of_one_candidate_with_its_money(saved, tmp_path):
     first = picked(tmp_path / "plan.yaml").quoted
-    kept = read_saved(saved)
-    assert (kept.name, kept.digest, kept.usd_high, kept.stacks) == ("kept", first.digest, first.usd.high, {})
+    saved_plan = read_saved(saved)
+    assert (saved_plan.name, saved_plan.digest, saved_plan.usd_high, saved_plan.stacks) == (
+        "kept",
+        first.digest,
+        first.usd.high,
+        {},
+    )
     assert plan_file.load(saved).target.instance_type == ("p5.48xlarge",)
     assert picked(saved).quoted.digest == first.digest
     assert json.loads(saved.read_text())["quote"]["components"]
@@ -64,18 +69,18 @@ def test_paths_in_it_hold_from_anywhere(saved, tmp_path):
 
 
 def test_the_same_money_or_less_passes_and_more_is_refused(saved, tmp_path):
-    kept = read_saved(saved)
+    saved_plan = read_saved(saved)
     for usd in ("50", "49"):
-        refuse_if_moved(kept, picked(written(tmp_path, usd=usd)), os.environ)
+        refuse_if_moved(saved_plan, picked(written(tmp_path, usd=usd)), os.environ)
     with pytest.raises(
         OverBudgetError, match=r"the high estimate was \$[\d.,]+ when the plan was saved, 2026-11-20"
     ) as caught:
-        refuse_if_moved(kept, picked(written(tmp_path, usd="51")), os.environ)
+        refuse_if_moved(saved_plan, picked(written(tmp_path, usd="51")), os.environ)
     assert "slipway plan FILE -o SAVED" in caught.value.hint
 
 
 def test_a_file_that_says_another_plan_is_refused(saved):
-    kept = read_saved(saved)
+    saved_plan = read_saved(saved)
     document = json.loads(saved.read_text())
     document["plan"]["target"]["nodes"] = 2
     saved.write_text(json.dumps(document))
@@ -85,7 +90,7 @@ def test_a_file_that_says_another_plan_is_refused(saved):
         return Picked(priced, *pick(priced, digest))
 
     with pytest.raises(QuoteMismatchError, match="its file has another digest"):
-        quoted_as_saved(kept, quoted, os.environ)
+        quoted_as_saved(saved_plan, quoted, os.environ)
 
 
 def test_a_plan_file_is_none_and_a_damaged_one_is_said(saved, tmp_path):
@@ -115,12 +120,12 @@ def test_what_has_no_price_is_not_saved(tmp_path):
 
 
 def test_it_is_whole_or_not_there(saved, tmp_path):
-    picked_quote, kept = picked(tmp_path / "plan.yaml"), read_saved(saved)
+    picked_quote, saved_plan = picked(tmp_path / "plan.yaml"), read_saved(saved)
     before = saved.read_text()
     with pytest.raises(ImpossibleError, match="cannot write"):
-        write_saved(tmp_path / "no/saved.json", kept, picked_quote.quoted, {}, {})
+        write_saved(tmp_path / "no/saved.json", saved_plan, picked_quote.quoted, {}, {})
     with pytest.raises(TypeError):
-        write_saved(saved, kept, picked_quote.quoted, {"a": object()}, {})
+        write_saved(saved, saved_plan, picked_quote.quoted, {"a": object()}, {})
     assert saved.read_text() == before
 
 
@@ -142,13 +147,13 @@ def test_the_command_saves_what_is_picked(tmp_path, monkeypatch, slipway):
 @pytest.mark.slow
 def test_stacks_that_come_out_otherwise_are_refused(tmp_path):
     picked_quote = picked(written(tmp_path, more=", nodes: 1"))
-    kept = save_plan(tmp_path / "saved.json", *picked_quote, os.environ)
-    assert set(kept.stacks) == {f"slipway-kept-{part}" for part in ("checkpoints", "network", "training")}
-    assert read_saved(tmp_path / "saved.json") == kept
+    saved_plan = save_plan(tmp_path / "saved.json", *picked_quote, os.environ)
+    assert set(saved_plan.stacks) == {f"slipway-kept-{part}" for part in ("checkpoints", "network", "training")}
+    assert read_saved(tmp_path / "saved.json") == saved_plan
     # Another rate than the saved one: it stands in the stacks, which are compared at the saved one.
     cheaper = picked(written(tmp_path, usd="40", more=", nodes: 1"))
-    moved = {name: "0" * 64 if "network" in name else each for name, each in kept.stacks.items()}
+    moved = {name: "0" * 64 if "network" in name else digest for name, digest in saved_plan.stacks.items()}
     with pytest.raises(QuoteMismatchError, match="slipway-kept-network differ") as caught:
-        refuse_if_moved(replace(kept, stacks=moved), cheaper, os.environ)
+        refuse_if_moved(replace(saved_plan, stacks=moved), cheaper, os.environ)
     assert "training" not in caught.value.message
-    assert kept.amounts == {"usd_per_hour": Decimal(50)}
+    assert saved_plan.amounts == {"usd_per_hour": Decimal(50)}

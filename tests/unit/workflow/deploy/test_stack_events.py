@@ -54,19 +54,19 @@ def follow(person, lines, seconds):
     times = iter(seconds)
     now = [0.0]
     with StackEvents(person, RATES, lambda: now[0]) as events:
-        for each in lines:
+        for output_line in lines:
             now[0] = next(times)
-            events.line(each)
+            events.line(output_line)
         yield events
     assert person.open == 0
 
 
 def test_a_stack_is_a_line_and_its_resources_are_shown_while_they_are_made(person):
-    own = ("AWS::CloudFormation::Stack", "slipway-x-network User Initiated")
+    stack = ("AWS::CloudFormation::Stack", "slipway-x-network User Initiated")
     nat = ("AWS::EC2::NatGateway", "Network/Nat (NetworkNat33)")
     lines = [
         "slipway-x-network: deploying... [1/2]",
-        line("slipway-x-network", "0/3", "CREATE_IN_PROGRESS", *own),
+        line("slipway-x-network", "0/3", "CREATE_IN_PROGRESS", *stack),
         line("slipway-x-network", "0/3", "CREATE_IN_PROGRESS", *nat),
         line("slipway-x-network", "0/3", "CREATE_IN_PROGRESS", nat[0], f"{nat[1]} Resource creation Initiated"),
         line("slipway-x-network", "1/3", "CREATE_COMPLETE", *nat),
@@ -89,7 +89,7 @@ def test_what_is_paid_by_the_hour_counts_from_its_creation_on(person):
     lines = [line(TRAINING, "0/2", "CREATE_IN_PROGRESS", *CLUSTER), line(TRAINING, "1/2", "CREATE_COMPLETE", *CLUSTER)]
     for _ in follow(person, lines, [100, 100 + 2 * 3600]):
         pass
-    assert [words for words, _, _ in person.shown] == [
+    assert [text for text, _, _ in person.shown] == [
         "0 of 2, at most $0.00 so far at $0.18 an hour",
         "1 of 2, at most $0.36 so far at $0.18 an hour",
     ]
@@ -116,9 +116,9 @@ def test_who_takes_lines_alone_gets_one_a_resource():
     messages = []
     lines = [line(TRAINING, "0/2", "CREATE_IN_PROGRESS", *CLUSTER), line(TRAINING, "1/2", "CREATE_COMPLETE", *CLUSTER)]
     with StackEvents(messages.append, {}, lambda: 0.0) as events:
-        for each in lines:
-            events.line(each)
-    assert [each.split()[0] for each in messages] == ["stack", "CREATE_COMPLETE"]
+        for output_line in lines:
+            events.line(output_line)
+    assert [message.split()[0] for message in messages] == ["stack", "CREATE_COMPLETE"]
 
 
 @pytest.mark.parametrize("least, usd", [(0, "0.192"), (2, "40.192")])

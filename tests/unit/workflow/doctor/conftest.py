@@ -88,8 +88,8 @@ def quotas(service, value=10_000.0, **changed):
 
 def allowed(sent):
     """What a careful account answers: everything that is needed, and no more."""
-    words = [(action, "implicitDeny" if action == "iam:CreateUser" else "allowed") for action in actions_of(sent)]
-    return {"EvaluationResults": [decision(action, word) for action, word in words], "IsTruncated": False}
+    decisions = [(action, "implicitDeny" if action == "iam:CreateUser" else "allowed") for action in actions_of(sent)]
+    return {"EvaluationResults": [decision(action, word) for action, word in decisions], "IsTruncated": False}
 
 
 def actions_of(sent):
@@ -125,14 +125,14 @@ def examined(ready_account, request):
     """The checks of a plan: all of them, those of a module's own EXAMINED, or of one examination by its name."""
     chosen = getattr(request.module, "EXAMINED", PLAN_EXAMINATIONS)
 
-    def look(plan, *, billing=False, environment=None, only=None):
-        own, rate = environment or ready_account.environment, Decimal("0.25")
-        subject = subject_of(plan, REGION, catalog=load(), environment=own, now=NOW, up_usd_per_hour=rate)
+    def run_checks(plan, *, billing=False, environment=None, only=None):
+        variables, rate = environment or ready_account.environment, Decimal("0.25")
+        subject = subject_of(plan, REGION, catalog=load(), environment=variables, now=NOW, up_usd_per_hour=rate)
         if billing:
             return diagnose(subject, billing=True)
         return examine(subject, [examination for examination in chosen if only in (None, examination.name)])
 
-    return look
+    return run_checks
 
 
 def session(state):

@@ -49,7 +49,7 @@ def tagged():
 
 def test_without_credentials_one_check_fails_and_the_others_are_not_known(examined, probe_plan):
     diagnosis = examined(probe_plan(), environment={"PATH": "/usr/bin:/bin"})
-    assert [each.name for each in diagnosis.failed] == ["credentials"]
+    assert [check.name for check in diagnosis.failed] == ["credentials"]
     assert named(diagnosis, "quota")[0].result is Outcome.UNKNOWN
     assert "aws configure sso" in diagnosis.failed[0].fix
 
@@ -82,7 +82,7 @@ def test_what_may_not_be_asked_is_not_known_and_stops_nothing(ready_account, exa
     diagnosis = examined(probe_plan())
     assert diagnosis.verdict == "ready"
     assert "not allowed with these credentials" in named(diagnosis, "bootstrap")[0].got
-    assert {each.result for each in named(diagnosis, "quota")} == {Outcome.UNKNOWN}
+    assert {check.result for check in named(diagnosis, "quota")} == {Outcome.UNKNOWN}
 
 
 def test_the_first_spot_request_of_an_account_needs_a_role(ready_account, examined, probe_plan):
@@ -107,20 +107,20 @@ def test_a_region_that_the_account_has_not_opted_in_to(ready_account, examined, 
 def test_a_denied_right_fails_and_one_that_depends_on_context_is_not_known(ready_account, examined, probe_plan):
     def some(word, **more):
         return lambda sent: {
-            "EvaluationResults": [decision(each, word, **more) for each in actions_of(sent)],
+            "EvaluationResults": [decision(action, word, **more) for action in actions_of(sent)],
             "IsTruncated": False,
         }
 
     ready_account.canned["iam.SimulatePrincipalPolicy"] = some("implicitDeny")
     checks = named(examined(probe_plan(), only="rights"), "rights")
-    assert {each.result for each in checks} == {Outcome.FAILED}
+    assert {check.result for check in checks} == {Outcome.FAILED}
     assert "sts:AssumeRole" in checks[0].got
     assert "no policy allows it" in checks[0].got
     ready_account.canned["iam.SimulatePrincipalPolicy"] = some(
         "implicitDeny", MissingContextValues=["aws:RequestedRegion"]
     )
     checks = named(examined(probe_plan(), only="rights"), "rights")
-    assert {each.result for each in checks} == {Outcome.UNKNOWN}
+    assert {check.result for check in checks} == {Outcome.UNKNOWN}
     ready_account.canned["iam.SimulatePrincipalPolicy"] = some(
         "explicitDeny", OrganizationsDecisionDetail={"AllowedByOrganizations": False}
     )
@@ -145,7 +145,8 @@ def test_shipping_is_simulated_on_the_places_that_the_plan_names(ready_account, 
     def but_there(sent):
         there = arn in [value for key, value in sent.items() if key.startswith("ResourceArns.member.")]
         decisions = [
-            decision(each, "implicitDeny" if there and each == action else "allowed") for each in actions_of(sent)
+            decision(requested, "implicitDeny" if there and requested == action else "allowed")
+            for requested in actions_of(sent)
         ]
         return {"EvaluationResults": decisions, "IsTruncated": False}
 
@@ -165,7 +166,7 @@ def test_shipping_is_simulated_on_the_places_that_the_plan_names(ready_account, 
 
 def test_an_execution_role_that_is_an_administrator_gets_advice(ready_account, examined, probe_plan):
     ready_account.canned["iam.SimulatePrincipalPolicy"] = lambda sent: {
-        "EvaluationResults": [decision(each, "allowed") for each in actions_of(sent)],
+        "EvaluationResults": [decision(action, "allowed") for action in actions_of(sent)],
         "IsTruncated": False,
     }
     (check,) = named(examined(probe_plan(), only="execution role"), "execution role")
@@ -175,11 +176,11 @@ def test_an_execution_role_that_is_an_administrator_gets_advice(ready_account, e
 
 def test_an_execution_role_that_lacks_an_action_fails_and_names_it(ready_account, examined, probe_plan):
     def but_networks(sent):
-        words = [
-            (each, "implicitDeny" if each in ("ec2:CreateVpc", "iam:CreateUser") else "allowed")
-            for each in actions_of(sent)
+        decisions = [
+            (action, "implicitDeny" if action in ("ec2:CreateVpc", "iam:CreateUser") else "allowed")
+            for action in actions_of(sent)
         ]
-        return {"EvaluationResults": [decision(each, word) for each, word in words], "IsTruncated": False}
+        return {"EvaluationResults": [decision(action, word) for action, word in decisions], "IsTruncated": False}
 
     ready_account.canned["iam.SimulatePrincipalPolicy"] = but_networks
     (check,) = named(examined(probe_plan(), only="execution role"), "execution role")
@@ -234,9 +235,9 @@ def test_exports_of_the_bill_are_reported_and_stop_nothing(ready_account, examin
     ill, other = an_export("ill", status="UNHEALTHY"), an_export("other", form="PARQUET")
     exported(ready_account, an_export("cur"), ill, other, an_export("focus", table="FOCUS_1_2_AWS"))
     good, broken, parquet, focus = named(examined(probe_plan(), billing=True), "bill export")
-    assert [each.result for each in (good, focus)] == [Outcome.OK, Outcome.OK]
+    assert [check.result for check in (good, focus)] == [Outcome.OK, Outcome.OK]
     assert "--export s3://bills/out/cur" in good.got
-    assert [each.result for each in (broken, parquet)] == [Outcome.ADVICE, Outcome.ADVICE]
+    assert [check.result for check in (broken, parquet)] == [Outcome.ADVICE, Outcome.ADVICE]
     assert "insufficient permission" in broken.got
     assert "PARQUET" in parquet.got
     assert parquet.fix == "pip install pyarrow"
@@ -247,7 +248,7 @@ def test_what_only_the_payer_may_ask_is_not_known_by_others(ready_account, exami
     exported(ready_account, an_export("cur"))
     ready_account.canned[name] = DENIED
     check = named(examined(probe_plan(), billing=True), "cost tag" if name.startswith("ce") else "bill export")
-    assert [each.result for each in check] == [Outcome.UNKNOWN]
+    assert [finding.result for finding in check] == [Outcome.UNKNOWN]
     assert "not allowed with these credentials" in check[0].got
 
 
@@ -337,7 +338,7 @@ class TestGuard:
             if not any(name.startswith("dynamodb:") for name in actions_of(sent)):
                 return allowed(sent)
             detail = {"PermissionsBoundaryDecisionDetail": {"AllowedByPermissionsBoundary": False}}
-            decisions = [decision(each, "implicitDeny", **detail) for each in actions_of(sent)]
+            decisions = [decision(action, "implicitDeny", **detail) for action in actions_of(sent)]
             return {"EvaluationResults": decisions, "IsTruncated": False}
 
         ready_account.canned["iam.SimulatePrincipalPolicy"] = bounded

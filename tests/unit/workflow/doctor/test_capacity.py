@@ -121,11 +121,11 @@ def test_a_stack_of_somebody_else_has_the_name(ready_account, examined, probe_pl
     stacks = client(ready_account, "cloudformation")
     body = '{"Resources": {"T": {"Type": "AWS::SNS::Topic"}}}'
     stacks.create_stack(StackName="slipway-probe-training", TemplateBody=body)
-    results = {each.asked: each.result for each in named(examined(probe_plan()), "stack name")}
+    results = {check.asked: check.result for check in named(examined(probe_plan()), "stack name")}
     assert results["stack slipway-probe-training is free or Slipway's"] is Outcome.FAILED
     assert results["stack slipway-probe-network is free or Slipway's"] is Outcome.OK
     stacks.delete_stack(StackName="slipway-probe-training")
     stacks.create_stack(
         StackName="slipway-probe-training", TemplateBody=body, Tags=[{"Key": "slipway:cluster", "Value": "probe"}]
     )
-    assert {each.result for each in named(examined(probe_plan()), "stack name")} == {Outcome.OK}
+    assert {check.result for check in named(examined(probe_plan()), "stack name")} == {Outcome.OK}

@@ -78,20 +78,20 @@ def started(account, role, type_, count):
 
 def put(account, namespace, name, dimensions, *, value, when):
     point = {"MetricName": name, "Value": value, "Timestamp": when}
-    point["Dimensions"] = [{"Name": key, "Value": each} for key, each in dimensions.items()]
+    point["Dimensions"] = [{"Name": key, "Value": dimension_value} for key, dimension_value in dimensions.items()]
     client(account, "cloudwatch").put_metric_data(Namespace=namespace, MetricData=[point])
 
 
 @pytest.fixture
 def surveyed(ready_account):
-    def look(only=REGION, cluster=None):
+    def run_survey(only=REGION, cluster=None):
         return survey(Sessions(ready_account.environment), load(), NOW, only=only, cluster=cluster)
 
-    return look
+    return run_survey
 
 
 def of(cost_survey, kind):
-    return next(each for each in cost_survey.stacks if each.kind == kind)
+    return next(stack_cost for stack_cost in cost_survey.stacks if stack_cost.kind == kind)
 
 
 def test_nodes_cost_what_the_quote_said_and_the_ttl_ends_them(running_cluster, surveyed):
@@ -177,7 +177,7 @@ def test_a_region_that_does_not_answer_is_named_and_the_others_are_shown(running
         "Regions": [{"RegionName": name, "OptInStatus": "opted-in"} for name in (REGION, "eu-west-1")]
     }
     cost_survey = surveyed(only=None)
-    assert {each.region for each in cost_survey.stacks} == {REGION}
+    assert {stack_cost.region for stack_cost in cost_survey.stacks} == {REGION}
     running_cluster.canned["cloudformation.DescribeStacks"] = Refused("AccessDenied", "not authorized", 403)
     cost_survey = surveyed(only=None)
     assert cost_survey.stacks == ()
@@ -192,5 +192,7 @@ def test_the_page_and_the_document(running_cluster, surveyed):
     json_document = document(cost_survey)
     keys = {"name", "kind", "region", "owner", "since", "usd_per_hour", "usd_so_far", "ends_at", "down_command"}
     assert json_document["schema"] == "slipway.cost/1"
-    assert all(keys <= set(each) for each in json_document["stacks"])
-    assert Decimal(json_document["usd_per_hour"]) == sum(each.usd_per_hour or 0 for each in cost_survey.stacks)
+    assert all(keys <= set(stack_cost) for stack_cost in json_document["stacks"])
+    assert Decimal(json_document["usd_per_hour"]) == sum(
+        stack_cost.usd_per_hour or 0 for stack_cost in cost_survey.stacks
+    )

@@ -29,13 +29,16 @@ def group(ec2_client, vpc):
     """A group of that VPC, with rules to itself for some ways."""
 
     def make(*ways, where=None):
-        made = ec2_client.create_security_group(GroupName=f"g{len(ways)}", Description="d", VpcId=where or vpc)[
+        group_id = ec2_client.create_security_group(GroupName=f"g{len(ways)}", Description="d", VpcId=where or vpc)[
             "GroupId"
         ]
-        rule = {"GroupId": made, "IpPermissions": [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": made}]}]}
+        rule = {
+            "GroupId": group_id,
+            "IpPermissions": [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group_id}]}],
+        }
         for direction in ways:
             getattr(ec2_client, f"authorize_security_group_{direction}")(**rule)
-        return made
+        return group_id
 
     return make
 
@@ -44,7 +47,7 @@ def group(ec2_client, vpc):
 def looked(examined, probe_plan, vpc):
     """The check of a plan's one group."""
 
-    def look(name, kind="hyperpod-slurm", instance_type="p5.48xlarge"):
+    def check_group(name, kind="hyperpod-slurm", instance_type="p5.48xlarge"):
         text = (
             "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
             f"target: {{kind: {kind}, instance_type: {instance_type}, nodes: 2, region: {REGION}, az_id: use2-az1}}\n"
@@ -54,7 +57,7 @@ def looked(examined, probe_plan, vpc):
         (check,) = (check for check in examined(probe_plan(text)).checks if check.name == "security group")
         return check
 
-    return look
+    return check_group
 
 
 def test_a_group_that_lets_itself_in_and_out_is_well(group, looked):
@@ -90,8 +93,8 @@ def test_a_group_of_another_vpc_and_one_that_is_not_there_are_refused(ec2_client
     other = ec2_client.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
     check = looked(group("ingress", "egress", where=other))
     assert (check.result, check.got) == (Outcome.FAILED, f"it belongs to {other}")
-    gone = looked("sg-0fedcba9876543210")
-    assert (gone.result, gone.got) == (Outcome.FAILED, "no such group in the region")
+    missing = looked("sg-0fedcba9876543210")
+    assert (missing.result, missing.got) == (Outcome.FAILED, "no such group in the region")
 
 
 def test_a_group_that_may_not_be_asked_for_is_not_known(ready_account, looked):
@@ -121,7 +124,7 @@ def machines(ready_account):
 def roled(examined, probe_plan):
     """The checks of a plan's one role."""
 
-    def look(arn, kind="hyperpod-slurm", key="nodes"):
+    def role_checks(arn, kind="hyperpod-slurm", key="nodes"):
         text = (
             "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
             f"target: {{kind: {kind}, instance_type: p5.48xlarge, nodes: 2, region: {REGION}, az_id: use2-az1}}\n"
@@ -129,7 +132,7 @@ def roled(examined, probe_plan):
         )
         return [check for check in examined(probe_plan(text)).checks if check.name == "role"]
 
-    return look
+    return role_checks
 
 
 def test_a_role_that_its_service_may_take_on_and_that_may_do_all_is_well(machines, roled):
@@ -156,7 +159,7 @@ def test_a_role_for_pods_is_asked_about_the_folder_of_the_plan_as_its_pods_would
 
     def allowed(sent):
         requests.append(sent)
-        return {"EvaluationResults": [decision(each, "allowed") for each in actions_of(sent)], "IsTruncated": False}
+        return {"EvaluationResults": [decision(action, "allowed") for action in actions_of(sent)], "IsTruncated": False}
 
     ready_account.canned["iam.SimulatePrincipalPolicy"] = allowed
     _, able = roled(machines("pods.eks.amazonaws.com"), kind="eks", key="pods")
@@ -169,18 +172,18 @@ def test_a_role_for_pods_is_asked_about_the_folder_of_the_plan_as_its_pods_would
 
 
 def test_a_role_that_is_not_there_or_of_another_account_is_refused(roled):
-    (gone,) = roled("arn:aws:iam::123456789012:role/gone")
-    assert (gone.result, gone.got) == (Outcome.FAILED, "no such role")
+    (missing,) = roled("arn:aws:iam::123456789012:role/gone")
+    assert (missing.result, missing.got) == (Outcome.FAILED, "no such role")
     (other,) = roled("arn:aws:iam::210987654321:role/machines")
     assert other.got == "it is of account 210987654321, not of 123456789012"
 
 
 def test_what_a_role_lacks_is_named(ready_account, machines, roled):
     def lacks(sent):
-        words = actions_of(sent)
+        actions = actions_of(sent)
         decided = [
             decision(word, "implicitDeny" if word in ("iam:CreateUser", "s3:PutObject") else "allowed")
-            for word in words
+            for word in actions
         ]
         return {"EvaluationResults": decided, "IsTruncated": False}
 
@@ -194,14 +197,14 @@ def test_what_a_role_lacks_is_named(ready_account, machines, roled):
 @pytest.mark.parametrize("refused", ["iam.SimulatePrincipalPolicy", "iam.GetRole"])
 def test_a_role_that_may_not_be_asked_about_is_not_known(ready_account, machines, roled, refused):
     ready_account.canned[refused] = DENIED
-    assert [each.result for each in roled(machines("sagemaker.amazonaws.com"))][-1] is Outcome.UNKNOWN
+    assert [check.result for check in roled(machines("sagemaker.amazonaws.com"))][-1] is Outcome.UNKNOWN
 
 
 def test_a_denial_that_lacks_context_is_not_known(ready_account, machines, roled):
     def depends(sent):
         return {
             "EvaluationResults": [
-                decision(each, "implicitDeny", MissingContextValues=["ec2:Subnet"]) for each in actions_of(sent)
+                decision(action, "implicitDeny", MissingContextValues=["ec2:Subnet"]) for action in actions_of(sent)
             ],
             "IsTruncated": False,
         }

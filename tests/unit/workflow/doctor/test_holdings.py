@@ -19,8 +19,8 @@ EKS_BLOCK, PCS_BLOCK = (BLOCK.replace("kind: parallelcluster", f"kind: {kind}") 
 NOTHING = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
 
 
-def named(diagnosis, words):
-    return next(check for check in diagnosis.checks if words in check.name)
+def named(diagnosis, fragment):
+    return next(check for check in diagnosis.checks if fragment in check.name)
 
 
 def standing(account, *names):
@@ -139,9 +139,9 @@ def test_hyperpod_s_own_instances_and_the_network_of_the_plan_count_too(ready_ac
     ]
     ready_account.canned["sagemaker.ListClusterNodes"] = {"NextToken": "", "ClusterNodeSummaries": nodes}
     diagnosis = examined(probe_plan(HYPERPOD))
-    for name, own in (("ml.p5.48xlarge for cluster usage", 4), ("Total number of instances", 5)):
+    for name, stack_usage in (("ml.p5.48xlarge for cluster usage", 4), ("Total number of instances", 5)):
         check = named(diagnosis, name)
-        assert (check.result, check.got) == (Outcome.OK, f"5, 5 of it used, {own} by this plan's own stacks")
+        assert (check.result, check.got) == (Outcome.OK, f"5, 5 of it used, {stack_usage} by this plan's own stacks")
 
 
 def test_a_vpc_that_the_plan_has_is_not_needed_twice(ready_account, examined, probe_plan):

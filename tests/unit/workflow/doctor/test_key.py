@@ -47,17 +47,17 @@ class Keyed(NamedTuple):
 def keyed(ready_account, examined, probe_plan):
     """The checks of a plan with a key, by their name."""
 
-    def look(statements=(), kind="parallelcluster", **about):
-        made = client(ready_account, "kms").create_key(**{"KeyUsage": "ENCRYPT_DECRYPT", **about})["KeyMetadata"]["Arn"]
+    def create_key(statements=(), kind="parallelcluster", **about):
+        arn = client(ready_account, "kms").create_key(**{"KeyUsage": "ENCRYPT_DECRYPT", **about})["KeyMetadata"]["Arn"]
         document = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
-        client(ready_account, "kms").put_key_policy(KeyId=made, PolicyName="default", Policy=document)
-        return checked(made, kind)
+        client(ready_account, "kms").put_key_policy(KeyId=arn, PolicyName="default", Policy=document)
+        return checked(arn, kind)
 
     def checked(arn, kind="parallelcluster"):
         diagnosis = examined(probe_plan(text(kind, f"storage: {{kms_key_arn: {json.dumps(arn)}}}\n")))
         return arn, {name: [check for check in diagnosis.checks if check.name == name] for name in NAMES}
 
-    return Keyed(new=look, of=checked)
+    return Keyed(new=create_key, of=checked)
 
 
 def text(kind, more=""):
@@ -70,8 +70,8 @@ def text(kind, more=""):
 
 def test_a_key_whose_policy_lets_everybody_in_is_well(keyed):
     _, checks = keyed.new(EVERYTHING)
-    assert [each.result for each in checks["key"]] == [Outcome.OK]
-    assert [each.result for each in checks["key policy"]] == [Outcome.OK] * 4
+    assert [check.result for check in checks["key"]] == [Outcome.OK]
+    assert [check.result for check in checks["key policy"]] == [Outcome.OK] * 4
 
 
 @pytest.mark.parametrize(
@@ -79,16 +79,16 @@ def test_a_key_whose_policy_lets_everybody_in_is_well(keyed):
     [(0, Outcome.FAILED, "Account"), (1, Outcome.FAILED, "Logs"), (2, Outcome.ADVICE, "Alarms")],
 )
 def test_who_is_not_let_in_is_named_with_the_statement_that_does(keyed, missing, result, statement):
-    _, checks_by_name = keyed.new([each for at, each in enumerate(EVERYTHING) if at != missing])
-    left = [each for each in checks_by_name["key policy"] if each.result is not Outcome.OK]
-    assert {each.result for each in left} == {result}
-    assert all(f"add the statement {statement}" in each.fix for each in left)
+    _, checks_by_name = keyed.new([entry for at, entry in enumerate(EVERYTHING) if at != missing])
+    problems = [check for check in checks_by_name["key policy"] if check.result is not Outcome.OK]
+    assert {check.result for check in problems} == {result}
+    assert all(f"add the statement {statement}" in check.fix for check in problems)
 
 
 def test_a_statement_that_denies_counts(keyed):
     deny = {"Effect": "Deny", "Principal": "*", "Action": "kms:Decrypt", "Resource": "*"}
     _, checks = keyed.new([*EVERYTHING, deny])
-    assert all("kms:Decrypt" in each.got for each in some(checks["key policy"]))
+    assert all("kms:Decrypt" in check.got for check in some(checks["key policy"]))
 
 
 def test_a_key_that_is_disabled_or_deleted_or_signs_fails(ready_account, keyed):
@@ -117,10 +117,13 @@ def test_node_groups_start_only_where_the_service_may_use_the_key(keyed, kind, r
     nodes = json.loads(json.dumps(NODES).replace(SCALING, role))
     other = json.loads(json.dumps(NODES).replace(SCALING, PCS if role == SCALING else SCALING))
     _, checks = keyed.new([*EVERYTHING, *other], kind=kind)
-    left = [each for each in checks["key policy"] if each.result is Outcome.FAILED]
-    assert [each.fix.split(" (")[0] for each in left] == ["add the statement Volumes", "add the statement VolumeGrants"]
+    failed = [check for check in checks["key policy"] if check.result is Outcome.FAILED]
+    assert [check.fix.split(" (")[0] for check in failed] == [
+        "add the statement Volumes",
+        "add the statement VolumeGrants",
+    ]
     _, checks = keyed.new([*EVERYTHING, *nodes], kind=kind)
-    assert {each.result for each in checks["key policy"]} == {Outcome.OK}
+    assert {check.result for check in checks["key policy"]} == {Outcome.OK}
     assert not checks["volume key"]
 
 

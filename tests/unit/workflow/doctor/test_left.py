@@ -70,14 +70,14 @@ def test_a_look_that_fails_is_said_with_the_command(ready_account, look_left):
 @pytest.mark.parametrize("end", [KeyboardInterrupt, DeploymentFailedError("the stack failed")])
 def test_a_story_that_ends_early_tells_what_stands_and_keeps_it(ready_account, probe_plan, end):
     stack(ready_account, "network", {"Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}})
-    messages, kept = [], []
+    messages, recorded = [], []
     with (
         pytest.raises((KeyboardInterrupt, DeploymentFailedError)),
-        report_running_costs(probe_plan(), ready_account.environment, load(), messages.append, kept.append),
+        report_running_costs(probe_plan(), ready_account.environment, load(), messages.append, recorded.append),
     ):
         raise end
     assert messages[-1] == "to remove it: slipway down probe --region us-east-2"
-    assert kept == [(("slipway-probe-network", "CREATE_COMPLETE"),)]
+    assert recorded == [(("slipway-probe-network", "CREATE_COMPLETE"),)]
 
 
 def test_a_second_interruption_leaves_the_command_at_least(ready_account, probe_plan):

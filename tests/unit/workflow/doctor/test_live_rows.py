@@ -41,8 +41,8 @@ def live_rows(priced):
 
 def test_a_block_on_offer_is_a_row_at_its_fee(with_live_rows):
     before, after, messages = with_live_rows()
-    two, one = sorted(live_rows(after), key=lambda each: each.price.usd)
-    assert [each.plan.place.option for each in (one, two)] == [PurchaseOption.CAPACITY_BLOCK] * 2
+    two, one = sorted(live_rows(after), key=lambda row: row.price.usd)
+    assert [row.plan.place.option for row in (one, two)] == [PurchaseOption.CAPACITY_BLOCK] * 2
     # $2,500 for two instances over 24 hours.
     assert round(one.price.usd, 6) == round(Decimal(2500) / 48, 6)
     # It is not bought yet: all of it is still to be paid.

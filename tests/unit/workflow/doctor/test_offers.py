@@ -16,12 +16,12 @@ pytestmark = pytest.mark.server
 
 @pytest.fixture
 def find_offers(offering, tmp_path):
-    def look(text=PLAN):
+    def find(text=PLAN):
         path = tmp_path / "plan.yaml"
         path.write_text(text, encoding="utf-8")
         return capacity(path, NOW, PriceOptions(any_age=True), environment=offering.environment, say=lambda _: None)
 
-    return look
+    return find
 
 
 def of(offered, kind):
@@ -29,7 +29,7 @@ def of(offered, kind):
 
 
 def test_a_block_is_priced_at_its_fee_and_bought_by_its_command(find_offers):
-    two, one = sorted(of(find_offers(), OfferKind.CAPACITY_BLOCK), key=lambda each: each.lead_time_h)
+    two, one = sorted(of(find_offers(), OfferKind.CAPACITY_BLOCK), key=lambda offer: offer.lead_time_h)
     assert (one.offer.fee_usd, one.offer.az_id, round(one.lead_time_h, 1)) == (2500, "use2-az1", 71.5)
     assert one.usd.mid > 2500
     assert one.usd.mid < two.usd.mid
@@ -92,9 +92,9 @@ def test_a_block_of_the_account_costs_nothing_more_and_can_be_extended(offering,
         ]
     }
     result = find_offers()
-    (held,) = of(result, OfferKind.RESERVATION)
+    (reservation,) = of(result, OfferKind.RESERVATION)
     (longer,) = of(result, OfferKind.EXTENSION)
-    assert held.purchase_command is None
+    assert reservation.purchase_command is None
     assert "--capacity-reservation-id cr-0123456789abcdef0" in longer.purchase_command
     assert longer.usd.mid >= 1990
 

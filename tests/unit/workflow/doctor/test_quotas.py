@@ -25,8 +25,8 @@ CLUSTER = (
 PCS = CLUSTER.replace("parallelcluster", "pcs").replace("TYPE", "p5.48xlarge").replace("OPTION", "spot")
 
 
-def of(diagnosis, words):
-    return [check for check in diagnosis.checks if check.name.startswith("quota") and words in check.name]
+def of(diagnosis, fragment):
+    return [check for check in diagnosis.checks if check.name.startswith("quota") and fragment in check.name]
 
 
 def needs(plan):
@@ -34,28 +34,28 @@ def needs(plan):
 
 
 def test_spot_nodes_count_in_vcpus_of_their_family_and_the_head_node_in_standard(probe_plan):
-    needed = {each.name: (each.amount, each.unit) for each in needs(probe_plan())}
+    needed = {needed_quota.name: (needed_quota.amount, needed_quota.unit) for needed_quota in needs(probe_plan())}
     assert needed["All P5 Spot Instance Requests"] == (384, "vCPUs")
     assert needed["Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"] == (4, "vCPUs")
     assert needed["EC2-VPC Elastic IPs"] == (1, "addresses")
 
 
 def test_hyperpod_counts_instances_by_type_by_cluster_and_all_together(probe_plan):
-    needed = {each.name: each.amount for each in needs(probe_plan(HYPERPOD))}
+    needed = {needed_quota.name: needed_quota.amount for needed_quota in needs(probe_plan(HYPERPOD))}
     assert needed["ml.p5.48xlarge for cluster usage"] == 4
     assert needed["ml.m6i.xlarge for cluster usage"] == 1
     assert needed["Maximum number instances allowed per SageMaker HyperPod cluster"] == 5
 
 
 def test_pcs_counts_its_clusters_and_ec2_the_nodes(probe_plan):
-    needed = {each.name: (each.amount, each.unit) for each in needs(probe_plan(PCS))}
+    needed = {needed_quota.name: (needed_quota.amount, needed_quota.unit) for needed_quota in needs(probe_plan(PCS))}
     assert needed["Clusters"] == (1, "clusters")
     assert needed["All P5 Spot Instance Requests"] == (384, "vCPUs")
 
 
 def test_a_family_whose_quota_no_source_names_is_said(probe_plan):
     text = CLUSTER.replace("TYPE", "p6-b200.48xlarge").replace("OPTION", "spot")
-    assert [each for each in needs(probe_plan(text)) if isinstance(each, UnnamedQuota)]
+    assert [needed_quota for needed_quota in needs(probe_plan(text)) if isinstance(needed_quota, UnnamedQuota)]
 
 
 def test_a_quota_that_is_too_small_fails_with_the_request_for_what_is_missing(ready_account, examined, probe_plan):
@@ -72,7 +72,7 @@ def test_a_quota_that_is_too_small_fails_with_the_request_for_what_is_missing(re
 
 
 def test_what_is_in_use_already_leaves_less(ready_account, examined, probe_plan):
-    spot = [{**each, "UsageMetric": METRIC} for each in quotas("ec2", L_C4BD4855=500.0)]
+    spot = [{**entry, "UsageMetric": METRIC} for entry in quotas("ec2", L_C4BD4855=500.0)]
     ready_account.canned["service-quotas.ListServiceQuotas"] = lambda sent: {
         "Quotas": spot if sent["ServiceCode"] == "ec2" else quotas(sent["ServiceCode"])
     }
@@ -88,16 +88,16 @@ def test_what_is_in_use_already_leaves_less(ready_account, examined, probe_plan)
 
 def test_a_default_counts_where_none_was_applied_and_no_name_is_not_known(ready_account, examined, probe_plan):
     ready_account.canned["service-quotas.ListServiceQuotas"] = {"Quotas": []}
-    assert {each.result for each in of(examined(probe_plan()), "")} == {Outcome.UNKNOWN}
+    assert {check.result for check in of(examined(probe_plan()), "")} == {Outcome.UNKNOWN}
     ready_account.canned["service-quotas.ListAWSDefaultServiceQuotas"] = lambda sent: {
         "Quotas": quotas(sent["ServiceCode"])
     }
-    assert {each.result for each in of(examined(probe_plan()), "")} == {Outcome.OK}
+    assert {check.result for check in of(examined(probe_plan()), "")} == {Outcome.OK}
 
 
 def need(**changed):
-    words = {"service": "ec2", "name": "Exact name", "code": "L-1", "unit": "vCPUs", "what": "x", "confirmed": True}
-    return QuotaNeed(**{**words, "amount": 1, "least": 1, **changed})
+    defaults = {"service": "ec2", "name": "Exact name", "code": "L-1", "unit": "vCPUs", "what": "x", "confirmed": True}
+    return QuotaNeed(**{**defaults, "amount": 1, "least": 1, **changed})
 
 
 def quota(name, code="L-9"):

@@ -30,7 +30,7 @@ def explorer(used, rest=()):
     """What Cost Explorer answers to the question for usage and to the one for the rest."""
 
     def answer(sent):
-        by = [each["Key"] for each in sent["GroupBy"]]
+        by = [group["Key"] for group in sent["GroupBy"]]
         days = list(used if by == ["SERVICE", "USAGE_TYPE"] else rest)
         return {"ResultsByTime": days}
 

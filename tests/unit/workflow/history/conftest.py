@@ -21,16 +21,16 @@ purchase: {option: %s}
 @pytest.fixture(scope="session")
 def quotes(tmp_path_factory):
     """The quote document of a pinned plan by how it is bought."""
-    made = {}
+    documents = {}
 
     def quote_of(option="on-demand"):
-        if option not in made:
+        if option not in documents:
             path = tmp_path_factory.mktemp("plans") / "plan.yaml"
             path.write_text(PLAN % ("billed", option), encoding="utf-8")
             priced = price(path, NOW, PriceOptions(any_age=True))
             rank, quote = pick(priced, None)
-            made[option] = quote_document(quote, rank, priced.catalog.instance_types)
-        return made[option]
+            documents[option] = quote_document(quote, rank, priced.catalog.instance_types)
+        return documents[option]
 
     return quote_of
 
@@ -40,13 +40,13 @@ def billed_run(tmp_path, monkeypatch, quotes):
     """A run of 12 hours, in the current folder of the test."""
     monkeypatch.chdir(tmp_path)
 
-    def make(name="billed", *, made=MADE, option="on-demand", simulated=False, quote=None, **purchase):
-        folder = run_folder.create(name, made, tmp_path)
+    def make(name="billed", *, started_at=MADE, option="on-demand", simulated=False, quote=None, **purchase):
+        folder = run_folder.create(name, started_at, tmp_path)
         folder.write_json("quote.json", quote or quotes(option))
         folder.write_json("plan.json", {"slipway": 1, "name": name, "target": {}, "purchase": purchase})
         attempt = {
-            "started_at": made.isoformat(),
-            "ended_at": (made + (ENDED - MADE)).isoformat(),
+            "started_at": started_at.isoformat(),
+            "ended_at": (started_at + (ENDED - MADE)).isoformat(),
             "exit_code": 0,
             "ended_by": "completed",
             "resumed_from_step": 0,

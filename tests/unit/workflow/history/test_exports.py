@@ -41,21 +41,21 @@ def rows_of(place, tag=TAG, period=ALL, resources=()):
 def test_a_generated_report_is_reconciled_to_the_cent(quotes):
     """Against sums of the file's own cells."""
     with NISE.open(encoding="utf-8", newline="") as file:
-        own = [each for each in csv.DictReader(file) if each["resourceTags/user:slipway:cluster"] == "nised"]
-    covered = [each for each in own if each["lineItem/LineItemType"] == "SavingsPlanCoveredUsage"]
-    others = [each for each in own if each not in covered]
-    billed = sum(Decimal(each["lineItem/UnblendedCost"]) for each in own)
+        tagged_rows = [row for row in csv.DictReader(file) if row["resourceTags/user:slipway:cluster"] == "nised"]
+    covered = [row for row in tagged_rows if row["lineItem/LineItemType"] == "SavingsPlanCoveredUsage"]
+    others = [row for row in tagged_rows if row not in covered]
+    billed = sum(Decimal(row["lineItem/UnblendedCost"]) for row in tagged_rows)
     spread = sum(Decimal(other["lineItem/UnblendedCost"]) for other in others)
-    spread += sum(Decimal(each["savingsPlan/SavingsPlanEffectiveCost"]) for each in covered)
+    spread += sum(Decimal(row["savingsPlan/SavingsPlanEffectiveCost"]) for row in covered)
     lines, rows = quoted_lines(quotes()), rows_of(NISE)
-    assert len(rows) == len(own) == 72
+    assert len(rows) == len(tagged_rows) == 72
     paid = reconcile(lines, rows, Upfront.PAID)
     assert (paid.usd, paid.credits_usd, paid.tax_usd) == (billed, 0, 0)
     assert reconcile(lines, rows, Upfront.SPREAD).usd == spread
     assert billed.quantize(CENT) == Decimal("102.92")
     head = next(line for line in paid.lines if line.line.names == ("head node m6i.xlarge",))
     assert (head.quantity, head.usd) == (24, Decimal("4.608"))
-    assert {each.usage_type for each in paid.unquoted} >= {"Requests-Tier2", "USE1-EBS:VolumeUsage"}
+    assert {charge.usage_type for charge in paid.unquoted} >= {"Requests-Tier2", "USE1-EBS:VolumeUsage"}
 
 
 IN_PARQUET = """
@@ -123,18 +123,18 @@ def test_parquet_is_read_as_the_csv_of_the_same_rows(tmp_path):
 def test_real_rows_of_focus_are_reconciled_to_the_cent(quotes, tag):
     path = Path(os.environ["SLIPWAY_VENDOR_DATA"], "focus", "focus_sample.csv")
     with path.open(encoding="utf-8", newline="") as file:
-        own = [
-            each
-            for each in csv.DictReader(file)
-            if each["Tags"] not in ("", "NULL") and json.loads(each["Tags"]).get(tag[0]) == tag[1]
+        tagged_rows = [
+            row
+            for row in csv.DictReader(file)
+            if row["Tags"] not in ("", "NULL") and json.loads(row["Tags"]).get(tag[0]) == tag[1]
         ]
-    apart = [each for each in own if each["ChargeCategory"] in ("Credit", "Tax")]
+    apart = [row for row in tagged_rows if row["ChargeCategory"] in ("Credit", "Tax")]
     rows = rows_of(path, tag)
-    assert len(rows) == len(own) > 10
+    assert len(rows) == len(tagged_rows) > 10
     for upfront, column in ((Upfront.PAID, "BilledCost"), (Upfront.SPREAD, "EffectiveCost")):
         reconciled = reconcile(quoted_lines(quotes()), rows, upfront)
-        assert reconciled.usd == sum(Decimal(each[column]) for each in own if each not in apart)
-        assert reconciled.credits_usd + reconciled.tax_usd == sum(Decimal(each[column]) for each in apart)
+        assert reconciled.usd == sum(Decimal(row[column]) for row in tagged_rows if row not in apart)
+        assert reconciled.credits_usd + reconciled.tax_usd == sum(Decimal(row[column]) for row in apart)
 
 
 FOCUS = {
@@ -186,10 +186,10 @@ def test_of_every_period_the_newest_version_counts_and_no_other(tmp_path):
     old = written(data / "BILLING_PERIOD=2026-10" / "a-00001.csv.gz", {"BilledCost": "1"})
     first = written(data / "BILLING_PERIOD=2026-11" / "20261111T000000Z-aa" / "a-00001.csv.gz", {"BilledCost": "2"})
     folder = data / "BILLING_PERIOD=2026-11" / "20261112T000000Z-bb"
-    second = [written(folder / f"a-0000{each}.csv.gz", {"BilledCost": "4"}) for each in (1, 2)]
-    for number, each in enumerate((old, first, *second)):
+    second = [written(folder / f"a-0000{part}.csv.gz", {"BilledCost": "4"}) for part in (1, 2)]
+    for number, path in enumerate((old, first, *second)):
         moment = time.time() - 1000 + number
-        os.utime(each, (moment, moment))
+        os.utime(path, (moment, moment))
     assert sorted(row.usd for row in rows_of(tmp_path)) == [1, 4, 4]
 
 
@@ -215,7 +215,9 @@ def test_the_fee_of_an_own_reservation_counts_untagged_and_whenever_it_was_paid(
         "Tags": "",
     }
     others = [{"CapacityReservationId": "cr-2"}, {"CapacityReservationId": "cr-1", "ChargeCategory": "Usage"}]
-    path = written(tmp_path / "a.csv", *({**fee, **each} for each in ({"CapacityReservationId": "cr-1"}, *others)))
+    path = written(
+        tmp_path / "a.csv", *({**fee, **columns} for columns in ({"CapacityReservationId": "cr-1"}, *others))
+    )
     november = Period(datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC))
     assert [row.kind for row in rows_of(path, period=november, resources=("cr-1",))] == [ChargeKind.FEE]
 
@@ -241,8 +243,8 @@ def test_a_cell_that_cannot_be_read_is_named(tmp_path, change, message):
 def test_what_is_no_export_is_refused_with_what_is(tmp_path, monkeypatch):
     def refusal(make):
         path = tmp_path / "x"
-        for each in path.glob("*") if path.is_dir() else ():
-            each.unlink()
+        for file in path.glob("*") if path.is_dir() else ():
+            file.unlink()
         path.mkdir(exist_ok=True)
         make(path)
         with pytest.raises(SlipwayError) as caught:
@@ -257,7 +259,7 @@ def test_what_is_no_export_is_refused_with_what_is(tmp_path, monkeypatch):
     assert "cannot read a.csv.gz" in refusal(lambda path: (path / "a.csv.gz").write_bytes(b"no gzip"))
 
     def cut(path):
-        whole = written(path / "a.csv.gz", *[{"ResourceId": str(each)} for each in range(5000)]).read_bytes()
+        whole = written(path / "a.csv.gz", *[{"ResourceId": str(number)} for number in range(5000)]).read_bytes()
         (path / "a.csv.gz").write_bytes(whole[: len(whole) // 2])
 
     assert "cannot read a.csv.gz" in refusal(cut)

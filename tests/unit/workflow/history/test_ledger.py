@@ -100,7 +100,7 @@ def ledger_run(tmp_path, monkeypatch):
 
 @pytest.fixture
 def ledger_command(slipway):
-    return lambda *words: slipway("ledger", *words)
+    return lambda *arguments: slipway("ledger", *arguments)
 
 
 class TestEntries:
@@ -219,10 +219,10 @@ class TestUsed:
         beside = quoted.usd.mid - 1800
         assert whole.usd_used + whole.usd_unused == pytest.approx(1800 + 2 * beside, abs=Decimal("0.5"))
         assert whole.quoted_usd == 1800 + 2 * beside
-        left = 1800 - 2 * 75 * Decimal(repr(quoted.hours.mid))
-        assert round(whole.usd_unused, 2) == round(left, 2)
+        unused_fee = 1800 - 2 * 75 * Decimal(repr(quoted.hours.mid))
+        assert round(whole.usd_unused, 2) == round(unused_fee, 2)
         _, out, _ = ledger_command()
-        assert f"cr-0a1b2c3d4e5f67890: ${left:,.0f} of its fee of $1,800 was used by no run" in out
+        assert f"cr-0a1b2c3d4e5f67890: ${unused_fee:,.0f} of its fee of $1,800 was used by no run" in out
         _, out, _ = ledger_command("--focus")
         *_, unused = sorted(csv.DictReader(io.StringIO(out)), key=lambda row: row["x_Status"])
         assert (unused["x_Status"], Decimal(unused["BilledCost"])) == ("unused", whole.usd_unused)
@@ -231,7 +231,7 @@ class TestUsed:
         _, quoted = bought({"option": "on-demand"})
         apart = folder_ledger(tmp_path).entries[0].usd_used
         bought({"option": "on-demand"}, after_h=quoted.hours.mid)
-        first, second = sorted(folder_ledger(tmp_path).once.entries, key=lambda each: each.started_at)
+        first, second = sorted(folder_ledger(tmp_path).once.entries, key=lambda entry: entry.started_at)
         rates = quoted.rates
         shared = (quoted.usd_per_hour + rates.cluster_usd_per_hour) * Decimal(repr(rates.start_h + rates.tail_h))
         assert first.usd_used == apart
@@ -299,7 +299,7 @@ class TestCommand:
         ledger_run(name="toy", hour=13, simulated=True)
         code, out, _ = ledger_command("--json", "--by", "type")
         document = json.loads(out)
-        assert (code, document["schema"], [each["name"] for each in document["runs"]]) == (
+        assert (code, document["schema"], [run["name"] for run in document["runs"]]) == (
             0,
             "slipway.ledger/1",
             ["toy", "tiny"],

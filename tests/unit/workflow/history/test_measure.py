@@ -43,7 +43,7 @@ class TestFromRun:
         folder = measured_run_of(lines(100_000))
         read_back_events = [dict(event) for event in EVENTS]
         read_back_events[2] |= {"event": "read-back", "seconds": 33.0}
-        folder.events.write_text("".join(json.dumps(each) + "\n" for each in read_back_events))
+        folder.events.write_text("".join(json.dumps(event) + "\n" for event in read_back_events))
         job_measurement = measurement_of("tiny", folder, CATALOG)
         assert (job_measurement.restore_s, job_measurement.restart_s) == (33.0, None)
         assert (job_measurement.model, job_measurement.nodes, job_measurement.simulated) == ("llama-3.1-8b", 2, False)
@@ -62,13 +62,13 @@ class TestFromRun:
 
     def test_what_a_run_met_on_its_way_is_kept(self, measured_run_of):
         folder = measured_run_of(lines(100_000))
-        gone = {"ended_by": "spot-interruption", "exit_code": 75}
+        interruption = {"ended_by": "spot-interruption", "exit_code": 75}
         events = [
             *EVENTS[:2],
-            {"time": "2026-11-20T18:05:00Z", "event": "interrupted", "attempt": 1, **gone},
+            {"time": "2026-11-20T18:05:00Z", "event": "interrupted", "attempt": 1, **interruption},
             {"time": "2026-11-20T18:15:00Z", "event": "attempt-started", "attempt": 2},
             {"time": "2026-11-20T18:16:00Z", "event": "restored", "attempt": 2, "step": 5, "seconds": 40.0},
-            {"time": "2026-11-20T20:15:00Z", "event": "interrupted", "attempt": 2, **gone},
+            {"time": "2026-11-20T20:15:00Z", "event": "interrupted", "attempt": 2, **interruption},
             {"time": "2026-11-20T20:35:00Z", "event": "attempt-started", "attempt": 3},
             {**EVENTS[-1], "attempt": 3},
         ]
@@ -133,7 +133,7 @@ class TestSetup:
     def test_degrees_and_versions_are_the_trainers_word_and_the_drivers_the_agents(self, measured_run_of):
         folder = measured_run_of([*self.SAID, *lines(100_000)])
         begun = EVENTS[1] | {"software": {"nvidia-driver": "580.95.05", "torch": "0.1", "odd one": "1"}}
-        folder.events.write_text("".join(json.dumps(each) + "\n" for each in (EVENTS[0], begun, *EVENTS[2:])))
+        folder.events.write_text("".join(json.dumps(event) + "\n" for event in (EVENTS[0], begun, *EVENTS[2:])))
         job_measurement = measurement_of("tiny", folder, CATALOG)
         assert job_measurement.parallelism == (("data", 4), ("tensor", 4))
         assert job_measurement.software == (("nvidia-driver", "580.95.05"), ("python", "3.12.3"), ("torch", "2.9.0"))
@@ -202,8 +202,8 @@ class TestKept:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "plan.json").write_text(json.dumps(PLAN))
         slow = Range(low=39_000.0, mid=40_000.0, high=41_000.0)
-        for each in (measured(), measured(run="b/1", tokens_per_s=slow)):
-            add_measurement(tmp_path / FILE, each)
+        for job_measurement in (measured(), measured(run="b/1", tokens_per_s=slow)):
+            add_measurement(tmp_path / FILE, job_measurement)
         codes = [finding["code"] for finding in json.loads(slipway("quote", "plan.json", "--json")[1])["findings"]]
         assert "measurements-contradict" in codes
 
@@ -244,7 +244,7 @@ class TestKept:
         met = {"purchase_option": "spot", "region": "us-east-2", "running_h": 100.0, "interruptions": 20}
         add_measurement(tmp_path / FILE, measured(**met))
         assumptions = json.loads(slipway("quote", "plan.json", "--json")[1])["assumptions"]
-        sources = {each["name"]: each["source"] for each in assumptions}
+        sources = {assumption["name"]: assumption["source"] for assumption in assumptions}
         assert sources["interruptions of the job by spot"] == "purchase.interruptions_per_node_hour"
 
     def test_runs_that_contradict_each_other_on_the_way_are_named(self, tmp_path, slipway, monkeypatch):

@@ -78,12 +78,12 @@ def test_more_hours_at_a_lower_rate_are_distinguished(quotes):
 
 
 def test_a_negation_and_a_discount_move_the_rate_and_not_the_quantity():
-    own = line("BoxUsage:p5.48xlarge", 10, 100)
+    quoted_line = line("BoxUsage:p5.48xlarge", 10, 100)
     rows = [
         row("USE2-BoxUsage:p5.48xlarge", 10, 100, spread=60),
         row("USE2-BoxUsage:p5.48xlarge", 10, -100, spread=0, kind=ChargeKind.DISCOUNT),
     ]
-    paid, spread = (reconcile((own,), rows, upfront).lines[0] for upfront in Upfront)
+    paid, spread = (reconcile((quoted_line,), rows, upfront).lines[0] for upfront in Upfront)
     assert (paid.quantity, paid.usd, paid.of_rate_usd) == (10, 0, -100)
     assert (spread.quantity, spread.usd, spread.of_rate_usd) == (10, 60, -40)
 
@@ -100,8 +100,8 @@ def test_a_line_without_a_usage_type_is_compared_in_dollars_and_a_fee_goes_to_wh
         (40, None),
         (1000, None),
     ]
-    (left,) = reconciled.unquoted
-    assert (left.usage_type, left.usd) == ("USE2-EBS:SnapshotUsage", 2)
+    (unquoted,) = reconciled.unquoted
+    assert (unquoted.usage_type, unquoted.usd) == ("USE2-EBS:SnapshotUsage", 2)
 
 
 def test_what_cloudwatch_bills_apart_is_of_its_line(quotes):
@@ -111,7 +111,7 @@ def test_what_cloudwatch_bills_apart_is_of_its_line(quotes):
     reconciled = reconcile(quoted_lines(quotes()), rows, Upfront.PAID)
     usd = {name: compared_line.usd for compared_line in reconciled.lines for name in compared_line.line.names}
     assert (usd["CloudWatch logs"], usd["CloudWatch requests"], usd["dashboard"]) == (9, 4, 2)
-    assert [each.usage_type for each in reconciled.unquoted] == ["CW:Canary-runs"]
+    assert [charge.usage_type for charge in reconciled.unquoted] == ["CW:Canary-runs"]
 
 
 def test_one_usage_type_of_two_services_goes_to_the_own_one():
@@ -123,7 +123,7 @@ def test_one_usage_type_of_two_services_goes_to_the_own_one():
     ]
     reconciled = reconcile((stored, logs), rows, Upfront.PAID)
     assert [compared_line.usd for compared_line in reconciled.lines] == [2, 0]
-    assert [each.service for each in reconciled.unquoted] == ["AmazonECR"]
+    assert [charge.service for charge in reconciled.unquoted] == ["AmazonECR"]
 
 
 AMOUNTS = st.decimals(-1000, 1000, places=9, allow_nan=False)
@@ -148,7 +148,9 @@ def test_every_dollar_is_in_exactly_one_place(rows, upfront):
         line("", None, 5, services=("AmazonFSx",)),
     )
     reconciled = reconcile(lines, rows, upfront)
-    assert reconciled.usd + reconciled.credits_usd + reconciled.tax_usd == sum(each.dollars(upfront) for each in rows)
+    assert reconciled.usd + reconciled.credits_usd + reconciled.tax_usd == sum(
+        billed_row.dollars(upfront) for billed_row in rows
+    )
     for compared_line in reconciled.lines:
         if compared_line.of_quantity_usd is not None:
             assert compared_line.of_quantity_usd + compared_line.of_rate_usd == compared_line.difference_usd
@@ -160,9 +162,9 @@ def test_every_row_is_of_exactly_one_of_two_periods_that_follow_each_other(hour,
     one = row("x", 1, 1, hours=span, at=begin)
     change = BEGAN + timedelta(hours=edge, minutes=minutes)
     periods = Period(BEGAN, change), Period(change, BEGAN + timedelta(days=60))
-    held = [period.holds(one) for period in periods]
+    containing = [period.holds(one) for period in periods]
     # The hour or day in which the next run began is that run's, unless the first one has no other.
-    assert sum(held) == 1 or (held == [True, True] and edge < span)
+    assert sum(containing) == 1 or (containing == [True, True] and edge < span)
 
 
 @pytest.mark.long
@@ -170,8 +172,8 @@ def test_every_row_is_of_exactly_one_of_two_periods_that_follow_each_other(hour,
 def test_every_line_of_the_examples_quotes_is_known(path):
     priced = price(path, NOW, PriceOptions(any_age=True))
     shown, unknown = {}, set()
-    for rank, each in enumerate(priced.candidates, start=1):
-        shown.setdefault((each.place.target, each.place.option), rank)
+    for rank, candidate in enumerate(priced.candidates, start=1):
+        shown.setdefault((candidate.place.target, candidate.place.option), rank)
     for rank in shown.values():
         quoted = priced.quote(rank)
         unknown |= {

@@ -28,8 +28,8 @@ def columns(request, monkeypatch):
     return request.param
 
 
-def billed(slipway, *words, code=0):
-    ended = slipway("report", "billed", "--billed", "--json", *words)
+def billed(slipway, *arguments, code=0):
+    ended = slipway("report", "billed", "--billed", "--json", *arguments)
     assert ended.code == code, ended.err
     return json.loads(ended.out)
 
@@ -54,7 +54,7 @@ def test_cost_explorer_is_asked_by_the_clusters_tag_for_the_days_of_the_run(
     assert machines["billed"] == {"quantity": 20.0, "usd": "1100"}
     parts = Decimal(machines["of_quantity_usd"]) + Decimal(machines["of_rate_usd"])
     assert parts == Decimal(machines["difference_usd"]) == 1100 - Decimal(machines["quoted"]["usd"])
-    assert [(each["usage_type"], each["usd"]) for each in bill["unquoted"]] == [("USE2-Odd", "2")]
+    assert [(charge["usage_type"], charge["usd"]) for charge in bill["unquoted"]] == [("USE2-Odd", "2")]
     assert bill["final"] is True
     assert bill["missing"] is None
     assert json.loads((folder.path / "billed.json").read_text())["billed_usd"] == "1102"
@@ -95,7 +95,7 @@ def test_two_runs_of_one_cluster_share_no_row(billed_run, slipway, tmp_path):
     export(tmp_path / "e.csv", [*rows, ("2026-11-10T01:00:00Z", "2026-11-10T02:00:00Z", "another", "1000")])
     assert billed(slipway, "--export", "e.csv")["billed"]["billed_usd"] == "23"
     (tmp_path / ".slipway" / "runs" / "notes" / "of mine").mkdir(parents=True)
-    folder = billed_run(made=MADE + timedelta(hours=13, minutes=20))
+    folder = billed_run(started_at=MADE + timedelta(hours=13, minutes=20))
     assert billed(slipway, "--export", "e.csv")["billed"]["billed_usd"] == "10"
     (folder.path.parent / "latest").unlink()
     (folder.path.parent / "latest").symlink_to(f"{MADE:%Y%m%dT%H%M%SZ}")
@@ -208,7 +208,7 @@ def test_the_pages_section_holds_the_numbers_of_the_json(exported_account, bille
     assert slipway("report", "billed", "--billed", "--html", "page.html").code == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     bill = billed(slipway)["billed"]
-    drawn = [Decimal(each) for each in re.findall(r'<rect [^>]*data-usd="([-0-9.]+)"', page)]
+    drawn = [Decimal(amount) for amount in re.findall(r'<rect [^>]*data-usd="([-0-9.]+)"', page)]
     largest = [Decimal(bill["lines"][0][side]["usd"]) for side in ("quoted", "billed")]
     assert drawn[:2] == largest
     assert "Quote against billed" in page

@@ -34,11 +34,11 @@ def plan_file_of(tmp_path, monkeypatch):
 
 def products(sent):
     """The Price List: the machines by their type, a NAT gateway in its family, nothing else."""
-    wanted = {filter_["Field"]: filter_["Value"] for filter_ in sent["Filters"]}
-    assert wanted["regionCode"] == "us-east-2"
-    if name := wanted.get("instanceType"):
+    filters = {filter_["Field"]: filter_["Value"] for filter_ in sent["Filters"]}
+    assert filters["regionCode"] == "us-east-2"
+    if name := filters.get("instanceType"):
         entries = [ec2_product(name, "us-east-2", term("1"), usagetype=f"USE2-BoxUsage:{name}")]
-    elif wanted.get("productFamily") == "NAT Gateway":
+    elif filters.get("productFamily") == "NAT Gateway":
         entries = [ec2_product("", "us-east-2", term("1"), usagetype=NAT, operation="NatGateway")]
     else:
         entries = []
@@ -48,8 +48,8 @@ def products(sent):
 class Calculator:
     """A workload estimate of an account: `rates` are dollars of one unit by usage type; what has none is refused."""
 
-    def __init__(self, account, rates, *, looks=1, status="VALID"):
-        self.rates, self.left, self.status = rates, looks, status
+    def __init__(self, account, rates, *, polls=1, status="VALID"):
+        self.rates, self.left, self.status = rates, polls, status
         self.items, self.deleted = [], []
         account.canned |= {
             "pricing.GetProducts": products,
@@ -62,17 +62,17 @@ class Calculator:
 
     def fill(self, sent):
         assert sent["workloadEstimateId"] == ESTIMATE
-        made, errors = [], []
-        for each in sent["usage"]:
-            assert each["usageAccountId"] == "123456789012"
-            if each["usageType"] not in self.rates:
-                errors.append({"key": each["key"], "errorCode": "NOT_FOUND", "errorMessage": "no such usage"})
+        created, errors = [], []
+        for usage in sent["usage"]:
+            assert usage["usageAccountId"] == "123456789012"
+            if usage["usageType"] not in self.rates:
+                errors.append({"key": usage["key"], "errorCode": "NOT_FOUND", "errorMessage": "no such usage"})
                 continue
-            whole = {name: each[name] for name in ("serviceCode", "usageType", "operation")}
+            whole = {name: usage[name] for name in ("serviceCode", "usageType", "operation")}
             whole |= {"id": f"{len(self.items):036}", "status": self.status, "currency": "USD"}
-            self.items.append(whole | {"cost": each["amount"] * self.rates[each["usageType"]]})
-            made.append({**whole, "key": each["key"], "status": "STALE"})
-        return {"items": made, "errors": errors}
+            self.items.append(whole | {"cost": usage["amount"] * self.rates[usage["usageType"]]})
+            created.append({**whole, "key": usage["key"], "status": "STALE"})
+        return {"items": created, "errors": errors}
 
     def look(self, sent):
         self.left -= 1
@@ -96,7 +96,7 @@ def test_a_quote_that_aws_prices_alike_holds(exported_account, plan_file_of, sli
     waits = []
     replace_sleep(monkeypatch, "launcher.cli.quote", waits.append)
     path = plan_file_of()
-    calculator = Calculator(exported_account, rates_of(slipway, path), looks=3)
+    calculator = Calculator(exported_account, rates_of(slipway, path), polls=3)
     ended = slipway("quote", path, "--verify-with-aws", "--json")
     assert ended.code == 0, ended.err
     verified = json.loads(ended.out)["verified"]
@@ -118,12 +118,14 @@ def test_a_usage_type_of_several_operations_is_named_and_not_asked_about(exporte
 
     def two(sent):
         answer = products(sent)
-        both = [json.loads(each) for each in answer["PriceList"]]
-        for each in [each for each in both if each["product"]["attributes"].get("operation") == "NatGateway"]:
-            other = json.loads(json.dumps(each))
+        both = [json.loads(product) for product in answer["PriceList"]]
+        for product in [
+            product for product in both if product["product"]["attributes"].get("operation") == "NatGateway"
+        ]:
+            other = json.loads(json.dumps(product))
             other["product"]["attributes"]["operation"] = "RegionalNatGateway"
             both.append(other)
-        return answer | {"PriceList": [json.dumps(each) for each in both]}
+        return answer | {"PriceList": [json.dumps(product) for product in both]}
 
     exported_account.canned["pricing.GetProducts"] = two
     verified = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
@@ -148,7 +150,7 @@ def test_one_line_does_not_make_up_for_another(exported_account, plan_file_of, s
     rates = rates_of(slipway, path)
     hours = {component["name"]: component["quantity"] for component in quotes()["components"]}
     change = rates[P5] * 0.02
-    shift = change * sum(hours[each] for each in ("2 x p5.48xlarge on-demand", "start-up of the nodes", "idle tail"))
+    shift = change * sum(hours[name] for name in ("2 x p5.48xlarge on-demand", "start-up of the nodes", "idle tail"))
     Calculator(exported_account, rates | {P5: rates[P5] + change, NAT: rates[NAT] - shift / hours["NAT gateway"]})
     verified = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
     assert abs(Decimal(verified["aws_usd"]) - Decimal(verified["quoted_usd"])) < Decimal("0.5")
@@ -200,7 +202,7 @@ def test_a_refusal_is_said_and_leaves_no_estimate(exported_account, plan_file_of
 
 def credit(number, usd, **more):
     money = {"currencyCode": "USD", "currencyAmount": str(usd)}
-    made = {
+    record = {
         "creditId": str(number),
         "accountId": "123456789012",
         "creditType": "Promotion",
@@ -211,7 +213,7 @@ def credit(number, usd, **more):
         "endDate": datetime(2099, 1, 1, tzinfo=UTC),
         "creditStatus": "ENABLED",
     }
-    return made | more
+    return record | more
 
 
 def test_credits_of_the_account_pay_before_cash(exported_account, plan_file_of, slipway):
@@ -237,7 +239,7 @@ def test_credits_of_the_account_pay_before_cash(exported_account, plan_file_of, 
     left_out = [
         assumption["source"] for assumption in after["assumptions"] if assumption["name"] == "credit not counted"
     ]
-    assert [each.split(": ")[0] for each in left_out] == [f"Promotion {number}" for number in (3, 4, 5, 6)]
+    assert [source.split(": ")[0] for source in left_out] == [f"Promotion {number}" for number in (3, 4, 5, 6)]
     (_, sent) = exported_account.requests[-1]
     assert (sent["accountId"], sent["payerAccountFlag"]) == ("123456789012", True)
 

@@ -39,8 +39,8 @@ def repository(tmp_path, monkeypatch):
     (tmp_path / "jobs" / "job.yaml").write_text(TRAIN, encoding="utf-8")
     (tmp_path / "chat.yaml").write_text(SERVE, encoding="utf-8")
     (tmp_path / "values.yaml").write_text("replicas: 3\n", encoding="utf-8")
-    for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "plans"]):
-        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=tmp_path, check=True)
+    for arguments in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "plans"]):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments], cwd=tmp_path, check=True)
     return tmp_path
 
 
@@ -91,7 +91,7 @@ def test_another_choice_is_distinguished_from_another_price(repository):
     edit(repository / "jobs" / "job.yaml", "p5.48xlarge", "p5en.48xlarge")
     (plan,) = changed("main").plans
     assert any(
-        each.startswith("choice: 1 × p5en.48xlarge, on demand in us-east-1, before 1 × p5.48") for each in plan.why
+        reason.startswith("choice: 1 × p5en.48xlarge, on demand in us-east-1, before 1 × p5.48") for reason in plan.why
     )
     edit(repository / "jobs" / "job.yaml", "p5en.48xlarge", "p5.48xlarge")
     edit(repository / "jobs" / "job.yaml", "on-demand}", 'on-demand, price_overrides: {p5.48xlarge/on-demand: "50"}}')
@@ -201,7 +201,7 @@ def test_the_command_ends_with_3_beyond_its_policy(repository, slipway):
     edit(repository / "jobs" / "job.yaml", "tokens_b: 2.0", "tokens_b: 4.0")
     policies = ((), ("--max-increase-percent", "5"), ("--max-increase-usd", "x"))
     ended = [slipway("diff", "main", "--json", *policy) for policy in policies]
-    assert [each.code for each in ended] == [0, 3, 2]
+    assert [result.code for result in ended] == [0, 3, 2]
     document = json.loads(ended[0].out)
     assert document["schema"] == "slipway.diff/1"
     assert document["plans"][0]["old_usd"] is not None

@@ -76,13 +76,13 @@ def measured(
 def keep(tmp_path):
     """Puts a load test, or any text, into a run folder."""
 
-    def kept(content, stamp="20261120T120000Z"):
+    def write_load_test(content, stamp="20261120T120000Z"):
         folder = tmp_path / ".slipway/runs/chat" / stamp
         folder.mkdir(parents=True)
         text = content if isinstance(content, str) else json.dumps(load_document(content))
         (folder / "load.json").write_text(text)
 
-    return kept
+    return write_load_test
 
 
 @pytest.fixture
@@ -138,10 +138,10 @@ class TestUsed:
     def test_it_goes_before_a_published_row(self, keep, price_serve):
         published = price_serve(input_tokens=1500).candidates[0].estimate
         keep(measured(lengths=(1500, 250), got=(1500, 250)))
-        own = price_serve(input_tokens=1500).candidates[0].estimate
+        estimate = price_serve(input_tokens=1500).candidates[0].estimate
         assert published.measured
         assert "load test" not in published.source
-        assert own.source == "load test of 2026-11-20"
+        assert estimate.source == "load test of 2026-11-20"
 
     def test_the_newest_of_several_counts(self, keep, price_serve):
         keep(measured(per_s=500, at=datetime(2026, 11, 1, tzinfo=UTC)), "20261101T000000Z")
@@ -249,8 +249,8 @@ class TestCommands:
         (tmp_path / "chat.yaml").write_text(yaml.safe_dump(plan()))
         monkeypatch.chdir(tmp_path)
 
-        def stdout_of(command, *words):
-            done = CliRunner().invoke(application((command,)), [command, "chat.yaml", *words])
+        def stdout_of(command, *arguments):
+            done = CliRunner().invoke(application((command,)), [command, "chat.yaml", *arguments])
             assert done.exit_code == 0, done.output
             return done.stdout
 
@@ -263,8 +263,8 @@ class TestCommands:
         (candidate,) = json.loads(run("plan", "--json"))["candidates"]
         assert candidate["serving"]["tokens_per_s"] == quoted["serving"]["tokens_per_s"]
         options = json.loads(run("compare", "--json"))["options"]
-        own = [option for option in options if option["serving"]["basis"] == "measured"]
-        assert {each["instance_type"] for each in own} == {"inf2.48xlarge"}
+        measured_options = [option for option in options if option["serving"]["basis"] == "measured"]
+        assert {option["instance_type"] for option in measured_options} == {"inf2.48xlarge"}
         assert run("portfolio")
 
     def test_explain_names_it(self, keep, run):

@@ -135,10 +135,10 @@ class TestFailures:
         report, lines = refresh_prices(*ALL)
         assert not report.whole
         assert (report.asked, report.answered) == (5, 4)
-        ((what, problem),) = report.failures
-        assert what == "spot of p5.48xlarge in us-east-2"
+        ((question, problem),) = report.failures
+        assert question == "spot of p5.48xlarge in us-east-2"
         assert message in problem.message
-        assert any(f"{what}: failed: " in line for line in lines)
+        assert any(f"{question}: failed: " in line for line in lines)
         prices = refreshed_catalog()
         assert prices.on_demand(P5, "us-east-2").as_of == NOW.date()
         assert prices.spot(P5, "us-east-2")["use2-az1"].as_of < NOW.date()
@@ -164,7 +164,7 @@ class TestFailures:
         spoil(usual_prices.products[0])
         report, _ = refresh_prices(*ALL)
         assert report.answered >= 4
-        assert [what for what, _ in report.failures] in ([], ["on demand of p5.48xlarge in us-east-2"])
+        assert [question for question, _ in report.failures] in ([], ["on demand of p5.48xlarge in us-east-2"])
         assert report.failures or report.refused
         assert refreshed_catalog().on_demand(P5, "us-east-2").as_of < NOW.date()
         assert refreshed_catalog().on_demand(P4, "us-east-2").as_of == NOW.date()
@@ -217,7 +217,7 @@ class TestFailures:
         usual_prices.products[1] = ec2_product(P4, "us-east-2", term("150", currency="CNY"))
         report, messages = refresh_prices(ON_DEMAND, OTHER, SPOT)
         assert not report.whole
-        assert [(each.key.name, each.reason) for each in report.refused] == [
+        assert [(refusal.key.name, refusal.reason) for refusal in report.refused] == [
             (P4, "the currency is CNY, expected USD"),
             (P5, "the price is $0.0000000000, expected more than 0"),
         ]
@@ -236,7 +236,7 @@ class TestMoves:
         refresh_prices(SPOT, now=NOW - timedelta(days=1))
         usual_prices.spot = [spot("use2-az1", "21.0001"), spot("use2-az2", "7.4999"), spot("use2-az3", "24")]
         report, _ = refresh_prices(SPOT)
-        moves = {each.key.zone: (str(each.before), str(each.after), each.percent) for each in report.jumped}
+        moves = {jump.key.zone: (str(jump.before), str(jump.after), jump.percent) for jump in report.jumped}
         assert moves == {"use2-az1": ("14", "21.0001", 50.0), "use2-az2": ("15", "7.4999", -50.0)}
         assert report.whole
         assert refreshed_catalog().spot(P5, "us-east-2")["use2-az1"].usd == Decimal("21.0001")
@@ -246,7 +246,7 @@ class TestMoves:
         usual_prices.spot = [spot("use2-az1", "14")]
         usual_prices.products = []
         report, _ = refresh_prices(SPOT, ON_DEMAND)
-        assert [(each.key.kind, each.key.zone, str(each.before)) for each in report.vanished] == [
+        assert [(price.key.kind, price.key.zone, str(price.before)) for price in report.vanished] == [
             ("on-demand", "", "55.04"),
             ("spot", "use2-az2", "15"),
             ("spot", "use2-az3", "16"),
@@ -258,7 +258,7 @@ class TestMoves:
 
     def test_reserved_rates_come_with_the_on_demand_ones(self, refresh_prices):
         report, _ = refresh_prices(Question(kind="on-demand", names=(P5,), regions=REGION, reserved=True))
-        assert {each.key.kind for each in report.vanished} == {"reserved"}
+        assert {price.key.kind for price in report.vanished} == {"reserved"}
 
 
 class TestRegions:
@@ -270,7 +270,9 @@ class TestRegions:
     def test_regions_that_the_account_may_not_use_are_left_out_and_reported(self, usual_prices, refresh_prices):
         report, _ = refresh_prices(*self.questions())
         assert report.skipped_regions == ("af-south-1",)
-        assert {each.region for each in usual_prices.requests if each.operation == "DescribeSpotPriceHistory"} == {
+        assert {
+            request.region for request in usual_prices.requests if request.operation == "DescribeSpotPriceHistory"
+        } == {
             "us-east-2",
             "us-west-2",
         }
@@ -299,7 +301,9 @@ class TestForPlans:
         report = refresh_file(path, (), environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None)
         assert (report.whole, report.asked, report.prices) == (True, 20, 6)
         assert set(usual_prices.operations()) == {"DescribeSpotPriceHistory", "GetProducts"}
-        services = {each.body["ServiceCode"] for each in usual_prices.requests if each.operation == "GetProducts"}
+        services = {
+            request.body["ServiceCode"] for request in usual_prices.requests if request.operation == "GetProducts"
+        }
         assert services >= {"AmazonEC2", "AmazonS3", "AmazonVPC", "AmazonCloudWatch", "AmazonEKS"}
         assert isinstance(refreshed_catalog().on_demand("m6i.xlarge", "us-east-2"), Price)
 
@@ -326,13 +330,13 @@ class TestForPlans:
         balancer = item_product("USE2-LoadBalancerUsage", "us-east-2", "Hrs", price, family="Load Balancer-Network")
         here = item_product(f"USE2-{usage}", "", "GB", price, fromRegionCode="us-east-2", **between)
         there = item_product(f"USW2-{usage}", "", "GB", ("0", "Inf", "0.9"), fromRegionCode="us-west-2", **between)
-        for service, each in (
+        for service, product in (
             ("AmazonRoute53", zone),
             ("AWSELB", balancer),
             ("AWSDataTransfer", here),
             ("AWSDataTransfer", there),
         ):
-            usual_prices.products.append({"serviceCode": service, **each})
+            usual_prices.products.append({"serviceCode": service, **product})
         refresh_file(path, (), environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None)
         known = refreshed_catalog()
         names = ("route53.hosted-zone", "elb.network-load-balancer", "transfer.inter-az")
@@ -360,9 +364,9 @@ class TestForPlans:
     def test_a_named_region_replaces_the_plans(self, usual_prices, path, tmp_path):
         environment = usual_prices.environment(tmp_path)
         refresh_file(path, ["us-west-2"], environment=environment, now=NOW, say=lambda line: None)
-        assert {each.region for each in usual_prices.requests if each.operation == "DescribeSpotPriceHistory"} == {
-            "us-west-2"
-        }
+        assert {
+            request.region for request in usual_prices.requests if request.operation == "DescribeSpotPriceHistory"
+        } == {"us-west-2"}
 
     def test_a_region_that_nobody_knows_is_unreadable(self, usual_prices, path, tmp_path):
         with pytest.raises(UnreadableInputError, match="no region us-eest-1"):
@@ -393,7 +397,7 @@ class TestForPlans:
         environment = usual_prices.environment(tmp_path)
         report = refresh_file(None, ["us-east-2"], environment=environment, now=NOW, say=messages.append)
         assert report.asked == report.answered > 200
-        assert {each.region for each in usual_prices.requests if each.operation.startswith("Describe")} <= {
+        assert {request.region for request in usual_prices.requests if request.operation.startswith("Describe")} <= {
             "us-east-1",
             "us-east-2",
         }

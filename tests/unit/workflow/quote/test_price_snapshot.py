@@ -33,20 +33,22 @@ def home_variables(tmp_path):
 def snapshot(tmp_path):
     """Packs rows of on-demand prices."""
 
-    def made(*rows, text=None):
+    def pack_rows(*rows, text=None):
         folder, path = tmp_path / "made", tmp_path / "prices.zip"
         file = folder / tables.ON_DEMAND.path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(tables.encode(tables.ON_DEMAND, rows) if text is None else text, encoding="utf-8")
         return path, pack(folder, path)
 
-    return made
+    return pack_rows
 
 
 def price(home):
-    wanted = PriceFilter(instance_type="p5.48xlarge", region="us-east-1", option="on-demand")
+    price_filter = PriceFilter(instance_type="p5.48xlarge", region="us-east-1", option="on-demand")
     (price_row,) = (
-        price_row for price_row in show(known_catalog(home, NOW), wanted, NOW, history=False) if not price_row.zone
+        price_row
+        for price_row in show(known_catalog(home, NOW), price_filter, NOW, history=False)
+        if not price_row.zone
     )
     return price_row
 
@@ -125,11 +127,11 @@ def test_a_member_beyond_the_limit_or_outside_of_the_folder_is_not_written(
 def test_the_command_takes_it_and_says_what_it_took(snapshot, tmp_path, monkeypatch, capsys):
     path, digest = snapshot(row("55"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for words, code in ((["--json"], 0), (["--all"], 2)):
-        monkeypatch.setattr(sys, "argv", ["slipway", "prices", "refresh", "--from", str(path), *words])
-        with pytest.raises(SystemExit) as left:
+    for options, code in ((["--json"], 0), (["--all"], 2)):
+        monkeypatch.setattr(sys, "argv", ["slipway", "prices", "refresh", "--from", str(path), *options])
+        with pytest.raises(SystemExit) as caught:
             app.main()
-        assert left.value.code == code
+        assert caught.value.code == code
     out, err = capsys.readouterr()
     assert json.loads(out)["refresh"]["snapshot"] == digest
     assert "leave out FILE, --all and --region" in err

@@ -248,7 +248,7 @@ def test_what_stands_around_the_machines_has_a_live_source(refresh_region, next_
 def test_several_products_that_differ_or_none_are_said_and_not_believed(refresh_region, next_catalog):
     before = {name: next_catalog().bill_item(name, REGION) for name in ("fsx.lustre-persistent-1000", "kms.requests")}
     report, _ = refresh_region()
-    unmatched = {each.item: (each.region, each.reason) for each in report.unmatched}
+    unmatched = {entry.item: (entry.region, entry.reason) for entry in report.unmatched}
     assert unmatched["fsx.lustre-persistent-1000"] == (REGION, "2 products that differ, at $0.6, $0.7")
     assert unmatched["eks.cluster"] == unmatched["fsx.lustre-persistent-500"] == (REGION, "no such product")
     assert "kms.requests" not in unmatched
@@ -302,7 +302,7 @@ def test_a_cut_file_is_gone_on_with_from_where_it_ended(site, refresh_region, ne
 def test_a_file_that_changed_between_two_parts_is_begun_anew(site, refresh_region, next_catalog):
     site.cuts[EC2] = [1000] * 5
     report, _ = refresh_region()
-    assert [what for what, _ in report.failures] == [f"price file of AmazonEC2 in {REGION}"]
+    assert [source for source, _ in report.failures] == [f"price file of AmazonEC2 in {REGION}"]
     assert "run it again" in report.failures[0][1].hint
     site.offer("AmazonEC2", REGION, ec2_product(P5, REGION, term("49.5")))
     report, _ = refresh_region(now=NOW + timedelta(minutes=1))
@@ -338,8 +338,8 @@ def test_another_shape_is_not_read_and_the_rest_is(site, refresh_region, next_ca
 def test_a_file_that_is_not_there_is_reported_with_its_address(site, refresh_region):
     del site.files[EC2]
     report, _ = refresh_region()
-    ((what, problem),) = report.failures
-    assert what == f"price file of AmazonEC2 in {REGION}"
+    ((source, problem),) = report.failures
+    assert source == f"price file of AmazonEC2 in {REGION}"
     assert (EC2 in problem.message, "403" in problem.message) == (True, True)
 
 
@@ -390,7 +390,7 @@ def told_fees(site, tmp_path, codes):
     messages = []
     environment = site.environment(tmp_path)
     refresh_file(tmp_path / "plan.json", (), environment=environment, now=NOW, say=messages.append)
-    return [each for each in messages if "PCS" in each or "    " in each[:4]]
+    return [message for message in messages if "PCS" in message or "    " in message[:4]]
 
 
 def test_fees_that_the_list_has_are_reported_and_price_nothing(site, tmp_path):

@@ -65,18 +65,18 @@ def test_a_sweep_that_is_none_is_refused(sweep_file, wanted, message):
     with pytest.raises(UnreadableInputError) as caught:
         sweep(sweep_file, wanted, NOW, PriceOptions())
     messages = [caught.value.message, *(finding.message for finding in caught.value.findings)]
-    assert any(message in each for each in messages), messages
+    assert any(message in line for line in messages), messages
 
 
 def test_the_command_prints_one_table_or_json(sweep_file, monkeypatch, capsys):
-    words = ["slipway", "plan", str(sweep_file), "--sweep", "nodes=1,2", "--sweep", "sequence_length=4096,8192"]
+    arguments = ["slipway", "plan", str(sweep_file), "--sweep", "nodes=1,2", "--sweep", "sequence_length=4096,8192"]
     monkeypatch.setenv("COLUMNS", "120")
     shown = []
     for more in ([], ["--json"]):
-        monkeypatch.setattr(sys, "argv", words + more)
-        with pytest.raises(SystemExit) as left:
+        monkeypatch.setattr(sys, "argv", arguments + more)
+        with pytest.raises(SystemExit) as caught:
             app.main()
-        assert left.value.code == 0
+        assert caught.value.code == 0
         shown.append(capsys.readouterr().out)
     assert shown[0].count("p4d.24xlarge") + shown[0].count("p5.48xlarge") >= 4
     assert "██" in shown[0]

@@ -12,7 +12,7 @@ from launcher.workflow.quote.trainer import missing_trainer, refuse_missing_trai
 PLAN = "slipway: 1\nname: a\nworkload: {train: {model: llama-3.1-8b, tokens_b: 1}}\n"
 
 
-def look(tmp_path, command=("python", "train.py"), **run):
+def check_trainer(tmp_path, command=("python", "train.py"), **run):
     request = plan_file.loads(PLAN)
     request = replace(request, run=replace(request.run, command=command, **run))
     refuse_missing_trainer(tmp_path / "plan.yaml", request, {})
@@ -21,7 +21,7 @@ def look(tmp_path, command=("python", "train.py"), **run):
 def refused(*args, **run):
     """Whether the look refuses."""
     try:
-        look(*args, **run)
+        check_trainer(*args, **run)
     except ImpossibleError:
         return True
     return False
@@ -40,7 +40,7 @@ def test_what_init_writes_is_refused_before_it_is_priced(monkeypatch, slipway, t
 
 def test_no_folder_is_said(tmp_path):
     with pytest.raises(ImpossibleError, match=r"run\.workdir: no folder"):
-        look(tmp_path, workdir="none")
+        check_trainer(tmp_path, workdir="none")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_no_folder_is_said(tmp_path):
 def test_a_script_that_is_not_there_is_refused(tmp_path, command):
     (tmp_path / "other.py").touch()
     with pytest.raises(ImpossibleError, match=r"run\.command: train\.\w+ is not in"):
-        look(tmp_path, command)
+        check_trainer(tmp_path, command)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_script_that_git_ignores_is_distinguished_from_one_that_is_not_there(t
     (tmp_path / ".gitignore").write_text("train.py\n", encoding="utf-8")
     (tmp_path / "train.py").touch()
     with pytest.raises(ImpossibleError, match="is not shipped"):
-        look(tmp_path)
+        check_trainer(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -62,12 +62,12 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(module, "time", made)
-    return made
+    fake_clock = Clock()
+    monkeypatch.setattr(module, "time", fake_clock)
+    return fake_clock
 
 
-def made(sandbox: Box, nodes: tuple[str, ...] = ("n1",), kind: Any = _Interruption) -> Any:
+def disruption_of(sandbox: Box, nodes: tuple[str, ...] = ("n1",), kind: Any = _Interruption) -> Any:
     messages: list[str] = []
     return kind(
         sandbox=sandbox, cluster="tiny", watch=Watch(Facts(nodes)), folder=None, after_s=8.0, notify=messages.append
@@ -76,7 +76,7 @@ def made(sandbox: Box, nodes: tuple[str, ...] = ("n1",), kind: Any = _Interrupti
 
 def test_it_comes_after_the_first_whole_checkpoint(clock: Clock) -> None:
     sandbox = Box()
-    disruption = made(sandbox)
+    disruption = disruption_of(sandbox)
     disruption.command_started()
     clock.now += 20
     disruption.first_checkpoint()
@@ -92,7 +92,7 @@ def test_it_comes_after_the_first_whole_checkpoint(clock: Clock) -> None:
 
 def test_without_a_checkpoint_it_comes_thirty_seconds_later_than_that_after_the_start(clock: Clock) -> None:
     sandbox = Box()
-    disruption = made(sandbox)
+    disruption = disruption_of(sandbox)
     disruption.command_started()
     clock.now += 37.9
     disruption.check(None)
@@ -118,7 +118,7 @@ def test_without_a_checkpoint_it_comes_thirty_seconds_later_than_that_after_the_
 )
 def test_a_job_that_ends_before_it_says_so(clock: Clock, kind: Any, calls: list[str], why: str) -> None:
     sandbox = Box()
-    disruption = made(sandbox, kind=kind)
+    disruption = disruption_of(sandbox, kind=kind)
     for call in calls:
         getattr(disruption, call)()
     clock.now += 7
@@ -128,7 +128,7 @@ def test_a_job_that_ends_before_it_says_so(clock: Clock, kind: Any, calls: list[
 
 
 def test_a_job_on_no_node_says_so(clock: Clock) -> None:
-    disruption = made(Box(), nodes=())
+    disruption = disruption_of(Box(), nodes=())
     disruption.first_checkpoint()
     clock.now += 9
     disruption.check(None)

@@ -24,8 +24,8 @@ def test_an_upload_that_goes_on_failing_is_reported_ever_more_rarely() -> None:
             "failures": failures,
         }
         notify_of_event(event, messages.append)
-    words = "attempt 1: step 8 is not in S3 yet: 503 SlowDown; trying again in 1.5 s, training continues"
-    assert messages == [words] * 5
+    message = "attempt 1: step 8 is not in S3 yet: 503 SlowDown; trying again in 1.5 s, training continues"
+    assert messages == [message] * 5
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ def test_one_after_the_other_until_none_is_left(priced_once, places):
         tried.append(places[rank - 1])
         assert len(order) <= len(places)
     assert order == list(range(1, len(places) + 1))
-    assert {each.option for each in tried} == {PurchaseOption.SPOT, PurchaseOption.ON_DEMAND}
-    assert len({each.az_id for each in tried if each.instance_type == "p4d.24xlarge"}) > 2
+    assert {place.option for place in tried} == {PurchaseOption.SPOT, PurchaseOption.ON_DEMAND}
+    assert len({place.az_id for place in tried if place.instance_type == "p4d.24xlarge"}) > 2
 
 
 def test_what_the_gate_refuses_is_passed_over(priced_once):
@@ -89,16 +89,16 @@ class TestCovered:
 class TestObstacles:
     """Judged while the job still waits: what the cluster cannot become is no reason to take it back."""
 
-    def fallback(self, priced, told, obstacle):
-        options = LaunchOptions(root=Path(), notify=told.append, progress=lambda _: None)
+    def fallback(self, priced, messages, obstacle):
+        options = LaunchOptions(root=Path(), notify=messages.append, progress=lambda _: None)
         candidates, nothing = (lambda: priced), (lambda _: None)
         return Fallback(options=options, candidates=candidates, requote=nothing, options_for=nothing, obstacle=obstacle)
 
     def test_a_candidate_that_the_cluster_cannot_become_is_left_out_once(self, priced_once, places):
-        messages, judged = [], []
+        messages, checked = [], []
 
         def obstacle(quoted):
-            judged.append(quoted.plan.place)
+            checked.append(quoted.plan.place)
             return None if quoted.plan.place.option is PurchaseOption.ON_DEMAND else "its network stays in use2-az1"
 
         fallback = self.fallback(priced_once, messages, obstacle)
@@ -106,7 +106,7 @@ class TestObstacles:
         assert fallback._another()
         best = next(place for place in places if place.option is PurchaseOption.ON_DEMAND)
         before = places[: places.index(best)]
-        assert judged == [*before, best]
+        assert checked == [*before, best]
         assert sum("is left out: its network stays in use2-az1" in line for line in messages) == len(before)
         assert "the next candidate is" in messages[-1]
 

@@ -52,7 +52,7 @@ def test_a_requeued_job_is_followed_to_its_end(tmp_path: Path) -> None:
     shown: list[Progress] = []
     first: list[int] = []
     listeners = Listeners(
-        event=lambda each: messages.append(each["event"]),
+        event=lambda job_event: messages.append(job_event["event"]),
         progress=shown.append,
         first_checkpoint=lambda: first.append(1),
     )
@@ -70,6 +70,6 @@ def test_a_requeued_job_is_followed_to_its_end(tmp_path: Path) -> None:
 
 def test_a_job_that_leaves_without_an_ending_has_failed(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
-    listeners = Listeners(event=lambda each: None, progress=lambda progress: None, first_checkpoint=lambda: None)
+    listeners = Listeners(event=lambda job_event: None, progress=lambda progress: None, first_checkpoint=lambda: None)
     follower = Follower(job=tmp_path, folder=RunFolder(path=tmp_path), log=tmp_path / "log", listeners=listeners)
     assert follower.follow(Script(tmp_path, tmp_path / "log", []), tick=lambda: None) is RunStatus.FAILED

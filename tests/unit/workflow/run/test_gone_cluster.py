@@ -44,10 +44,10 @@ def status(request):
 @pytest.fixture
 def left_run(tmp_path, status):
     """A run as the last look has left it."""
-    made = run_folder.create("x", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
-    made.write_json("report.json", {**REPORT, "name": "x", "status": status, "simulated": False})
-    (made.logs / "attempt-1.log").write_text("what it printed\n")
-    return made
+    folder = run_folder.create("x", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
+    folder.write_json("report.json", {**REPORT, "name": "x", "status": status, "simulated": False})
+    (folder.logs / "attempt-1.log").write_text("what it printed\n")
+    return folder
 
 
 @pytest.mark.parametrize("head_node", [API, NODE, replace(NODE, via="session", instance="sagemaker-cluster:x")])
@@ -76,24 +76,24 @@ def test_a_cluster_that_stands_or_that_cannot_be_asked_for_is_not_gone(account_w
 
 
 def test_status_of_an_endpoint_names_what_stands_and_the_command_that_removes_it(account_without_node, tmp_path):
-    made = run_folder.create("served", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
+    folder = run_folder.create("served", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
     plan = (EXAMPLES / "serve" / "pinned" / "llama31-8b-inf2.yaml").read_text().replace("llama31-8b-inf2\n", "served\n")
-    (made.path / "plan.json").write_text(json.dumps(yaml.safe_load(plan)))
+    (folder.path / "plan.json").write_text(json.dumps(yaml.safe_load(plan)))
     report = {
         **report_document(replace(ENDED, attempts=(), scheduler="none", endpoint=ENDPOINT)),
         "name": "served",
         "simulated": False,
     }
-    made.write_json("report.json", {**report, "left_up_usd_per_hour": "77.90"})
+    folder.write_json("report.json", {**report, "left_up_usd_per_hour": "77.90"})
     client = boto3.client("cloudformation", endpoint_url=account_without_node.moto, region_name="us-east-1", **keys())
     client.create_stack(StackName="slipway-served-serving", TemplateBody=json.dumps(NOTHING))
-    text = "\n".join(page(run_state("served", made, account_without_node.environment), 120))
+    text = "\n".join(page(run_state("served", folder, account_without_node.environment), 120))
     assert "came into service" in text
     assert "slipway-served-serving CREATE_COMPLETE" in text
     assert "$77.90 an hour" in text
     assert "slipway down served removes them" in text
     client.delete_stack(StackName="slipway-served-serving")
-    assert "this run has ended" in "\n".join(page(run_state("served", made, account_without_node.environment), 120))
+    assert "this run has ended" in "\n".join(page(run_state("served", folder, account_without_node.environment), 120))
 
 
 def keys():

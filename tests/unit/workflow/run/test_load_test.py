@@ -43,10 +43,10 @@ def endpoint_run(tmp_path):
     return run_folder
 
 
-def loaded(session, root, *, most=2, seconds=0.3, wanted=SHORT, report=lambda each: None):
+def loaded(session, root, *, most=2, seconds=0.3, load_plan=SHORT, report=lambda load_step: None):
     endpoint = served("small", session)
-    ask = loader(endpoint, session, wanted)
-    return load(endpoint, session, ask, wanted, most=most, seconds=seconds, root=root, now=NOW, on_step=report)
+    ask = loader(endpoint, session, load_plan)
+    return load(endpoint, session, ask, load_plan, most=most, seconds=seconds, root=root, now=NOW, on_step=report)
 
 
 class TestStep:
@@ -70,8 +70,8 @@ class TestStep:
 
     def test_an_embedding_counts_what_it_reads(self, endpoint_session):
         endpoint = replace(served("small", endpoint_session), base_url=None)
-        wanted = LoadPlan(input_tokens=11, output_tokens=0, setting=None, full=None)
-        load_step = step(loader(endpoint, endpoint_session, wanted), 2, 0.3)
+        load_plan = LoadPlan(input_tokens=11, output_tokens=0, setting=None, full=None)
+        load_step = step(loader(endpoint, endpoint_session, load_plan), 2, 0.3)
         assert load_step.mean_tokens == (11, 0)
         assert load_step.tokens_per_s == pytest.approx(load_step.input_tokens / load_step.seconds)
         test = LoadTest(
@@ -94,22 +94,22 @@ class TestStep:
 class TestRequests:
     def test_they_are_as_long_as_the_endpoint_counts_them(self, runtime, endpoint_session):
         """The stand-in counts 30 tokens of a template beside the words."""
-        wanted = LoadPlan(input_tokens=300, output_tokens=20, setting=None, full=None)
-        assert loader(served("small", endpoint_session), endpoint_session, wanted)().input_tokens == pytest.approx(
+        load_plan = LoadPlan(input_tokens=300, output_tokens=20, setting=None, full=None)
+        assert loader(served("small", endpoint_session), endpoint_session, load_plan)().input_tokens == pytest.approx(
             300, rel=0.02
         )
         body = runtime.requests[-1][1]
         assert (body["max_tokens"], body["ignore_eos"]) == (20, True)
 
     def test_no_two_begin_alike(self):
-        texts = [prompt(20, each) for each in range(200)]
+        texts = [prompt(20, number) for number in range(200)]
         assert len({text.split()[0] for text in texts}) == 200
         assert len({" ".join(text.split()[1:]) for text in texts}) > 50
 
     def test_an_endpoint_that_does_not_count_is_asked_by_words(self, runtime, endpoint_session):
         runtime.usage = False
-        wanted = LoadPlan(input_tokens=50, output_tokens=4, setting=None, full=None)
-        loader(served("small", endpoint_session), endpoint_session, wanted)()
+        load_plan = LoadPlan(input_tokens=50, output_tokens=4, setting=None, full=None)
+        loader(served("small", endpoint_session), endpoint_session, load_plan)()
         assert len(runtime.requests[-1][1]["messages"][0]["content"].split()) == 51
 
 
@@ -164,21 +164,21 @@ class TestLoad:
 
     def test_it_stands_beside_the_quote_and_is_kept(self, endpoint_session, tmp_path, endpoint_run):
         messages = []
-        wanted = planned(served("small", endpoint_session), endpoint_session, tmp_path)
-        load_test = loaded(endpoint_session, tmp_path, most=3, wanted=wanted, report=messages.append)
-        assert [each.concurrency for each in messages] == [1, 2, 3]
+        load_plan = planned(served("small", endpoint_session), endpoint_session, tmp_path)
+        load_test = loaded(endpoint_session, tmp_path, most=3, load_plan=load_plan, report=messages.append)
+        assert [load_step.concurrency for load_step in messages] == [1, 2, 3]
         # Two instances serve, and both are paid for.
         dollars = 2 * 15.58 / (load_test.best.tokens_per_s * 3600) * 1e6
         assert float(load_test.usd_per_million_output_tokens) == pytest.approx(dollars, rel=1e-3, abs=1e-4)
-        kept = read_document((endpoint_run / "load.json").read_text())
-        assert kept == load_document(load_test)
-        assert (kept["schema"], kept["quoted_tokens_per_s"], len(kept["steps"])) == ("slipway.load/1", 1226.0, 3)
+        saved = read_document((endpoint_run / "load.json").read_text())
+        assert saved == load_document(load_test)
+        assert (saved["schema"], saved["quoted_tokens_per_s"], len(saved["steps"])) == ("slipway.load/1", 1226.0, 3)
 
     def test_what_is_kept_says_what_was_measured(self, runtime, endpoint_session, tmp_path, endpoint_run):
         runtime.tokens = 100
-        wanted = planned(served("small", endpoint_session), endpoint_session, tmp_path)
-        loaded(endpoint_session, tmp_path, most=None, wanted=wanted)
-        kept = read_document((endpoint_run / "load.json").read_text())
+        load_plan = planned(served("small", endpoint_session), endpoint_session, tmp_path)
+        loaded(endpoint_session, tmp_path, most=None, load_plan=load_plan)
+        saved = read_document((endpoint_run / "load.json").read_text())
         expected = {
             "date": "2026-11-20T12:00:00+00:00",
             "model": "llama-3.1-8b",
@@ -195,8 +195,8 @@ class TestLoad:
             "measured_output_tokens": 20.0,
             "simulated": False,
         }
-        assert {name: kept[name] for name in expected} == expected
-        assert kept["measured_input_tokens"] == pytest.approx(300, rel=0.02)
-        assert [each["concurrency"] for each in kept["steps"]] == [1, 2, 4, 8, 12]
-        assert kept["measured_ttft_ms"] > 0
-        assert kept["measured_tpot_ms"] >= 0
+        assert {name: saved[name] for name in expected} == expected
+        assert saved["measured_input_tokens"] == pytest.approx(300, rel=0.02)
+        assert [load_step["concurrency"] for load_step in saved["steps"]] == [1, 2, 4, 8, 12]
+        assert saved["measured_ttft_ms"] > 0
+        assert saved["measured_tpot_ms"] >= 0

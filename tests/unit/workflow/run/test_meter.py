@@ -43,7 +43,7 @@ def metered_run(tmp_path):
         for step in range(301, 401):
             seconds += 26 if step % 3 == 0 else 17
             lines.append({"step": step, "steps": 1000, "tokens": step * 10**6, "seconds": seconds})
-        text = "".join(json.dumps(each) + "\n" for each in lines) + '{"step": 401, "sec'
+        text = "".join(json.dumps(metric) + "\n" for metric in lines) + '{"step": 401, "sec'
         (folder.path / "job" / "metrics.jsonl").write_text(text)
         return folder
 
@@ -161,7 +161,7 @@ def test_an_end_that_is_reached_or_passed():
         interval_s=None,
         budget_usd=None,
     )
-    points = [Point(step=each, tokens=None, seconds=float(each)) for each in (8, 9, 11)]
+    points = [Point(step=step, tokens=None, seconds=float(step)) for step in (8, 9, 11)]
     reading = meter(points, 10, terms, hours=1.0, interruptions=0, saved=[], now=NOW)
     assert reading.left_h == Range(low=0.0, mid=0.0, high=0.0)
     assert reading.forecast.mid == 2
@@ -175,7 +175,7 @@ def test_the_reader_is_silent_between_two_looks(metered_run):
     reader.read_at -= 31
     reader.check()
     reader.check()
-    assert [each.step for each in messages] == [400]
+    assert [reading.step for reading in messages] == [400]
 
 
 class TestSpotNow:

@@ -43,20 +43,20 @@ def submitted(tmp_path: Path) -> Submitted:
 
 @pytest.fixture
 def mirror(submitted: Submitted, tmp_path: Path) -> Callable[..., Mirror]:
-    def made(then: Callable[[], object] = lambda: None) -> Mirror:
+    def make_mirror(then: Callable[[], object] = lambda: None) -> Mirror:
         shell = Meeting(LocalShell({"PATH": os.environ["PATH"]}), then)
         return Mirror(source=Slurm(shell=shell), job=submitted, folder=tmp_path / "near")
 
-    return made
+    return make_mirror
 
 
 def steps(first: int, last: int) -> str:
-    return "".join(f"{json.dumps({'step': each, 'steps': 99, 'seconds': each})}\n" for each in range(first, last))
+    return "".join(f"{json.dumps({'step': step, 'steps': 99, 'seconds': step})}\n" for step in range(first, last))
 
 
 def at_once(mirrors: list[Mirror]) -> None:
     with ThreadPoolExecutor(len(mirrors)) as pool:
-        for ended in [pool.submit(each.sync) for each in mirrors]:
+        for ended in [pool.submit(reader.sync) for reader in mirrors]:
             ended.result()
 
 
@@ -83,15 +83,15 @@ def test_a_file_that_grows_under_two_is_at_every_moment_a_beginning_of_it(mirror
                     file.write(steps(number, number + 1))
         done.set()
 
-    def look() -> None:
-        own = mirror()
+    def sync_copies() -> None:
+        reader = mirror()
         while not done.is_set():
-            own.sync()
+            reader.sync()
             copies.extend((name, path.read_bytes()) for name in names if (path := tmp_path / "near" / name).is_file())
-        own.sync()
+        reader.sync()
 
     with ThreadPoolExecutor(LOOKERS + 1) as pool:
-        for ended in [pool.submit(each) for each in (write, *[look] * LOOKERS)]:
+        for ended in [pool.submit(task) for task in (write, *[sync_copies] * LOOKERS)]:
             ended.result()
     whole = {name: Path(submitted.folder, name).read_bytes() for name in names}
     assert all(whole[name].startswith(content) for name, content in copies)

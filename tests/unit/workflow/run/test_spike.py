@@ -46,22 +46,22 @@ def plans(tmp_path):
 
 class TestPlans:
     def test_a_spike_is_small_and_touches_nothing_of_the_job(self, plans, tmp_path):
-        made = plans().plan("trn2.48xlarge", 30)
-        assert made.name == "a-job-whose-name-is-nearly-fo-spike-trn2"
-        assert (made.target.instance_type, made.target.nodes.minimum, made.target.nodes.maximum) == (
+        spike = plans().plan("trn2.48xlarge", 30)
+        assert spike.name == "a-job-whose-name-is-nearly-fo-spike-trn2"
+        assert (spike.target.instance_type, spike.target.nodes.minimum, spike.target.nodes.maximum) == (
             ("trn2.48xlarge",),
             1,
             1,
         )
-        assert (made.workload.train.hours, made.workload.train.tokens_b) == (0.5, None)
-        assert (made.run.time_limit_h, made.run.retries) == (0.25, 0)
-        assert made.run.workdir == str(tmp_path / "work")
-        assert made.run.env == {"SLIPWAY_READ_BACK": "1"}
-        assert made.checkpoint.uri == "s3://bucket/jobs/mine-spike-trn2"
+        assert (spike.workload.train.hours, spike.workload.train.tokens_b) == (0.5, None)
+        assert (spike.run.time_limit_h, spike.run.retries) == (0.25, 0)
+        assert spike.run.workdir == str(tmp_path / "work")
+        assert spike.run.env == {"SLIPWAY_READ_BACK": "1"}
+        assert spike.checkpoint.uri == "s3://bucket/jobs/mine-spike-trn2"
         # It is a plan file like any other.
         path = tmp_path / "spike.json"
-        path.write_text(json.dumps(document(made)))
-        assert plan_file.load(path) == made
+        path.write_text(json.dumps(document(spike)))
+        assert plan_file.load(path) == spike
 
     def test_the_smallest_number_that_fits(self, plans):
         big = plans(workload={"train": TRAIN | {"model": "llama-3.1-70b"}})
@@ -102,18 +102,18 @@ class Follower:
 
 class TestEnough:
     def test_the_job_is_cancelled_once_and_asked_again_after_silence(self):
-        looked, messages = [], []
+        checked, messages = [], []
         watch, follower = Watch(), Follower()
 
         def enough(folder):
-            looked.append(follower.step)
+            checked.append(follower.step)
             return follower.step >= 20
 
         sated = StopCondition(is_met=enough, watch=watch, folder=None, notify=messages.append)
         for step in (None, 10, 10, 20, 20, 20, 30):
             follower.step = step
             sated.check(follower)
-        assert looked == [10, 20, 20]
+        assert checked == [10, 20, 20]
         assert watch.source.requests == ["job 7", "job 7"]
         assert messages == [
             "the head node is silent; trying again",
@@ -140,7 +140,7 @@ class TestShown:
         def make(mode=CheckpointMode.AGENT):
             enough = stop_after(100, mode, lambda: datetime(2026, 11, 20, 12, minutes[0], tzinfo=UTC))
 
-            def look(*, minute, steps, events=()):
+            def check(*, minute, steps, events=()):
                 minutes[0] = minute
                 lines = [{"step": step, "seconds": float(step)} for step in range(5, steps + 1, 5)]
                 (folder.path / "job" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -148,11 +148,11 @@ class TestShown:
                     {"event": event, "time": "2026-11-20T12:00:00Z", "attempt": 1, "step": 5} for event in events
                 ]
                 (folder.path / "job" / "events.jsonl").write_text(
-                    "".join(json.dumps(each) + "\n" for each in run_events)
+                    "".join(json.dumps(event) + "\n" for event in run_events)
                 )
                 return enough(folder)
 
-            return look
+            return check
 
         return make
 
@@ -199,8 +199,8 @@ class TestCompare:
         }
         (tmp_path / "plan.json").write_text(json.dumps(plan))
 
-        def run(*words):
-            monkeypatch.setattr(sys, "argv", ["slipway", "compare", "plan.json", *words])
+        def run(*arguments):
+            monkeypatch.setattr(sys, "argv", ["slipway", "compare", "plan.json", *arguments])
             with pytest.raises(SystemExit) as ended:
                 main()
             assert ended.value.code == 0
