@@ -255,7 +255,13 @@ def test_a_dry_run_looks_into_a_sandbox_that_is_there_and_says_of_a_new_one_that
             root=tmp_path, sandbox=True, dry_run=True, notify=messages.append, emulator=sandbox, environment=empty
         )
         show_deployment(
-            folder, first_quote, bundle, new_assembly, context=context(account, messages), description=["it"], options=options
+            folder,
+            first_quote,
+            bundle,
+            new_assembly,
+            context=context(account, messages),
+            description=["it"],
+            options=options,
         )
         assert any(line in message for message in messages), messages
 
