@@ -98,8 +98,8 @@ def main() -> int:
         if figures:
             sections += ["", f"## {title}", "", AIMS[name], "", f"`python -m benchmarks.{name}`", "", *_table(figures)]
     PAGE.write_text("\n".join([*_head(), *sections, ""]), encoding="utf-8")
-    own = [name for name in WRITE_THEMSELVES if (ROOT / "benchmarks" / f"{name}.py").exists()]
-    failed += [name for name in own if _run(name).returncode]
+    standalone = [name for name in WRITE_THEMSELVES if (ROOT / "benchmarks" / f"{name}.py").exists()]
+    failed += [name for name in standalone if _run(name).returncode]
     print(f"written: {PAGE.relative_to(ROOT)}" + (f"; aims not met: {', '.join(failed)}" if failed else ""))
     return 1 if failed else 0
 
@@ -114,10 +114,10 @@ def _head() -> Iterator[str]:
     yield "estimates."
 
 
-def _run(name: str, *words: str) -> "subprocess.CompletedProcess[str]":
+def _run(name: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run one benchmark as a separate process."""
     print(f"{name} ...", flush=True)
-    command = [sys.executable, "-m", f"benchmarks.{name}", *words]
+    command = [sys.executable, "-m", f"benchmarks.{name}", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 

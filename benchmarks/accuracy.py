@@ -134,7 +134,7 @@ def job_class(row: Row) -> str:
 
 def by_class(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """The shares and widths for each class of job."""
-    return {name: summary([each for each in outcomes if job_class(each.row) == name]) for name in CLASSES}
+    return {name: summary([result for result in outcomes if job_class(result.row) == name]) for name in CLASSES}
 
 
 def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
@@ -142,12 +142,12 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     count = len(outcomes)
     if not count:
         return {"n": 0, "within_25": None, "within_50": None, "covered": None, "median_width": None, "p90_width": None}
-    widths = sorted(each.width for each in outcomes)
+    widths = sorted(result.width for result in outcomes)
     return {
         "n": count,
-        "within_25": _share(each.within(NEAR) for each in outcomes),
-        "within_50": _share(each.within(FAR) for each in outcomes),
-        "covered": _share(each.covered for each in outcomes),
+        "within_25": _share(result.within(NEAR) for result in outcomes),
+        "within_50": _share(result.within(FAR) for result in outcomes),
+        "covered": _share(result.covered for result in outcomes),
         "median_width": round(median(widths), 3),
         "p90_width": round(widths[math.ceil(0.9 * count) - 1], 3),
     }
@@ -164,11 +164,13 @@ def left_out(rows: Sequence[Row]) -> list[Outcome]:
     errors = fit_training.errors_left_out(observations)
     found: dict[str, list[Outcome]] = {}
     for family in sorted({row.family for row in rows}):
-        kept = [(each, error) for each, error in zip(observations, errors, strict=True) if each.row.family != family]
-        others = [each for each, _ in kept]
-        facts = facts_from(fit_training.fitted(others, [error for _, error in kept], fit_training.fit(others)))
+        retained = [
+            (entry, error) for entry, error in zip(observations, errors, strict=True) if entry.row.family != family
+        ]
+        others = [entry for entry, _ in retained]
+        facts = facts_from(fit_training.fitted(others, [error for _, error in retained], fit_training.fit(others)))
         found[family] = [outcome(row, facts) for row in rows if row.family == family]
-    return [each for family in found.values() for each in family]
+    return [result for family in found.values() for result in family]
 
 
 def unseen() -> list[Outcome]:
@@ -186,9 +188,11 @@ def measure(rows: Sequence[Row], facts: TrainingFacts | None = None) -> dict[str
     labels = sorted({row.label for row in rows})
     return {
         **summary(outcomes),
-        "by_accelerator": {label: summary([each for each in outcomes if each.row.label == label]) for label in labels},
+        "by_accelerator": {
+            label: summary([result for result in outcomes if result.row.label == label]) for label in labels
+        },
         "by_class": by_class(outcomes),
-        "whole_runs": summary([each for each in outcomes if each.row.whole]),
+        "whole_runs": summary([result for result in outcomes if result.row.whole]),
         "leave_one_family_out": summary(left_out(rows)),
     }
 
@@ -220,7 +224,7 @@ def report(rows: Sequence[Row], name: str) -> str:
     """The section of docs/accuracy.md."""
     facts = load_training()
     measured = measure(rows, facts)
-    outcomes = sorted((outcome(row, facts) for row in rows), key=lambda each: -abs(math.log(each.ratio)))
+    outcomes = sorted((outcome(row, facts) for row in rows), key=lambda result: -abs(math.log(result.ratio)))
     plain = baseline(rows)
     every = left_out(fit_training.shipped_rows())
     lines = [
@@ -263,8 +267,8 @@ def report(rows: Sequence[Row], name: str) -> str:
         "| row | kind | estimated / published | in the range |",
         "|---|---|---|---|",
         *(
-            f"| {each.row.id} | {each.row.kind} | {each.ratio:.2f} | {'yes' if each.covered else 'no'} |"
-            for each in outcomes[:WORST]
+            f"| {result.row.id} | {result.row.kind} | {result.ratio:.2f} | {'yes' if result.covered else 'no'} |"
+            for result in outcomes[:WORST]
         ),
         "",
         "For a whole run, the ratio compares hours; for the other rows, tokens per second.",

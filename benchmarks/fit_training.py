@@ -116,31 +116,31 @@ def fit(observations: Sequence[Observation]) -> dict[str, float]:
     """
     if not observations:
         raise ValueError("no rows to fit")
-    held: dict[str, float] = {}
+    fixed: dict[str, float] = {}
     while True:
-        values = _weighted(observations, held)
+        values = _weighted(observations, fixed)
         bounded = {
             name: min(max(value, 0.0), MOST.get(name, math.inf)) for name, value in values.items() if name != "base"
         }
         wrong = {name: bound for name, bound in bounded.items() if bound != values[name]}
         if not wrong:
             return values
-        held |= wrong
+        fixed |= wrong
 
 
-def _weighted(observations: Sequence[Observation], held: Mapping[str, float]) -> dict[str, float]:
+def _weighted(observations: Sequence[Observation], fixed: Mapping[str, float]) -> dict[str, float]:
     """Iteratively reweighted ridge regression with some fixed coefficients."""
-    free = [index for index, name in enumerate(COLUMNS) if name not in held]
-    base_values = [held.get(name, PRIORS[name][0]) for name in COLUMNS]
+    free = [index for index, name in enumerate(COLUMNS) if name not in fixed]
+    base_values = [fixed.get(name, PRIORS[name][0]) for name in COLUMNS]
     mean = sum(observation.weight for observation in observations) / len(observations)
     designs = [[observation.columns[index] for index in free] for observation in observations]
     rests = [observation.target - _dot(observation.columns, base_values) for observation in observations]
     steps = [0.0] * len(free)
     for _ in range(ROUNDS):
         weights = []
-        for each, design, rest in zip(observations, designs, rests, strict=True):
+        for observation, design, rest in zip(observations, designs, rests, strict=True):
             error = abs(rest - _dot(design, steps))
-            weights.append(each.weight / mean * min(1.0, HUBER / max(error, 1e-9)))
+            weights.append(observation.weight / mean * min(1.0, HUBER / max(error, 1e-9)))
         steps = _solve(*_normal(designs, rests, weights, [PRIORS[COLUMNS[index]][1] for index in free]))
     values = dict(zip(COLUMNS, base_values, strict=True))
     for index, step in zip(free, steps, strict=True):
@@ -225,20 +225,20 @@ def _spreads(
     observations: Sequence[Observation], errors: Sequence[float], document: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Scales by class, the additional scale of whole runs, and the distance of the range's ends, in scales."""
-    weighed = [(each, max(-WINSOR, min(WINSOR, error))) for each, error in zip(observations, errors, strict=True)]
-    steady = [(each, error) for each, error in weighed if not each.row.whole]
+    weighed = [(entry, max(-WINSOR, min(WINSOR, error))) for entry, error in zip(observations, errors, strict=True)]
+    steady = [(entry, error) for entry, error in weighed if not entry.row.whole]
     pooled = _scale(steady)
     spreads = {}
     for name in SPREADS:
-        own = [(each, error) for each, error in steady if name in utilisation.every_class(each.row.shape)]
-        share = len(own) / (len(own) + CLASS_PRIOR_ROWS)
-        scale = math.sqrt(share * _scale(own) ** 2 + (1.0 - share) * pooled**2) if own else pooled
-        spreads[name] = {"scale": round(scale, 4), "rows": len(own)}
-    runs = [(each, error) for each, error in weighed if each.row.whole]
+        members = [(entry, error) for entry, error in steady if name in utilisation.every_class(entry.row.shape)]
+        share = len(members) / (len(members) + CLASS_PRIOR_ROWS)
+        scale = math.sqrt(share * _scale(members) ** 2 + (1.0 - share) * pooled**2) if members else pooled
+        spreads[name] = {"scale": round(scale, 4), "rows": len(members)}
+    runs = [(entry, error) for entry, error in weighed if entry.row.whole]
     run_scale = max(RUN_SCALE_LEAST, math.sqrt(max(0.0, _scale(runs) ** 2 - pooled**2)))
     found = {"spreads": spreads, "run_scale": round(run_scale, 4), "quantile_low": 1.0, "quantile_high": 1.0}
     facts = facts_from({**document, **found})
-    ratios = [(each.weight, error / _range_scale(each.row, facts)) for each, error in weighed]
+    ratios = [(entry.weight, error / _range_scale(entry.row, facts)) for entry, error in weighed]
     found["quantile_low"] = round(_quantile(ratios), 3)
     found["quantile_high"] = round(_quantile([(weight, -ratio) for weight, ratio in ratios]), 3)
     return found
@@ -249,8 +249,8 @@ def _range_scale(row: Row, facts: TrainingFacts) -> float:
 
 
 def _scale(weighed: Sequence[tuple[Observation, float]]) -> float:
-    total = sum(each.weight for each, _ in weighed)
-    return math.sqrt(sum(each.weight * error * error for each, error in weighed) / total) if weighed else 0.0
+    total = sum(entry.weight for entry, _ in weighed)
+    return math.sqrt(sum(entry.weight * error * error for entry, error in weighed) / total) if weighed else 0.0
 
 
 def _quantile(weighed: Sequence[tuple[float, float]]) -> float:

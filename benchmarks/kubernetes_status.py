@@ -56,18 +56,18 @@ def fill(cluster: KubernetesCluster, nodes: int, pods: int) -> None:
         api.objects.create(kinds["pods"], "default", {**pod, "spec": spec, "status": status})
 
 
-def asked(nodes: int, pods: int, runs: int) -> float:
+def fastest_query(nodes: int, pods: int, runs: int) -> float:
     """Seconds of the fastest query process."""
     with tempfile.TemporaryDirectory() as folder:
         cluster = KubernetesCluster(Path(folder) / "kube", name="large", mark="bench", environment={}, keys=KeyRing())
         # Its API alone: what is there is only looked at.
         cluster.server.start()
         fill(cluster, nodes, pods)
-        words = [sys.executable, "-m", "benchmarks.kubernetes_status", "--ask", cluster.server.address]
+        command = [sys.executable, "-m", "benchmarks.kubernetes_status", "--ask", cluster.server.address]
         took = []
         for _ in range(runs):
             begun = time.perf_counter()
-            subprocess.run([*words, cluster.tokens.own], check=True)
+            subprocess.run([*command, cluster.tokens.own], check=True)
             took.append(time.perf_counter() - begun)
         cluster.server.stop()
     return min(took)
@@ -85,7 +85,7 @@ def main() -> int:
     if given.ask:
         found = facts(*given.ask)
         return 0 if found is not None and found.state is JobState.RUNNING and len(found.nodes) == A_JOB else 1
-    asked_s, alone_s = asked(given.nodes, given.pods, given.runs), asked(A_JOB, A_JOB, given.runs)
+    asked_s, alone_s = fastest_query(given.nodes, given.pods, given.runs), fastest_query(A_JOB, A_JOB, given.runs)
     figures = {"nodes": given.nodes, "pods": given.pods, "asked_s": round(asked_s, 2), "alone_s": round(alone_s, 2)}
     print(json.dumps(figures) if given.json else "\n".join(f"{name:8} {value}" for name, value in figures.items()))
     return 0 if asked_s < MOST_S else 1

@@ -100,10 +100,10 @@ def make(root: Path, number: int) -> None:
         (folder / file).write_text(json.dumps(document), encoding="utf-8")
 
 
-def _listed(root: Path, *words: str) -> tuple[float, float]:
+def _listed(root: Path, *arguments: str) -> tuple[float, float]:
     """Wall seconds and processor seconds of one process that lists the runs."""
     begun, before = time.perf_counter(), _used()
-    command = [sys.executable, "-m", "launcher", "ledger", *words]
+    command = [sys.executable, "-m", "launcher", "ledger", *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "SLIPWAY_LEDGER"}
     environment["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
     subprocess.run(command, cwd=root, check=True, stdout=subprocess.DEVNULL, env=environment)
@@ -122,9 +122,9 @@ def main() -> int:
     reader.add_argument("--count", type=int, default=100_000, help="run folders")
     reader.add_argument("--runs", type=int, default=3, help="listings of each kind; the fastest counts")
     reader.add_argument("--json", action="store_true", help="print the figures as JSON")
-    asked = reader.parse_args()
-    figures = measure(asked.count, asked.runs)
-    print(json.dumps(figures, indent=2) if asked.json else figures)
+    options = reader.parse_args()
+    figures = measure(options.count, options.runs)
+    print(json.dumps(figures, indent=2) if options.json else figures)
     return 0 if float(str(figures["listed_cpu_s"])) < MOST_S else 1
 
 

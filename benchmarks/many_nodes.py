@@ -81,7 +81,7 @@ def slowed(factor: float) -> Iterator[None]:
 def phases(nodes: int, seconds: float, folder: Path, *, factor: float) -> list[dict[str, Any]]:
     """Operations on the shared folder in each phase of a job whose time runs `factor` times slower."""
     log = EventLog(folder / "events.jsonl")
-    made = [
+    all_peers = [
         CountedPeers(in_folder(folder, place), place, log, on_notice=lambda _: None)
         for part in range(nodes)
         for place in [Placement(attempt=1, part=part, parts=nodes, node=f"n{part}", session="r1.a1")]
@@ -90,15 +90,15 @@ def phases(nodes: int, seconds: float, folder: Path, *, factor: float) -> list[d
     threading.stack_size(256 * 1024)
     sys.setswitchinterval(0.25)  # thousands of threads that ask for the interpreter 200 times a second would do no more
     with ThreadPoolExecutor(nodes) as pool:
-        list(pool.map(lambda peers: peers.open(), made))
+        list(pool.map(lambda peers: peers.open(), all_peers))
 
         def phase(name: str, act: Callable[[Peers], object]) -> None:
-            before = [peers.operations for peers in made]
+            before = [peers.operations for peers in all_peers]
             begun = time.monotonic()
-            answers = list(pool.map(act, made))
+            answers = list(pool.map(act, all_peers))
             time.sleep(max(0.0, seconds * factor - (time.monotonic() - begun)))
             took = (time.monotonic() - begun) / factor
-            counts = [peers.operations - count for peers, count in zip(made, before, strict=True)]
+            counts = [peers.operations - count for peers, count in zip(all_peers, before, strict=True)]
             rows.append(
                 {
                     "nodes": nodes,
@@ -115,7 +115,7 @@ def phases(nodes: int, seconds: float, folder: Path, *, factor: float) -> list[d
         phase("train", lambda peers: peers.say(wrote=False))
         phase("wait", lambda peers: _waits(peers, seconds * factor, factor))
         phase("failure", lambda peers: _fails(peers, factor))
-        list(pool.map(lambda peers: peers.close(exit_code=1), made))
+        list(pool.map(lambda peers: peers.close(exit_code=1), all_peers))
     return rows
 
 
@@ -137,8 +137,8 @@ def requests(nodes: int, folder: Path) -> list[dict[str, Any]]:
     """Requests to S3 for one checkpoint and for one restore of the whole job."""
     folder.mkdir()
     with server(folder) as endpoint:
-        words = [sys.executable, "-m", "benchmarks.many_nodes_store", str(nodes), f"s3://{BUCKET}/job"]
-        done = subprocess.run(words, cwd=ROOT, env=environment(endpoint), capture_output=True, text=True, check=False)
+        command = [sys.executable, "-m", "benchmarks.many_nodes_store", str(nodes), f"s3://{BUCKET}/job"]
+        done = subprocess.run(command, cwd=ROOT, env=environment(endpoint), capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
     return list(json.loads(done.stdout))
@@ -148,8 +148,8 @@ def manifest(parts: int, files: int, folder: Path) -> dict[str, Any]:
     """The costs of a manifest with `files` files, measured in a separate process."""
     folder.mkdir()
     with server(folder) as endpoint:
-        words = [sys.executable, "-m", "benchmarks.many_nodes_store", str(parts), f"s3://{BUCKET}/job", str(files)]
-        done = subprocess.run(words, cwd=ROOT, env=environment(endpoint), capture_output=True, text=True, check=False)
+        command = [sys.executable, "-m", "benchmarks.many_nodes_store", str(parts), f"s3://{BUCKET}/job", str(files)]
+        done = subprocess.run(command, cwd=ROOT, env=environment(endpoint), capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
     return dict(json.loads(done.stdout))
@@ -178,7 +178,7 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=1_000_000, help="of the large manifest")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    nodes = [int(each) for each in re.split(r"[, ]+", options.nodes)]
+    nodes = [int(count) for count in re.split(r"[, ]+", options.nodes)]
     figures = measure(nodes, seconds=options.seconds, files=options.files)
     print(json.dumps(figures, indent=None if options.json else 2))
     return 0 if max(row["most_s"] for row in figures["phases"]) <= MOST_OF_A_NODE_S else 1

@@ -54,7 +54,7 @@ def requests(nodes: int, uri: str) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as name, counted(store) as count:
         folder = Path(name) / "step-1"
         folder.mkdir()
-        own, of_one = None, 0
+        first_part, of_one = None, 0
         for part in range(nodes):
             shutil.rmtree(folder)
             folder.mkdir()
@@ -65,10 +65,10 @@ def requests(nodes: int, uri: str) -> list[dict[str, Any]]:
             if nodes > 1:
                 announce(store, sent, session=SESSION)
             of_one = count[0] - begun
-            own = sent if own is None else own
-        if own is None or missing_parts(store, own, session=SESSION):
+            first_part = sent if first_part is None else first_part
+        if first_part is None or missing_parts(store, first_part, session=SESSION):
             raise RuntimeError("a part is missing")
-        commit(store, assemble(store, own, session=SESSION), session=SESSION)
+        commit(store, assemble(store, first_part, session=SESSION), session=SESSION)
         rows = [{"nodes": nodes, "phase": "checkpoint", "of_all": count[0], "of_one": of_one}]
         begun = count[0]
         restore = Restore(
@@ -91,16 +91,16 @@ def requests(nodes: int, uri: str) -> list[dict[str, Any]]:
 
 def manifest(parts: int, files: int, uri: str) -> dict[str, Any]:
     """The costs of a manifest: to create, to put, to get and verify."""
-    held = tuple(
+    stored_files = tuple(
         StoredFile(
-            path=f"rank-{each % parts:05}/optimizer/state_{each:07}.bin",
+            path=f"rank-{index % parts:05}/optimizer/state_{index:07}.bin",
             bytes=4096,
-            sha256=sha256(str(each).encode()).hexdigest(),
-            key=f"step-1/{SESSION}/{each % parts}-cafecafe-packs/{each // parts // 2000:05}",
-            part=each % parts,
-            offset=each // parts % 2000 * 4096,
+            sha256=sha256(str(index).encode()).hexdigest(),
+            key=f"step-1/{SESSION}/{index % parts}-cafecafe-packs/{index // parts // 2000:05}",
+            part=index % parts,
+            offset=index // parts % 2000 * 4096,
         )
-        for each in range(files)
+        for index in range(files)
     )
     whole = Manifest(
         run="bench",
@@ -109,18 +109,18 @@ def manifest(parts: int, files: int, uri: str) -> dict[str, Any]:
         folder="step-1",
         part=None,
         parts=parts,
-        files=held,
+        files=stored_files,
         written_at="2026-11-20T00:00:00.000Z",
         seconds=1.0,
     )
     store = Store(uri)
     begun = time.perf_counter()
     size = len(whole.to_json())
-    made = time.perf_counter()
+    serialized = time.perf_counter()
     commit(store, whole, session=SESSION)
     put = time.perf_counter()
     sizes = {"step-1/manifest.json": size}
-    for file in held:
+    for file in stored_files:
         sizes[file.key] = max((file.offset or 0) + file.bytes, sizes.get(file.key, 0))
     begun_to_read = time.perf_counter()
     found, reason = whole_checkpoint(store, 1, sizes)
@@ -132,8 +132,8 @@ def manifest(parts: int, files: int, uri: str) -> dict[str, Any]:
         "parts": parts,
         "files": files,
         "mib": round(size / 2**20),
-        "write_s": round(made - begun, 1),
-        "commit_s": round(put - made, 1),
+        "write_s": round(serialized - begun, 1),
+        "commit_s": round(put - serialized, 1),
         "read_s": round(read - begun_to_read, 1),
         "choose_s": round(time.perf_counter() - read, 1),
         "peak_mib": round(peak_mib()),

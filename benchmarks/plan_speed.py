@@ -68,18 +68,18 @@ def measure(runs: int) -> dict[str, Any]:
         compileall.compile_dir(ROOT / "launcher", quiet=1)
         paths = [_written(Path(folder), number, text) for number, (_, text, _) in enumerate(PLANS)]
         imports = ("-c", f"import {', '.join(_loaded(paths[-1]))}")
-        asked: list[Sequence[str]] = [BASE, imports, *(("-m", "launcher", "plan", str(path)) for path in paths)]
-        best = [(float("inf"), 0.0)] * len(asked)
+        command_lines: list[Sequence[str]] = [BASE, imports, *(("-m", "launcher", "plan", str(path)) for path in paths)]
+        best = [(float("inf"), 0.0)] * len(command_lines)
         for _ in range(runs):
-            best = [min(known, _run(words)) for known, words in zip(best, asked, strict=True)]
+            best = [min(known, _run(command_line)) for known, command_line in zip(best, command_lines, strict=True)]
         considered = [_considered(path) for path in paths]
         whole = [
             min(_run(("-m", "launcher", "plan", str(paths[-1]), *options)) for _ in range(min(runs, MOST_WHOLE)))
             for _, options, _ in EVERYTHING
         ]
     (base_s, _), (imports_s, _), *plans = best
-    told = [(name, count, most) for (name, _, most), count in zip(PLANS, considered, strict=True)]
-    told += [(name, considered[-1], most) for name, _, most in EVERYTHING]
+    rows = [(name, count, most) for (name, _, most), count in zip(PLANS, considered, strict=True)]
+    rows += [(name, considered[-1], most) for name, _, most in EVERYTHING]
     commands: list[dict[str, Any]] = [
         {
             "name": name,
@@ -90,12 +90,12 @@ def measure(runs: int) -> dict[str, Any]:
             "mib": round(mib, 1),
             "most_mib": ALL_MIB if "--all" in name else MEMORY_MIB,
         }
-        for (name, count, most), (seconds, mib) in zip(told, (*plans, *whole), strict=True)
+        for (name, count, most), (seconds, mib) in zip(rows, (*plans, *whole), strict=True)
     ]
     largest = commands[len(PLANS) - 1]
     ratio = round(plans[-1][0] / imports_s, 2)
-    own = largest | {"name": f"{largest['name']}, to its own imports", "ratio": ratio, "most": MOST_OF_IMPORTS}
-    commands.insert(len(PLANS), own)
+    imports_row = largest | {"name": f"{largest['name']}, to its own imports", "ratio": ratio, "most": MOST_OF_IMPORTS}
+    commands.insert(len(PLANS), imports_row)
     return {"base_s": round(base_s, 3), "imports_s": round(imports_s, 3), "runs": runs, "commands": commands}
 
 
@@ -115,14 +115,14 @@ def _written(folder: Path, number: int, text: str | None) -> Path:
     return path
 
 
-def _run(words: Sequence[str]) -> tuple[float, float]:
+def _run(arguments: Sequence[str]) -> tuple[float, float]:
     """Processor seconds and peak MiB of one process."""
-    command, quiet = [sys.executable, *words], subprocess.DEVNULL
+    command, quiet = [sys.executable, *arguments], subprocess.DEVNULL
     process = subprocess.Popen(command, cwd=ROOT, stdout=quiet, stderr=quiet)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, words)
+        raise subprocess.CalledProcessError(process.returncode, arguments)
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / (1024 if sys.platform == "linux" else 1024**2)
 
 
@@ -134,15 +134,15 @@ def _considered(path: Path) -> int:
     return int(json.loads(done.stdout)["considered"])
 
 
-def _line(each: dict[str, Any]) -> str:
+def _line(command: dict[str, Any]) -> str:
     """The figures of a command, as text."""
-    aim = f", aim {each['most']:g}" if each["most"] else ""
-    return f"{each['considered']:,} considered, {each['ratio']} x{aim}, {each['mib']} MiB"
+    aim = f", aim {command['most']:g}" if command["most"] else ""
+    return f"{command['considered']:,} considered, {command['ratio']} x{aim}, {command['mib']} MiB"
 
 
-def _met(each: dict[str, Any]) -> bool:
+def _met(command: dict[str, Any]) -> bool:
     """Whether a command meets its limits of time and memory."""
-    return (each["most"] is None or each["ratio"] <= each["most"]) and each["mib"] <= each["most_mib"]
+    return (command["most"] is None or command["ratio"] <= command["most"]) and command["mib"] <= command["most_mib"]
 
 
 def main() -> int:

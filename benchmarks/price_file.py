@@ -121,7 +121,7 @@ def _term(sku: str, code: str, prices: dict[str, tuple[str, str]], stated: dict[
 
 def written(path: Path, mib: int) -> int:
     """Write a file of about `mib` MiB; return its number of products."""
-    one = sum(len(json.dumps(each, indent=2)) for each in product(1)[1:])
+    one = sum(len(json.dumps(entry, indent=2)) for entry in product(1)[1:])
     count = mib * MIB // one
     head = {"formatVersion": "v1.0", "disclaimer": "none", "offerCode": SERVICE, "version": "20261101000000"}
     with path.open("w", encoding="utf-8") as file:
@@ -131,9 +131,9 @@ def written(path: Path, mib: int) -> int:
                 file.write('},\n"terms": {\n' if title == "OnDemand" else "},\n")
                 file.write(f'"{title}": {{\n')
             for number in range(count):
-                made = product(number)
+                fields = product(number)
                 comma = "" if number == count - 1 else ","
-                file.write(f'"{made[0]}": {json.dumps(made[part], indent=2)}{comma}\n')
+                file.write(f'"{fields[0]}": {json.dumps(fields[part], indent=2)}{comma}\n')
         file.write("}},\n" + '"attributesList": {}\n}\n')
     return count
 
@@ -163,13 +163,13 @@ def served(path: Path, cut: int) -> Iterator[tuple[str, list[int]]]:
             if begin:
                 self.send_header("Content-Range", f"bytes {begin}-{size - 1}/{size}")
             self.end_headers()
-            left = min(size - begin, cut) if not sent else size - begin
-            sent.append(left)
+            remaining = min(size - begin, cut) if not sent else size - begin
+            sent.append(remaining)
             with path.open("rb") as file:
                 file.seek(begin)
-                while left and (piece := file.read(min(left, 1 << 18))):
+                while remaining and (piece := file.read(min(remaining, 1 << 18))):
                     self.wfile.write(piece)
-                    left -= len(piece)
+                    remaining -= len(piece)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -197,8 +197,8 @@ def read(address: str, cache: Path) -> dict[str, float]:
 
 def reader(address: str, cache: Path) -> dict[str, float]:
     """`read` in a separate process."""
-    words = [sys.executable, "-m", "benchmarks.price_file", "--read", address, str(cache)]
-    found: dict[str, float] = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+    command = [sys.executable, "-m", "benchmarks.price_file", "--read", address, str(cache)]
+    found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return found
 
 

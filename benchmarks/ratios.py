@@ -28,10 +28,10 @@ def told(
     reader = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("--runs", type=int, default=9, help="runs of each; the fastest counts")
     reader.add_argument("--json", action="store_true", help="print the figures as JSON")
-    asked = reader.parse_args()
-    figures = measure(asked.runs)
+    options = reader.parse_args()
+    figures = measure(options.runs)
     commands = figures["commands"]
-    if asked.json:
+    if options.json:
         print(json.dumps(figures, indent=2))
     else:
         print(f"{base}: {figures['base_s']} s")

@@ -97,7 +97,7 @@ def _by_the_hour(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
     mid = hours["mid"] + start + _tail_h(plan, hours["mid"] + start, pod=pod)
     high = hours["high"] + slow_start + _tail_h(plan, hours["high"] + slow_start, pod=pod, slow=True)
     billed = Dollars(hours["low"] + BOOT_H, mid, max(mid, high))
-    return Dollars(*(rate * nodes * max(each, share) for each in billed))
+    return Dollars(*(rate * nodes * max(duration, share) for duration in billed))
 
 
 def _rate(plan: Plan, quote: Mapping[str, Any]) -> float:
@@ -132,20 +132,20 @@ def _spot(plan: Plan, quote: Mapping[str, Any], today: date) -> Dollars:
     kind, region, nodes = quote["instance_type"], quote["region"], quote["nodes"]
     hours, load = _progress(plan, quote), SHARED + (1 - SHARED) * nodes
     low = -math.log(1 - prices.band_percent(kind, region) / 100) / MONTH_H
-    rates = [each * load for each in (low, math.sqrt(low * P3_MID), P3_HIGH)]
+    rates = [base * load for base in (low, math.sqrt(low * P3_MID), P3_HIGH)]
     lost = RESTART_H + NOTICE_LOSS_H
-    expected = [each * (1 + rate * lost) for each, rate in zip(hours, rates, strict=True)]
+    expected = [progress * (1 + rate * lost) for progress, rate in zip(hours, rates, strict=True)]
     high_h = max(hours.high + lost * _poisson(hours.high * rate, 0.9) for rate in rates[1:])
     wall = Dollars(expected[0], expected[1], max(expected[1], high_h))
     price = float(quote["price"]["usd_per_hour"])
-    seen = prices.spot_seen(kind, region)
-    if not any(abs(price - usd) < 1e-9 for usd, _ in seen):
+    spot_prices = prices.spot_seen(kind, region)
+    if not any(abs(price - usd) < 1e-9 for usd, _ in spot_prices):
         message = f"{plan['name']}: ${price} is in no row of spot.csv"
         raise LookupError(message)
     ceiling = prices.on_demand(kind, region)
-    spread = [math.exp(MOVES * math.sqrt((today - day).days)) for _, day in seen]
-    least = max(ceiling / 10, min(usd / wide for (usd, _), wide in zip(seen, spread, strict=True)))
-    most = min(ceiling, max(usd * wide for (usd, _), wide in zip(seen, spread, strict=True)))
+    spread = [math.exp(MOVES * math.sqrt((today - day).days)) for _, day in spot_prices]
+    least = max(ceiling / 10, min(usd / wide for (usd, _), wide in zip(spot_prices, spread, strict=True)))
+    most = min(ceiling, max(usd * wide for (usd, _), wide in zip(spot_prices, spread, strict=True)))
     mid = wall.mid + BOOT_H + _tail_h(plan, wall.mid + BOOT_H)
     high = wall.high + BOOT_H + _tail_h(plan, wall.high + BOOT_H)
     return Dollars(
@@ -156,8 +156,8 @@ def _spot(plan: Plan, quote: Mapping[str, Any], today: date) -> Dollars:
 def _progress(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
     """Hours of progress, plus the quote's failures in the middle and high case."""
     hours = plan["workload"]["train"]["hours"]
-    told = next(assumption for assumption in quote["assumptions"] if assumption["name"] == "failures and restarts")
-    mid, high = (float(words.rpartition(" ")[2].rstrip("%")) / 100 for words in (told["value"], told["unit"]))
+    failures = next(assumption for assumption in quote["assumptions"] if assumption["name"] == "failures and restarts")
+    mid, high = (float(text.rpartition(" ")[2].rstrip("%")) / 100 for text in (failures["value"], failures["unit"]))
     return Dollars(hours, hours * (1 + mid), hours * (1 + high))
 
 
@@ -175,9 +175,9 @@ def _poisson(mean: float, probability: float) -> int:
 def _block(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
     """A purchased block is paid for its duration; otherwise the days that contain the job are paid."""
     rate = prices.zoned("capacity_blocks", quote["instance_type"], quote["region"]) * quote["nodes"]
-    own = plan["purchase"].get("reservation")
-    if own:
-        paid = rate * (own["ends_at"] - own["starts_at"]).total_seconds() / 3600
+    reservation = plan["purchase"].get("reservation")
+    if reservation:
+        paid = rate * (reservation["ends_at"] - reservation["starts_at"]).total_seconds() / 3600
         return Dollars(paid, paid, paid)
     days = [math.ceil((quote["hours"][end] + BOOT_H + BLOCK_LOST_H) / 24) for end in ("low", "mid", "high")]
     return Dollars(*(rate * 24 * (day if day <= 14 else math.ceil(day / 7) * 7) for day in days))
@@ -220,7 +220,7 @@ def _endpoint(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
     for tokens in (speed["high"], serving["tokens_per_s"], speed["low"]):
         least = [2] * 12 + [1] * 12 if serve.get("schedule") else [1] * 24
         needed = math.ceil(serve["requests_per_s"] / (tokens / serve["output_tokens"] * FILLED))
-        counts = [max(each, needed) for each in least]
+        counts = [max(minimum, needed) for minimum in least]
         instance_hours = sum(counts) / 24 * MONTH_H
         paid = instance_hours + max(counts) * DEPLOYMENT_H * DEPLOYMENTS
         found.append(rate * paid + _beside_endpoint(serve, quote, instance_hours))
@@ -252,9 +252,9 @@ def _hosted(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
     return Dollars(usd, usd, usd)
 
 
-def deviations(quote: Mapping[str, Any], own: Dollars) -> dict[str, float]:
+def deviations(quote: Mapping[str, Any], recomputed: Dollars) -> dict[str, float]:
     """The relative differences between a quote and the recomputed total."""
-    return {end: float(quote["usd"][end]) / getattr(own, end) - 1 for end in Dollars._fields}
+    return {end: float(quote["usd"][end]) / getattr(recomputed, end) - 1 for end in Dollars._fields}
 
 
 def read(path: Path) -> Plan:
@@ -267,16 +267,16 @@ def main(arguments: list[str] | None = None) -> int:
     """Quote and recompute every plan; return 0 if all are within the tolerance."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.recompute", description=__doc__)
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     found, today = {}, datetime.now(UTC).date()
     for path in PLANS:
         command = [sys.executable, "-m", "launcher", "quote", str(path), "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
         quote = json.loads(done.stdout)
         found[path.stem] = deviations(quote, recompute(read(path), quote, today))
-    worst = max(abs(each) for ends in found.values() for each in ends.values())
+    worst = max(abs(deviation) for ends in found.values() for deviation in ends.values())
     passed = worst <= TOLERANCE
-    if asked.json:
+    if options.json:
         rows = [{"plan": name, **{end: f"{off:+.3%}" for end, off in ends.items()}} for name, ends in found.items()]
         print(json.dumps({"worst": f"{worst:.3%}", "allowed": f"{TOLERANCE:.1%}", "quotes": rows}, indent=2))
         return not passed

@@ -106,7 +106,7 @@ def spot_seen(instance_type: str, region: str) -> list[tuple[float, date]]:
     ]
     if ranges:
         row = newest(ranges, "usd_avg")
-        ends = (row[each] for each in ("usd_min", "usd_avg", "usd_max") if row[each])
+        ends = (row[column] for column in ("usd_min", "usd_avg", "usd_max") if row[column])
         found += [(float(end), date.fromisoformat(row["as_of"])) for end in ends]
     return found
 

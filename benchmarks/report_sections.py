@@ -17,7 +17,7 @@ def replace_section(path: Path, name: str, text: str) -> None:
     found = sections(path.read_text(encoding="utf-8")) if path.exists() else {}
     found[name] = text
     path.parent.mkdir(exist_ok=True)
-    parts = [f"{_mark(each)}\n{found[each].strip()}\n" for each in ORDER if each in found]
+    parts = [f"{_mark(section)}\n{found[section].strip()}\n" for section in ORDER if section in found]
     path.write_text("\n".join(parts), encoding="utf-8")
 
 
@@ -30,7 +30,7 @@ def sections(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     current = ORDER[0]
     for line in text.splitlines():
-        named = next((each for each in ORDER if line == _mark(each)), None)
+        named = next((section for section in ORDER if line == _mark(section)), None)
         if named is not None:
             current = named
         else:

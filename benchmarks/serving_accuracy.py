@@ -85,9 +85,10 @@ def _shipped() -> tuple[Row, ...]:
 
 def left_out(rows: Sequence[Row], family: str) -> list[Outcome]:
     """The rows of a family, each estimated without the shipped rows of its model."""
-    own = fit_serving.of_family(rows, family)
+    family_rows = fit_serving.of_family(rows, family)
     return [
-        Outcome(row=row, estimated=fit_serving.estimated(row, _without(row.model, family)).tokens_per_s) for row in own
+        Outcome(row=row, estimated=fit_serving.estimated(row, _without(row.model, family)).tokens_per_s)
+        for row in family_rows
     ]
 
 
@@ -110,28 +111,28 @@ def _share(flags: Iterable[bool]) -> float:
 
 def measure(rows: Sequence[Row], refused: Sequence[Refused]) -> dict[str, Any]:
     """The object that --json prints."""
-    told = outcomes(rows)
+    results = outcomes(rows)
     found: dict[str, Any] = {}
     for key, family in (("inf2_trn1", "neuron"), ("gpu", "gpu")):
-        own = [outcome for outcome in told if outcome.row.neuron == (family == "neuron")]
-        found[key] = {**summary(own, family), "leave_one_model_out": summary(left_out(rows, family), family)}
+        selected = [outcome for outcome in results if outcome.row.neuron == (family == "neuron")]
+        found[key] = {**summary(selected, family), "leave_one_model_out": summary(left_out(rows, family), family)}
     found["refused"] = len(refused)
-    found["refused_rows"] = [{"row": each.id, "reason": each.reason} for each in refused]
+    found["refused_rows"] = [{"row": refusal.id, "reason": refusal.reason} for refusal in refused]
     return found
 
 
 def report(rows: Sequence[Row], refused: Sequence[Refused], name: str) -> str:
     """The section of docs/accuracy.md."""
-    told = sorted(outcomes(rows), key=lambda outcome: -outcome.error)
+    ranked = sorted(outcomes(rows), key=lambda outcome: -outcome.error)
     lines = ["| rows | n | median error | within 25 % | within 35 % |", "|---|---|---|---|---|"]
     for title, family in (("Inferentia2 and Trainium1", "neuron"), ("GPUs", "gpu")):
-        own = [outcome for outcome in told if outcome.row.neuron == (family == "neuron")]
-        lines += [*_line(title, own), *_line(f"{title}, model left out", left_out(rows, family))]
-        for chip in sorted({outcome.row.chip for outcome in own}):
-            lines += _line(f"- {chip}", [outcome for outcome in own if outcome.row.chip == chip])
+        selected = [outcome for outcome in ranked if outcome.row.neuron == (family == "neuron")]
+        lines += [*_line(title, selected), *_line(f"{title}, model left out", left_out(rows, family))]
+        for chip in sorted({outcome.row.chip for outcome in selected}):
+            lines += _line(f"- {chip}", [outcome for outcome in selected if outcome.row.chip == chip])
     furthest = ["| row | estimated / measured |", "|---|---|"]
-    furthest += [f"| {outcome.row.id} | {outcome.ratio:.2f} |" for outcome in told[:WORST]]
-    beyond = ["| row | reason |", "|---|---|", *(f"| {each.id} | {each.reason} |" for each in refused)]
+    furthest += [f"| {outcome.row.id} | {outcome.ratio:.2f} |" for outcome in ranked[:WORST]]
+    beyond = ["| row | reason |", "|---|---|", *(f"| {refusal.id} | {refusal.reason} |" for refusal in refused)]
     blocks = (
         "# Accuracy of the serving estimate",
         f"Written by `python -m benchmarks.serving_accuracy` from {name}; coefficients of {load_serving().fitted_on}.",

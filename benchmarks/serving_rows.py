@@ -180,15 +180,15 @@ def _live(cells: Mapping[str, str], copy: Copy) -> int:
 
 def _asked(cells: Mapping[str, str]) -> int:
     """Concurrent requests sent to one copy: its share of the number at the start of the column, or 1."""
-    told = re.match(r"\d+", cells.get("concurrency", ""))
+    match = re.match(r"\d+", cells.get("concurrency", ""))
     copies = max(1, int(_number(cells, "dp") or 1))
-    return -(-int(told[0]) // copies) if told else 1
+    return -(-int(match[0]) // copies) if match else 1
 
 
 def _counted(hardware: str) -> int:
     """The number of accelerators in a row's hardware, such as 8xH100 or H100 x2; 1 without a number."""
-    told = re.search(r"\b(\d+) ?x ?[A-Z]|\bx ?(\d+)\b", hardware)
-    return int(told[1] or told[2]) if told else 1
+    match = re.search(r"\b(\d+) ?x ?[A-Z]|\bx ?(\d+)\b", hardware)
+    return int(match[1] or match[2]) if match else 1
 
 
 def _held(copy: Copy, live: int, *, continuous: bool) -> int:
@@ -204,13 +204,13 @@ def _accelerator(cells: Mapping[str, str], catalog: Catalog) -> Accelerator:
     known = catalog.instance_types.get(named[1]) if named else None
     if known is not None and known.accelerator is not None:
         return catalog.accelerators[known.accelerator]
-    words = f"{hardware} {cells.get('accel', '')}".lower()
+    text = f"{hardware} {cells.get('accel', '')}".lower()
     for label, name in NEURON_LABELS.items():
-        if label in words:
+        if label in text:
             return catalog.accelerators[name]
-    if "a100" in words:
-        return catalog.accelerators["A100-40GB" if "40" in words else "A100-80GB"]
-    found = next((name for name in GPU_LABELS if name.lower() in words), None)
+    if "a100" in text:
+        return catalog.accelerators["A100-40GB" if "40" in text else "A100-80GB"]
+    found = next((name for name in GPU_LABELS if name.lower() in text), None)
     if found is None:
         raise _OutOfReachError(f"no accelerator of the catalog in {hardware!r}")
     return catalog.accelerators[found]
@@ -240,6 +240,6 @@ def _number(cells: Mapping[str, str], name: str) -> float | None:
     if math.isnan(value) and name in LATENCIES:
         return None
     if not 0 <= value < math.inf or (name in COUNTS and (value < 1 or value != int(value))):
-        wanted = "a whole number of 1 or more" if name in COUNTS else "a finite number of 0 or more"
-        raise ValueError(f"{name} is {text!r}; it must be {wanted}")
+        expected = "a whole number of 1 or more" if name in COUNTS else "a finite number of 0 or more"
+        raise ValueError(f"{name} is {text!r}; it must be {expected}")
     return value

@@ -61,9 +61,13 @@ def write(cache: Path, data: Path, today: date) -> Snapshot:
         new = _new(table, shipped, fresh)
         if new:
             by_hand = [row for row in shipped if not _of(table, row, "source").startswith(OWN)]
-            own = [row for row in shipped if _of(table, row, "source").startswith(OWN)]
-            kept = [*_newest(table, [*own, *new]).values()] if table is tables.SPOT else merged(table, own, new, today)
-            _write(data / table.path, tables.encode(table, {*by_hand, *kept}))
+            collected = [row for row in shipped if _of(table, row, "source").startswith(OWN)]
+            retained = (
+                [*_newest(table, [*collected, *new]).values()]
+                if table is tables.SPOT
+                else merged(table, collected, new, today)
+            )
+            _write(data / table.path, tables.encode(table, {*by_hand, *retained}))
             used |= {_of(table, row, "source") for row in new}
             added[table.path] = len(new)
     sources = [tuple(row) for row in tables.read_checked(tables.SOURCES, data, today)]
@@ -122,9 +126,9 @@ def proposal(catalog: Catalog, snapshot: Snapshot, today: date) -> list[str]:
     rows = [f"  {path}: {count:,} rows" for path, count in sorted(snapshot.added.items())]
     if not rows:
         return ["Nothing is new in the cache."]
-    wanted = prices.PriceFilter()
-    changes = prices.diff(catalog, wanted, min(snapshot.before, today), today)
-    page = diff_page(changes, wanted, (snapshot.before, today), WIDTH, everything=True)
+    price_filter = prices.PriceFilter()
+    changes = prices.diff(catalog, price_filter, min(snapshot.before, today), today)
+    page = diff_page(changes, price_filter, (snapshot.before, today), WIDTH, everything=True)
     return [f"Prices as of {today}", "", *rows, "", "```", *page, "```"]
 
 

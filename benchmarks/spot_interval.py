@@ -102,10 +102,12 @@ def main() -> int:
     """Search the grid and print the figures; return 0 if every cell meets the criterion."""
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("--json", action="store_true", help="print the figures as JSON")
-    asked = reader.parse_args()
+    options = reader.parse_args()
     figures = summary(cells())
     print(
-        json.dumps(figures, indent=2) if asked.json else "\n".join(f"{key}: {value}" for key, value in figures.items())
+        json.dumps(figures, indent=2)
+        if options.json
+        else "\n".join(f"{key}: {value}" for key, value in figures.items())
     )
     return 0 if figures["held"] == figures["cells"] else 1
 

@@ -124,21 +124,21 @@ def simulate(job: Interruptible, seed: int, draws: int = DRAWS) -> Cell:
 
 def _play(job: Interruptible, dice: random.Random) -> float:
     """Hours until one simulated job is done."""
-    left, clock = job.work, 0.0
+    remaining, clock = job.work, 0.0
     cycle = job.interval + job.stall
     while True:
-        uninterrupted = left * cycle / job.interval
+        uninterrupted = remaining * cycle / job.interval
         struck = dice.expovariate(job.hazard)
         if struck >= uninterrupted:
             return clock + uninterrupted
         clock += struck + job.restart
         if job.write <= job.notice:
             clock += job.write
-            left -= struck * job.interval / cycle
+            remaining -= struck * job.interval / cycle
         else:
             begun = struck - job.interval - job.write
             stored = 0 if begun < 0 else math.floor(begun / cycle) + 1
-            left -= stored * job.interval
+            remaining -= stored * job.interval
 
 
 def main() -> int:
@@ -146,11 +146,13 @@ def main() -> int:
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("--json", action="store_true", help="print the figures as JSON")
     reader.add_argument("--draws", type=int, default=DRAWS, help="interruptions drawn for a cell")
-    asked = reader.parse_args()
-    cells = [simulate(job, seed, asked.draws) for seed, job in enumerate(grid())]
+    options = reader.parse_args()
+    cells = [simulate(job, seed, options.draws) for seed, job in enumerate(grid())]
     figures = summary(cells)
     print(
-        json.dumps(figures, indent=2) if asked.json else "\n".join(f"{key}: {value}" for key, value in figures.items())
+        json.dumps(figures, indent=2)
+        if options.json
+        else "\n".join(f"{key}: {value}" for key, value in figures.items())
     )
     for cell in cells:
         if not cell.held:

@@ -31,11 +31,11 @@ MOST = 2.0
 
 def measure(runs: int) -> dict[str, Any]:
     """The figures in the module's docstring."""
-    asked: list[tuple[Sequence[str], str]] = [(BASE, ""), *((("-m", "launcher", word), "") for word in COMMANDS)]
-    asked += [(TAB, line) for line in TABS]
-    best = [float("inf")] * len(asked)
+    invocations: list[tuple[Sequence[str], str]] = [(BASE, ""), *((("-m", "launcher", word), "") for word in COMMANDS)]
+    invocations += [(TAB, line) for line in TABS]
+    best = [float("inf")] * len(invocations)
     for _ in range(runs):
-        best = [min(known, _seconds(*each)) for known, each in zip(best, asked, strict=True)]
+        best = [min(known, _seconds(*invocation)) for known, invocation in zip(best, invocations, strict=True)]
     names = [*(f"slipway {word}" for word in COMMANDS), *(f"{line}<Tab>" for line in TABS)]
     commands = [
         {"name": name, "seconds": round(seconds, 3), "ratio": round(seconds / best[0], 2), "most": MOST}
@@ -44,12 +44,12 @@ def measure(runs: int) -> dict[str, Any]:
     return {"base_s": round(best[0], 3), "runs": runs, "commands": commands}
 
 
-def _seconds(words: Sequence[str], line: str) -> float:
+def _seconds(arguments: Sequence[str], line: str) -> float:
     """Seconds of one process, or of the completion of a line if `line` is not empty."""
     shell = {"_SLIPWAY_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
     environment = {**os.environ, **(shell if line else {})}
     begun = time.perf_counter()
-    subprocess.run([sys.executable, *words], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run([sys.executable, *arguments], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - begun
 
 
@@ -59,8 +59,8 @@ def main() -> int:
         __doc__,
         measure,
         "import of typer",
-        lambda each: f"{each['ratio']} x, aim {each['most']:g}",
-        lambda each: bool(each["ratio"] <= each["most"]),
+        lambda command: f"{command['ratio']} x, aim {command['most']:g}",
+        lambda command: bool(command["ratio"] <= command["most"]),
     )
 
 

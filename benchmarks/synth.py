@@ -69,8 +69,8 @@ def measured(runs: int) -> dict[str, object]:
     for _ in range(runs):
         bucket.append(run([sys.executable, "-c", ONE_BUCKET]))
         ours.append(run(example(ROOT / "examples" / largest)))
-    cpu, cpu_bucket = (min(each.cpu_s for each in of) for of in (ours, bucket))
-    clock, clock_bucket = (min(each.clock_s for each in of) for of in (ours, bucket))
+    cpu, cpu_bucket = (min(sample.cpu_s for sample in of) for of in (ours, bucket))
+    clock, clock_bucket = (min(sample.clock_s for sample in of) for of in (ours, bucket))
     return {
         "example": largest,
         "resources": sizes[largest],
@@ -110,14 +110,14 @@ class Run(NamedTuple):
     resources: int
 
 
-def run(words: list[str]) -> Run:
+def run(command: list[str]) -> Run:
     """Run a program that writes templates."""
     environment = {**os.environ, **toolchain.variables(os.environ), "PYTHONPATH": str(ROOT)}
     # As installed: modules are compiled once, and the runs before the first that counts have done so.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as folder:
         before, begun = processor_s(), time.perf_counter()
-        subprocess.run(words, env={**environment, "CDK_OUTDIR": folder}, cwd=ROOT, check=True, capture_output=True)
+        subprocess.run(command, env={**environment, "CDK_OUTDIR": folder}, cwd=ROOT, check=True, capture_output=True)
         cpu_s, clock_s = processor_s() - before, time.perf_counter() - begun
         templates = [json.loads(path.read_text(encoding="utf-8")) for path in Path(folder).glob("*.template.json")]
     return Run(cpu_s, clock_s, sum(len(template["Resources"]) for template in templates))

@@ -154,29 +154,29 @@ def _shape(fields: Mapping[str, str], hardware: Mapping[str, tuple[Accelerator, 
 def _stack(fields: Mapping[str, str]) -> Stack:
     if HUGGINGFACE.search(fields["framework"].lower()):
         return Stack.HUGGINGFACE
-    words = f"{fields['framework']} {fields['source_family']}".lower()
-    return Stack.TUNED if any(name in words for name in TUNED) else Stack.FRAMEWORK
+    text = f"{fields['framework']} {fields['source_family']}".lower()
+    return Stack.TUNED if any(name in text for name in TUNED) else Stack.FRAMEWORK
 
 
 def _micro_batch(fields: Mapping[str, str]) -> int | None:
-    told = _number(fields, "micro_batch")
-    if told is not None:
-        return int(told)
-    words = MICRO_BATCH.search(fields.get("notes", "").lower())
-    return int(next(filter(None, words.groups()))) if words else None
+    stated = _number(fields, "micro_batch")
+    if stated is not None:
+        return int(stated)
+    match = MICRO_BATCH.search(fields.get("notes", "").lower())
+    return int(next(filter(None, match.groups()))) if match else None
 
 
 def _recompute(fields: Mapping[str, str]) -> Recompute:
-    words = f"{fields.get('notes', '')} {fields.get('source', '')}".lower()
-    if KEEPS.search(words):
+    text = f"{fields.get('notes', '')} {fields.get('source', '')}".lower()
+    if KEEPS.search(text):
         return Recompute.NONE
-    return Recompute.FULL if RECOMPUTES.search(words) else recompute_of(_stack(fields))
+    return Recompute.FULL if RECOMPUTES.search(text) else recompute_of(_stack(fields))
 
 
 def _akin(fields: Mapping[str, str], hardware: Mapping[str, tuple[Accelerator, int]]) -> tuple[Accelerator, int] | None:
     """The known chip with the longest name in the row's label, and with a peak close to the row's; None without one."""
     label, peak = fields["accelerator"].lower(), _number(fields, "peak_bf16_dense_tflops")
-    for name in sorted(hardware, key=lambda each: (-len(each), each)):
+    for name in sorted(hardware, key=lambda chip: (-len(chip), chip)):
         known = hardware[name][0].peak_bf16_tflops
         if name.lower() in label and (peak is None or abs(math.log(peak / known)) < math.log(PEAKS_APART)):
             return hardware[name]

@@ -169,8 +169,8 @@ SECONDS: Counter[str] = Counter()
 
 def group_of(nodeid: str) -> tuple[str, str | None]:
     """A test's own id, and the group that xdist appends to it; None without a group."""
-    own, marked, group = nodeid.rpartition("@")
-    return (own, group) if marked and "]" not in group else (nodeid, None)
+    test_id, marked, group = nodeid.rpartition("@")
+    return (test_id, group) if marked and "]" not in group else (nodeid, None)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -188,7 +188,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for group, seconds in SECONDS.most_common(len(LONGEST_FIRST)):
         terminalreporter.line(f"{seconds:.0f}s {group}")
     if "SLIPWAY_FAILED" in os.environ:
-        reports = [each for outcome in ("failed", "error") for each in terminalreporter.stats.get(outcome, [])]
+        reports = [report for outcome in ("failed", "error") for report in terminalreporter.stats.get(outcome, [])]
         names = dict.fromkeys(group_of(report.nodeid)[0] for report in reports)
         Path(os.environ["SLIPWAY_FAILED"]).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
 
@@ -294,13 +294,13 @@ def judged_stubs() -> Iterator[None]:
     """Validate every canned answer in botocore's Stubber against botocore's model."""
     taken = Stubber.add_response
 
-    def judged(stub: Stubber, method: str, service_response: dict[str, Any], *rest: Any, **more: Any) -> None:
+    def add_checked(stub: Stubber, method: str, service_response: dict[str, Any], *rest: Any, **more: Any) -> None:
         model = stub.client.meta.service_model.operation_model(stub.client.meta.method_to_api_mapping[method])
         check_by_model(model, service_response)
         taken(stub, method, service_response, *rest, **more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Stubber, "add_response", judged)
+        patch.setattr(Stubber, "add_response", add_checked)
         yield
 
 
@@ -379,18 +379,18 @@ def slipway(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     """Run a command in this process, in the folder and with the environment of the test."""
     from launcher.cli.app import main
 
-    def run(*words: str) -> Ended:
-        monkeypatch.setattr("sys.argv", ["slipway", *words])
+    def run(*arguments: str) -> Ended:
+        monkeypatch.setattr("sys.argv", ["slipway", *arguments])
         # Click would say how this interpreter was started: `python -m pytest`.
         monkeypatch.setattr(sys.modules["__main__"], "__package__", None, raising=False)
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as exit_info:
             main()
         printed = capsys.readouterr()
-        if "--json" in words and printed.out.startswith("{"):
+        if "--json" in arguments and printed.out.startswith("{"):
             from tests.documents import read_document
 
             read_document(printed.out)
-        return Ended(int(left.value.code or 0), *printed)
+        return Ended(int(exit_info.value.code or 0), *printed)
 
     return run
 
@@ -464,7 +464,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
 def browser():
     from playwright.sync_api import sync_playwright
 
-    program = next(each for name in ("chromium", "chromium-browser", "google-chrome") if (each := shutil.which(name)))
+    program = next(path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name)))
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield opened

@@ -35,7 +35,7 @@ def _validator(kind: str) -> Draft202012Validator:
 def _cut(value: Any) -> Any:
     """The value with long lists shortened."""
     if isinstance(value, dict):
-        return {key: _cut(each) for key, each in value.items()}
+        return {key: _cut(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_cut(each) for each in (value if len(value) <= 2 * ROWS else value[:ROWS] + value[-ROWS:])]
+        return [_cut(item) for item in (value if len(value) <= 2 * ROWS else value[:ROWS] + value[-ROWS:])]
     return value

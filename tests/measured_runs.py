@@ -17,7 +17,7 @@ HARDWARE = load_hardware()
 
 def measurement(**changes) -> Measurement:
     """Llama 3.1 8B on two nodes of eight H100s, 100,000 tokens/s, with a test's changes."""
-    made = Measurement(
+    baseline = Measurement(
         model="llama-3.1-8b",
         params_b=8.03,
         active_params_b=8.03,
@@ -42,13 +42,13 @@ def measurement(**changes) -> Measurement:
         measured_at=datetime(2026, 11, 20, tzinfo=UTC),
         simulated=False,
     )
-    return replace(made, **changes)
+    return replace(baseline, **changes)
 
 
 def job_shape(label="H100-SXM", **changes) -> TrainingShape:
     """A model of 8 B on four nodes with one kind of chip."""
     chip, per_node = HARDWARE[label]
-    made = TrainingShape(
+    baseline = TrainingShape(
         params_b=8.0,
         active_params_b=8.0,
         layers=32,
@@ -57,7 +57,7 @@ def job_shape(label="H100-SXM", **changes) -> TrainingShape:
         chips=4 * per_node,
         chips_per_node=per_node,
     )
-    return replace(made, **changes)
+    return replace(baseline, **changes)
 
 
 CATALOG = load()

@@ -245,8 +245,8 @@ class TestAgent:
 
 class TestPages:
     def test_pages_of_aws_are_turned_in_one_place_and_in_the_agent(self):
-        own = [path for path in SOURCES if package(path) != "agent" and name(path) != "launcher/aws/calls.py"]
-        assert [name(path) for path in own if "get_paginator" in path.read_text(encoding="utf-8")] == []
+        sources = [path for path in SOURCES if package(path) != "agent" and name(path) != "launcher/aws/calls.py"]
+        assert [name(path) for path in sources if "get_paginator" in path.read_text(encoding="utf-8")] == []
 
 
 class TestStart:
@@ -284,18 +284,18 @@ class TestLocks:
         pins = re.findall(r"(?m)^(?P<name>[\w.-]+)==(?P<version>[^\s;]+)[^\n]*\\\n\s+--hash=sha256:", lock)
         assert len(pins) == len(re.findall(r"(?m)^[\w.-]+(?:==| @)", lock))
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-        wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
-        wanted += [line for extra in project["project"]["optional-dependencies"].values() for line in extra]
-        for requirement in map(Requirement, wanted):
+        requirements = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
+        requirements += [line for extra in project["project"]["optional-dependencies"].values() for line in extra]
+        for requirement in map(Requirement, requirements):
             versions = [version for pin, version in pins if pin == canonicalize_name(requirement.name)]
             assert versions, f"{requirement} is not in requirements.lock: make lock"
             assert all(requirement.specifier.contains(version) for version in versions), f"{requirement}: {versions}"
 
     def test_the_cdk_cli_is_locked_with_its_hash(self):
-        wanted = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))["dependencies"]["aws-cdk"]
+        pinned = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))["dependencies"]["aws-cdk"]
         lock = json.loads((ROOT / "package-lock.json").read_text(encoding="utf-8"))
         entry = lock["packages"]["node_modules/aws-cdk"]
-        assert (entry["version"], entry["integrity"].partition("-")[0]) == (wanted, "sha512")
+        assert (entry["version"], entry["integrity"].partition("-")[0]) == (pinned, "sha512")
 
     def test_cdk_json_has_the_recommended_flags_of_the_locked_library(self):
         library = Path(str(importlib.metadata.distribution("aws-cdk-lib").locate_file("aws_cdk/_jsii")))

@@ -113,8 +113,8 @@ class TestGolden:
         (project.path / "golden" / "base.txt").write_text("a  1\nb  9\n")
         project.makepyfile(test.format(b=2))
         project.runpytest_subprocess("-n", "0", "--update-golden").assert_outcomes(passed=1)
-        kept = (project.path / "golden" / "table.txt.diff").read_text()
-        assert kept.splitlines()[2:] == ["@@ -1,2 +1,2 @@", " a  1", "-b  9", "+b  2"]
+        diff = (project.path / "golden" / "table.txt.diff").read_text()
+        assert diff.splitlines()[2:] == ["@@ -1,2 +1,2 @@", " a  1", "-b  9", "+b  2"]
         project.runpytest_subprocess("-n", "0").assert_outcomes(passed=1)
         project.makepyfile(test.format(b=3))
         project.runpytest_subprocess("-n", "0").assert_outcomes(failed=1)

@@ -24,8 +24,8 @@ def lint() -> str:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_file_and_link_that_a_page_names_is_there(page: str):
     text = (ROOT / page).read_text(encoding="utf-8")
-    named = {each for each in re.findall(r"`([\w./-]+\.(?:py|csv|toml|md))`", text) if each.startswith(ROOMS)}
-    assert not [each for each in named if not (ROOT / each).exists()]
+    named = {file for file in re.findall(r"`([\w./-]+\.(?:py|csv|toml|md))`", text) if file.startswith(ROOMS)}
+    assert not [file for file in named if not (ROOT / file).exists()]
     links = re.findall(r"\]\(([^)#:]+)\)", text)
     assert not [link for link in links if not ((ROOT / page).parent / link).exists()]
 

@@ -37,9 +37,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def slipway(installed: Path, where: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def slipway(installed: Path, where: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(installed)}
-    command = [sys.executable, "-P", "-m", "launcher", *words]
+    command = [sys.executable, "-P", "-m", "launcher", *arguments]
     return subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
 
 

@@ -57,12 +57,12 @@ def serve(address):
         while True:
             connection, _ = listener.accept()
             with connection, connection.makefile("rw", encoding="utf-8") as stream:
-                environment, said = json.loads(stream.readline()), StringIO()
-                with patch.dict(os.environ, environment, clear=True), redirect_stdout(said), redirect_stderr(said):
+                environment, output = json.loads(stream.readline()), StringIO()
+                with patch.dict(os.environ, environment, clear=True), redirect_stdout(output), redirect_stderr(output):
                     AssetStaging.clear_asset_hash_cache()  # or an asset is left out of a folder that was there before
-                    made = App(auto_synth=False, context=context_of(environment), outdir=environment["CDK_OUTDIR"])
-                    code = app.synthesise(made, environment.get("CDK_DEFAULT_ACCOUNT"))
-                stream.write(json.dumps([code, said.getvalue()]))
+                    cdk_app = App(auto_synth=False, context=context_of(environment), outdir=environment["CDK_OUTDIR"])
+                    code = app.synthesise(cdk_app, environment.get("CDK_DEFAULT_ACCOUNT"))
+                stream.write(json.dumps([code, output.getvalue()]))
 
 
 def context_of(environment):
@@ -80,8 +80,8 @@ def ask(address):
         with connection.makefile("rw", encoding="utf-8") as stream:
             stream.write(json.dumps(dict(os.environ)) + "\n")
             stream.flush()
-            code, said = json.loads(stream.read())
-    sys.stderr.write(said)
+            code, output = json.loads(stream.read())
+    sys.stderr.write(output)
     sys.exit(code)
 
 

@@ -10,13 +10,13 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 class WarmProcess:
-    """Runs `words` with the path of its socket as last argument, from its first use until `close`.
+    """Runs `arguments` with the path of its socket as last argument, from its first use until `close`.
 
     It prints "ready" when it listens, and ends with its standard input, however this process ends.
     """
 
-    def __init__(self, *words, **variables):
-        self._words, self._variables = words, variables
+    def __init__(self, *arguments, **variables):
+        self._words, self._variables = arguments, variables
         self._lasting = ExitStack()
         self._address = None
 
@@ -28,8 +28,8 @@ class WarmProcess:
             self._address = str(Path(folder, "socket"))
             environment = {**os.environ, **self._variables, "PYTHONPATH": str(ROOT)}
             pipe = subprocess.PIPE
-            words = [*self._words, self._address]
-            child = subprocess.Popen(words, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe)
+            command = [*self._words, self._address]
+            child = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe)
             self._lasting.enter_context(child)
             assert child.stdout.readline() == b"ready\n"
         return self._address

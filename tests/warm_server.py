@@ -64,13 +64,13 @@ class WarmServer:
         with patch("launcher.sandbox.embedded._start", self._start):
             yield
 
-    def _start(self, module, words, stdin, log, env, *, inherited=()):
+    def _start(self, module, arguments, stdin, log, env, *, inherited=()):
         if module != "server":
-            return self._start_program(module, words, stdin, log, env, inherited=inherited)
+            return self._start_program(module, arguments, stdin, log, env, inherited=inherited)
         reader, writer = os.pipe()
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(self._process.address)
-            document = json.dumps({"words": words, "env": dict(env), "cwd": str(Path.cwd())}).encode()
+            document = json.dumps({"words": arguments, "env": dict(env), "cwd": str(Path.cwd())}).encode()
             socket.send_fds(connection, [len(document).to_bytes(4, "big")], [reader, log.fileno(), *inherited])
             connection.sendall(document)
             os.close(reader)

@@ -182,8 +182,8 @@ def main() -> int:
 def training_text(path: str) -> Tensor:
     """The bytes of a file or, without one, of the standard library's modules, by name: they are wherever Python is."""
     content = bytearray()
-    for each in [Path(path)] if path else sorted(Path(os.__file__).parent.glob("*.py")):
-        content += each.read_bytes()
+    for source in [Path(path)] if path else sorted(Path(os.__file__).parent.glob("*.py")):
+        content += source.read_bytes()
         if len(content) >= _TEXT_BYTES:
             break
     return torch.frombuffer(content[:_TEXT_BYTES], dtype=torch.uint8)

@@ -93,17 +93,17 @@ def install(properties: Mapping[str, str], client: Callable[..., Any], pause: Ca
         authority.write_bytes(base64.b64decode(properties["Authority"]))
         command = [HELM, "upgrade", "--install", properties["Release"], str(chart)]
         command += ["--namespace", properties["Namespace"], "--values", str(values), "--history-max", "2"]
-        own = {
+        variables = {
             "HELM_KUBEAPISERVER": properties["Endpoint"],
             "HELM_KUBECAFILE": str(authority),
             **{f"HELM_{kind}_HOME": str(Path(scratch, kind)) for kind in ("CACHE", "CONFIG", "DATA")},
         }
-        for left in reversed(range(TRIES)):
+        for retries in reversed(range(TRIES)):
             token = token_for(properties["Cluster"], client)
-            output = run(command, {**os.environ, **own, "HELM_KUBETOKEN": token})
+            output = run(command, {**os.environ, **variables, "HELM_KUBETOKEN": token})
             if output is None:
                 return
-            if not left or not any(sign in output for sign in NOT_YET):
+            if not retries or not any(sign in output for sign in NOT_YET):
                 raise ChartError(f"helm upgrade --install {properties['Release']}: {output}")
             pause(PAUSE_S)
 

@@ -60,11 +60,11 @@ def counted(ask: Ask, event: Mapping[str, Any], now: datetime) -> dict[str, Any]
     whole = event.get("whole") is True
     at_work = {job_of(pod) for pod in pods}
     ended = listed(ask, ENDED) if hung_s and at_work - {None} else ()
-    words = [(pod, last_word(pod)) for pod in ended if job_of(pod) in at_work]
-    words += [(pod, stuck(pod, now, hung_s, whole=whole)) for pod in pods if hung_s]
-    reasons = {name_of(pod): reason for pod, reason in words if reason}
+    findings = [(pod, last_word(pod)) for pod in ended if job_of(pod) in at_work]
+    findings += [(pod, stuck(pod, now, hung_s, whole=whole)) for pod in pods if hung_s]
+    reasons = {name_of(pod): reason for pod, reason in findings if reason}
     # The other pods of a job wait for the one that cannot start, or that has failed.
-    jobs = {job_of(pod) for pod, reason in words if reason} - {None}
+    jobs = {job_of(pod) for pod, reason in findings if reason} - {None}
     working = [pod for pod in pods if name_of(pod) not in reasons and job_of(pod) not in jobs]
     named = [f"{name}: {reason}"[:LONGEST] for name, reason in reasons.items()]
     others = sum(job_of(pod) is None for pod in working)

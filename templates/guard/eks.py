@@ -131,14 +131,14 @@ class EksGuard(Guard):
 
     def notify_of_kept_nodes(self, group: Mapping[str, Any]) -> None:
         """Notify every hour of nodes that a group set to zero still has: EKS ends nodes and reports why it cannot."""
-        left = [node["InstanceId"] for node in self.nodes()]
-        if not left or self.now - group.get("modifiedAt", self.now) < SETTLED:
+        ids = [node["InstanceId"] for node in self.nodes()]
+        if not ids or self.now - group.get("modifiedAt", self.now) < SETTLED:
             return
         if first_within(self.cloudwatch, self.settings.cluster, "nodes stay", self.now, HOUR):
             issues = "; ".join(issue["message"] for issue in group.get("health", {}).get("issues", []))
             self.notify(
                 "nodes still run after the stop",
                 f"its node group should have had no nodes since {group['modifiedAt']:%Y-%m-%d %H:%M} UTC and has"
-                f" {len(left)}: {', '.join(left[:10])}. {issues or 'EKS gives no reason'}\nEnd them by hand: aws ec2"
-                f" terminate-instances --region {self.settings.region} --instance-ids {' '.join(left[:10])}",
+                f" {len(ids)}: {', '.join(ids[:10])}. {issues or 'EKS gives no reason'}\nEnd them by hand: aws ec2"
+                f" terminate-instances --region {self.settings.region} --instance-ids {' '.join(ids[:10])}",
             )

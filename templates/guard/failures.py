@@ -33,19 +33,19 @@ class Failure(NamedTuple):
     words: str
 
 
-def failure_of(what: str, problem: Exception) -> Failure:
+def failure_of(step: str, problem: Exception) -> Failure:
     """A failure as text.
 
     Args:
-        what: the failed step, such as "stop its nodes".
+        step: the failed step, such as "stop its nodes".
         problem: the error.
 
     >>> failure_of("count its nodes", ValueError("no number"))
     Failure(call='count its nodes: ValueError', words='could not count its nodes: no number')
     """
-    text = f"could not {what}: {problem}"[:LONGEST]
+    text = f"could not {step}: {problem}"[:LONGEST]
     if not isinstance(problem, ClientError):
-        return Failure(f"{what}: {type(problem).__name__}"[:MOST_CHARACTERS], text)
+        return Failure(f"{step}: {type(problem).__name__}"[:MOST_CHARACTERS], text)
     code = problem.response.get("Error", {}).get("Code", "")
     right = RIGHT.search(str(problem))
     missing = f"\nMissing right of the guard's role: {right[1]}" if right is not None else ""

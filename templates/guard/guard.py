@@ -195,17 +195,17 @@ class Guard:
         if self.failures:
             raise GuardError("; ".join(failure.words for failure in self.failures))
 
-    def attempt(self, what: str, act: Callable[[], T]) -> T | None:
+    def attempt(self, step: str, act: Callable[[], T]) -> T | None:
         """Do one step of a check; None if it fails. A failure is recorded for users, and the other steps still run.
 
         Args:
-            what: the step, such as "count its nodes".
+            step: the step, such as "count its nodes".
             act: does the step.
         """
         try:
             return act()
         except Exception as problem:  # noqa: BLE001 - told, and raised again as a GuardError at the end
-            self.failures.append(failure_of(what, problem))
+            self.failures.append(failure_of(step, problem))
             print(self.failures[-1].words)  # noqa: T201 - the function's log
             return None
 
@@ -213,14 +213,14 @@ class Guard:
         """Notify users of this check's failures: each call once a day, because every check tries it again."""
         fresh = [failure for failure in self.failures if failure.call not in self.told]
         self.told |= {failure.call for failure in fresh}
-        words = [
+        messages = [
             failure.words
             for failure in fresh
             if first_within(self.cloudwatch, self.settings.cluster, failure.call, self.now)
         ]
-        if words:
+        if messages:
             text = "\n".join(
-                (*words, f"It is tried again every {EVERY // timedelta(minutes=1)} minutes.", self.by_hand)
+                (*messages, f"It is tried again every {EVERY // timedelta(minutes=1)} minutes.", self.by_hand)
             )
             self.attempt("send the message", lambda: self.notify("the guard could not act", text))
 
@@ -262,11 +262,11 @@ class Guard:
         if not hung or any(beat.still_s < hung.total_seconds() for beat in beats):
             return
         jobs = ", ".join(sorted({beat.job for beat in beats if beat.job})) or self.others
-        words = f"its job {jobs} shows no CPU, no network and no step for {hung / timedelta(minutes=1):g} minutes"
+        reason = f"its job {jobs} shows no CPU, no network and no step for {hung / timedelta(minutes=1):g} minutes"
         if not self.settings.prepaid:
-            self.end(words, count)
+            self.end(reason, count)
         elif folder is not None:
-            self.notify_of_idle(folder, words, count)
+            self.notify_of_idle(folder, reason, count)
 
     def with_others(self, nodes: list[Node], beats: list[Beat]) -> list[Beat]:  # noqa: ARG002 - other guards do
         """Heartbeats of Slipway's jobs, and of all other work on the nodes."""
@@ -420,8 +420,8 @@ class Guard:
         end = began + self.settings.ttl
         hours = f"{self.settings.ttl / timedelta(hours=1):g}"
         if end - WARNING <= self.now < end - WARNING + EVERY:
-            what = self.prepaid if self.settings.prepaid else "its nodes are stopped then"
-            self.notify("time to live ends soon", f"its {hours} hours end at {end:%Y-%m-%d %H:%M} UTC; {what}")
+            consequence = self.prepaid if self.settings.prepaid else "its nodes are stopped then"
+            self.notify("time to live ends soon", f"its {hours} hours end at {end:%Y-%m-%d %H:%M} UTC; {consequence}")
         if self.now >= end and not self.settings.prepaid:
             self.end(f"its {hours} hours have ended", count)
 
@@ -504,16 +504,16 @@ class Guard:
         """Terminate the remaining nodes of a stopped fleet by their tags, and notify every hour."""
         if since is not None and self.now - since < SETTLED:
             return
-        left = [node["InstanceId"] for node in self.nodes()]
-        if not left:
+        ids = [node["InstanceId"] for node in self.nodes()]
+        if not ids:
             return
-        for start in range(0, len(left), INSTANCES_A_CALL):
-            self.ec2.terminate_instances(InstanceIds=left[start : start + INSTANCES_A_CALL])
+        for start in range(0, len(ids), INSTANCES_A_CALL):
+            self.ec2.terminate_instances(InstanceIds=ids[start : start + INSTANCES_A_CALL])
         if first_within(self.cloudwatch, self.settings.cluster, "nodes stay", self.now, HOUR):
             self.notify(
                 "nodes still run after the stop",
-                f"its fleet is {status} since {since or 'an unknown time'} and had {len(left)} nodes still:"
-                f" {', '.join(left[:10])}{' and more' if len(left) > len(left[:10]) else ''}. The guard terminates them"
+                f"its fleet is {status} since {since or 'an unknown time'} and had {len(ids)} nodes still:"
+                f" {', '.join(ids[:10])}{' and more' if len(ids) > len(ids[:10]) else ''}. The guard terminates them"
                 " itself. ParallelCluster's daemon on the head node may hang: look at"
                 " /var/log/parallelcluster/clustermgtd there.",
             )
@@ -533,8 +533,8 @@ class Guard:
 
     def announce(self, event: Mapping[str, Any]) -> None:
         """Notify users of an event; its missing fields are shown as unknown."""
-        subject, words = ANNOUNCED[event["detail-type"]]
-        self.notify(subject, FIELD.sub(lambda field: found_at(event["detail"], field[1]), words))
+        subject, text = ANNOUNCED[event["detail-type"]]
+        self.notify(subject, FIELD.sub(lambda field: found_at(event["detail"], field[1]), text))
 
     def notify(self, subject: str, text: str) -> None:
         """Send a message to every topic."""
@@ -558,13 +558,13 @@ def moment_of(text: str | None) -> datetime | None:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def its(count: int | None, what: str) -> str:
+def its(count: int | None, noun: str) -> str:
     """A count of a cluster's resources, as text.
 
     >>> its(2, "nodes"), its(None, "nodes")
     ('its 2 nodes', 'its nodes')
     """
-    return f"its {what}" if count is None else f"its {count} {what}"
+    return f"its {noun}" if count is None else f"its {count} {noun}"
 
 
 def found_at(detail: Mapping[str, Any], path: str) -> str:

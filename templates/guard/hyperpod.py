@@ -125,15 +125,15 @@ class HyperPodGuard(Guard):
             else:
                 for failure in answer.get("Failed", []):
                     stay.setdefault(failure["Message"], []).append(failure["NodeId"])
-        gone = len(running) - sum(map(len, stay.values()))
-        if gone:
+        deleted = len(running) - sum(map(len, stay.values()))
+        if deleted:
             self.notify(
                 "workers stopped",
-                f"{reason}. {its(gone, 'workers').capitalize()} are being deleted; {self.waits}.\n"
+                f"{reason}. {its(deleted, 'workers').capitalize()} are being deleted; {self.waits}.\n"
                 f"Start them again: the command in the stack's output StartFleet\n"
                 f"{self.costs_on} are still billed: slipway down {self.settings.cluster}",
             )
-        if problem is not None and not gone:
+        if problem is not None and not deleted:
             raise problem
         if stay:
             raise RefusedError("; ".join(f"{', '.join(nodes)}: {why}" for why, nodes in stay.items()))

@@ -20,10 +20,10 @@ from looks import NAMESPACE
 def handler(event: Mapping[str, Any], _context: object) -> None:
     """The Lambda handler."""
     settings = Settings.of(os.environ)
-    own = HyperPodEksGuard(
+    eks_guard = HyperPodEksGuard(
         settings, aws, datetime.now(UTC), asks=os.environ["PODS_FUNCTION"], workers=int(os.environ["WORKERS"])
     )
-    respond(own, event)
+    respond(eks_guard, event)
 
 
 class HyperPodEksGuard(HyperPodGuard):

@@ -47,20 +47,20 @@ def scheduled_at(event: Mapping[str, Any], now: datetime) -> datetime:
     return moment if moment.tzinfo is not None else now
 
 
-def counted(cloudwatch: Any, cluster: str, metric: str, began: datetime, look: datetime) -> list[Period]:
+def counted(cloudwatch: Any, cluster: str, metric: str, began: datetime, check_time: datetime) -> list[Period]:
     """A cluster's metric by the hour (by the day since an old start), from a moment up to a check, which is excluded.
 
     Raises:
         ClientError: CloudWatch does not respond.
     """
-    length = HOUR if look - began < MOST_DAYS_OF_HOURS * DAY else DAY
+    length = HOUR if check_time - began < MOST_DAYS_OF_HOURS * DAY else DAY
     answer = cloudwatch.get_metric_statistics(
         Namespace=NAMESPACE,
         MetricName=metric,
         Dimensions=[{"Name": "Cluster", "Value": cluster}],
         # A deployment may have ended just now, by another clock.
-        StartTime=min(began, look - EVERY),
-        EndTime=look,
+        StartTime=min(began, check_time - EVERY),
+        EndTime=check_time,
         Period=int(length.total_seconds()),
         Statistics=["Average", "SampleCount"],
     )
@@ -69,7 +69,7 @@ def counted(cloudwatch: Any, cluster: str, metric: str, began: datetime, look: d
             datapoint["Timestamp"] + length,
             min(
                 round(datapoint["SampleCount"]),
-                most_looks(max(datapoint["Timestamp"], began), datapoint["Timestamp"] + length, look),
+                most_looks(max(datapoint["Timestamp"], began), datapoint["Timestamp"] + length, check_time),
             ),
             datapoint["Average"],
         )
@@ -77,13 +77,13 @@ def counted(cloudwatch: Any, cluster: str, metric: str, began: datetime, look: d
     ]
 
 
-def most_looks(begin: datetime, end: datetime, look: datetime) -> int:
+def most_looks(begin: datetime, end: datetime, check_time: datetime) -> int:
     """The maximum number of checks in a period, before the current check.
 
     >>> noon = datetime(2026, 11, 20, 12)
     >>> most_looks(noon, noon + HOUR, noon + timedelta(minutes=22)), most_looks(noon, noon + HOUR, noon + DAY)
     (4, 12)
     """
-    if end <= look:
+    if end <= check_time:
         return max(0, math.ceil((end - begin - JITTER) / EVERY))
-    return max(0, math.floor((look - begin + JITTER) / EVERY))
+    return max(0, math.floor((check_time - begin + JITTER) / EVERY))

@@ -92,15 +92,15 @@ class PcsGuard(Guard):
         """Terminate the remaining nodes of groups that are set to zero, by their tags, and notify every hour."""
         if since is not None and self.now - since < SETTLED:
             return
-        left = [node["InstanceId"] for node in self.nodes()]
-        if not left:
+        ids = [node["InstanceId"] for node in self.nodes()]
+        if not ids:
             return
-        for start in range(0, len(left), INSTANCES_A_CALL):
-            self.ec2.terminate_instances(InstanceIds=left[start : start + INSTANCES_A_CALL])
+        for start in range(0, len(ids), INSTANCES_A_CALL):
+            self.ec2.terminate_instances(InstanceIds=ids[start : start + INSTANCES_A_CALL])
         if first_within(self.cloudwatch, self.settings.cluster, "nodes stay", self.now, HOUR):
             self.notify(
                 "nodes still run after the stop",
-                f"its node groups are {status} since {since or 'an unknown time'} and had {len(left)} nodes still:"
-                f" {', '.join(left[:10])}{' and more' if len(left) > len(left[:10]) else ''}. The guard terminates"
+                f"its node groups are {status} since {since or 'an unknown time'} and had {len(ids)} nodes still:"
+                f" {', '.join(ids[:10])}{' and more' if len(ids) > len(ids[:10]) else ''}. The guard terminates"
                 " them itself.",
             )

@@ -67,22 +67,22 @@ class Folder:
         Raises:
             ClientError: the store does not respond, or no notification could be sent.
         """
-        words = self.said()
-        for event in sorted({word.event for word in words}):
-            self.notify_all([word for word in words if word.event == event], now, notify)
+        messages = self.said()
+        for event in sorted({word.event for word in messages}):
+            self.notify_all([word for word in messages if word.event == event], now, notify)
 
-    def notify_all(self, words: list[Said], now: datetime, notify: Callable[[str, str], None]) -> None:
+    def notify_all(self, messages: list[Said], now: datetime, notify: Callable[[str, str], None]) -> None:
         """Send messages of one kind in one notification, and remove them.
 
         Raises:
             ClientError: the store does not respond, or no notification could be sent.
         """
-        subject, begin = SUBJECTS.get(words[0].event, OTHERWISE)
-        text = "\n".join((f"{begin}:", *(word.words for word in words)))
+        subject, begin = SUBJECTS.get(messages[0].event, OTHERWISE)
+        text = "\n".join((f"{begin}:", *(word.words for word in messages)))
         # If the bucket deletes nothing, only the mark prevents a message at every check.
-        name = sha256("\n".join(word.key for word in words).encode()).hexdigest()
+        name = sha256("\n".join(word.key for word in messages).encode()).hexdigest()
         self.once(name, now, lambda: notify(subject, text))
-        for word in words:
+        for word in messages:
             self.s3.delete_object(Bucket=self.bucket, Key=word.key)
 
     def notify_of_idle(
@@ -173,10 +173,10 @@ def parsed(text: str) -> tuple[str, str]:
     try:
         document = json.loads(text)
         event, job, attempt, reason, at = (plain(document[key]) for key in ("event", "job", "attempt", "reason", "at"))
-        what = f", {plain(document['what'])}" if document["what"] is not None else ""
+        detail = f", {plain(document['what'])}" if document["what"] is not None else ""
     except (ValueError, TypeError, KeyError, RecursionError):
         return "", f"not a report of a job's agent: {plain(text)}"
-    return event, f"job {job}, attempt {attempt}{what}: {reason} ({at})"
+    return event, f"job {job}, attempt {attempt}{detail}: {reason} ({at})"
 
 
 def beat_of(text: str) -> Beat | None:

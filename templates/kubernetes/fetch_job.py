@@ -60,31 +60,31 @@ def answer(request: urllib.request.Request) -> bytes:
 
 def credentials() -> tuple[str, str, str]:
     """Key id, secret and session token (may be empty)."""
-    own = os.environ
-    if own.get("AWS_ACCESS_KEY_ID"):
-        return own["AWS_ACCESS_KEY_ID"], own["AWS_SECRET_ACCESS_KEY"], own.get("AWS_SESSION_TOKEN", "")
-    if own.get("AWS_CONTAINER_CREDENTIALS_FULL_URI"):
-        token = Path(own["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
+    environ = os.environ
+    if environ.get("AWS_ACCESS_KEY_ID"):
+        return environ["AWS_ACCESS_KEY_ID"], environ["AWS_SECRET_ACCESS_KEY"], environ.get("AWS_SESSION_TOKEN", "")
+    if environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI"):
+        token = Path(environ["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
         found = answer(
-            urllib.request.Request(own["AWS_CONTAINER_CREDENTIALS_FULL_URI"], headers={"Authorization": token})
+            urllib.request.Request(environ["AWS_CONTAINER_CREDENTIALS_FULL_URI"], headers={"Authorization": token})
         )
         credentials = json.loads(found)
         return credentials["AccessKeyId"], credentials["SecretAccessKey"], credentials["Token"]
-    if own.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
-        words = {
+    if environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
+        parameters = {
             "Action": "AssumeRoleWithWebIdentity",
             "Version": "2011-06-15",
-            "RoleArn": own["AWS_ROLE_ARN"],
+            "RoleArn": environ["AWS_ROLE_ARN"],
             "RoleSessionName": "slipway-job",
-            "WebIdentityToken": Path(own["AWS_WEB_IDENTITY_TOKEN_FILE"]).read_text(encoding="utf-8").strip(),
+            "WebIdentityToken": Path(environ["AWS_WEB_IDENTITY_TOKEN_FILE"]).read_text(encoding="utf-8").strip(),
         }
-        address = own.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{REGION}.{SUFFIX}"
+        address = environ.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{REGION}.{SUFFIX}"
         request = urllib.request.Request(
-            address, urllib.parse.urlencode(words).encode(), {"Accept": "application/json"}
+            address, urllib.parse.urlencode(parameters).encode(), {"Accept": "application/json"}
         )
         response = json.loads(answer(request))["AssumeRoleWithWebIdentityResponse"]
-        made = response["AssumeRoleWithWebIdentityResult"]["Credentials"]
-        return made["AccessKeyId"], made["SecretAccessKey"], made["SessionToken"]
+        issued = response["AssumeRoleWithWebIdentityResult"]["Credentials"]
+        return issued["AccessKeyId"], issued["SecretAccessKey"], issued["SessionToken"]
     raise UnfetchedError(
         "slipway: the pod has no credentials: its service account needs a Pod Identity association (docs/kubernetes.md)"
     )
@@ -107,10 +107,10 @@ def signed(bucket: str, key: str, region: str, data: "bytes | None" = None) -> u
     whole = f"{'GET' if data is None else 'PUT'}\n{path}\n\n{lines}\n{names}\nUNSIGNED-PAYLOAD"
     scope = f"{day}/{region}/s3/aws4_request"
     text = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{hashlib.sha256(whole.encode()).hexdigest()}"
-    made = f"AWS4{secret}".encode()
+    signing_key = f"AWS4{secret}".encode()
     for part in (day, region, "s3", "aws4_request"):
-        made = hmac.new(made, part.encode(), hashlib.sha256).digest()
-    proof = hmac.new(made, text.encode(), hashlib.sha256).hexdigest()
+        signing_key = hmac.new(signing_key, part.encode(), hashlib.sha256).digest()
+    proof = hmac.new(signing_key, text.encode(), hashlib.sha256).hexdigest()
     headers["Authorization"] = f"AWS4-HMAC-SHA256 Credential={key_id}/{scope}, SignedHeaders={names}, Signature={proof}"
     headers["Content-Type"] = "application/octet-stream"
     return urllib.request.Request(f"{base}{path}", data, headers, method="GET" if data is None else "PUT")
@@ -188,7 +188,7 @@ def fetch() -> None:
         OSError: S3 does not respond.
         UnfetchedError: S3 refuses, or the command's folder could not be fetched.
     """
-    uri, wanted, size = (os.environ[f"SLIPWAY_JOB_{name}"] for name in ("URI", "SHA256", "BYTES"))
+    uri, expected, size = (os.environ[f"SLIPWAY_JOB_{name}"] for name in ("URI", "SHA256", "BYTES"))
     if not FOLDER.is_dir():
         FOLDER.parent.mkdir(parents=True, exist_ok=True)
         fresh = FOLDER.with_name(f".{FOLDER.name}-{os.getpid()}")
@@ -196,8 +196,8 @@ def fetch() -> None:
         fresh.mkdir()
         content = fetched(uri)
         digest = hashlib.sha256(content).hexdigest()
-        if (str(len(content)), digest) != (size, wanted):
-            end_run(f"slipway: {uri} has {len(content)} bytes and SHA-256 {digest}, wanted {size} and {wanted}")
+        if (str(len(content)), digest) != (size, expected):
+            end_run(f"slipway: {uri} has {len(content)} bytes and SHA-256 {digest}, wanted {size} and {expected}")
         (fresh / ".archive").write_bytes(content)
         unpack(fresh / ".archive", fresh)
         (fresh / ".archive").unlink()

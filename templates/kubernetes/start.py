@@ -55,12 +55,12 @@ def rendezvous(environment: MutableMapping[str, str]) -> None:
         environment.setdefault("NEURON_RT_ROOT_COMM_ID", f"{address}:62182")
 
 
-def efa_problem(wanted: int, found: int) -> str:
+def efa_problem(required: int, found: int) -> str:
     """Why a pod with so few EFA interfaces does not start; "" if it has enough."""
-    if found >= wanted:
+    if found >= required:
         return ""
     return (
-        f"this pod needs {wanted} EFA interfaces and has {found}; it stops, because without them the job "
+        f"this pod needs {required} EFA interfaces and has {found}; it stops, because without them the job "
         "would use TCP without an error (is aws-efa-k8s-device-plugin on the node?)"
     )
 
@@ -92,12 +92,12 @@ def session() -> Any:
     return boto3
 
 
-def secrets_problem(own: MutableMapping[str, str], wanted: Mapping[str, str], boto3: Any) -> str:
+def secrets_problem(environment: MutableMapping[str, str], arns: Mapping[str, str], boto3: Any) -> str:
     """Set the variables of secrets; "", or why they could not be read in the attempts that run.retries allows."""
-    pause_s, tries = PAUSE_S, 1 + int(own["SLIPWAY_RETRIES"])
+    pause_s, tries = PAUSE_S, 1 + int(environment["SLIPWAY_RETRIES"])
     for number in range(1, tries + 1):
         try:
-            own.update(secrets(wanted, boto3))
+            environment.update(secrets(arns, boto3))
         except Exception as problem:  # noqa: BLE001 - whatever boto3 raises: what is not read is not there
             why = f"cannot read the job's secrets: {problem} (try {number} of {tries})"
         else:
@@ -109,10 +109,10 @@ def secrets_problem(own: MutableMapping[str, str], wanted: Mapping[str, str], bo
     return why
 
 
-def secrets(wanted: Mapping[str, str], boto3: Any) -> dict[str, str]:
+def secrets(arns: Mapping[str, str], boto3: Any) -> dict[str, str]:
     """The values of secrets and parameters, by variable; they are never written to disk."""
     found = {}
-    for variable, arn in wanted.items():
+    for variable, arn in arns.items():
         _, _, service, region, *_ = arn.split(":")
         client = boto3.client(service, region_name=region)
         if service == "secretsmanager":
@@ -124,22 +124,22 @@ def secrets(wanted: Mapping[str, str], boto3: Any) -> dict[str, str]:
 
 def main() -> None:
     """Prepare the environment and become the agent."""
-    own = os.environ
-    efa = int(own.get("SLIPWAY_EFA", "0"))
-    if efa and own.get("SLIPWAY_SANDBOX") != "1":
+    environment = os.environ
+    efa = int(environment.get("SLIPWAY_EFA", "0"))
+    if efa and environment.get("SLIPWAY_SANDBOX") != "1":
         problem = efa_problem(efa, len(list(DEVICES.glob("uverbs*"))))
         if problem:
-            own["SLIPWAY_UNFIT"] = problem
-    rendezvous(own)
+            environment["SLIPWAY_UNFIT"] = problem
+    rendezvous(environment)
     compat = compat_libraries(DRIVER, COMPAT)
     if compat:
         print(f"slipway: the node's NVIDIA driver is older than the image's CUDA: its libraries are those of {compat}")
-        own["LD_LIBRARY_PATH"] = f"{compat}:{own.get('LD_LIBRARY_PATH', '')}".rstrip(":")
-    wanted = json.loads(own.get("SLIPWAY_SECRETS", "{}"))
-    if wanted and "SLIPWAY_UNFIT" not in own:
-        problem = secrets_problem(own, wanted, session())
+        environment["LD_LIBRARY_PATH"] = f"{compat}:{environment.get('LD_LIBRARY_PATH', '')}".rstrip(":")
+    arns = json.loads(environment.get("SLIPWAY_SECRETS", "{}"))
+    if arns and "SLIPWAY_UNFIT" not in environment:
+        problem = secrets_problem(environment, arns, session())
         if problem:
-            own["SLIPWAY_UNFIT"] = problem
+            environment["SLIPWAY_UNFIT"] = problem
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, str(AGENT), "run", "--config", str(JOB)])  # noqa: S606 - the agent
 

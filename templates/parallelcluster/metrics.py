@@ -53,9 +53,9 @@ def main() -> int:
     """Report until stopped, or once."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--cluster", required=True)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--chips", choices=["nvidia", "neuron"])
-    what.add_argument("--jobs", action="store_true")
+    mode = parser.add_mutually_exclusive_group(required=True)
+    mode.add_argument("--chips", choices=["nvidia", "neuron"])
+    mode.add_argument("--jobs", action="store_true")
     parser.add_argument("--once", action="store_true")
     options = parser.parse_args()
     if options.jobs:
@@ -98,9 +98,9 @@ def running_jobs(last: frozenset[str]) -> frozenset[str]:
     """The ids of the jobs that Slurm runs on this node; the last known ids if Slurm does not respond."""
     path = os.pathsep.join((*map(str, Path("/opt").glob(SLURM)), os.environ.get("PATH", os.defpath)))
     squeue = shutil.which("squeue", path=path) or "squeue"
-    words = ("--noheader", f"--states={HOLDING}", f"--nodelist={socket.gethostname().partition('.')[0]}")
+    arguments = ("--noheader", f"--states={HOLDING}", f"--nodelist={socket.gethostname().partition('.')[0]}")
     try:
-        return frozenset(said(squeue, *words, "--format=%A").split())
+        return frozenset(output_of(squeue, *arguments, "--format=%A").split())
     except (OSError, subprocess.SubprocessError) as problem:
         print(f"metrics.py: Slurm does not report its jobs: {problem}", file=sys.stderr)  # noqa: T201 - the log
         return last
@@ -110,9 +110,9 @@ def nvidia_samples() -> Iterator[Sample]:
     """One sample per minute."""
     while True:
         try:
-            yield of_dcgm(said("dcgmi", "dmon", "-e", DCGM_FIELDS, "-c", "1"))
+            yield of_dcgm(output_of("dcgmi", "dmon", "-e", DCGM_FIELDS, "-c", "1"))
         except (OSError, subprocess.SubprocessError, ValueError):
-            yield of_smi(said("nvidia-smi", f"--query-gpu={SMI_FIELDS}", "--format=csv,noheader,nounits"))
+            yield of_smi(output_of("nvidia-smi", f"--query-gpu={SMI_FIELDS}", "--format=csv,noheader,nounits"))
         time.sleep(PERIOD_S)
 
 
@@ -128,8 +128,8 @@ def neuron_samples() -> Iterator[Sample]:
     read, write = os.pipe()
     with os.fdopen(write, "w") as configuration:
         json.dump(groups, configuration)
-    words = ["neuron-monitor", "-c", f"/dev/fd/{read}"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, pass_fds=[read]) as monitor:
+    command = ["neuron-monitor", "-c", f"/dev/fd/{read}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=[read]) as monitor:
         os.close(read)
         try:
             for line in monitor.stdout or ():
@@ -138,9 +138,9 @@ def neuron_samples() -> Iterator[Sample]:
             monitor.terminate()
 
 
-def said(*words: str) -> str:
+def output_of(*command: str) -> str:
     """The output of a program; an error if the program fails."""
-    return subprocess.run(words, capture_output=True, text=True, check=True, timeout=PERIOD_S).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=PERIOD_S).stdout
 
 
 def of_dcgm(text: str) -> Sample:
@@ -159,7 +159,7 @@ def of_rows(rows: list[list[str]]) -> Sample:
     Raises:
         ValueError: the node has no GPU, or none with a utilisation.
     """
-    values = [[number(each) for each in row] for row in rows]
+    values = [[number(cell) for cell in row] for row in rows]
     busy = [row[0] for row in values if row[0] is not None]
     if not busy:
         message = "no GPU with a utilisation"
@@ -198,8 +198,8 @@ def of_neuron(line: str) -> Sample:
 def metadata(path: str) -> str:
     """A value of the instance's metadata, version 2."""
     base = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", METADATA).rstrip("/")
-    wanted = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
-    ask = urllib.request.Request(f"{base}/latest/api/token", method="PUT", headers=wanted)  # noqa: S310 - link-local
+    headers = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+    ask = urllib.request.Request(f"{base}/latest/api/token", method="PUT", headers=headers)  # noqa: S310 - link-local
     with urllib.request.urlopen(ask, timeout=5) as answer:  # noqa: S310 - link-local
         token = answer.read().decode()
     url = f"{base}/latest/meta-data/{path}"
@@ -223,8 +223,8 @@ def put(dimensions: dict[str, str], values: tuple[tuple[str, float, str], ...], 
     """Send values to CloudWatch, each with its name and its unit."""
     named = [{"Name": name, "Value": value} for name, value in dimensions.items()]
     data = [{"MetricName": name, "Dimensions": named, "Value": value, "Unit": unit} for name, value, unit in values]
-    words = ["aws", "cloudwatch", "put-metric-data", "--region", region, "--namespace", NAMESPACE]
-    subprocess.run([*words, "--metric-data", json.dumps(data)], check=True, timeout=PERIOD_S)
+    command = ["aws", "cloudwatch", "put-metric-data", "--region", region, "--namespace", NAMESPACE]
+    subprocess.run([*command, "--metric-data", json.dumps(data)], check=True, timeout=PERIOD_S)
 
 
 if __name__ == "__main__":

@@ -133,13 +133,13 @@ def failed(text: str, code: int) -> int:
 
 def main() -> int:
     """Run the job on this node to its end."""
-    own = dict(os.environ)
+    environment = dict(os.environ)
     config = json.loads((ML / "input" / "config" / "resourceconfig.json").read_text(encoding="utf-8"))
     given = json.loads((CHANNEL / "environment.json").read_text(encoding="utf-8"))
-    own = {**given, **own}
-    placed(config, own)
-    folder = Path(own["SLIPWAY_ROOT"]) / "job"
-    starter = Starter(own)
+    environment = {**given, **environment}
+    placed(config, environment)
+    folder = Path(environment["SLIPWAY_ROOT"]) / "job"
+    starter = Starter(environment)
     try:
         unpacked(CHANNEL / "job.tar.gz", folder)
     except (OSError, tarfile.TarError, ValueError) as problem:

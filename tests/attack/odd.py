@@ -56,9 +56,9 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
             yield value, key
             yield from _places(value[key])
     elif isinstance(value, list):
-        for index, each in enumerate(value):
+        for index, item in enumerate(value):
             yield value, index
-            yield from _places(each)
+            yield from _places(item)
 
 
 def damaged(chance: random.Random, text: str) -> bytes:

@@ -74,9 +74,9 @@ def test_the_code_of_an_agent_whose_log_takes_nothing_more(tmp_path, single):
         build(file)
         subprocess.run([*program, "--version"], env=environment, check=True, capture_output=True)
     with (tmp_path / "log").open("w") as log:
-        words = ["prlimit", "--fsize=0", *program, "run", "--config", "nothing"]
-        left = subprocess.run(words, env=environment, stdout=log, stderr=log, check=False)
-    assert (left.returncode, (tmp_path / "log").read_text()) == (exits.BAD_JOB, "")
+        command = ["prlimit", "--fsize=0", *program, "run", "--config", "nothing"]
+        completed = subprocess.run(command, env=environment, stdout=log, stderr=log, check=False)
+    assert (completed.returncode, (tmp_path / "log").read_text()) == (exits.BAD_JOB, "")
 
 
 def test_a_clock_that_s3_does_not_believe(node, bucket, front):

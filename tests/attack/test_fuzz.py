@@ -49,7 +49,7 @@ def rounds(kind):
     return [pytest.param(range(FEW), id="few"), full]
 
 
-def each(kind, numbers, attempt):
+def run_round(kind, numbers, attempt):
     """Make every attempt of a round; what failed is named once a place, with the first number that shows it."""
     failed = {}
     for number in numbers:
@@ -69,16 +69,16 @@ def check_readable(refusal):
     assert refusal.exit_code in {*ALLOWED, 1}
 
 
-def run(*words):
+def run(*arguments):
     """Run a command with strict UTF-8 on both streams; return its exit code and its output."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
-    before, sys.argv = sys.argv, ["slipway", *map(str, words)]
+    before, sys.argv = sys.argv, ["slipway", *map(str, arguments)]
     try:
         with redirect_stdout(out), redirect_stderr(err):
             try:
                 app.main()
-            except SystemExit as left:
-                code = left.code
+            except SystemExit as system_exit:
+                code = system_exit.code
     finally:
         sys.argv = before
     out.flush()
@@ -86,10 +86,10 @@ def run(*words):
     return code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode()
 
 
-def answered(*words):
+def answered(*arguments):
     """Run a command and hold it to its exit codes; what it printed."""
-    code, out, err = run(*words)
-    assert code in ALLOWED, f"slipway {' '.join(map(str, words))} left with {code}: {err.strip()[-300:]}"
+    code, out, err = run(*arguments)
+    assert code in ALLOWED, f"slipway {' '.join(map(str, arguments))} left with {code}: {err.strip()[-300:]}"
     assert "internal error" not in err
     assert "Traceback" not in out + err
     return out
@@ -121,7 +121,7 @@ def test_plans(numbers, tmp_path):
         if chance.random() < 0.05:
             answered("plan", path, *(["--json"] if chance.random() < 0.5 else []))
 
-    each("plans", numbers, attempt)
+    run_round("plans", numbers, attempt)
 
 
 ROWS = {
@@ -187,7 +187,7 @@ def test_price_caches(numbers, tmp_path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(damaged(chance, text) if chance.random() < 0.1 else text.encode())
         catalog = load(overlay=folder, today=NOW.date())
-        looks = (
+        queries = (
             lambda: catalog.on_demand("p5.48xlarge", "us-east-1"),
             lambda: catalog.spot("p5.48xlarge", "us-east-2"),
             lambda: catalog.spot_range("p5.48xlarge", "us-east-1"),
@@ -196,13 +196,13 @@ def test_price_caches(numbers, tmp_path):
             lambda: catalog.interruption_band("p5.48xlarge", "us-east-1"),
             lambda: prices.show(catalog, prices.PriceFilter(instance_type="p5.48xlarge"), NOW, history=True),
         )
-        for look in looks:
+        for query in queries:
             try:
-                str(look()).encode()
+                str(query()).encode()
             except SlipwayError as refusal:
                 check_readable(refusal)
 
-    each("caches", numbers, attempt)
+    run_round("caches", numbers, attempt)
 
 
 QUOTED = ROOT / "examples" / "tiny-gpt.yaml"
@@ -296,18 +296,18 @@ def test_run_folders(numbers, tmp_path, monkeypatch, run_folder_files):
             if name in spoilt or name != "submission.json":
                 (folder / name).write_bytes(_spoilt(chance, body) if name in spoilt else json.dumps(body).encode())
         if chance.random() < 0.05:
-            gone, hidden = chance.sample(sorted(run_folder_files), 2)
-            (folder / gone).unlink(missing_ok=True)
+            missing, hidden = chance.sample(sorted(run_folder_files), 2)
+            (folder / missing).unlink(missing_ok=True)
             (folder / hidden).unlink(missing_ok=True)
             (folder / hidden).mkdir()
         for command in ("report", "runs", "status", "logs"):
-            words = [command] if command == "runs" else [command, "tiny-gpt"]
+            arguments = [command] if command == "runs" else [command, "tiny-gpt"]
             as_json = command != "logs" and chance.random() < 0.5
-            output = answered_with_aws(*words, *(["--json"] if as_json else []))
+            output = answered_with_aws(*arguments, *(["--json"] if as_json else []))
             if as_json:
                 json.loads(output, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
 
-    each("folders", numbers, attempt)
+    run_round("folders", numbers, attempt)
 
 
 def _spoilt(chance, body):
@@ -318,11 +318,11 @@ def _spoilt(chance, body):
     return text_of(chance, odd)
 
 
-def answered_with_aws(*words):
+def answered_with_aws(*arguments):
     """As `answered`; without ssh and credentials exit 1 may say that a cluster cannot be reached."""
-    code, out, err = run(*words)
-    assert code in {*ALLOWED, 1}, f"slipway {' '.join(words)} left with {code}: {err.strip()[-300:]}"
-    assert "internal error" not in out + err, (words, (out + err)[-300:])
+    code, out, err = run(*arguments)
+    assert code in {*ALLOWED, 1}, f"slipway {' '.join(arguments)} left with {code}: {err.strip()[-300:]}"
+    assert "internal error" not in out + err, (arguments, (out + err)[-300:])
     return out
 
 
@@ -364,7 +364,7 @@ def test_scheduler_answers(numbers):
         else:
             assert len(str(answer)) < 10_000_000
 
-    each("schedulers", numbers, attempt)
+    run_round("schedulers", numbers, attempt)
 
 
 NOTICES = (
@@ -387,4 +387,4 @@ def test_metadata_answers(numbers):
         json.loads(notice.to_json(), parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
         notice.to_json().encode()
 
-    each("metadata", numbers, attempt)
+    run_round("metadata", numbers, attempt)

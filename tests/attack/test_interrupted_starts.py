@@ -28,13 +28,13 @@ def owned_environment(tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
     yield dict(os.environ)
     running_sandbox.stop(os.environ)
-    until(lambda: left(os.environ) == [], lambda: str(left(os.environ)))
+    until(lambda: remnants(os.environ) == [], lambda: str(remnants(os.environ)))
 
 
-def left(own):
+def remnants(environment):
     """Processes and folders of the person's sandboxes."""
-    pids = processes.marked("XDG_CACHE_HOME", own["XDG_CACHE_HOME"]) - {os.getpid()}
-    return [*sorted(pids), *sorted(Path(own["TMPDIR"]).iterdir())]
+    pids = processes.marked("XDG_CACHE_HOME", environment["XDG_CACHE_HOME"]) - {os.getpid()}
+    return [*sorted(pids), *sorted(Path(environment["TMPDIR"]).iterdir())]
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
@@ -50,7 +50,7 @@ def test_a_start_that_is_interrupted_leaves_nothing_or_a_sandbox(owned_environme
         label = f"seed {seed}, round {number}: {sent.name} after {after_s:.2f} s"
         if running_sandbox.find(owned_environment) is not None:
             assert running_sandbox.stop(owned_environment) is not None, label
-        until(lambda: left(owned_environment) == [], lambda label=label: f"{label}: {left(owned_environment)}")
+        until(lambda: remnants(owned_environment) == [], lambda label=label: f"{label}: {remnants(owned_environment)}")
 
 
 @pytest.mark.parametrize("killed", ["server", "keeper", "both"])
@@ -62,7 +62,7 @@ def test_stop_ends_what_is_left_of_a_killed_one(owned_environment, killed):
     for pid in {"server": [started.pid], "keeper": [keeper], "both": [keeper, started.pid]}[killed]:
         os.kill(pid, signal.SIGKILL)
     assert running_sandbox.stop(owned_environment) == started
-    until(lambda: left(owned_environment) == [])
+    until(lambda: remnants(owned_environment) == [])
     assert not running_sandbox.folder_of(owned_environment).exists()
     assert running_sandbox.stop(owned_environment) is None
 

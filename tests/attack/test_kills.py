@@ -90,9 +90,9 @@ def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, layou
             agent = node.start(attempt)
             node.wait_for("command-started", attempt)
             # What is older than the newest whole one of the store has been superseded.
-            gone = {step for step in there - lying(node) if step > max(stored, default=0)}
+            deleted = {step for step in there - lying(node) if step > max(stored, default=0)}
             removed = " ".join(event["path"] for event in node.events("checkpoint-removed", attempt))
-            assert not gone - set(map(int, re.findall(r"\d+", removed))), "deleted without a word"
+            assert not deleted - set(map(int, re.findall(r"\d+", removed))), "deleted without a word"
             if attempt * 2 > kills and not stored:
                 node.wait_until(checkpoints.whole)  # a short storm may come before every commit
             if front.phases().isdisjoint(IN_FLIGHT):

@@ -50,11 +50,11 @@ def lasting_sandbox(tmp_path_factory):
     """One that stays, with a cluster of each kind, as its owner has it."""
     patch = pytest.MonkeyPatch()
     patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-    made = Sandbox.attached(running_sandbox.start(os.environ, scheduler="local"), region="us-east-1")
-    made.create_prerequisites(cluster=CLUSTER)
-    deploy(made)
-    client(made, "s3").create_bucket(Bucket="store")
-    yield made
+    sandbox = Sandbox.attached(running_sandbox.start(os.environ, scheduler="local"), region="us-east-1")
+    sandbox.create_prerequisites(cluster=CLUSTER)
+    deploy(sandbox)
+    client(sandbox, "s3").create_bucket(Bucket="store")
+    yield sandbox
     running_sandbox.stop(os.environ)
     patch.undo()
 
@@ -100,10 +100,10 @@ def refused(call):
     return PROOF
 
 
-def api_of(sandbox, own):
-    """The client of the cluster's Kubernetes, with a token that `own` credentials have signed."""
+def api_of(sandbox, credentials):
+    """The client of the cluster's Kubernetes, with a token that `credentials` have signed."""
     address = client(sandbox, "eks").describe_cluster(name="team")["cluster"]["endpoint"]
-    signs = Session(environment={**own, "AWS_ENDPOINT_URL": sandbox.endpoint}, region="us-east-1")
+    signs = Session(environment={**credentials, "AWS_ENDPOINT_URL": sandbox.endpoint}, region="us-east-1")
     configuration = kubernetes.client.Configuration(host=address)
     configuration.api_key = {"authorization": f"Bearer {token(signs, 'team')}"}
     configuration.retries = False
@@ -156,21 +156,21 @@ def test_no_port_gives_another_user_a_credential(lasting_sandbox):
     """Every port of the sandbox is asked for what a metadata service gives, by every path that can be known."""
     paths = ("/latest/api/token", "/latest/meta-data/iam/security-credentials/", "/moto-api/data.json", "/api/v1/pods")
     api = client(lasting_sandbox, "eks").describe_cluster(name="team")["cluster"]["endpoint"]
-    own = {
+    sandbox_ports = {
         urlsplit(url).port
         for url in (lasting_sandbox.endpoint, api, *(node.metadata for node in lasting_sandbox.nodes("demo")))
     }
 
     def attempt():
         messages = []
-        for port, path, method in product(own & set(ports()), paths, ("GET", "PUT")):
+        for port, path, method in product(sandbox_ports & set(ports()), paths, ("GET", "PUT")):
             headers = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
             request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method, headers=headers)
             with contextlib.suppress(OSError, ValueError), urllib.request.urlopen(request, timeout=2) as answer:
                 messages.append((port, path, answer.status))
         return json.dumps(messages)
 
-    assert own <= set(ports())
+    assert sandbox_ports <= set(ports())
     assert json.loads(as_neighbour(attempt)) == []
 
 
@@ -215,26 +215,26 @@ def test_what_its_own_services_hand_out_opens_it(lasting_sandbox):
         sts.get_session_token()["Credentials"],
         sts.get_federation_token(Name="ada")["Credentials"],
     ]
-    for each in given:
-        own = {"aws_access_key_id": each["AccessKeyId"], "aws_secret_access_key": each["SecretAccessKey"]}
-        opened = client(lasting_sandbox, "s3", **own, aws_session_token=each["SessionToken"])
+    for session in given:
+        keys = {"aws_access_key_id": session["AccessKeyId"], "aws_secret_access_key": session["SecretAccessKey"]}
+        opened = client(lasting_sandbox, "s3", **keys, aws_session_token=session["SessionToken"])
         assert [bucket["Name"] for bucket in opened.list_buckets()["Buckets"]] == ["store"]
-        assert refused(client(lasting_sandbox, "s3", **own, config=ONE_TRY).list_buckets) == "InvalidToken"
-    own = {"aws_access_key_id": lasting["AccessKeyId"], "aws_secret_access_key": lasting["SecretAccessKey"]}
-    assert client(lasting_sandbox, "sts", **own).get_caller_identity()["Arn"].endswith(":user/ada")
+        assert refused(client(lasting_sandbox, "s3", **keys, config=ONE_TRY).list_buckets) == "InvalidToken"
+    keys = {"aws_access_key_id": lasting["AccessKeyId"], "aws_secret_access_key": lasting["SecretAccessKey"]}
+    assert client(lasting_sandbox, "sts", **keys).get_caller_identity()["Arn"].endswith(":user/ada")
     iam.update_access_key(UserName="ada", AccessKeyId=lasting["AccessKeyId"], Status="Inactive")
-    assert refused(client(lasting_sandbox, "sts", **own, config=ONE_TRY).get_caller_identity) == "InvalidClientTokenId"
+    assert refused(client(lasting_sandbox, "sts", **keys, config=ONE_TRY).get_caller_identity) == "InvalidClientTokenId"
 
 
 def test_a_node_gets_credentials_that_open_it(lasting_sandbox, monkeypatch):
     (node, *_) = lasting_sandbox.nodes("demo")
-    for name in [each for each in os.environ if each.startswith("AWS_")]:
+    for name in [variable for variable in os.environ if variable.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", node.metadata)
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
-    made = boto3.Session(region_name="us-east-1").client("s3", endpoint_url=lasting_sandbox.endpoint)
-    assert [bucket["Name"] for bucket in made.list_buckets()["Buckets"]] == ["store"]
+    s3 = boto3.Session(region_name="us-east-1").client("s3", endpoint_url=lasting_sandbox.endpoint)
+    assert [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]] == ["store"]
 
 
 def test_it_listens_on_loopback_alone(lasting_sandbox):
@@ -244,7 +244,7 @@ def test_it_listens_on_loopback_alone(lasting_sandbox):
         for line in lines
         if line[3] == "0A" and int(line[1].partition(":")[2], 16) == lasting_sandbox.record.port
     ]
-    assert [each.partition(":")[0] for each in listening] == ["0100007F"]
+    assert [address.partition(":")[0] for address in listening] == ["0100007F"]
 
 
 def test_two_first_launches_at_once_meet_one_cluster_that_answers(lasting_sandbox):

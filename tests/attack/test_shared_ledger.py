@@ -37,9 +37,9 @@ class Person:
     runs: list[LedgerEntry] = dataclasses.field(default_factory=list)
 
     def looks(self):
-        own = Ledger(source="here", entries=tuple(self.runs))
+        local_ledger = Ledger(source="here", entries=tuple(self.runs))
         now = datetime.now(UTC) + self.clock
-        return shared_ledger(self.store.uri, self.store.session.environment, own, now, lambda _: None)
+        return shared_ledger(self.store.uri, self.store.session.environment, local_ledger, now, lambda _: None)
 
     @property
     def index(self):
@@ -85,14 +85,14 @@ def test_every_reader_sees_the_last_word_of_every_run(endpoint, seed, rounds, tm
     chance = random.Random(seed)
     for number in range(rounds):
         place = f"s3://ledger-{seed}-{number}/team"
-        people = [person(chance, each, endpoint, place, tmp_path / f"{number}") for each in range(PEOPLE)]
+        people = [person(chance, index, endpoint, place, tmp_path / f"{number}") for index in range(PEOPLE)]
         people[0].store.session.client("s3").create_bucket(Bucket=people[0].store.bucket)
         for _ in range(15):
             one = chance.choice(people)
             act(chance, one)
             one.looks()
-        wanted = {run.identity: run for each in people for run in each.runs}
+        expected = {run.identity: run for user in people for run in user.runs}
         before = len(people[0].store.list_objects())
-        for each in people:
-            assert {run.identity: run for run in each.looks().entries} == wanted, (number, each.name, each.clock)
+        for user in people:
+            assert {run.identity: run for run in user.looks().entries} == expected, (number, user.name, user.clock)
         assert len(people[0].store.list_objects()) == before, number

@@ -43,22 +43,22 @@ def _wrong(shape: Shape, value: Any, place: str) -> Iterator[str]:
             return
         known = {
             **shape.members,
-            **{each.serialization.get("name", name): each for name, each in shape.members.items()},
+            **{member.serialization.get("name", name): member for name, member in shape.members.items()},
         }
         yield from (f"{place}.{name} is unknown" for name in value if name not in known)
         yield from (f"{place}.{name} is missing" for name in shape.required_members if name not in value)
-        for name, each in value.items():
+        for name, item in value.items():
             if name in known:
-                yield from _wrong(known[name], each, f"{place}.{name}")
+                yield from _wrong(known[name], item, f"{place}.{name}")
     elif kind == "list":
         if not isinstance(value, list | tuple):
             yield f"{place} is {type(value).__name__}"
             return
-        for each in value:
-            yield from _wrong(shape.member, each, f"{place}[]")
+        for item in value:
+            yield from _wrong(shape.member, item, f"{place}[]")
     elif kind == "map":
-        for each in value.values():
-            yield from _wrong(shape.value, each, f"{place}{{}}")
+        for item in value.values():
+            yield from _wrong(shape.value, item, f"{place}{{}}")
     else:
         yield from _wrong_word(shape, value, place)
 
@@ -90,18 +90,18 @@ def check_xml(service: str, name: str, text: str) -> None:
 
 def _unknown(shape: Shape, element: Element, place: str) -> Iterator[str]:
     if shape.type_name == "list":
-        for each in element:
-            yield from _unknown(shape.member, each, f"{place}[]")
+        for child in element:
+            yield from _unknown(shape.member, child, f"{place}[]")
     elif shape.type_name == "structure":
-        known = {each.serialization.get("name", name): each for name, each in shape.members.items()}
-        for each in element:
-            tag = each.tag.rpartition("}")[2]
+        known = {member.serialization.get("name", name): member for name, member in shape.members.items()}
+        for child in element:
+            tag = child.tag.rpartition("}")[2]
             if tag in known:
-                yield from _unknown(known[tag], each, f"{place}.{tag}")
+                yield from _unknown(known[tag], child, f"{place}.{tag}")
             elif tag not in ("requestId", "ResponseMetadata"):
                 yield f"{place}.{tag} is unknown"
     else:
         yield from (f"{place} has parts" for _ in list(element)[:1])
-        words = [] if shape.type_name != "string" or not shape.enum else shape.enum
-        if words and element.text not in words:
+        enum_values = [] if shape.type_name != "string" or not shape.enum else shape.enum
+        if enum_values and element.text not in enum_values:
             yield f"{place} is {element.text}, which its enumeration has not"

@@ -88,7 +88,7 @@ class AwsPrices:
 
     def operations(self) -> list[str]:
         """The requested operations, in order."""
-        return [each.operation for each in self.requests]
+        return [request.operation for request in self.requests]
 
     def fault(self, operation: str) -> Fault | None:
         """The fault of the next request; None without a fault."""
@@ -189,7 +189,7 @@ class _Handler(QuietHandler):
         return json.dumps(answer | ({"NextToken": after} if after else {}))
 
     def _describe_savings_plans_offering_rates(self, body, region, fault):
-        wanted = {filter_["name"]: set(filter_["values"]) for filter_ in body.get("filters", ())}
+        filters = {filter_["name"]: set(filter_["values"]) for filter_ in body.get("filters", ())}
         rates = []
         for rate in self.state.rates:
             stated = {item["name"]: item["value"] for item in rate["properties"]}
@@ -198,7 +198,7 @@ class _Handler(QuietHandler):
                 continue
             if "usageTypes" in body and rate["usageType"] not in body["usageTypes"]:
                 continue
-            if all(stated.get(name) in values for name, values in wanted.items()):
+            if all(stated.get(name) in values for name, values in filters.items()):
                 rates.append(rate)
         page, after = self._listed(rates, body.get("nextToken"), fault)
         return json.dumps({"searchResults": page, "nextToken": after or ""})
@@ -215,9 +215,9 @@ class _Handler(QuietHandler):
 
     def _describe_spot_price_history(self, body, region, fault):
         types = {value for name, value in body.items() if name.startswith("InstanceType.")}
-        spots = [each for each in self.state.spot if each["region"] == region and each["instanceType"] in types]
+        spots = [spot for spot in self.state.spot if spot["region"] == region and spot["instanceType"] in types]
         page, after = self._listed(spots, body.get("NextToken"), fault)
-        rows = [_item(each, leave=("region",)) for each in page]
+        rows = [_item(spot, leave=("region",)) for spot in page]
         return _xml("DescribeSpotPriceHistory", "spotPriceHistorySet", rows, after)
 
     def _describe_availability_zones(self, body, region, fault):
@@ -233,15 +233,15 @@ class _Handler(QuietHandler):
 
     def _describe_capacity_block_offerings(self, body, region, fault):
         whole = "UltraserverType" in body
-        wanted = body["UltraserverType" if whole else "InstanceType"]
+        requested_type = body["UltraserverType" if whole else "InstanceType"]
         blocks = [
             block
             for block in self.state.blocks
             if block["region"] == region
-            and block.get("ultraserverType" if whole else "instanceType") == wanted
+            and block.get("ultraserverType" if whole else "instanceType") == requested_type
             and str(block["capacityBlockDurationHours"]) == body["CapacityDurationHours"]
         ]
-        rows = [_item(each, leave=("region",)) for each in blocks]
+        rows = [_item(offering, leave=("region",)) for offering in blocks]
         return _xml("DescribeCapacityBlockOfferings", "capacityBlockOfferingSet", rows, None)
 
 
@@ -259,7 +259,7 @@ def _item(fields: dict, leave: tuple[str, ...] = ()) -> str:
     for name, value in fields.items():
         if name in leave:
             continue
-        text = f"{''.join(_item(each) for each in value)}" if isinstance(value, list) else escape(str(value))
+        text = f"{''.join(_item(item) for item in value)}" if isinstance(value, list) else escape(str(value))
         parts.append(f"<{name}>{text}</{name}>")
     return f"<item>{''.join(parts)}</item>"
 

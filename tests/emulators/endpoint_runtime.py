@@ -130,8 +130,8 @@ class Handler(QuietHandler):
         state, action = self.state, fields.get("Action", [target.rpartition(".")[2]])[0]
         answers = {
             "DescribeLogStreams": {"logStreams": [{"logStreamName": "main/1"}] if state.log else []},
-            "GetLogEvents": {"events": [{"timestamp": 1, "message": each} for each in state.log]},
-            "DescribeAlarms": {"MetricAlarms": [{"AlarmDescription": each} for each in state.alarming]},
+            "GetLogEvents": {"events": [{"timestamp": 1, "message": line} for line in state.log]},
+            "DescribeAlarms": {"MetricAlarms": [{"AlarmDescription": description} for description in state.alarming]},
             "DescribeInferenceComponent": {
                 **MADE,
                 "EndpointArn": ARN,
@@ -147,10 +147,10 @@ class Handler(QuietHandler):
             return self.send(answers[action])
         if action == "ListStackResources":
             members = "".join(
-                f"<member><LogicalResourceId>{each}</LogicalResourceId><PhysicalResourceId>{each}</PhysicalResourceId>"
+                f"<member><LogicalResourceId>{alarm}</LogicalResourceId><PhysicalResourceId>{alarm}</PhysicalResourceId>"
                 "<ResourceType>AWS::CloudWatch::Alarm</ResourceType><ResourceStatus>CREATE_COMPLETE</ResourceStatus>"
                 "<LastUpdatedTimestamp>2026-11-20T00:00:00Z</LastUpdatedTimestamp></member>"
-                for each in ("Errors",)
+                for alarm in ("Errors",)
             )
             inner = f"<StackResourceSummaries>{members}</StackResourceSummaries>"
             return self.xml("ListStackResources", inner)
@@ -193,8 +193,8 @@ class Handler(QuietHandler):
             state.delivered.append(time.monotonic())
             time.sleep(state.token_s)
         if state.usage:
-            words = len(body["messages"][0]["content"].split())
-            read = 12 if state.template is None else words + state.template
+            word_count = len(body["messages"][0]["content"].split())
+            read = 12 if state.template is None else word_count + state.template
             self.event({"choices": [], "usage": {"prompt_tokens": read, "completion_tokens": count}})
         self.wfile.write(b"data: [DONE]\n\n")
         return None

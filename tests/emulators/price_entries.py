@@ -34,7 +34,7 @@ def ec2_product(name: str, region: str, *terms: dict, reserved: tuple[dict, ...]
     return {
         "serviceCode": "AmazonEC2",
         "product": {"productFamily": "Compute Instance", "sku": "S", "attributes": {**stated, **attributes}},
-        "terms": {kind: {f"S.{index}": each for index, each in enumerate(listed)} for kind, listed in kinds.items()},
+        "terms": {kind: {f"S.{index}": offer for index, offer in enumerate(listed)} for kind, listed in kinds.items()},
     }
 
 

@@ -44,10 +44,10 @@ class PublicPrices:
             "products": {},
             "terms": {"OnDemand": {}, "Reserved": {}},
         }
-        for number, each in enumerate(products):
+        for number, product in enumerate(products):
             sku = f"SKU{number}"
-            offer_file["products"][sku] = {**each["product"], "sku": sku}
-            for kind, terms in each["terms"].items():
+            offer_file["products"][sku] = {**product["product"], "sku": sku}
+            for kind, terms in product["terms"].items():
                 offer_file["terms"][kind][sku] = terms
         self.files[offer_path(service, region)] = json.dumps({**offer_file, "attributesList": {}}, indent=1).encode()
 

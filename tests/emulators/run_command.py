@@ -110,5 +110,5 @@ def served(machine: Machine, *, otherwise: str = "") -> Iterator[str]:
         with listening(Handler) as address:
             yield address
     finally:
-        for each in machine.running:
-            each.join()
+        for thread in machine.running:
+            thread.join()

@@ -71,8 +71,8 @@ class Enforced:
         for title, document in documents.items():
             text = document if isinstance(document, str) else json.dumps(document)
             # As in an account: managed policies, each of which IAM takes 6,144 characters of.
-            made = iam.create_policy(PolicyName=f"{name}-{title}", PolicyDocument=text)["Policy"]["Arn"]
-            iam.attach_user_policy(UserName=name, PolicyArn=made)
+            policy_arn = iam.create_policy(PolicyName=f"{name}-{title}", PolicyDocument=text)["Policy"]["Arn"]
+            iam.attach_user_policy(UserName=name, PolicyArn=policy_arn)
         keys = iam.create_access_key(UserName=name)["AccessKey"]
         return self.environment(
             {"AWS_ACCESS_KEY_ID": keys["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": keys["SecretAccessKey"]}
@@ -116,9 +116,9 @@ def golden_policies():
         path = path if path.exists() else path.with_suffix("") / "training.json"
         stack = json.loads(path.read_text(encoding="utf-8"))
         (properties,) = (
-            each["Properties"]
-            for key, each in stack["Resources"].items()
-            if key.startswith(prefix) and each["Type"] in ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy")
+            resource["Properties"]
+            for key, resource in stack["Resources"].items()
+            if key.startswith(prefix) and resource["Type"] in ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy")
         )
         inline = {policy["PolicyName"]: policy["PolicyDocument"] for policy in properties.get("Policies", [])}
         return _filled(inline or {"own": properties["PolicyDocument"]}, references)
@@ -129,7 +129,7 @@ def golden_policies():
 def _filled(value, references):
     """A template's value with evaluated functions; references are resolved by the prefix of their name."""
     if isinstance(value, list):
-        return [_filled(each, references) for each in value]
+        return [_filled(item, references) for item in value]
     if not isinstance(value, dict):
         return value
     if len(value) == 1:
@@ -142,7 +142,7 @@ def _filled(value, references):
                 arn for prefix, arn in KNOWN.items() if text.rpartition(":Exports")[2].startswith(prefix)
             ]
             return matching_arn
-    return {key: _filled(each, references) for key, each in value.items()}
+    return {key: _filled(item, references) for key, item in value.items()}
 
 
 @pytest.fixture(scope="session")

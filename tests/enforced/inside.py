@@ -30,9 +30,9 @@ def pump(source: socket.socket, sink: socket.socket) -> None:
     except OSError:
         return  # one side has hung up; the other is told by the shutdown
     finally:
-        for each, how in ((sink, socket.SHUT_WR), (source, socket.SHUT_RD)):
+        for side, how in ((sink, socket.SHUT_WR), (source, socket.SHUT_RD)):
             try:
-                each.shutdown(how)
+                side.shutdown(how)
             except OSError:
                 continue
 

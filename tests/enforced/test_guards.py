@@ -128,8 +128,8 @@ def enforced_guard(request, users, boto, guards_stack):
         "IDLE_MINUTES": "60",
     }
     with guard_module(module) as loaded:
-        own = loaded.Settings.of(settings)
-        yield getattr(loaded, kind)(own, lambda service: boto(users[request.param], service), datetime.now(UTC))
+        parsed = loaded.Settings.of(settings)
+        yield getattr(loaded, kind)(parsed, lambda service: boto(users[request.param], service), datetime.now(UTC))
 
 
 def test_it_reads_its_age_and_tells_under_its_role(enforced_guard):
@@ -141,8 +141,8 @@ def test_that_of_eks_sees_its_nodes_under_its_role(users, boto):
     with guard_module("eks") as loaded:
         settings = {"CLUSTER": "p5-eks", "EKS": "slipway-p5-eks", "STACK": "x", "TOPICS": "", "AWS_REGION": REGION}
         settings |= {"PREPAID": "false", "IDLE_MINUTES": "60"}
-        own = loaded.Settings.of(settings)
-        assert loaded.EksGuard(own, lambda service: boto(users[EKS], service), datetime.now(UTC)).nodes() == []
+        parsed = loaded.Settings.of(settings)
+        assert loaded.EksGuard(parsed, lambda service: boto(users[EKS], service), datetime.now(UTC)).nodes() == []
 
 
 @pytest.mark.parametrize("example", GUARDS)
@@ -177,9 +177,9 @@ def test_hyperpod_is_stopped_by_the_plans_tag_alone(enforced, simulated, documen
     name = f"{example}-{action.partition(':')[2]}"
     bare = documents(example)
     for document in bare.values():
-        for each in document["Statement"]:
-            if TAGGED in each.get("Condition", {}).get("StringEquals", {}):
-                del each["Condition"]
+        for statement in document["Statement"]:
+            if TAGGED in statement.get("Condition", {}).get("StringEquals", {}):
+                del statement["Condition"]
     enforced.user(name, bare)
     assert simulated(example, action, arn, name)
 

@@ -103,8 +103,8 @@ def session_named(enforced, things):
         "doctor": enforced.policies("person", "doctor"),
         "stranger": {},
     }
-    made = {name: enforced.user(name, documents) for name, documents in whose.items()}
-    return lambda name: Known(environment=made[name], region=REGION, key=things)
+    environments = {name: enforced.user(name, documents) for name, documents in whose.items()}
+    return lambda name: Known(environment=environments[name], region=REGION, key=things)
 
 
 class Known(Session):

@@ -61,7 +61,7 @@ STORES = {
 """An example of each kind of cluster, and the stack of its store."""
 
 
-IN_PODS = [each for each in STORES if "eks" in each]
+IN_PODS = [example for example in STORES if "eks" in example]
 """Those whose jobs run in pods, each under an account that is called as its plan."""
 
 
@@ -72,14 +72,14 @@ def job_user(enforced, golden_policies):
     ministack knows no variables in policies: that of the session tag, which says whose pod it is, is filled in as IAM
     does (IAM user guide, reference_policies_variables).
     """
-    made = {}
+    environments = {}
 
     def user(example, plan):
-        if (example, plan) not in made:
+        if (example, plan) not in environments:
             documents = golden_policies(example, "NodePolicy", {STORES[example]: STORE})
             text = json.dumps(documents).replace(f"${{{ACCOUNT_KEY}}}", plan)
-            made[example, plan] = enforced.user(f"job-{plan}-{example}", json.loads(text))
-        return made[example, plan]
+            environments[example, plan] = enforced.user(f"job-{plan}-{example}", json.loads(text))
+        return environments[example, plan]
 
     return user
 
@@ -114,12 +114,12 @@ def test_the_agent_writes_once_reads_and_lists(enforced, store_of):
 @pytest.mark.parametrize(
     "uri,call",
     [
-        (f"s3://{OTHERS}/jobs/a", lambda each: each.read_bytes("step-1/manifest.json")),
-        (f"s3://{OTHERS}/jobs/a", lambda each: each.write_text("x", "x")),
-        (f"s3://{OTHERS}/jobs/a", lambda each: each.sizes()),
-        (f"s3://{BUCKET}/ledger", lambda each: each.read_bytes("entry.json")),
-        (f"s3://{BUCKET}/ledger", lambda each: each.write_text("entry.json", "{}")),
-        (f"s3://{BUCKET}/ledger", lambda each: each.sizes()),
+        (f"s3://{OTHERS}/jobs/a", lambda store: store.read_bytes("step-1/manifest.json")),
+        (f"s3://{OTHERS}/jobs/a", lambda store: store.write_text("x", "x")),
+        (f"s3://{OTHERS}/jobs/a", lambda store: store.sizes()),
+        (f"s3://{BUCKET}/ledger", lambda store: store.read_bytes("entry.json")),
+        (f"s3://{BUCKET}/ledger", lambda store: store.write_text("entry.json", "{}")),
+        (f"s3://{BUCKET}/ledger", lambda store: store.sizes()),
     ],
 )
 def test_a_node_reaches_nothing_but_the_jobs_of_its_store(store_of, uri, call):
@@ -285,11 +285,11 @@ def test_the_boundary_is_the_most_that_anybody_may(enforced, boto):
     owner = enforced.owner.client("iam")
     everything = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
     document = enforced.policies(BOUNDARY)[policy_name(BOUNDARY)]
-    made = owner.create_policy(PolicyName=policy_name(BOUNDARY), PolicyDocument=document)["Policy"]["Arn"]
-    assert made == enforced.account.policy_arn(BOUNDARY)
+    boundary_arn = owner.create_policy(PolicyName=policy_name(BOUNDARY), PolicyDocument=document)["Policy"]["Arn"]
+    assert boundary_arn == enforced.account.policy_arn(BOUNDARY)
     keys = enforced.user("bounded", {"all": everything})
     boto(keys, "iam").create_user(UserName="before")
-    owner.put_user_permissions_boundary(UserName="bounded", PermissionsBoundary=made)
+    owner.put_user_permissions_boundary(UserName="bounded", PermissionsBoundary=boundary_arn)
     boto(keys, "s3").put_object(Bucket=BUCKET, Key="jobs/x", Body=b"x")
     boto(keys, "sns").publish(TopicArn=TOPIC, Message="x")
     for call in (
@@ -297,7 +297,7 @@ def test_the_boundary_is_the_most_that_anybody_may(enforced, boto):
         lambda: boto(keys, "iam").create_access_key(UserName="bounded"),
         lambda: boto(keys, "iam").delete_user_permissions_boundary(UserName="bounded"),
         lambda: boto(keys, "iam").create_policy_version(
-            PolicyArn=made, PolicyDocument=json.dumps(everything), SetAsDefault=True
+            PolicyArn=boundary_arn, PolicyDocument=json.dumps(everything), SetAsDefault=True
         ),
         lambda: boto(keys, "organizations").list_accounts(),
     ):

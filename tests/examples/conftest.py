@@ -40,8 +40,8 @@ class Life:
         self.folder = folder
         self.metrics_file = folder / "metrics.jsonl"
         self.command = command
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLIPWAY_", "PET_"))}
-        self.environment = kept | {"PYTHONDONTWRITEBYTECODE": "1", **environment}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SLIPWAY_", "PET_"))}
+        self.environment = inherited | {"PYTHONDONTWRITEBYTECODE": "1", **environment}
         self.attempt = 0
         self.running = []
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,8 +73,8 @@ class Life:
             imds=False,
         )
         (self.folder / "job.json").write_text(job.to_json())
-        words = [sys.executable, "-m", "launcher.agent", "run", "--config", str(self.folder / "job.json")]
-        return self._start(words, SLIPWAY_ATTEMPT=str(self.attempt + 1))
+        command = [sys.executable, "-m", "launcher.agent", "run", "--config", str(self.folder / "job.json")]
+        return self._start(command, SLIPWAY_ATTEMPT=str(self.attempt + 1))
 
     def output(self, attempt=0):
         return (self.folder / f"{attempt or self.attempt}.log").read_text()

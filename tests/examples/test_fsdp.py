@@ -43,11 +43,11 @@ def test_a_notice_and_a_resume_leave_no_trace(start_trainer, s3_server, s3torchc
     run.wait_for_step(6)
     first.send_signal(signal.SIGUSR1)
     assert code_of(first) == 75, run.output()
-    left = max(line["step"] for line in run.metrics())
-    assert 6 <= left < STEPS
-    assert {f"step-{left}/.metadata", f"step-{left}/__0_0.distcp", f"step-{left}/__1_0.distcp"} <= set(keys())
+    reached = max(line["step"] for line in run.metrics())
+    assert 6 <= reached < STEPS
+    assert {f"step-{reached}/.metadata", f"step-{reached}/__0_0.distcp", f"step-{reached}/__1_0.distcp"} <= set(keys())
     assert code_of(run.supervised(*SMALL, mode="dcp")) == 0, run.output()
-    assert f"resumed from step {left} (s3://checkpoints/run/step-{left})" in run.output()
+    assert f"resumed from step {reached} (s3://checkpoints/run/step-{reached})" in run.output()
     assert (run.losses(), run.weights()) == uninterrupted
     assert [event["step"] for event in run.events("checkpoint-uploaded")][-1] == STEPS
     lines = map(json.loads, run.metrics_file.read_text().splitlines())
@@ -80,7 +80,7 @@ def test_its_order_of_data_does_not_depend_on_the_ranks():
     batches = []
     for _ in range(25):  # into the third epoch
         inputs, targets = whole.next(0, 1)
-        shared = [each.next(rank, 2)[0] for rank, each in enumerate(parts)]
+        shared = [part.next(rank, 2)[0] for rank, part in enumerate(parts)]
         assert torch.equal(inputs[0::2], shared[0])
         assert torch.equal(inputs[1::2], shared[1])
         assert torch.equal(inputs[:, 1:], targets[:, :-1])
@@ -111,9 +111,9 @@ def test_two_nodes_of_slurm_meet_again_after_one_was_taken_back(tmp_path, s3torc
         "workdir": str(TRAINER.parent),
     }
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(plan))
-    words = [sys.executable, "-m", "launcher", "launch", "plan.yaml", "--sandbox", "--yes", "--interrupt-after", "2"]
+    command = [sys.executable, "-m", "launcher", "launch", "plan.yaml", "--sandbox", "--yes", "--interrupt-after", "2"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    answer = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    answer = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     folder = tmp_path / ".slipway" / "runs" / "fsdp" / "latest"
     attempts = json.loads((folder / "report.json").read_text())["attempts"]

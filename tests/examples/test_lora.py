@@ -68,12 +68,12 @@ def test_a_notice_and_a_resume_leave_no_trace(start_trainer, s3_server, uninterr
     run.wait_for_step(12)
     first.send_signal(signal.SIGUSR1)
     assert code_of(first) == 75, run.output()
-    left = max(line["step"] for line in run.metrics())
-    assert 12 <= left < STEPS
-    assert f"step-{left}/manifest.json" in keys()
+    reached = max(line["step"] for line in run.metrics())
+    assert 12 <= reached < STEPS
+    assert f"step-{reached}/manifest.json" in keys()
     (run.folder / "scratch").rename(run.folder / "gone")
     assert code_of(run.supervised(*SMALL, mode="agent")) == 0, run.output()
-    assert f"resumed from step {left} " in run.output()
+    assert f"resumed from step {reached} " in run.output()
     assert (run.losses(), run.weights()) == (uninterrupted_lora.losses(), uninterrupted_lora.weights())
     assert run.events("checkpoint-uploaded")[-1]["step"] == STEPS
 
@@ -82,7 +82,7 @@ def test_its_folders_are_those_of_hugging_face_and_the_newest_are_kept(start_tra
     folder = uninterrupted_lora.folder / "out"
     assert sorted(path.name for path in folder.iterdir()) == ["checkpoint-36", "checkpoint-48", "checkpoint-60"]
     for path in folder.iterdir():
-        names = {each.name for each in path.iterdir()}
+        names = {file.name for file in path.iterdir()}
         assert names - {"adapter_model.safetensors", "adapter_model.bin"} == FILES
         assert len(names) == len(FILES) + 1
     state = json.loads((folder / "checkpoint-48" / "trainer_state.json").read_text())

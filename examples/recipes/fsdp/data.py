@@ -12,8 +12,8 @@ from torch import Tensor
 def text(path: str, most_bytes: int) -> Tensor:
     """The bytes of a file or, without one, of the standard library's modules, by name: they are wherever Python is."""
     content = bytearray()
-    for each in [Path(path)] if path else sorted(Path(os.__file__).parent.glob("*.py")):
-        content += each.read_bytes()
+    for source in [Path(path)] if path else sorted(Path(os.__file__).parent.glob("*.py")):
+        content += source.read_bytes()
         if len(content) >= most_bytes:
             break
     return torch.frombuffer(content[:most_bytes], dtype=torch.uint8)

@@ -273,10 +273,10 @@ def weights_sha256(model: torch.nn.Module) -> str:
     return digest.hexdigest()
 
 
-def say(words: str) -> None:
+def say(message: str) -> None:
     """Print on rank 0."""
     if dist.get_rank() == 0:
-        print(words, flush=True)
+        print(message, flush=True)
 
 
 def _options() -> argparse.Namespace:
