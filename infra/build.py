@@ -63,8 +63,8 @@ def build_app(
     builder.build(app, plan=plan, catalog=catalog, account=account, tags=tags, limits=_limits(app, plan))
     if plan.request.storage.kms_key_arn is not None:
         # A network that several clusters share is made of its own part of the plan alone.
-        own = (child for child in app.node.children if not (isinstance(child, NetworkStack) and child.shared))
-        encrypt(own, plan.request.storage.kms_key_arn)
+        constructs = (child for child in app.node.children if not (isinstance(child, NetworkStack) and child.shared))
+        encrypt(constructs, plan.request.storage.kms_key_arn)
     return app
 
 

@@ -32,18 +32,18 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     """A safe loader that refuses a duplicate key: YAML would silently use the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's signature
-        seen: set[object] = set()
+        keys: set[object] = set()
         for key_node, _ in node.value:
             if key_node.tag == _BOOLEAN:  # YAML 1.1 takes the word `on` for true; no key is a boolean
                 key_node.tag = _STRING
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, list | dict):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key_node.start_mark)
-            if key in seen:
+            if key in keys:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key!r} is given twice", key_node.start_mark
                 )
-            seen.add(key)
+            keys.add(key)
         return super().construct_mapping(node, deep)
 
 
@@ -135,18 +135,18 @@ def loads(text: str, *, name: str = "plan file") -> PlanRequest:
 
 def _refuse_merge_keys(root: yaml.Node) -> None:
     """Refuse merge keys, which would add keys where no user sees them."""
-    left, seen = [root], set[int]()
-    while left:
-        node = left.pop()
+    pending, visited = [root], set[int]()
+    while pending:
+        node = pending.pop()
         # Aliases of aliases name the same few nodes many times.
-        if id(node) in seen:
+        if id(node) in visited:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         for key, value in _children(node):
             if key is not None and key.tag == MERGE:
-                what = "merge keys (<<) are not taken: write the keys out"
-                raise yaml.constructor.ConstructorError(None, None, what, key.start_mark)
-            left.append(value)
+                message = "merge keys (<<) are not taken: write the keys out"
+                raise yaml.constructor.ConstructorError(None, None, message, key.start_mark)
+            pending.append(value)
 
 
 def _children(node: yaml.Node) -> Iterator[tuple[yaml.Node | None, yaml.Node]]:
@@ -157,18 +157,18 @@ def _children(node: yaml.Node) -> Iterator[tuple[yaml.Node | None, yaml.Node]]:
         yield from ((None, child) for child in node.value)
 
 
-def _places(node: yaml.Node | None, path: str, seen: set[int]) -> Iterator[tuple[str, yaml.Mark]]:
+def _places(node: yaml.Node | None, path: str, visited: set[int]) -> Iterator[tuple[str, yaml.Mark]]:
     """The position of everything below a node, by its path in the file: a key, or an item of a list."""
-    if node is None or id(node) in seen:
+    if node is None or id(node) in visited:
         return
-    seen.add(id(node))
+    visited.add(id(node))
     for index, (key, value) in enumerate(_children(node)):
         if key is None:
             where, mark = f"{path}[{index}]", value.start_mark
         else:
             where, mark = f"{path}.{key.value}" if path else str(key.value), key.start_mark
         yield where, mark
-        yield from _places(value, where, seen)
+        yield from _places(value, where, visited)
 
 
 def _placed(finding: Finding, places: Mapping[str, yaml.Mark]) -> Finding:

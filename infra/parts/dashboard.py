@@ -28,11 +28,11 @@ class Dashboard(WidgetDashboard):
     """The dashboard of a cluster."""
 
     def __init__(
-        self, scope: Construct, id_: str, *, plan: Plan, limits: Limits, own: Sequence[Mapping[str, Any]]
+        self, scope: Construct, id_: str, *, plan: Plan, limits: Limits, target_widgets: Sequence[Mapping[str, Any]]
     ) -> None:
         """Create the dashboard.
 
-        `own` are the target's widgets, such as `parallelcluster_widgets`.
+        `target_widgets` are the target's widgets, such as `parallelcluster_widgets`.
         """
         region, cluster = plan.place.region, plan.cluster_name
         nodes = [NAMESPACE, GUARD_METRICS[0], "Cluster", cluster]
@@ -42,7 +42,7 @@ class Dashboard(WidgetDashboard):
                 graph(title, region, [[_by_node(metric, cluster)]])
                 for metric, title in zip(NODE_METRICS, _ACCELERATORS, strict=True)
             ]
-        super().__init__(scope, id_, name=cluster_name(plan), region=region, widgets=[*widgets, *own])
+        super().__init__(scope, id_, name=cluster_name(plan), region=region, widgets=[*widgets, *target_widgets])
 
 
 def parallelcluster_widgets(plan: Plan, connect: str, head_node: str) -> list[dict[str, Any]]:
@@ -117,5 +117,5 @@ def pcs_widgets(plan: Plan, connect: str) -> list[dict[str, Any]]:
 
 def _by_node(metric: str, cluster: str) -> dict[str, str]:
     """A search expression for one metric of every node of a cluster, because node ids are not known in advance."""
-    words = f'{{{NAMESPACE},Cluster,InstanceId}} MetricName="{metric}" Cluster="{cluster}"'
-    return {"expression": f"SEARCH('{words}', 'Average', 300)", "id": "e1"}
+    query = f'{{{NAMESPACE},Cluster,InstanceId}} MetricName="{metric}" Cluster="{cluster}"'
+    return {"expression": f"SEARCH('{query}', 'Average', 300)", "id": "e1"}

@@ -65,7 +65,7 @@ class EndpointScaling(Construct):
         """Target tracking of the requests in flight, or of the queue's length per instance."""
         kind = scaling.CfnScalingPolicy
         decided = self._endpoint
-        held = decided.concurrency * (1 if decided.mode is EndpointMode.COMPONENTS else decided.copies)
+        in_flight = decided.concurrency * (1 if decided.mode is EndpointMode.COMPONENTS else decided.copies)
         queued = decided.mode is EndpointMode.ASYNCHRONOUS
         predefined = kind.PredefinedMetricSpecificationProperty(
             predefined_metric_type=_PER_COPY if decided.mode is EndpointMode.COMPONENTS else _PER_MODEL
@@ -81,7 +81,7 @@ class EndpointScaling(Construct):
             "TargetTrackingScaling",
             target_tracking_scaling_policy_configuration=kind.TargetTrackingScalingPolicyConfigurationProperty(
                 # What waits in a queue is not served yet: an instance may have as much before it as it takes at once.
-                target_value=held if queued else round(max(1.0, FILLED * held), 1),
+                target_value=in_flight if queued else round(max(1.0, FILLED * in_flight), 1),
                 predefined_metric_specification=None if queued else predefined,
                 customized_metric_specification=backlog if queued else None,
                 scale_in_cooldown=IN_S,

@@ -161,10 +161,10 @@ class GuardFunction(Construct):
     def _statements(
         settings: GuardSettings, rights: Rights, log: logs.CfnLogGroup, namespace: str
     ) -> list[iam.PolicyStatement]:
-        look = sorted((*rights.look, "cloudwatch:GetMetricStatistics"))
+        actions = sorted((*rights.look, "cloudwatch:GetMetricStatistics"))
         return [
             # Neither EC2's descriptions nor CloudWatch's metrics can be allowed by resource.
-            iam.PolicyStatement(sid="Look", actions=look, resources=["*"]),
+            iam.PolicyStatement(sid="Look", actions=actions, resources=["*"]),
             # The same for reporting metrics, which can be allowed by namespace.
             iam.PolicyStatement(
                 sid="Report",

@@ -69,11 +69,11 @@ class Guardrails(Construct):
         *,
         plan: Plan,
         limits: Limits,
-        own: TargetGuard,
+        target_guard: TargetGuard,
         stop: StopPlace | None = None,
         folder: GuardFolder | None = None,
     ) -> None:
-        """`own` is the target-specific part.
+        """`target_guard` is the target-specific part.
 
         `stop` notifies a job that its budget is used up, and `folder` is the guard's folder in the store; both are None
         if the target has no job.
@@ -87,8 +87,8 @@ class Guardrails(Construct):
         self._topic_policy()
         others = self._subscribe(plan.request.guardrails.notify)
         self.topics = (self.topic.ref, *others)
-        self._guard(limits, own)
-        own.announce(plan, self)
+        self._guard(limits, target_guard)
+        target_guard.announce(plan, self)
         if stop is not None:
             CfnOutput(Stack.of(self), OUTPUTS["stop_uri"], value=stop.uri, description="Asks jobs to save and end")
         if folder is not None:
@@ -147,7 +147,7 @@ class Guardrails(Construct):
                 )
         return tuple(topic for topic in notify if protocol_of(topic) == "sns")
 
-    def _guard(self, limits: Limits, own: TargetGuard) -> None:
+    def _guard(self, limits: Limits, target_guard: TargetGuard) -> None:
         plan, row = self._plan, guard_of(self._plan)
         settings = GuardSettings(
             cluster=plan.cluster_name,
@@ -167,7 +167,7 @@ class Guardrails(Construct):
             reserved=_reserved(plan),
         )
         self._function = GuardFunction(
-            self, "Guard", settings=settings, rights=own.rights(plan, self), namespace=NAMESPACE
+            self, "Guard", settings=settings, rights=target_guard.rights(plan, self), namespace=NAMESPACE
         )
         self._function.call_by(
             self._rule("Schedule", "the guard looks at the cluster", schedule=f"rate({GUARD_EVERY_MINUTES} minutes)")

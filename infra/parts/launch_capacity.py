@@ -34,7 +34,8 @@ def root_volume(device: str, gib: int, key_arn: str | None) -> ec2.CfnLaunchTemp
 
 def tag_specifications(tags: Mapping[str, str]) -> list[ec2.CfnLaunchTemplate.TagSpecificationProperty]:
     """The tags of nodes and their volumes, which do not inherit the stack's tags."""
-    own = [{"key": key, "value": value} for key, value in tags.items()]
+    entries = [{"key": key, "value": value} for key, value in tags.items()]
     return [
-        ec2.CfnLaunchTemplate.TagSpecificationProperty(resource_type=kind, tags=own) for kind in ("instance", "volume")
+        ec2.CfnLaunchTemplate.TagSpecificationProperty(resource_type=kind, tags=entries)
+        for kind in ("instance", "volume")
     ]

@@ -176,7 +176,11 @@ class PcsGroup(Construct):
     def _machines(self, tags: Mapping[str, str]) -> ec2.CfnLaunchTemplate.LaunchTemplateDataProperty:
         context, group = self._context, self._group
         together = ec2.CfnPlacementGroup(self, "Placement", strategy="cluster") if group.placement_group else None
-        own = {**tags, MACHINE_TAG: "login" if group.name == LOGIN else "node", "Name": f"{context.name}-{group.name}"}
+        instance_tags = {
+            **tags,
+            MACHINE_TAG: "login" if group.name == LOGIN else "node",
+            "Name": f"{context.name}-{group.name}",
+        }
         return ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
             instance_type=group.instance_type,
             block_device_mappings=[root_volume(context.root_device, group.volume_gib, context.volume_key_arn)],
@@ -187,7 +191,7 @@ class PcsGroup(Construct):
             network_interfaces=self._interfaces(),
             placement=None if together is None else ec2.CfnLaunchTemplate.PlacementProperty(group_name=together.ref),
             user_data=Fn.base64(script_text(USER_DATA)),
-            tag_specifications=tag_specifications(own),
+            tag_specifications=tag_specifications(instance_tags),
             **launch_capacity(self._group.reservation_id, block=self._group.purchase == "CAPACITY_BLOCK"),
         )
 

@@ -25,14 +25,14 @@ def rights(plan: Plan, scope: Construct) -> Rights:
         resources=[jobs],
         conditions={"StringEquals": {f"aws:ResourceTag/{CLUSTER_TAG}": plan.cluster_name}},
     )
-    look = iam.PolicyStatement(
+    describe = iam.PolicyStatement(
         sid="LookAtJobs", actions=["sagemaker:DescribeTrainingJob", "sagemaker:ListTags"], resources=[jobs]
     )
     group = f"arn:{Aws.PARTITION}:logs:{region}:{Aws.ACCOUNT_ID}:log-group:{LOG_GROUP}"
     keep = iam.PolicyStatement(sid="KeepLog", actions=["logs:PutRetentionPolicy"], resources=[group, f"{group}:*"])
     return Rights(
         look=("logs:DescribeLogGroups", "sagemaker:ListTrainingJobs"),
-        stop=(stop, look, keep),
+        stop=(stop, describe, keep),
         variables={"LOG_GROUP": LOG_GROUP, "LOG_RETENTION_DAYS": str(LOG_RETENTION_DAYS)},
     )
 

@@ -57,11 +57,11 @@ class ClusterStack(PlanStack):
             "Guardrails",
             plan=plan,
             limits=self._limits,
-            own=guard,
+            target_guard=guard,
             stop=stop_place(plan, network.store_uri, network.store),
             folder=guard_folder(network.store_uri, network.store),
         )
-        dashboard = Dashboard(self, "Overview", plan=plan, limits=self._limits, own=widgets)
+        dashboard = Dashboard(self, "Overview", plan=plan, limits=self._limits, target_widgets=widgets)
         CfnOutput(self, "NotifyTopicArn", value=guardrails.topic.ref, description="Everything is announced here")
         CfnOutput(self, "DashboardUrl", value=dashboard.url)
         CfnOutput(self, "WhatGuards", value="; ".join(guardrail_words(plan, self._limits)))

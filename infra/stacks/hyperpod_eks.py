@@ -169,14 +169,14 @@ class HyperPodEksStack(ClusterStack):
     def _chart(self, plan: Plan, group_id: str) -> HyperPodChart:
         """HyperPod's chart; the launcher copies its files into the assembly before the deployment."""
         pins = chart_pins()
-        own = self.own_synthesizer
+        synthesizer = self.own_synthesizer
         return HyperPodChart(
             self,
             "Chart",
             cluster=self.control,
             pins=pins,
-            chart=pinned_asset(own, file=pins.chart_name, sha256=pins.sha256, title="HyperPod's chart"),
-            layer=pinned_asset(own, file=pins.layer_name, sha256=pins.layer_sha256, title="layer with helm"),
+            chart=pinned_asset(synthesizer, file=pins.chart_name, sha256=pins.sha256, title="HyperPod's chart"),
+            layer=pinned_asset(synthesizer, file=pins.layer_name, sha256=pins.layer_sha256, title="layer with helm"),
             values=chart_values(plan, self._catalog.instance_types[plan.place.instance_type]),
             subnet_id=self._network.subnet_id,
             security_group_id=group_id,

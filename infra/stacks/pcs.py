@@ -77,12 +77,12 @@ class PcsGuard:
                 },
             ),
         )
-        look = (
+        actions = (
             *("cloudwatch:GetMetricData", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes"),
             *("ec2:DescribeInstances", "ec2:DescribeLaunchTemplateVersions", "ec2:DescribeLaunchTemplates"),
             *("ec2:DescribeSecurityGroups", "ec2:DescribeSubnets", "ec2:DescribeVpcs"),
         )
-        return Rights(look=look, stop=statements)
+        return Rights(look=actions, stop=statements)
 
     def announce(self, plan: Plan, guardrails: Guardrails) -> None:
         """Announce the end of a Capacity Block."""

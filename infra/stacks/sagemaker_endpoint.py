@@ -96,7 +96,7 @@ class ServingStack(PlanStack):
             kms_key_arn=key,
         )
         self._scale(endpoint, alarms)
-        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=endpoint_alarms)
+        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, target_guard=endpoint_alarms)
         alarms.notify(guardrails.topics)
         callers = InvokePolicy(self, "Callers", endpoint=endpoint, store=store)
         CfnOutput(self, "InvokePolicyArn", value=callers.policy.ref, description="For those who call the endpoint")

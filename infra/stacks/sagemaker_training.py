@@ -142,8 +142,8 @@ class TrainingJobsStack(ClusterStack):
         plan, store = self._plan, self._network.store
         facts = self._catalog.instance_types[plan.place.instance_type]
         compiles = keeps_compiled_programs(facts)
-        own = JOURNAL_FOLDER if plan.request.checkpoint.store_uri is not None else f"{plan.name}/{JOURNAL_FOLDER}"
-        tidy = iam.PolicyStatement(sid="TidyJournal", actions=["s3:DeleteObject"], resources=[store.objects(own)])
+        journal = JOURNAL_FOLDER if plan.request.checkpoint.store_uri is not None else f"{plan.name}/{JOURNAL_FOLDER}"
+        tidy = iam.PolicyStatement(sid="TidyJournal", actions=["s3:DeleteObject"], resources=[store.objects(journal)])
         return NodePolicy(
             self,
             "NodePolicy",

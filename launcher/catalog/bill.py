@@ -119,13 +119,13 @@ _READ = frozenset((Basis.LISTED.value, Basis.DERIVED.value))
 _MEMORY = frozenset((Basis.MEMORY.value,))
 
 
-def newer_rows(own: Sequence[TierRow], everywhere: Sequence[TierRow], until: str) -> Sequence[TierRow]:
+def newer_rows(regional: Sequence[TierRow], everywhere: Sequence[TierRow], until: str) -> Sequence[TierRow]:
     """A region's rows of an item, or those of all regions if they are newer; tiers of both never mix."""
     days = [
         max((row.as_of for row in rows if row.as_of <= until and row.basis in _READ), default="")
-        for rows in (own, everywhere)
+        for rows in (regional, everywhere)
     ]
-    return everywhere if not own or days[1] > days[0] else own
+    return everywhere if not regional or days[1] > days[0] else regional
 
 
 def price_item(item: str, rows: Sequence[TierRow], store: Store, until: str) -> Price | Unpriced:

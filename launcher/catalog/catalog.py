@@ -78,8 +78,8 @@ class Catalog:
 
     def unavailable_type(self, name: str) -> facts.UnavailableType | None:
         """Why a name is unavailable; a family includes its sizes, as trn3 does for trn3.48xlarge."""
-        gone = self.unavailable_types
-        return gone.get(name) or gone.get(name.partition(".")[0])
+        unavailable = self.unavailable_types
+        return unavailable.get(name) or unavailable.get(name.partition(".")[0])
 
     @cached_property
     def announced_ends(self) -> Mapping[str, AnnouncedEnd]:
@@ -278,8 +278,8 @@ class Catalog:
         """The price of an item of bill_items.csv per unit of its row, with its tiers over a month's quantity."""
         key = (item, region)
         if key not in self._bill:
-            own, everywhere = (self.store.bill_items.get((item, place), []) for place in (region, EVERYWHERE))
-            rows = newer_rows(own, everywhere, self.until)
+            regional, everywhere = (self.store.bill_items.get((item, place), []) for place in (region, EVERYWHERE))
+            rows = newer_rows(regional, everywhere, self.until)
             item_price = price_item(item, rows, self.store, self.until)
             self._bill[key] = (
                 item_price if isinstance(item_price, Price) else replace(item_price, elsewhere=self._dearest_item(item))
@@ -339,18 +339,18 @@ class Catalog:
         if key.kind == SAGEMAKER:
             return f"no SageMaker price of {name} in {region} is known{later}"
         if key.term_years:
-            what = "reserved price" if key.kind == PurchaseOption.RESERVED.value else "Savings Plan rate"
+            label = "reserved price" if key.kind == PurchaseOption.RESERVED.value else "Savings Plan rate"
             years = f"{key.term_years} year{'s' if key.term_years > 1 else ''}"
-            return f"no {key.detail} {what} of {name} in {region} for {years} is known{later}"
+            return f"no {key.detail} {label} of {name} in {region} for {years} is known{later}"
         if key.kind == PurchaseOption.TRAINING_PLAN.value:
             return f"training plans have no published rate: prices refresh reads the offerings{later}"
         return self._not_sold(key) or f"no {_words(key.kind)} price of {name} in {key.zone or region} is known{later}"
 
     def _not_sold(self, key: Key) -> str:
         """Why EC2 does not sell a type this way in any region; "" if it may."""
-        gone = self.unavailable_type(key.name)
-        if gone is not None:
-            return gone.reason
+        unavailable = self.unavailable_type(key.name)
+        if unavailable is not None:
+            return unavailable.reason
         known = self.instance_types.get(key.name)
         if known is None:
             return f"no instance type {key.name} in the catalog"

@@ -186,8 +186,8 @@ def answer(rates: Iterable[FetchedPrice], refusals: Iterable[Refusal] = ()) -> A
         same = dearest.get(rate.key)
         if same is None or rate.usd > same.usd:
             dearest[rate.key] = rate
-    left = {refusal.key: refusal for refusal in refusals if refusal.key not in dearest}
-    return Answer(rates=tuple(dearest.values()), refusals=tuple(refusal for _, refusal in sorted(left.items())))
+    remaining = {refusal.key: refusal for refusal in refusals if refusal.key not in dearest}
+    return Answer(rates=tuple(dearest.values()), refusals=tuple(refusal for _, refusal in sorted(remaining.items())))
 
 
 def file_rows(answer: Answer, as_of: date) -> dict[Table, list[tuple[str, ...]]]:

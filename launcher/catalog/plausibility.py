@@ -77,14 +77,16 @@ class _Fall(NamedTuple):
 
 def _fall(table: Table, row: Sequence[str], believed: Iterable[Sequence[str]]) -> _Fall | None:
     """The fall of a row against the newest trusted row of an earlier day; None without a fall or without such a row."""
-    dated, own = table.columns.index("as_of"), dict(_prices(table, row))
+    dated, prices = table.columns.index("as_of"), dict(_prices(table, row))
     earlier = max((past for past in believed if past[dated] < row[dated]), key=lambda past: past[dated], default=None)
     if earlier is None:
         return None
-    falls = [(1 - own[name] / usd, own[name], usd) for name, usd in _prices(table, earlier) if usd and name in own]
+    falls = [
+        (1 - prices[name] / usd, prices[name], usd) for name, usd in _prices(table, earlier) if usd and name in prices
+    ]
     share, now, then = max(falls, default=(Decimal(0), Decimal(0), Decimal(0)))
-    words = f"{share:.0%} from {then:f} ({earlier[dated]}) to {now:f}"
-    return _Fall(share, words) if share > 0 else None
+    description = f"{share:.0%} from {then:f} ({earlier[dated]}) to {now:f}"
+    return _Fall(share, description) if share > 0 else None
 
 
 def _believed(table: Table, rows: Iterable[list[str]]) -> dict[tuple[str, ...], list[Sequence[str]]]:
@@ -122,11 +124,11 @@ def _reason(table: Table, row: Sequence[str], bounds: _Bounds) -> str:
 
 def _confirmed(table: Table, row: Sequence[str], readings: Iterable[Sequence[str]], alike: Decimal) -> bool:
     """Whether another reading of the same item in the same place gives a similar price on another day."""
-    dated, own = table.columns.index("as_of"), dict(_prices(table, row))
+    dated, prices = table.columns.index("as_of"), dict(_prices(table, row))
     for other in readings:
         theirs = dict(_prices(table, other))
-        same = theirs.keys() == own.keys() and all(
-            own[column] / alike <= theirs[column] <= own[column] * alike for column in own
+        same = theirs.keys() == prices.keys() and all(
+            prices[column] / alike <= theirs[column] <= prices[column] * alike for column in prices
         )
         if same and other[dated] != row[dated]:
             return True

@@ -119,8 +119,8 @@ def _words(problem: BaseException) -> str:
         return f"more than {MOST_DEPTH} lists and mappings in each other"
     if not isinstance(problem, yaml.YAMLError):
         return f"a value that its tag does not allow: {problem}"
-    what = getattr(problem, "problem", None) or str(problem).splitlines()[0]
-    return f"{_at(getattr(problem, 'problem_mark', None))}{what}"
+    message = getattr(problem, "problem", None) or str(problem).splitlines()[0]
+    return f"{_at(getattr(problem, 'problem_mark', None))}{message}"
 
 
 def _at(mark: yaml.Mark | None) -> str:

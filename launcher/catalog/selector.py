@@ -129,8 +129,8 @@ class RowSelector:
         key = Key(SPOT, name, region)
         zones = self.zones(key)
         chosen = {zone: self.row(key._replace(zone=zone)) for zone in zones if zone}
-        own = tuple(zone for zone, row in chosen.items() if row is not None and row.zone == zone)
-        return own if own and "" not in zones else (*own, None)
+        zonal = tuple(zone for zone, row in chosen.items() if row is not None and row.zone == zone)
+        return zonal if zonal and "" not in zones else (*zonal, None)
 
     def market(self, row: Row, name: str, region: str) -> Market:
         """The market of a spot row, compared with the on-demand rows of its type and region."""

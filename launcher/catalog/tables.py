@@ -132,9 +132,9 @@ def priced_columns(table: Table) -> tuple[str, ...]:
 
 
 def _word_fault(cells: Mapping[str, str]) -> str:
-    for name, words in _CLOSED.items():
-        if name in cells and not words.fullmatch(cells[name]):
-            return f"{name} is {cells[name] or 'empty'}, expected {words.pattern.replace('|', ' or ')}"
+    for name, allowed in _CLOSED.items():
+        if name in cells and not allowed.fullmatch(cells[name]):
+            return f"{name} is {cells[name] or 'empty'}, expected {allowed.pattern.replace('|', ' or ')}"
     return ""
 
 

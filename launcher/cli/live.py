@@ -127,9 +127,9 @@ class LiveStage(Stage):
         self.parts: tuple[Part, ...] = ()
         SCREEN.add(self)
 
-    def now(self, words: Words = "", *, share: float | None = None, parts: tuple[Part, ...] = ()) -> None:
+    def now(self, progress: Words = "", *, share: float | None = None, parts: tuple[Part, ...] = ()) -> None:
         """Show how far it is."""
-        self.summary, self.share, self.parts = words, share, parts
+        self.summary, self.share, self.parts = progress, share, parts
         SCREEN.changed()
 
     def detail(self, text: str) -> None:
@@ -178,8 +178,8 @@ class LiveNotifier:
         """Print one line."""
         self._notify(text)
 
-    def stage(self, words: str) -> Stage:
+    def stage(self, description: str) -> Stage:
         """Begin a stage."""
-        if words:
-            self._notify(words)
-        return LiveStage(self._notify, words, details=self._details)
+        if description:
+            self._notify(description)
+        return LiveStage(self._notify, description, details=self._details)

@@ -123,8 +123,8 @@ def hyperpod_addons(*, governed: bool) -> tuple[tuple[str, str], ...]:
     >>> [name for name, _ in hyperpod_addons(governed=True)][-1]
     'amazon-sagemaker-hyperpod-taskgovernance'
     """
-    own = tuple(addon for addon in ADDONS if addon[0] != NODE_MONITOR)
-    return (*own, CERTIFICATES, OPERATOR, *((GOVERNANCE,) if governed else ()))
+    addons = tuple(addon for addon in ADDONS if addon[0] != NODE_MONITOR)
+    return (*addons, CERTIFICATES, OPERATOR, *((GOVERNANCE,) if governed else ()))
 
 
 def priority_class(name: str) -> str:

@@ -15,9 +15,9 @@ def idle_minutes(request: PlanRequest) -> float | None:
 
     The plan's own number, where 0 means never; `auto` is short if the cluster belongs to the job.
     """
-    own = request.guardrails.idle_minutes
-    if own is not None:
-        return own or None
+    minutes = request.guardrails.idle_minutes
+    if minutes is not None:
+        return minutes or None
     job = request.workload.train is not None and request.target.cluster is None
     return OWN_CLUSTER_MINUTES if job else SHARED_MINUTES
 

@@ -102,7 +102,7 @@ def meter(
     """
     rate = _rate(points)
     span = left_hours(points, steps)
-    left = None if span is None else Range(low=span.low, mid=span.mid, high=span.high)
+    remaining = None if span is None else Range(low=span.low, mid=span.mid, high=span.high)
     cost = quoted.cost
     until = None
     # A trainer may save itself, at its own intervals.
@@ -120,10 +120,10 @@ def meter(
         tokens=None if tokens is None else int(tokens),
         tokens_per_s=rate,
         mfu=mfu,
-        left_h=left,
+        left_h=remaining,
         hours=hours,
         usd=None if cost is None else cost.spent(hours).quantize(CENT),
-        forecast=None if cost is None or left is None else _forecast(cost, hours, left),
+        forecast=None if cost is None or remaining is None else _forecast(cost, hours, remaining),
         interruptions=interruptions,
         next_checkpoint_s=until,
         quoted=quoted,
@@ -139,7 +139,9 @@ def _rate(points: Sequence[Point]) -> float | None:
     return ((counted[-1].tokens or 0) - (counted[0].tokens or 0)) / (counted[-1].seconds - counted[0].seconds)
 
 
-def _forecast(cost: RunCost, hours: float, left: Range) -> UsdRange:
+def _forecast(cost: RunCost, hours: float, remaining: Range) -> UsdRange:
     """Dollars at the end, from the hours so far and the remaining hours."""
-    low, mid, high = (cost.paid(hours + left_h).quantize(CENT) for left_h in (left.low, left.mid, left.high))
+    low, mid, high = (
+        cost.paid(hours + left_h).quantize(CENT) for left_h in (remaining.low, remaining.mid, remaining.high)
+    )
     return UsdRange(low=low, mid=mid, high=high)

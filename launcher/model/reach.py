@@ -16,10 +16,10 @@ class Reach:
 
 def reached(request: PlanRequest) -> tuple[Reach, ...]:
     """The location of the trainer's own checkpoints, and the locations that the nodes fetch."""
-    policy, own = request.checkpoint, request.checkpoint.own_uri
+    policy, own_uri = request.checkpoint, request.checkpoint.own_uri
     reaches = []
-    if own is not None and own.startswith("s3://"):
-        reaches.append(Reach(path="checkpoint.uri", uri=own, writes=True, kms_key_arn=policy.kms_key_arn))
+    if own_uri is not None and own_uri.startswith("s3://"):
+        reaches.append(Reach(path="checkpoint.uri", uri=own_uri, writes=True, kms_key_arn=policy.kms_key_arn))
     for index, source in enumerate(request.run.data):
         reaches.append(
             Reach(path=f"run.data[{index}].uri", uri=source.uri, writes=False, kms_key_arn=source.kms_key_arn)

@@ -39,14 +39,14 @@ def record(cls: Any = None, /, *, slots: bool = True, eq: bool = True) -> Any:
 
 
 def _as_record(cls: Any, *, slots: bool, eq: bool) -> Any:
-    own = vars(cls).keys()
+    attributes = vars(cls).keys()
     result = dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=True)(cls)
     every = fields(result)
     result.__compared__ = _reader(field_ for field_ in every if field_.compare)
     result.__hashed__ = _reader(field_ for field_ in every if (field_.compare if field_.hash is None else field_.hash))
     result.__init__ = _first_init(result, every)
     for name, method in {**_SHARED, **(_EQUALITY if eq else {}), **(_STATE if slots else {})}.items():
-        if name not in own:
+        if name not in attributes:
             setattr(result, name, method)
     return result
 
@@ -60,10 +60,10 @@ def _reader(every: Iterable[Field[Any]]) -> Callable[[Any], Any]:
 def _first_init(cls: type, every: tuple[Field[Any], ...]) -> Callable[..., None]:
     """The initial `__init__` of a class: it creates the real one on first use; half of the classes never need one."""
 
-    def __init__(self: Any, *words: Any, **values: Any) -> None:  # noqa: N807 - it stands for the class's own
+    def __init__(self: Any, *arguments: Any, **values: Any) -> None:  # noqa: N807 - it stands for the class's own
         if cls.__init__ is __init__:  # type: ignore[misc]
             cls.__init__ = _init(cls, every)  # type: ignore[misc]
-        cls.__init__(self, *words, **values)  # type: ignore[misc]
+        cls.__init__(self, *arguments, **values)  # type: ignore[misc]
 
     return __init__
 
@@ -71,22 +71,22 @@ def _first_init(cls: type, every: tuple[Field[Any], ...]) -> Callable[..., None]
 def _init(cls: type, every: tuple[Field[Any], ...]) -> Callable[..., None]:
     """The `__init__` that is generated for a class, as `dataclass` does: some classes have thousands of instances."""
     known: dict[str, Any] = {"put": object.__setattr__, "MISSING": MISSING}
-    words, lines = [], []
+    parameters, lines = [], []
     for field_ in every:
         name, value = field_.name, field_.name
         if field_.default is not MISSING:
             known[f"default_{name}"] = field_.default
-            words.append(f"{name}=default_{name}")
+            parameters.append(f"{name}=default_{name}")
         elif field_.default_factory is not MISSING:
             known[f"new_{name}"] = field_.default_factory
-            words.append(f"{name}=MISSING")
+            parameters.append(f"{name}=MISSING")
             value = f"new_{name}() if {name} is MISSING else {name}"
         else:
-            words.append(name)
+            parameters.append(name)
         lines.append(f"put(self, {name!r}, {value})")
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
-    named = f", *, {', '.join(words)}" if words else ""
+    named = f", *, {', '.join(parameters)}" if parameters else ""
     exec("\n ".join([f"def __init__(self{named}):", *lines, "return"]), known)  # noqa: S102 - of field names alone
     init: Callable[..., None] = known["__init__"]
     init.__qualname__ = f"{cls.__qualname__}.__init__"

@@ -378,10 +378,10 @@ class CheckpointPolicy:
     @property
     def foreign_store_uri(self) -> str | None:
         """The location of a job's files on a cluster that Slipway did not deploy; None: the plan names no S3 URI."""
-        own = self.own_uri
-        if own is None:
+        own_uri = self.own_uri
+        if own_uri is None:
             return self.uri
-        return f"{own.rstrip('/')}/.slipway" if own.startswith("s3://") else None
+        return f"{own_uri.rstrip('/')}/.slipway" if own_uri.startswith("s3://") else None
 
 
 @record

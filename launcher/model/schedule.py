@@ -224,8 +224,8 @@ def _folded(events: Sequence[tuple[int, int, int]], days: int) -> tuple[tuple[Sl
     """Ranges from their start times, by the hours of the day that they fill; the last wraps around to the beginning."""
     totals: list[dict[tuple[int, int], int]] = [defaultdict(int) for _ in range(HOURS_A_DAY)]
     ends = [*(event[0] for event in events[1:]), events[0][0] + days * MINUTES_A_DAY]
-    for (start, *held), end in zip(events, ends, strict=True):
-        key = (held[0], held[1])
+    for (start, *limits), end in zip(events, ends, strict=True):
+        key = (limits[0], limits[1])
         whole, minutes_left = divmod(end - start, MINUTES_A_DAY)
         for hour in totals if whole else ():
             hour[key] += whole * MINUTES_AN_HOUR

@@ -24,7 +24,7 @@ class Stage:
     def __init__(self, notify: Notify) -> None:
         self._notify = notify
 
-    def now(self, words: Words = "", *, share: float | None = None, parts: tuple[Part, ...] = ()) -> None:
+    def now(self, progress: Words = "", *, share: float | None = None, parts: tuple[Part, ...] = ()) -> None:
         """Show the progress; each call replaces the previous one.
 
         `share` is 0 to 1, None if unknown; `parts`: the work in progress.
@@ -55,19 +55,19 @@ class StageNotifier(Protocol):
     def __call__(self, text: str) -> None:
         """Report one line."""
 
-    def stage(self, words: str) -> Stage:
+    def stage(self, description: str) -> Stage:
         """Begin a stage."""
 
 
-def stage(notify: Notify, words: str = "") -> Stage:
+def stage(notify: Notify, description: str = "") -> Stage:
     """Begin a stage; its words are reported once, at its beginning.
 
     Args:
         notify: receives each line; shows work in progress if it is a `StageNotifier`.
-        words: the description of the stage; empty if the caller has reported it.
+        description: the description of the stage; empty if the caller has reported it.
     """
     if isinstance(notify, StageNotifier):
-        return notify.stage(words)
-    if words:
-        notify(words)
+        return notify.stage(description)
+    if description:
+        notify(description)
     return Stage(notify)

@@ -90,14 +90,14 @@ class ScalarReader:
 
     def choice(self, kind: kinds.Choice, data: object, path: str) -> object:
         """A word of a closed vocabulary."""
-        words = [word.value for word in kind.words]
-        if isinstance(data, str) and data in words:
+        allowed = [word.value for word in kind.words]
+        if isinstance(data, str) and data in allowed:
             return kind.words(data)
         return self.refuse(
             "not-allowed",
             path,
-            f"must be one of {', '.join(words)}, got {describe(data)}",
-            nearest_name(data, words) if isinstance(data, str) else "",
+            f"must be one of {', '.join(allowed)}, got {describe(data)}",
+            nearest_name(data, allowed) if isinstance(data, str) else "",
         )
 
     def instant(self, data: object, path: str) -> object:

@@ -117,9 +117,14 @@ def _types(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     target = request.target
     for path, names in (("instance_type", target.instance_type or ()), ("fallback_types", target.fallback_types)):
         for name in names:
-            gone = catalog.unavailable_type(name)
-            if gone is not None:
-                yield error("unavailable-type", f"target.{path}", f"{name} is not available: {gone.reason}", gone.note)
+            unavailable = catalog.unavailable_type(name)
+            if unavailable is not None:
+                yield error(
+                    "unavailable-type",
+                    f"target.{path}",
+                    f"{name} is not available: {unavailable.reason}",
+                    unavailable.note,
+                )
             elif name not in catalog.instance_types:
                 hint = _type_hint(name, catalog)
                 yield error("unknown-instance-type", f"target.{path}", f"the catalog has no instance type {name}", hint)
@@ -309,9 +314,9 @@ def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     yield from _unsold(request, catalog)
     if purchase.term_years == 2:  # noqa: PLR2004 - between the two terms AWS sells
         yield error("term", "purchase.term_years", "AWS sells no term of 2 years, allowed: 1, 3")
-    for path, held in (("reservation", purchase.reservation), ("training_plan", purchase.training_plan)):
-        if held is not None and held.fee_usd is not None and held.fee_usd > MOST_FEE_USD:
-            message = f"must be at most {MOST_FEE_USD:,} dollars, got {held.fee_usd}"
+    for path, reserved in (("reservation", purchase.reservation), ("training_plan", purchase.training_plan)):
+        if reserved is not None and reserved.fee_usd is not None and reserved.fee_usd > MOST_FEE_USD:
+            message = f"must be at most {MOST_FEE_USD:,} dollars, got {reserved.fee_usd}"
             yield error("too-dear", f"purchase.{path}.fee_usd", message)
     yield from _price_overrides(request, catalog)
 
@@ -429,7 +434,11 @@ def _run(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
     command = request.run.command
     if len(command) == 1 and len(command[0].split()) > 1:
         message = f"must be a program and its arguments, each a word of the list, got the one word {command[0]!r}"
-        hint = f"write [{words}]" if (words := words_of(command[0])) else "write each word of it as one of the list"
+        hint = (
+            f"write [{arguments}]"
+            if (arguments := words_of(command[0]))
+            else "write each word of it as one of the list"
+        )
         yield error("command-in-one-word", "run.command", message, f"{hint}, or no list: bash runs a string")
     yield from _outputs(request)
     direct = request.checkpoint.mode in (CheckpointMode.DCP, CheckpointMode.OWN)

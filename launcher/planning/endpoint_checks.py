@@ -296,7 +296,7 @@ def _storage(served: ServingPlan) -> Iterator[Finding]:
     if size is not None and size > MOST_VOLUME_GIB:
         message = f"{size} GiB for the image and the model twice over are more than SageMaker's {MOST_VOLUME_GIB}"
         yield error("volume-too-large", f"{PATH}.model", message, "use a type with local disks, or target.kind eks")
-    chips, held = served.chips * served.copies, served.facts.accelerators
-    if chips < held:
-        message = f"{held - chips} of {held} chips of {served.facts.name} are left unused and paid for"
+    chips, available = served.chips * served.copies, served.facts.accelerators
+    if chips < available:
+        message = f"{available - chips} of {available} chips of {served.facts.name} are left unused and paid for"
         yield warning("chips-unused", f"{PATH}.tensor_parallel", message)

@@ -122,6 +122,6 @@ def _wrong_place(request: PlanRequest, place: Place, facts: SubnetFacts, catalog
         message = f"{facts.id} {lies}, the plan is for {place.region}"
         yield error("subnet-outside-region", "network.subnet_ids", message, "name a subnet of that region")
     elif place.az_id not in (None, facts.az_id):
-        what = "reservation" if request.purchase.reservation is not None else "plan"
-        message = f"{facts.id} lies in {facts.az_id}, the {what} is in {place.az_id}"
+        kind = "reservation" if request.purchase.reservation is not None else "plan"
+        message = f"{facts.id} lies in {facts.az_id}, the {kind} is in {place.az_id}"
         yield error("subnet-outside-zone", "network.subnet_ids", message, f"name a subnet in {place.az_id}")

@@ -83,8 +83,8 @@ def posterior(shape: TrainingShape, facts: TrainingFacts, prior_scale: float) ->
         return None
     between, contradiction = variance_between([cell.error for cell in cells], [cell.whole_variance for cell in cells])
     weights = [1.0 / (cell.whole_variance + between) for cell in cells]
-    own = 1.0 / prior_scale**2
-    together = own + sum(weights)
+    prior_weight = 1.0 / prior_scale**2
+    together = prior_weight + sum(weights)
     shift = sum(weight * evidence.error for weight, evidence in zip(weights, cells, strict=True)) / together
     return Posterior(
         shift=shift,

@@ -59,8 +59,10 @@ def quota_needs(
     if target.per_job:
         return tuple(_jobs(plan, quotas))
     machines = _sagemaker if target.managed else _ec2
-    own = [_need(quotas[quota], quotas[quota].name, 1, f"cluster {plan.cluster_name}") for quota in target.quotas]
-    return (*machines(plan, instances, quotas), *own, *_network(plan, quotas), *_storage(plan, quotas))
+    cluster_needs = [
+        _need(quotas[quota], quotas[quota].name, 1, f"cluster {plan.cluster_name}") for quota in target.quotas
+    ]
+    return (*machines(plan, instances, quotas), *cluster_needs, *_network(plan, quotas), *_storage(plan, quotas))
 
 
 def _ec2(
@@ -82,20 +84,20 @@ def _ec2(
     types = () if bought else (place.instance_type, *plan.request.target.fallback_types)
     largest: dict[str, tuple[int, str]] = {}
     for name in types:
-        words = f"{place.nodes} x {name}"
+        resource = f"{place.nodes} x {name}"
         key = quota_of(quotas, instances[name].family, place.option)
         if key is None:
-            yield UnnamedQuota(what=words, reason=f"no source names the {place.option.value} quota of this family")
+            yield UnnamedQuota(what=resource, reason=f"no source names the {place.option.value} quota of this family")
             continue
         amount = place.nodes * instances[name].vcpus
         if amount > largest.get(key, (0, ""))[0]:
-            largest[key] = (amount, words)
-    for key, (amount, words) in largest.items():
+            largest[key] = (amount, resource)
+    for key, (amount, resource) in largest.items():
         before, names = needs.get(key, (0, ""))
-        needs[key] = (before + amount, f"{names}, {words}" if names else words)
-    for key, (amount, words) in needs.items():
+        needs[key] = (before + amount, f"{names}, {resource}" if names else resource)
+    for key, (amount, resource) in needs.items():
         quota = quotas[key]
-        yield _need(quota, quota.name, amount, words, least=amount if quota.unit else place.nodes)
+        yield _need(quota, quota.name, amount, resource, least=amount if quota.unit else place.nodes)
 
 
 def _add(
@@ -103,8 +105,8 @@ def _add(
 ) -> None:
     facts = instances.get(name)
     before, names = needs.get(key, (0, ""))
-    words = f"{count} x {name}"
-    needs[key] = (before + count * (facts.vcpus if facts else 0), f"{names}, {words}" if names else words)
+    resource = f"{count} x {name}"
+    needs[key] = (before + count * (facts.vcpus if facts else 0), f"{names}, {resource}" if names else resource)
 
 
 def _sagemaker(
@@ -123,9 +125,9 @@ def _sagemaker(
     for name, count in beside.items():
         yield _of_type(quotas["hyperpod/on-demand"], name, count)
     total = place.nodes + sum(beside.values())
-    words = f"{total} instances of cluster {plan.cluster_name}"
+    resource = f"{total} instances of cluster {plan.cluster_name}"
     for key in ("hyperpod/cluster-instances", "hyperpod/instances"):
-        yield _need(quotas[key], quotas[key].name, total, words)
+        yield _need(quotas[key], quotas[key].name, total, resource)
     if spot:
         quota = quotas["hyperpod/spot-instances"]
         yield _need(quota, quota.name, place.nodes, f"{place.nodes} x {ml_name(place.instance_type)}")
@@ -147,8 +149,8 @@ def _jobs(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
 
 def _network(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
     if plan.request.network.vpc_id is None:
-        for key, words in (("vpc/networks", "the cluster's VPC"), ("vpc/addresses", "the NAT gateway's address")):
-            yield _need(quotas[key], quotas[key].name, 1, words)
+        for key, resource in (("vpc/networks", "the cluster's VPC"), ("vpc/addresses", "the NAT gateway's address")):
+            yield _need(quotas[key], quotas[key].name, 1, resource)
 
 
 def _storage(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
@@ -161,7 +163,7 @@ def _of_type(quota: QuotaName, ml_type: str, count: int) -> QuotaNeed:
     return _need(quota, quota.of(ml_type), count, f"{count} x {ml_type}")
 
 
-def _need(quota: QuotaName, name: str, amount: int, what: str, least: int | None = None) -> QuotaNeed:
+def _need(quota: QuotaName, name: str, amount: int, resource: str, least: int | None = None) -> QuotaNeed:
     return QuotaNeed(
         service=quota.service,
         name=name,
@@ -169,6 +171,6 @@ def _need(quota: QuotaName, name: str, amount: int, what: str, least: int | None
         unit=quota.unit,
         amount=amount,
         least=amount if least is None else least,
-        what=what,
+        what=resource,
         confirmed=quota.confirmed,
     )

@@ -17,27 +17,29 @@ def reserved_group(request: PlanRequest, catalog: Catalog) -> tuple[CandidateGro
     Count and window come from the plan file; for an open type or region Slipway uses the first that is sold this way.
     None without either.
     """
-    bought, held = request.purchase.training_plan, request.purchase.reservation
+    bought, reservation = request.purchase.training_plan, request.purchase.reservation
     if bought is not None:
         return _group(request, catalog, bought, PurchaseOption.TRAINING_PLAN)
-    if held is not None:
+    if reservation is not None:
         options = request.purchase.option
         option = options[0] if options is not None else PurchaseOption.CAPACITY_BLOCK
-        return _group(request, catalog, held, option)
+        return _group(request, catalog, reservation, option)
     return None, []
 
 
 def _group(
-    request: PlanRequest, catalog: Catalog, held: Reservation | TrainingPlanReference, option: PurchaseOption
+    request: PlanRequest, catalog: Catalog, reserved: Reservation | TrainingPlanReference, option: PurchaseOption
 ) -> tuple[CandidateGroup, list[Finding]]:
-    path, name = ("training_plan", held.arn) if isinstance(held, TrainingPlanReference) else ("reservation", held.id)
+    path, name = (
+        ("training_plan", reserved.arn) if isinstance(reserved, TrainingPlanReference) else ("reservation", reserved.id)
+    )
     kinds = request.target.kind
     allowed = (
         tuple(training_target for training_target in training_targets() if kinds is None or training_target in kinds)
         or training_targets()
     )
     reaching = tuple(target_kind for target_kind in allowed if target_of(target_kind).takes_reservations)
-    target = taking(option, allowed if isinstance(held, TrainingPlanReference) else reaching or allowed)
+    target = taking(option, allowed if isinstance(reserved, TrainingPlanReference) else reaching or allowed)
     findings = [
         warning(
             f"{path.replace('_', '-')}-unchecked",
@@ -46,16 +48,16 @@ def _group(
         )
     ]
     types = request.target.instance_type or _sold_ahead(catalog, option)
-    region = _region(request, catalog, held, types[0])
+    region = _region(request, catalog, reserved, types[0])
     if len(request.target.instance_type or ()) != 1:
         code = f"{path.replace('_', '-')}-type"
         findings.append(warning(code, "target.instance_type", f"taken as {types[0]}", "pin the type it holds"))
-    if len(request.target.region or ()) != 1 and isinstance(held, Reservation) and request.target.az_id is None:
+    if len(request.target.region or ()) != 1 and isinstance(reserved, Reservation) and request.target.az_id is None:
         findings.append(
             warning("reservation-region", "target.region", f"taken as {region}", "pin the region it lies in")
         )
     nodes = request.target.nodes
-    count = held.count or (nodes.minimum if nodes else 1)
+    count = reserved.count or (nodes.minimum if nodes else 1)
     if nodes is not None:
         count = max(nodes.minimum, min(nodes.maximum, count))
     years = request.purchase.term_years
@@ -75,13 +77,13 @@ def _sold_ahead(catalog: Catalog, option: PurchaseOption) -> tuple[str, ...]:
 
 
 def _region(
-    request: PlanRequest, catalog: Catalog, held: Reservation | TrainingPlanReference, instance_type: str
+    request: PlanRequest, catalog: Catalog, reserved: Reservation | TrainingPlanReference, instance_type: str
 ) -> str:
     """The region it lies in: the plan's, the zone's, the ARN's, or the first that offers the type."""
     if request.target.region:
         return request.target.region[0]
     if request.target.az_id is not None and (known := catalog.region_of_az(request.target.az_id)) is not None:
         return known
-    if isinstance(held, TrainingPlanReference):
-        return held.arn.split(":")[REGION_FIELD]
+    if isinstance(reserved, TrainingPlanReference):
+        return reserved.arn.split(":")[REGION_FIELD]
     return next(iter(catalog.regions_of(instance_type)), next(iter(catalog.regions)))

@@ -34,9 +34,9 @@ _POSSIBLE = r"(?![/.~$])(?!(?i:true|false|none|null|yes|no|on|off)$)(?![0-9.]+$)
 def secret_findings(request: PlanRequest) -> Iterator[Finding]:
     """One finding for each variable whose value looks like a secret; no finding contains the value."""
     for name, value in request.run.env.items():
-        looks = _looks_like(name, value)
-        if looks is not None and name not in request.run.plain_env:
-            message = f"looks like {looks}: it would be in the run folder and on the cluster for all to read"
+        kind = _looks_like(name, value)
+        if kind is not None and name not in request.run.plain_env:
+            message = f"looks like {kind}: it would be in the run folder and on the cluster for all to read"
             hint = f"store it and set run.secrets: {{{name}: arn:...}}; if it is no secret, set run.plain_env: [{name}]"
             yield error("secret-in-env", f"run.env.{name}", message, hint)
 
@@ -53,9 +53,9 @@ def _looks_like(name: str, value: str) -> str | None:
     ... )
     (None, None, None)
     """
-    for what, form in FORMS.items():
-        if re.fullmatch(form, value) if what == "an AWS secret key" else re.search(form, value):
-            return what
+    for kind, form in FORMS.items():
+        if re.fullmatch(form, value) if kind == "an AWS secret key" else re.search(form, value):
+            return kind
     if re.search(_NAMES, name) and re.fullmatch(_POSSIBLE, value):
         return "a secret by its name"
     return None

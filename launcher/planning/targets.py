@@ -100,8 +100,8 @@ def _requested_places(request: PlanRequest, kind: TargetKind, catalog: Catalog) 
     for name in target.instance_type or _sold_in_all_ways(catalog):
         for option in options:
             if name in catalog.instance_types:
-                held = purchase.training_plan.arn if purchase.training_plan is not None else None
-                region = target.region[0] if target.region else held.split(":")[REGION_FIELD] if held else ""
+                plan_arn = purchase.training_plan.arn if purchase.training_plan is not None else None
+                region = target.region[0] if target.region else plan_arn.split(":")[REGION_FIELD] if plan_arn else ""
                 yield Place(
                     target=kind,
                     instance_type=name,

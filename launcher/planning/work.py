@@ -70,9 +70,11 @@ class Estimator:
             return work
         shape = self.shape(train, self.catalog.instance_types[work.instance_type], work.nodes)
         estimate = duration.estimate(shape, train.tokens_b * TOKENS_PER_B, self.facts)
-        own = self._own_interval_line(work)
+        interval_lines = self._own_interval_line(work)
         return replace(
-            work, training=estimate, assumptions=(*estimate.assumptions, *own, _memory_line(memory.fits(shape)))
+            work,
+            training=estimate,
+            assumptions=(*estimate.assumptions, *interval_lines, _memory_line(memory.fits(shape))),
         )
 
     def _estimate(self, facts: InstanceType, nodes: int) -> Work:

@@ -23,9 +23,9 @@ def job_software(place: Place, context: PricingContext) -> Iterator[str]:
             yield f"stack/{facts.chip.training_stack.name}"
         if target.image_service:
             image = image or pinned_image(facts, target.image_service) or ""
-    own = context.bill.own_cluster
+    own_cluster = context.bill.own_cluster
     for key in target.software:
-        if own or "{image}" in key:
+        if own_cluster or "{image}" in key:
             yield key.format(os=request.target.os.value, image=image.rpartition("/")[2])
 
 

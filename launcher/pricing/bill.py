@@ -208,7 +208,7 @@ class Bill:
         cluster = self._lines_of_cluster(prices, target) if self.own_cluster else _ClusterLines()
         rows = [*cluster.storage]
         if not target.managed:
-            rows.append(_root_volumes(prices, place, request, own=self.own_cluster))
+            rows.append(_root_volumes(prices, place, request, own_cluster=self.own_cluster))
         rows += (*_checkpoints(prices, request, work), *_outputs(prices, request), *cluster.network)
         if self.own_cluster and not target.per_job:
             rows += network_data(prices, place, request, self._zone(place))
@@ -220,7 +220,7 @@ class Bill:
         if self.own_cluster:
             rows += (self._fee(prices, fee) for fee in target.fees(request, place.nodes, facts))
         stops = self._stops(place)
-        rows += metrics(prices, place, facts, own=self.own_cluster, stops=stops)
+        rows += metrics(prices, place, facts, own_cluster=self.own_cluster, stops=stops)
         return (*rows, *cluster.watch)
 
     def _fee(self, prices: Prices, fee: Fee) -> Line:
@@ -299,11 +299,13 @@ def bill_assumptions(
         lines += network_assumptions(request, catalog, target)
         lines += monitoring_assumptions()
     else:
-        what = "head node, network, file system and what watches them"
+        resources = "head node, network, file system and what watches them"
         if target_of(target).pods:
-            what = "control plane, its own pods and nodes, network and what watches them: there already, not counted"
+            resources = (
+                "control plane, its own pods and nodes, network and what watches them: there already, not counted"
+            )
         cluster, source = existing
-        lines.append(Assumption(name=what, value="paid by", unit=cluster, source=source))
+        lines.append(Assumption(name=resources, value="paid by", unit=cluster, source=source))
     if target_of(target).managed:
         lines.append(volume_assumption(target))
     if request.checkpoint.own_uri is not None:
@@ -338,11 +340,11 @@ def _machines_of_the_cluster(prices: Prices, logins: int, target: Target) -> Ite
         yield _machine(prices, f"{logins} login node{'s' if logins > 1 else ''}", LOGIN_NODE, logins, target)
 
 
-def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own: bool) -> Line:
+def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own_cluster: bool) -> Line:
     """The root volumes: a node's lasts as long as the node, those of head and login nodes as long as the cluster."""
     nodes = COMPUTE_ROOT_GIB * place.nodes / HOURS_PER_MONTH
     cluster = 0.0
-    if own:
+    if own_cluster:
         # A custom image must not be larger than the nodes' volumes.
         login = LOGIN_ROOT_GIB if request.target.ami is None else COMPUTE_ROOT_GIB
         head = HEAD_ROOT_GIB if target_of(place.target).head is not None else 0

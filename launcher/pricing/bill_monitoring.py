@@ -81,14 +81,16 @@ def watch(prices: Prices, request: PlanRequest, *, own_alarms: int, asks_mb: int
         yield Watch(prices.line("AWS Budget", "other", "budgets.budget", "budget-month"), 1)
 
 
-def metrics(prices: Prices, place: Place, facts: InstanceType, *, own: bool, stops: bool = False) -> Iterator[Line]:
+def metrics(
+    prices: Prices, place: Place, facts: InstanceType, *, own_cluster: bool, stops: bool = False
+) -> Iterator[Line]:
     """Custom metrics and the calls that carry them: of the nodes, and of a new cluster.
 
     Args:
         prices: the region's prices.
         place: the nodes.
         facts: their instance type.
-        own: whether the cluster is created for the job.
+        own_cluster: whether the cluster is created for the job.
         stops: whether the guard ends the job at a spending limit; until then the guard reports one metric more.
     """
     # Only nodes of Slurm have what reports their accelerators to CloudWatch.
@@ -97,7 +99,7 @@ def metrics(prices: Prices, place: Place, facts: InstanceType, *, own: bool, sto
     of_cluster = cluster_calls = 0.0
     target = target_of(place.target)
     head, guard = target.head or NO_HEAD_NODE, target.guard
-    if own:
+    if own_cluster:
         of_cluster = len(guard_metrics(rated=True, stops=stops)) + head.metrics
         reports = HEAD_NODE_REPORTS_PER_HOUR if head.metrics else 0
         cluster_calls = GUARD_CALLS_PER_HOUR * (GUARD_REQUESTS + stops) + reports
@@ -112,7 +114,7 @@ def metrics(prices: Prices, place: Place, facts: InstanceType, *, own: bool, sto
     yield line._replace(an_hour_up=of_cluster * PER_MONTH, a_node_hour=of_nodes * PER_MONTH)
     line = prices.line("CloudWatch requests", "other", "cloudwatch.requests", "1000 requests")
     yield line._replace(an_hour_up=cluster_calls / 1000, a_node_hour=calls / 1000)
-    if own and guard is not None:
+    if own_cluster and guard is not None:
         line = prices.line("signs of life of the job", "other", "s3.put-requests", "1000 requests")
         yield line._replace(a_node_hour=JOB_BEATS_PER_HOUR * place.nodes / 1000)
 

@@ -33,8 +33,8 @@ def cash(candidate: TrainingCandidate, cost: ComputeCost | None) -> Cash:
         return Cash(None, None, ())
     usd, compute, lines = candidate.usd, compute_usd(candidate.components), list[Assumption]()
     owned = candidate.context.request.purchase.owned and candidate.place.option in COMMITTED
-    held = bought(candidate.context.request.purchase, candidate.place.option) is not None and not candidate.to_buy
-    if owned or held:
+    purchased = bought(candidate.context.request.purchase, candidate.place.option) is not None and not candidate.to_buy
+    if owned or purchased:
         usd -= compute
         lines.append(_line("compute that is paid for already", f"{compute:.2f}", "no further cash"))
     elif cost.commitment_usd is not None:
@@ -48,18 +48,18 @@ def credited(usd: Decimal, lines: Iterable[Assumption], context: PricingContext)
     pools = context.request.purchase.credits
     if not pools:
         return Cash(usd, None, tuple(lines))
-    left, used = after_credits(usd, pools, context.now)
-    return Cash(usd, left, (*lines, *used))
+    due, used = after_credits(usd, pools, context.now)
+    return Cash(usd, due, (*lines, *used))
 
 
 def after_credits(usd: Decimal, pools: Sequence[Credit], now: datetime) -> tuple[Decimal, tuple[Assumption, ...]]:
     """The amount due after credits, and a line for each credit: the first to expire pays first."""
-    left, lines = usd, []
+    due, lines = usd, []
     expired = [credit for credit in pools if credit.expires is not None and credit.expires <= now]
     good = [credit for credit in pools if credit not in expired]
     for pool in sorted(good, key=lambda credit: (credit.expires is None, credit.expires or now)):
-        used = min(left, pool.usd)
-        left -= used
+        used = min(due, pool.usd)
+        due -= used
         until = f", expires {pool.expires:%Y-%m-%d}" if pool.expires else ""
         lines.append(_line(f"credit {pool.pool}", f"{used:.2f}", f"of ${pool.usd:f}{until}"))
     lines += [
@@ -67,7 +67,7 @@ def after_credits(usd: Decimal, pools: Sequence[Credit], now: datetime) -> tuple
         for credit in expired
         if credit.expires
     ]
-    return left, tuple(lines)
+    return due, tuple(lines)
 
 
 def _line(name: str, value: str, source: str) -> Assumption:

@@ -143,17 +143,17 @@ def _instruments(loads: Sequence[Load]) -> Iterator[_Instrument]:
     Compute Savings Plans cover EC2 in any region, EC2 Instance Savings Plans one family in one region, reservations one
     type in one region, and SageMaker Savings Plans the instances that SageMaker bills.
     """
-    own, managed = [load for load in loads if not load.managed], [load for load in loads if load.managed]
+    ec2_loads, managed = [load for load in loads if not load.managed], [load for load in loads if load.managed]
     savings_plan = PurchaseOption.SAVINGS_PLAN
-    if own:
-        yield _Instrument(savings_plan, SavingsPlanKind.COMPUTE, "EC2 of any type in any region", tuple(own))
+    if ec2_loads:
+        yield _Instrument(savings_plan, SavingsPlanKind.COMPUTE, "EC2 of any type in any region", tuple(ec2_loads))
     if managed:
         yield _Instrument(savings_plan, SavingsPlanKind.SAGEMAKER, "SageMaker instances in any region", tuple(managed))
-    for family, region in sorted({(load.family, load.region) for load in own}):
-        some = tuple(load for load in own if (load.family, load.region) == (family, region))
+    for family, region in sorted({(load.family, load.region) for load in ec2_loads}):
+        some = tuple(load for load in ec2_loads if (load.family, load.region) == (family, region))
         yield _Instrument(savings_plan, SavingsPlanKind.EC2_INSTANCE, f"{family} in {region}", some)
-    for name, region in sorted({(load.instance_type, load.region) for load in own}):
-        some = tuple(load for load in own if (load.instance_type, load.region) == (name, region))
+    for name, region in sorted({(load.instance_type, load.region) for load in ec2_loads}):
+        some = tuple(load for load in ec2_loads if (load.instance_type, load.region) == (name, region))
         yield _Instrument(PurchaseOption.RESERVED, None, f"{name} in {region}", some)
 
 
@@ -262,7 +262,7 @@ def _risks(instrument: _Instrument, total: Decimal, catalog: Catalog) -> Iterato
 
 def _command(instrument: _Instrument, years: int, payment: Payment, usd_per_hour: Decimal, level: Decimal) -> str:
     """The commands that find the offering and buy it; the user runs them after checking the console."""
-    words = {
+    payments = {
         Payment.NO_UPFRONT: "No Upfront",
         Payment.PARTIAL_UPFRONT: "Partial Upfront",
         Payment.ALL_UPFRONT: "All Upfront",
@@ -275,7 +275,7 @@ def _command(instrument: _Instrument, years: int, payment: Payment, usd_per_hour
             f"{CONSOLE[False]}; or aws ec2 describe-reserved-instances-offerings --region {load.region} "
             f"--instance-type {load.instance_type} --offering-class standard --min-duration {seconds} "
             f"--max-duration {seconds} "
-            f"--offering-type '{words[payment]}' --no-include-marketplace, then aws ec2 "
+            f"--offering-type '{payments[payment]}' --no-include-marketplace, then aws ec2 "
             f"purchase-reserved-instances-offering --region {load.region} --instance-count {count:.0f} "
             "--reserved-instances-offering-id ID"
         )
@@ -287,7 +287,7 @@ def _command(instrument: _Instrument, years: int, payment: Payment, usd_per_hour
     kind = kinds[instrument.kind or SavingsPlanKind.COMPUTE]
     return (
         f"{CONSOLE[True]}; or aws savingsplans describe-savings-plans-offerings --plan-types {kind} "
-        f"--durations {seconds} --payment-options '{words[payment]}', then aws savingsplans create-savings-plan "
+        f"--durations {seconds} --payment-options '{payments[payment]}', then aws savingsplans create-savings-plan "
         f"--commitment {usd_per_hour} "
         "--savings-plan-offering-id ID"
     )

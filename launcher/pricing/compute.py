@@ -129,7 +129,7 @@ def charge(
         return _offered(work, billed, nodes, usable_h)
     if place.option is PurchaseOption.SPOT and hazard is not None and request.workload.train is not None:
         spot = on_spot(hours, work, request, hazard.mid)
-        return _stopped(min(spot.job.expected_hours, FOREVER_H), place, work, request, tail, told=spot)
+        return _stopped(min(spot.job.expected_hours, FOREVER_H), place, work, request, tail, spot=spot)
     return _stopped(hours, place, work, request, tail)
 
 
@@ -157,14 +157,14 @@ def least_charge(work: Work, option: PurchaseOption, committed: Callable[[float]
 
 
 def _stopped(
-    hours: float, place: Place, work: Work, request: PlanRequest, learned: Learned | None, *, told: OnSpot | None = None
+    hours: float, place: Place, work: Work, request: PlanRequest, learned: Learned | None, *, spot: OnSpot | None = None
 ) -> Charge:
     """Hourly billed nodes that stop once they are idle, and the run's share of a new commitment."""
     start = start_hours(place, work)
     tail = tail_hours(place, request, hours + start, learned=learned)
     used = _billed(hours, start + tail)
     share = committed_hours(place, request, used)
-    return Charge(hours, max(used, share), place.nodes, told, start, tail, max(0.0, share - used), learned)
+    return Charge(hours, max(used, share), place.nodes, spot, start, tail, max(0.0, share - used), learned)
 
 
 def compute_cost(
@@ -343,19 +343,19 @@ def _offering(
     A purchased offering keeps its own length, or the fee that was paid, however long the job is. The fee is paid
     before the job's length is known. AWS refunds nothing, and an overrun is paid in addition to the fee.
     """
-    own, fee = bought(request.purchase, place.option), per_hour * Decimal(repr(middle.billed_hours))
+    purchased, fee = bought(request.purchase, place.option), per_hour * Decimal(repr(middle.billed_hours))
     beside, most = (Decimal(0), Decimal(0)) if more is None else (more.usd, more.most_usd)
     idle = middle.billed_hours - work.hours.mid
     spare = middle.instances - place.nodes
     note = f"billed {middle.billed_hours:g} h at least; {idle:.0f} h unused"
-    if own is not None:
+    if purchased is not None:
         note = f"paid for {middle.billed_hours:g} h; {max(0.0, idle):.0f} h unused"
     if more is not None and middle.outlasts >= LEAST_CHANCE:
         held_high = "" if most else "holds the high estimate, "
         note += f"; {held_high}{middle.outlasts:.0%} risk of overrun, then {more.words}"
     if spare:
         note += f", and {spare} of {middle.instances} instances idle"
-    lines = (_whole_line(place),) if own is not None else (_whole_line(place), _wait_line(place))
+    lines = (_whole_line(place),) if purchased is not None else (_whole_line(place), _wait_line(place))
     return ComputeCost(
         charge=middle,
         hours=work.hours,

@@ -58,16 +58,16 @@ class PricingContext:
         if key not in self._hazards:
             # The same, worked out once for a region: the advisor's band is one's
             band = self.catalog.interruption_band(place.instance_type, place.region)
-            own = self.request.purchase.interruptions_per_node_hour
-            measured = self._measured_rates(place.instance_type, place.region, band) if own is None else None
-            self._hazards[key] = hazard(place.nodes, band, own, measured)
+            plan_rate = self.request.purchase.interruptions_per_node_hour
+            measured = self._measured_rates(place.instance_type, place.region, band) if plan_rate is None else None
+            self._hazards[key] = hazard(place.nodes, band, plan_rate, measured)
         return self._hazards[key]
 
     def node_rate(self, instance_type: str, region: str) -> float:
         """The middle interruption rate per node-hour; places with the same rate charge a job the same."""
-        own = self.request.purchase.interruptions_per_node_hour
-        if own is not None:
-            return own
+        plan_rate = self.request.purchase.interruptions_per_node_hour
+        if plan_rate is not None:
+            return plan_rate
         band = self.catalog.interruption_band(instance_type, region)
         observed = self._measured_rates(instance_type, region, band)
         return assumed_rates(band)[1] if observed is None else observed.mid

@@ -44,8 +44,8 @@ def factor(place: Place, selector: RowSelector) -> float | None:
     rows = [selector.row(key) for key in (own_key(place), _ec2_key(place))]
     if any(row is None or not row.usd for row in rows):
         return None
-    own, plain = (float(row.usd) for row in rows if row is not None)
-    return own / plain if plain > 0 else None
+    service_rate, plain = (float(row.usd) for row in rows if row is not None)
+    return service_rate / plain if plain > 0 else None
 
 
 def derived_price(price: Price | Unpriced, place: Place, catalog: Catalog) -> Price | Unpriced:
@@ -60,20 +60,20 @@ def derived_price(price: Price | Unpriced, place: Place, catalog: Catalog) -> Pr
         return price
     if target_of(place.target).managed_spot:
         return managed_price(price)
-    own, plain = (catalog.price(key) for key in (own_key(place), _ec2_key(place)))
-    if isinstance(own, Unpriced) or isinstance(plain, Unpriced) or not plain.usd:
+    service_rate, plain = (catalog.price(key) for key in (own_key(place), _ec2_key(place)))
+    if isinstance(service_rate, Unpriced) or isinstance(plain, Unpriced) or not plain.usd:
         return Unpriced(reason=f"AWS publishes no rate of spot in HyperPod, and {place.billed_name} has none to go by")
-    ratio = own.usd / plain.usd
-    source = f"{price.source}; {own.source}; {plain.source}"
+    ratio = service_rate.usd / plain.usd
+    source = f"{price.source}; {service_rate.source}; {plain.source}"
     note = (
         f"AWS publishes no rate of spot in HyperPod: ${price.usd:f} of EC2's spot times {ratio:.2f}, its rate on demand"
-        f" (${own.usd:f}) over EC2's (${plain.usd:f})"
+        f" (${service_rate.usd:f}) over EC2's (${plain.usd:f})"
     )
     return replace(
         price,
         usd=(price.usd * ratio).quantize(CENT_FRACTION),
         basis=Basis.DERIVED,
-        as_of=min(price.as_of, own.as_of, plain.as_of),
+        as_of=min(price.as_of, service_rate.as_of, plain.as_of),
         source=source,
         note=f"{note}; {price.note}" if price.note else note,
     )

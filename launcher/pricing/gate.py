@@ -74,8 +74,8 @@ def decide(
             hint = "purchase.training_plan.fee_usd says what it cost"
         return Gate(allowed=False, exit_code=UNPRICED, reason=f"the compute is unpriced: {reason}", hint=hint)
     if unknown_fees and not rules.any_age:
-        missing, own = ", ".join(unknown_fees), ", ".join(f'"{fee}": "..."' for fee in unknown_fees)
-        hint = f"purchase.price_overrides {{{own}}}, $ an hour, from a bill or the service's price page"
+        missing, overrides = ", ".join(unknown_fees), ", ".join(f'"{fee}": "..."' for fee in unknown_fees)
+        hint = f"purchase.price_overrides {{{overrides}}}, $ an hour, from a bill or the service's price page"
         reason = f"fees of the service have no price: {missing}"
         return Gate(allowed=False, exit_code=UNPRICED, reason=reason, hint=hint)
     made_of = rests_on(plan.place)

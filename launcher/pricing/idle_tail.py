@@ -44,8 +44,8 @@ def idle_hours(kind: TargetKind, request: PlanRequest, *, slow: bool = False) ->
     if minutes is None or _time_alone(kind, request):
         return NEVER_H
     if _guarded_alone(kind, request):
-        looks = GUARD_EVERY_MINUTES if slow else GUARD_EVERY_MINUTES / 2
-        return (minutes + GUARD_AFTER_SLURM_MINUTES + looks) / 60
+        delay = GUARD_EVERY_MINUTES if slow else GUARD_EVERY_MINUTES / 2
+        return (minutes + GUARD_AFTER_SLURM_MINUTES + delay) / 60
     return minutes / 60
 
 

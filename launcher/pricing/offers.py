@@ -33,9 +33,9 @@ class Offer(NamedTuple):
 
 def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> Offer:
     """The offer at a place: the user's own price first, then the catalog's, less the plan's discount."""
-    own = _override(place, request, today)
-    if own is not None:
-        return Offer(price=own, availability=Availability.UNKNOWN)
+    override = _override(place, request, today)
+    if override is not None:
+        return Offer(price=override, availability=Availability.UNKNOWN)
     key = price_key(place, request.purchase.payment)
     price = key if isinstance(key, Unpriced) else catalog.price(key)
     if is_derived(place):
@@ -93,10 +93,10 @@ def _plan_key(place: Place, payment: Payment) -> Key | Unpriced:
     target = target_of(place.target)
     kind = place.plan_kind or SavingsPlanKind.COMPUTE
     if target.managed is not (kind is SavingsPlanKind.SAGEMAKER):
-        words = (
+        reason = (
             _NOT_MANAGED[place.option] if target.managed else "a SageMaker Savings Plan does not cover EC2 instances"
         )
-        return Unpriced(reason=words)
+        return Unpriced(reason=reason)
     name = place.billed_name
     return Key(place.option.value, name, place.region, "", kind.value, place.term_years or 1, payment.value)
 

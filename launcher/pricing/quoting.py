@@ -190,7 +190,7 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
             commitment=_new(candidate, cost),
             unknown_fees=candidate.unknown_fees,
         ),
-        note="; ".join(words for words in (candidate.offered, cost.note if cost else "") if words),
+        note="; ".join(note for note in (candidate.offered, cost.note if cost else "") if note),
         commitment=commitment(candidate, cost),
         accelerator=candidate.accelerator,
         price_range=cost.price_range if cost else None,
@@ -252,8 +252,8 @@ def _hours(candidate: TrainingCandidate, cost: ComputeCost | None) -> Range:
     """Wall hours of the job; an unpriced spot job takes as long as a priced one."""
     if cost is not None:
         return cost.hours
-    own, middle = candidate.work.hours, candidate.hours
-    return Range(low=min(own.low, middle), mid=middle, high=max(own.high, middle))
+    estimate, middle = candidate.work.hours, candidate.hours
+    return Range(low=min(estimate.low, middle), mid=middle, high=max(estimate.high, middle))
 
 
 def _total(candidate: TrainingCandidate, cost: ComputeCost, hours: Range) -> UsdRange:
@@ -331,10 +331,10 @@ def _disk_too_small(candidate: TrainingCandidate, facts: InstanceType) -> Iterat
     disk = facts.nvme_gb or root
     if needed <= disk:
         return
-    what = "its NVMe disks have" if facts.nvme_gb else f"its root volume of {COMPUTE_ROOT_GIB} GiB has"
+    subject = "its NVMe disks have" if facts.nvme_gb else f"its root volume of {COMPUTE_ROOT_GIB} GiB has"
     message = (
         f"a node of {facts.name} needs about {needed:,.0f} GB for checkpoints of {gigabytes:,.0f} GB and an image;"
-        f" {what} {disk:,.0f} GB free"
+        f" {subject} {disk:,.0f} GB free"
     )
     fix = "a type with larger NVMe disks, or checkpoint.mode: dcp, which keeps no copy on the node"
     yield warning("disk-too-small", "target.instance_type", message, fix)

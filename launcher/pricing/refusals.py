@@ -71,8 +71,8 @@ def _window(place: Place, hours: float, context: PricingContext) -> Iterator[Fin
     if known.over:
         yield error("window-over", f"{path}.ends_at", "its window has ended", "name one that has not ended")
     elif hours > known.usable_h:
-        left = f"its window leaves {known.usable_h:,.1f} h: instances go {lost * 60:g} minutes before its end"
-        message = f"takes {hours:,.1f} h, and {left}"
+        limit = f"its window leaves {known.usable_h:,.1f} h: instances go {lost * 60:g} minutes before its end"
+        message = f"takes {hours:,.1f} h, and {limit}"
         yield error("past-window", f"{path}.ends_at", message, "allow more nodes, or a longer window")
 
 
@@ -87,6 +87,6 @@ def may_be_late(high_h: float, mid_h: float, place: Place, context: PricingConte
         yield "lead-time", "purchase.deadline_h", message
     known = held(context.request.purchase, place.option, place.nodes, context.now)
     if known is not None and known.usable_h is not None and mid_h <= known.usable_h < high_h:
-        own = bought(context.request.purchase, place.option)
-        name = getattr(own, "id", getattr(own, "arn", ""))
+        purchased = bought(context.request.purchase, place.option)
+        name = getattr(purchased, "id", getattr(purchased, "arn", ""))
         yield "may-outlast-window", "purchase", f"may take {high_h:,.1f} h, and {name} leaves {known.usable_h:,.1f} h"

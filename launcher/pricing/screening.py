@@ -295,9 +295,9 @@ def _sizes(group: CandidateGroup, location: int, term: int, estimator: Estimator
 def _unpriced(number: int, group: CandidateGroup, estimator: Estimator, context: PricingContext) -> Iterator[Row]:
     """Every place of a group without a rate; places with a known but untrusted price come first."""
     deadline = context.request.purchase.deadline_h
-    seen = context.catalog.store.on_demand if group.option is PurchaseOption.ON_DEMAND else {}
+    on_demand = context.catalog.store.on_demand if group.option is PurchaseOption.ON_DEMAND else {}
     for location, (region, zone) in enumerate(group.locations):
-        unseen = 0.0 if any(row.usd for row in seen.get((group.instance_type, region), ())) else 1.0
+        unseen = 0.0 if any(row.usd for row in on_demand.get((group.instance_type, region), ())) else 1.0
         for nodes in group.counts:
             hours = estimator.work(group.instance_type, nodes).hours.mid
             late = deadline is not None and hours > deadline

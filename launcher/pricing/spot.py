@@ -112,13 +112,13 @@ class _Mixture(NamedTuple):
                     merged[one, two] = merged.get((one, two), 0.0) + chance * left * right
         shifted = [(one * window + two * last, weight) for (one, two), weight in merged.items()]
         narrow = bool(hits and more) and lag > NARROW * length
-        own = _points(rate, length, hits) if narrow else _steps(rate, length, hits, room)
+        hit_terms = _points(rate, length, hits) if narrow else _steps(rate, length, hits, room)
         return _Group(
             offset=offset,
             span=hits * length + more * max(window, last),
             mass=math.fsum(chance for _, chance in chances),
             shape=more if narrow else hits + more,
-            terms=sorted((a + b, v * w) for a, v in shifted for b, w in own if a + b < room),
+            terms=sorted((a + b, v * w) for a, v in shifted for b, w in hit_terms if a + b < room),
         )
 
 
@@ -163,16 +163,16 @@ def _at_most(hours: float, groups: list[_Group], rate: float, none: float) -> fl
 
 def _below(group: _Group, rate: float, hours: float) -> float:
     """The probability that the loss belongs to this group and is at most `hours`."""
-    left = hours - group.offset
-    if left <= 0.0:
+    remaining = hours - group.offset
+    if remaining <= 0.0:
         return 0.0
-    if left >= group.span:
+    if remaining >= group.span:
         return group.mass
     total = []
     for shift, weight in group.terms:
-        if shift >= left:
+        if shift >= remaining:
             break
-        total.append(weight * _erlang(group.shape, rate * (left - shift)))
+        total.append(weight * _erlang(group.shape, rate * (remaining - shift)))
     return min(group.mass, max(0.0, math.fsum(total)))
 
 

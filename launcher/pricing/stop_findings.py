@@ -34,11 +34,11 @@ def time_findings(place: Place, request: PlanRequest, hours: Range, start_h: flo
         )
     if limit_h is not None:
         limits.append(("time-limit-too-short", "run.time_limit_h", limit_h, f"the job is stopped after {limit_h:g} h"))
-    for code, path, left_h, what in limits:
+    for code, path, left_h, reason in limits:
         if hours.high > left_h:
             spread = f"{hours.low:,.1f} to {hours.high:,.1f}"
             message = (
-                f"{what}, and the job takes {hours.mid:,.1f} h ({spread}) after {start_h:.1f} h of start-up:"
+                f"{reason}, and the job takes {hours.mid:,.1f} h ({spread}) after {start_h:.1f} h of start-up:"
                 f" a {chance_above(hours, left_h):.0%} risk of being cut off"
             )
             yield warning(code, path, message, f"at least {hours.high + start_h:,.0f}, or more nodes")

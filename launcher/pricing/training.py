@@ -55,17 +55,17 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
             ("the idle tail", candidate.charge.tail if candidate.charge else None),
             ("interruptions", candidate.hazard.learned if candidate.hazard else None),
         )
-        for what, known in around:
+        for subject, known in around:
             if known is not None and known.contradiction:
-                message = f"own runs contradict each other on {what}, so the range is wider: {known.contradiction}"
+                message = f"own runs contradict each other on {subject}, so the range is wider: {known.contradiction}"
                 yield warning("measurements-contradict", "", message, hint)
         learned = self.resolution.estimator.learned(place.instance_type, place.nodes) if place.instance_type else None
         if learned is None or not learned.contradiction:
             return
-        words = "; ".join(
+        factors = "; ".join(
             f"{cell.words} ({', '.join(cell.runs)}): {math.exp(cell.error):.2f}" for cell in learned.cells
         )
-        message = f"own measurements contradict each other, so the range is wider; times the estimate: {words}"
+        message = f"own measurements contradict each other, so the range is wider; times the estimate: {factors}"
         yield warning("measurements-contradict", "", message, hint)
 
     def _outline(self, rank: int) -> Quote:

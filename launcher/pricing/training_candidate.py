@@ -171,13 +171,13 @@ def training_candidate(
 
 
 def _with_fee(priced: Offer, place: Place, cost: Charge, context: PricingContext) -> Offer:
-    own = bought(context.request.purchase, place.option)
+    purchased = bought(context.request.purchase, place.option)
     hours = cost.billed_hours * cost.instances
-    if own is None or own.fee_usd is None or hours <= 0:
+    if purchased is None or purchased.fee_usd is None or hours <= 0:
         return priced
-    rate = Decimal(f"{(own.fee_usd / Decimal(repr(hours))).quantize(RATE).normalize():f}")
-    what = "training_plan" if place.option is PurchaseOption.TRAINING_PLAN else "reservation"
-    note = f"purchase.{what}.fee_usd: ${own.fee_usd:f} over {hours:g} instance-hours"
+    rate = Decimal(f"{(purchased.fee_usd / Decimal(repr(hours))).quantize(RATE).normalize():f}")
+    key = "training_plan" if place.option is PurchaseOption.TRAINING_PLAN else "reservation"
+    note = f"purchase.{key}.fee_usd: ${purchased.fee_usd:f} over {hours:g} instance-hours"
     source = Basis.USER.value
     return priced._replace(price=Price(usd=rate, source=source, basis=Basis.USER, as_of=context.rules.today, note=note))
 

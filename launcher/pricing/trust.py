@@ -54,8 +54,8 @@ def contradiction(candidate: Candidate) -> str:
     row, used = selector.contradiction(key), selector.row(key)
     if row is None or used is None or price.as_of.isoformat() != used.as_of:
         return ""
-    what = f"{place.billed_name} {place.option.value.replace('-', ' ')} in {place.region}"
-    return f"{what}: {used.usd} of {used.as_of} is in use, {row.usd} was seen {row.as_of}, unverified"
+    subject = f"{place.billed_name} {place.option.value.replace('-', ' ')} in {place.region}"
+    return f"{subject}: {used.usd} of {used.as_of} is in use, {row.usd} was seen {row.as_of}, unverified"
 
 
 def _fallen(price: Price | Unpriced) -> Iterator[Finding]:
@@ -73,8 +73,8 @@ def _odd_spot(candidate: Candidate) -> Iterator[Finding]:
     whole = catalog.on_demand(place.billed_name, place.region)
     if not isinstance(whole, Price) or whole.usd * LEAST_SHARE <= price.usd <= whole.usd:
         return
-    what = "over" if price.usd > whole.usd else "under a tenth of"
-    message = f"spot at ${price.usd:f} is {what} the ${whole.usd:f} of on demand in {place.region} ({price.as_of})"
+    relation = "over" if price.usd > whole.usd else "under a tenth of"
+    message = f"spot at ${price.usd:f} is {relation} the ${whole.usd:f} of on demand in {place.region} ({price.as_of})"
     yield warning("odd-spot-price", "purchase.option", message, "check it in the EC2 console before you rely on it")
 
 

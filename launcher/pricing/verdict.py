@@ -131,9 +131,9 @@ def _rules(request: PlanRequest, train: TrainingWorkload, port: Port, run_h: flo
 
 def _money(port: Port) -> str:
     saving = port.saving_per_run.mid
-    what = f"saves ${saving:,.2f} of the" if saving > 0 else f"costs ${-saving:,.2f} more than the"
+    effect = f"saves ${saving:,.2f} of the" if saving > 0 else f"costs ${-saving:,.2f} more than the"
     return (
-        f"a run on Trainium {what} ${port.gpu_run.mid:,.2f} on GPU; "
+        f"a run on Trainium {effect} ${port.gpu_run.mid:,.2f} on GPU; "
         f"the port takes {weeks_words(port.weeks.mid)} and ${port.usd:,.0f}, "
         f"its maintenance ${port.maintenance_usd_per_month:,.0f} a month"
     )

@@ -91,18 +91,23 @@ class RowReader:
         columns = [
             index for index, column in enumerate(header) if _plain(column.removeprefix("resource_tags_")) == self._key
         ]
-        own = [index for index in columns if header[index].startswith("resource_tags_")]
-        self.knows_tag = self.knows_tag or bool(maps or own)
+        tag_columns = [index for index in columns if header[index].startswith("resource_tags_")]
+        self.knows_tag = self.knows_tag or bool(maps or tag_columns)
         value = self.tag[1]
         for number, texts in enumerate(table, start=2):
             self.read += 1
-            if not any(value in texts[index] for index in (*maps, *own) if index < len(texts)) and not self.resources:
+            if (
+                not any(value in texts[index] for index in (*maps, *tag_columns) if index < len(texts))
+                and not self.resources
+            ):
                 continue
             if len(texts) != len(header):
                 message = f"{name}, line {number}: {len(texts)} cells, expected {len(header)}: the file is cut short"
                 raise UnreadableInputError(message)
             try:
-                tagged = any(texts[index] == value for index in own) or any(self._maps(texts[index]) for index in maps)
+                tagged = any(texts[index] == value for index in tag_columns) or any(
+                    self._maps(texts[index]) for index in maps
+                )
                 cells = dict(zip(header, texts, strict=True))
                 own_fee = self._is_own_fee(cells)
                 if tagged or own_fee:

@@ -31,7 +31,7 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
     >>> str(cache_folder({"HOME": "/home/me", "AWS_ENDPOINT_URL": "http://127.0.0.1:5000"}))
     '/home/me/.cache/slipway/endpoints/f9413619c309/prices'
     """
-    own = own_folder(environment)
+    folder = own_folder(environment)
     endpoints = [environment.get(f"AWS_ENDPOINT_URL{service}", "") for service in PRICED_BY]
     others = [
         endpoint for endpoint in endpoints if endpoint and not (urlsplit(endpoint).hostname or "").endswith(OF_AWS)
@@ -39,5 +39,5 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
     if others:
         from hashlib import sha256  # noqa: PLC0415 - it loads OpenSSL
 
-        own = own / "endpoints" / sha256(" ".join(others).encode()).hexdigest()[:12]
-    return own / "prices"
+        folder = folder / "endpoints" / sha256(" ".join(others).encode()).hexdigest()[:12]
+    return folder / "prices"

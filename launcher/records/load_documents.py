@@ -128,10 +128,10 @@ def _unfit(read: "_Reader", best: "_Reader", row: MeasuredServing) -> str:
     failures = best.count("failures", least=0)
     if failures:
         return f"{failures} of {best.count('requests')} requests failed"
-    for what, target in (("input", row.input_tokens), ("output", row.output_tokens)):
-        got = read.number(f"measured_{what}_tokens", least=0.0)
+    for direction, target in (("input", row.input_tokens), ("output", row.output_tokens)):
+        got = read.number(f"measured_{direction}_tokens", least=0.0)
         if abs(got - target) > NEAR * target:
-            return f"its requests had {got:.0f} {what} tokens, requested were {target}"
+            return f"its requests had {got:.0f} {direction} tokens, requested were {target}"
     return ""
 
 

@@ -102,9 +102,9 @@ class PriceCache:
     def _write(self, table: Table, rows: Iterable[FileRow]) -> None:
         path = self.folder / table.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        for left in path.parent.glob(f".{path.name}.*"):
+        for leftover in path.parent.glob(f".{path.name}.*"):
             # What a killed process had not finished; no other writes now.
-            left.unlink(missing_ok=True)
+            leftover.unlink(missing_ok=True)
         write_whole(path, tables.encode(table, rows))
 
     @contextmanager

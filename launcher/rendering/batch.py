@@ -229,12 +229,12 @@ def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings, view: NodeVie
 
 def _ends_at(plan: Plan) -> str | None:
     """The end of a Capacity Block or training plan, when AWS reclaims its instances; None for other reservations."""
-    own: Reservation | TrainingPlanReference | None = None
+    reserved: Reservation | TrainingPlanReference | None = None
     if plan.place.option is PurchaseOption.CAPACITY_BLOCK:
-        own = plan.request.purchase.reservation
+        reserved = plan.request.purchase.reservation
     elif plan.place.option is PurchaseOption.TRAINING_PLAN:
-        own = plan.request.purchase.training_plan
-    return None if own is None or own.ends_at is None else own.ends_at.isoformat()
+        reserved = plan.request.purchase.training_plan
+    return None if reserved is None or reserved.ends_at is None else reserved.ends_at.isoformat()
 
 
 def _leave_before_s(plan: Plan) -> float:
@@ -279,6 +279,6 @@ def _command(run: RunSpec, command: tuple[str, ...], *, contained: bool) -> tupl
         command = ("bash", "-c", "\n".join(("set -euo pipefail", *run.setup, 'exec "$@"')), "setup", *command)
     if run.image is None or contained:
         return command
-    own = tuple(run.env) + tuple(run.secrets)
-    words = (run.container or CONTAINER, run.image, str(len(own)), *own)
-    return ("bash", "-c", script_text(CONTAINER_SCRIPT), "container", *words, *command)
+    variables = tuple(run.env) + tuple(run.secrets)
+    arguments = (run.container or CONTAINER, run.image, str(len(variables)), *variables)
+    return ("bash", "-c", script_text(CONTAINER_SCRIPT), "container", *arguments, *command)

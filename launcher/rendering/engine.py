@@ -93,5 +93,5 @@ def rendered(template: str, view: Any = None, /, **values: Any) -> str:
     Raises:
         jinja2.UndefinedError: the template uses a value that is not given.
     """
-    own = {} if view is None else {field.name: getattr(view, field.name) for field in fields(view)}
-    return _environment(asset("templates")).get_template(template).render({**own, **values})
+    view_values = {} if view is None else {field.name: getattr(view, field.name) for field in fields(view)}
+    return _environment(asset("templates")).get_template(template).render({**view_values, **values})

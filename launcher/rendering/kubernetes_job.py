@@ -113,9 +113,9 @@ def namespace_of(plan: Plan) -> str:
     return "hyperpod-slipway" if target_of(plan.place.target).resumes_jobs else "slipway"
 
 
-def service_account(plan: Plan, *, own: bool) -> str:
+def service_account(plan: Plan, *, dedicated: bool) -> str:
     """The service account whose rights the pods of a plan's jobs have."""
-    return plan.name if own else SERVICE_ACCOUNT
+    return plan.name if dedicated else SERVICE_ACCOUNT
 
 
 def job_name(plan: Plan, run: str) -> str:
@@ -152,7 +152,7 @@ def job_manifests(
     facts, run = instances[plan.place.instance_type], plan.request.run
     operator = operator or operator_of(plan)
     name, retries = job_name(plan, job.run), job.retries_of(run)
-    account = account or service_account(plan, own=plan.request.target.cluster is None)
+    account = account or service_account(plan, dedicated=plan.request.target.cluster is None)
     place = {"namespace": namespace_of(plan), "service_account": account}
     text = rendered(
         "kubernetes/job.yaml.j2",

@@ -191,7 +191,7 @@ def bootstrap_command(account: Account, region: str, names: Iterable[str], *, qu
         qualified: whether the account has its own qualifier, which needs its own stack name too.
     """
     arns = ",".join(account.policy_arn(name) for name in names)
-    words = ["cdk", "bootstrap", f"aws://{account.id}/{region}", "--cloudformation-execution-policies", arns]
+    command = ["cdk", "bootstrap", f"aws://{account.id}/{region}", "--cloudformation-execution-policies", arns]
     if qualified:
-        words += ["--qualifier", account.qualifier, "--toolkit-stack-name", f"CDKToolkit-{account.qualifier}"]
-    return shlex.join(words)
+        command += ["--qualifier", account.qualifier, "--toolkit-stack-name", f"CDKToolkit-{account.qualifier}"]
+    return shlex.join(command)

@@ -80,10 +80,10 @@ def _reached(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, 
 def _pods(objects: str, *, named: bool) -> Mapping[str, tuple[str, ...]]:
     """The objects that pods change: all below a URI that the plan names, else the folder of their service account."""
     folder = objects.removesuffix("/*") if named else f"{objects.removesuffix('/*')}/{JOBS_PREFIX}"
-    own = f"{folder}/${{{ACCOUNT_KEY}}}"
-    journals = [folder, own] if named else [own]
+    account_folder = f"{folder}/${{{ACCOUNT_KEY}}}"
+    journals = [folder, account_folder] if named else [account_folder]
     return {
-        "own": (f"{folder if named else own}/*",),
+        "own": (f"{folder if named else account_folder}/*",),
         "journal": tuple(f"{journal}/{JOURNAL_FOLDER}/*" for journal in journals),
         "words": (f"{folder}/{GUARD_FOLDER}/*/{WORD_FOLDER}/*",),
         "compiled": (f"{folder}/{COMPILED_FOLDER}/*",),

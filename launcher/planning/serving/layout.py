@@ -156,8 +156,10 @@ def _misfit(copy: Copy, group: int) -> str | None:
     if one is not None or not copy.output_tokens:
         return one
     length = copy.input_tokens + copy.output_tokens / 2
-    held = footprint.most_live(copy, length=length, limit=copy.batch)
-    return None if held >= copy.batch else f"{copy.batch} concurrent requests do not fit: the cache holds {held}"
+    capacity = footprint.most_live(copy, length=length, limit=copy.batch)
+    return (
+        None if capacity >= copy.batch else f"{copy.batch} concurrent requests do not fit: the cache holds {capacity}"
+    )
 
 
 def _estimate(

@@ -149,8 +149,8 @@ def hosted_modes(serve: ServingWorkload, *, hosted: bool) -> tuple[BedrockMode, 
         return (settings.mode,) if hosted or settings.mode is BedrockMode.CUSTOM_IMPORT else ()
     batch = (BedrockMode.BATCH,) if serve.asynchronous else ()
     hours = (BedrockMode.PROVISIONED,) if settings.provisioned_usd_per_hour is not None else ()
-    own = (BedrockMode.CUSTOM_IMPORT,) if settings.import_copies is not None else ()
-    return ((BedrockMode.ON_DEMAND, *batch, *hours) if hosted else ()) + own
+    imported = (BedrockMode.CUSTOM_IMPORT,) if settings.import_copies is not None else ()
+    return ((BedrockMode.ON_DEMAND, *batch, *hours) if hosted else ()) + imported
 
 
 def model_of(serve: ServingWorkload, catalog: Catalog) -> ServedModel | None:

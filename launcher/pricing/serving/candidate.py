@@ -140,13 +140,13 @@ class ServingCandidate:
     @cached_property
     def found(self) -> tuple[Finding, ...]:
         """All findings on the deployment, warnings included; Bedrock has no deployment findings."""
-        own = tuple(refusals(self.serve, self.fleet))
+        refused = tuple(refusals(self.serve, self.fleet))
         if self.estimate is None:
-            return own
-        codes = {finding.code for finding in own}
+            return refused
+        codes = {finding.code for finding in refused}
         served = ServingDeployment(plan=self.plan, catalog=self.context.catalog, images=self.images)
         against = quoted_findings(served, self.facts)
-        return (*own, *(finding for finding in against if finding.code not in codes))
+        return (*refused, *(finding for finding in against if finding.code not in codes))
 
     @cached_property
     def refusals(self) -> tuple[Finding, ...]:

@@ -24,7 +24,7 @@ CENT = Decimal("0.01")
 
 
 OF_THE_LAYOUT = tuple(
-    f"workload.serve.{each}" for each in ("tensor_parallel", "batch_size", "deployment", "max_instances")
+    f"workload.serve.{key}" for key in ("tensor_parallel", "batch_size", "deployment", "max_instances")
 )
 """Paths of findings that depend on the layout; for other refusals no layout helps."""
 

@@ -92,8 +92,8 @@ def _rate(
     if units is None:
         return Unpriced(reason=f"AWS names the units of a copy at its import: {PATH}.import_units")
     if bedrock.import_usd_per_unit_minute is not None:
-        note, own = f"{PATH}.import_usd_per_unit_minute", bedrock.import_usd_per_unit_minute
-        return Price(usd=own, source=Basis.USER.value, basis=Basis.USER, as_of=context.rules.today, note=note)
+        note, usd = f"{PATH}.import_usd_per_unit_minute", bedrock.import_usd_per_unit_minute
+        return Price(usd=usd, source=Basis.USER.value, basis=Basis.USER, as_of=context.rules.today, note=note)
     known = catalog.import_price(region)
     if known is None:
         return Unpriced(reason=f"no price of an import in {region} is known: {PATH}.import_usd_per_unit_minute")
@@ -245,14 +245,14 @@ def _hourly(lines: tuple[CostComponent, ...], rates: TokenRates) -> Price:
 
 def _provisioned(choices: ServingChoices, context: PricingContext, region: str, same: str) -> Hosted:
     bedrock = choices.serve.bedrock
-    own = bedrock.provisioned_usd_per_hour
+    usd_per_hour = bedrock.provisioned_usd_per_hour
     model_id = choices.bedrock_id or ""
     price: Price | Unpriced
-    if own is None:
+    if usd_per_hour is None:
         price = Unpriced(reason="AWS publishes no price of provisioned throughput: bedrock.provisioned_usd_per_hour")
     else:
         note = "workload.serve.bedrock.provisioned_usd_per_hour"
-        price = Price(usd=own, source=Basis.USER.value, basis=Basis.USER, as_of=context.rules.today, note=note)
+        price = Price(usd=usd_per_hour, source=Basis.USER.value, basis=Basis.USER, as_of=context.rules.today, note=note)
     hours = bedrock.provisioned_units * HOURS_PER_MONTH
     name = f"{model_id} provisioned, {bedrock.provisioned_units} units"
     whole = price

@@ -69,8 +69,8 @@ def other_costs(
         bill.item("CloudWatch logs", "other", "cloudwatch.logs-ingestion", "GB", logs),
     ]
     if endpoint:
-        held = logs * LOG_RETENTION_DAYS * 24 / HOURS_PER_MONTH
-        lines.append(bill.item("CloudWatch logs kept", "other", "cloudwatch.logs-storage", "GB-month", held))
+        stored = logs * LOG_RETENTION_DAYS * 24 / HOURS_PER_MONTH
+        lines.append(bill.item("CloudWatch logs kept", "other", "cloudwatch.logs-storage", "GB-month", stored))
     return tuple(lines)
 
 

@@ -151,7 +151,7 @@ def quote(candidate: ServingCandidate, explained: tuple[Assumption, ...]) -> Quo
         *end_findings(ends, candidate.context),
         *stop,
     )
-    cash, left, lines = _cash(candidate)
+    cash, due, lines = _cash(candidate)
     return Quote(
         plan=plan,
         work=None,
@@ -169,7 +169,7 @@ def quote(candidate: ServingCandidate, explained: tuple[Assumption, ...]) -> Quo
         checkpoint_interval_s=None,
         assumptions=(*_assumptions(candidate, explained, usd), *(span.assumptions if span is not None else ()), *lines),
         policies=_policies(candidate),
-        cash_after_credits_usd=left,
+        cash_after_credits_usd=due,
         findings=findings,
         as_of=candidate.context.now,
         expires_at=expiry(price, candidate.place.option, candidate.context.now, ends),

@@ -72,10 +72,12 @@ def token_lines(name: str, serve: ServingWorkload, rates: TokenRates) -> Iterato
     shared = millions * serve.cached_input_fraction if rates.cached is not None else 0.0
     yield component(f"{name}, input", "compute", "million tokens", millions - shared, rates.input)
     if rates.cached is not None and shared:
-        gone = expired_share(serve)
-        yield component(f"{name}, input from the cache", "compute", "million tokens", shared * (1 - gone), rates.cached)
-        if shared * gone >= LEAST_MILLIONS:
-            yield component(f"{name}, input to the cache", "compute", "million tokens", shared * gone, rates.written)
+        expired = expired_share(serve)
+        yield component(
+            f"{name}, input from the cache", "compute", "million tokens", shared * (1 - expired), rates.cached
+        )
+        if shared * expired >= LEAST_MILLIONS:
+            yield component(f"{name}, input to the cache", "compute", "million tokens", shared * expired, rates.written)
     answers = requests * serve.answer_tokens / MILLION
     yield component(f"{name}, output", "compute", "million tokens", answers, rates.output)
 

@@ -51,7 +51,7 @@ class ExistingCluster:
 
     def account(self, plan: Plan) -> str:
         """The service account of a plan's pods."""
-        return service_account(plan, own=self.pod_identity is not None)
+        return service_account(plan, dedicated=self.pod_identity is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
