@@ -42,8 +42,12 @@ def sha256(content):
 
 
 @pytest.fixture
-def content():
-    """The files of a small chart, as their publishers would give them."""
+def content(request):
+    """The files of a small chart, as their publishers would give them, or of the test module's chart_content."""
+    return getattr(request.module, "chart_content", small_chart)()
+
+
+def small_chart():
     inside = {
         "repository-abc/README.md": b"no part of the chart",
         "repository-abc/helm/Chart/Chart.yaml": CHART_YAML.encode(),

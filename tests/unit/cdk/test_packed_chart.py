@@ -55,8 +55,7 @@ def zipped(files):
     return buffer.getvalue()
 
 
-@pytest.fixture
-def nested_content():
+def chart_content():
     """A chart with a subchart of its own, one from elsewhere, and one that is left out."""
     inside = {
         "Chart.yaml": CHART.encode(),
@@ -140,12 +139,12 @@ def test_every_example_that_installs_the_chart_is_among_them():
     assert sorted(path for path, of in targets.items() if of.kind == ("hyperpod-eks",) and of.cluster is None) == PLANS
 
 
-def test_helm_finds_nothing_wrong_with_it(pins, nested_content, lint):
-    assert lint(packed_chart(pins, nested_content)) == set()
+def test_helm_finds_nothing_wrong_with_it(pins, content, lint):
+    assert lint(packed_chart(pins, content)) == set()
 
 
-def test_helm_finds_what_is_wrong(pins, nested_content, lint):
-    files = files_of(packed_chart(pins, nested_content))
+def test_helm_finds_what_is_wrong(pins, content, lint):
+    files = files_of(packed_chart(pins, content))
     files["charts/kept/templates/map.yaml"] += b"{{ .Values.a | nonsense }}\n"
     assert ["nonsense" in error for error in lint(zipped(files))] == [True]
 
@@ -173,16 +172,16 @@ def _plugins(documents):
     return {plugin for plugin in plugins if any(plugin in name for name in names)}
 
 
-def test_the_sandbox_renders_it_with_the_layers_helm(pins, nested_content, rendered):
-    manifests = rendered(packed_chart(pins, nested_content))
+def test_the_sandbox_renders_it_with_the_layers_helm(pins, content, rendered):
+    manifests = rendered(packed_chart(pins, content))
     assert {manifest["metadata"]["name"]: manifest["data"]["a"] for manifest in manifests} == {
         "kept": "7",
         "elsewhere": "3",
     }
 
 
-def test_helm_refuses_a_dependency_that_is_named_and_not_there(pins, nested_content, rendered):
-    files = files_of(packed_chart(pins, nested_content))
+def test_helm_refuses_a_dependency_that_is_named_and_not_there(pins, content, rendered):
+    files = files_of(packed_chart(pins, content))
     del files["charts/elsewhere-2.tgz"]
     with pytest.raises(HelmFailedError, match="elsewhere"):
         rendered(zipped(files))
