@@ -221,7 +221,6 @@ def test_a_job_that_waits_too_long_for_machines_is_taken_back(  # noqa: PLR0917
     submit_rendered, until, tmp_path, operator, machines, why
 ):
     jobs, job, _ = submit_rendered(operator, TRAINER, nodes=2, machines=machines)
-    until(lambda: why in jobs.facts(job).reason, lambda: jobs.facts(job))
     mirror = Mirror(source=jobs, job=job, folder=tmp_path / "copy")
     watch = RemoteWatch(mirror=mirror, look_s=0.1, notify=lambda _: None, waits_s=3.0, give_up=lambda: True)
     with pytest.raises(NoCapacityError, match=rf"no capacity within 0.05 minutes \(no capacity: {why}") as refused:
